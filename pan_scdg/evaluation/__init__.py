@@ -1,0 +1,1 @@
+"""Measures of both jobs: pairs, plagdet on passages, rankings, intervals, and the tables that print them."""

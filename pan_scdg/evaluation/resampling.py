@@ -1,0 +1,57 @@
+"""Bootstrap resampling: how often each item is drawn, and the percentile interval of what comes out.
+
+A resample is a vector of counts, so that a measure of all resamples is a few matrix products.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+CELLS = 2_000_000
+"""Most counts that exist at one time: 16 MB."""
+
+
+class Intervals(dict[str, tuple[float, float]]):
+    """Name of a measure -> lower and upper end of its 95 % interval, (nan, nan) where every resample was degenerate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.skipped: dict[str, int] = {}
+        """Name of a measure -> number of resamples in which it is undefined, for example without any positive."""
+
+    def put(self, name: str, values: Floats) -> None:
+        """Store the interval of one value per resample; those that are nan are skipped and counted."""
+        defined = values[~np.isnan(values)]
+        self.skipped[name] = len(values) - len(defined)
+        low, high = np.percentile(defined, [2.5, 97.5]) if len(defined) else (np.nan, np.nan)
+        self[name] = (float(low), float(high))
+
+
+def resample_counts(items: int, resamples: int, seed: int, groups: Sequence[object] | None = None) -> Iterator[Floats]:
+    """Blocks of rows ``[<= resamples, items]``: how often each item is in a resample; all rows together: resamples.
+
+    Draws as many items as there are with replacement, or whole groups of items when ``groups`` names the group of
+    each: then as many groups as there are, each with all its items.
+
+    Raises:
+        ValueError: no item, no resample, or not one group name per item.
+    """
+    if items < 1 or resamples < 1:
+        raise ValueError("resampling needs at least one item and one resample")
+    if groups is not None and len(groups) != items:
+        raise ValueError(f"{items} items but {len(groups)} group names")
+    member = np.arange(items) if groups is None else _numbered(groups)
+    units = int(member.max()) + 1
+    rng = np.random.default_rng(seed)
+    rows = max(1, CELLS // items)
+    for start in range(0, resamples, rows):
+        count = min(rows, resamples - start)
+        drawn = rng.integers(units, size=(count, units)) + units * np.arange(count)[:, None]
+        yield np.bincount(drawn.ravel(), minlength=count * units).reshape(count, units)[:, member].astype(np.float64)
+
+
+def _numbered(names: Sequence[object]) -> npt.NDArray[np.int64]:
+    numbers: dict[object, int] = {}
+    return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)

@@ -1,0 +1,109 @@
+"""Measures of rankings (paper, Evaluation Metrics) by ir_measures, and TIRA's own nDCG@10 beside them.
+
+A run is the documents of each query with their scores, in the order of the file's lines. All measures but TIRA's sort
+by score, equal scores by document id descending, and count a judged query that the run lacks as 0.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import log2
+from typing import Any
+
+import numpy as np
+
+from pan_scdg.errors import UserError
+from pan_scdg.evaluation.resampling import Intervals, resample_counts
+
+Qrels = Mapping[str, Mapping[str, int]]
+Run = Mapping[str, Sequence[tuple[str, float]]]
+TIRA = "nDCG@10 (TIRA, linear)"
+RETRIEVAL_METRICS = ("nDCG@10", "nDCG@100", "R@10", "R@100", "R@1000", "RR", "AP", TIRA)
+LARGEST_GRADE = 20
+"""A gain of 2^20 - 1; the program behind ir_measures keeps an array as long as the largest gain."""
+
+
+def retrieval_metrics(qrels: Qrels, run: Run) -> dict[str, float]:
+    """The mean over queries of every measure in ``RETRIEVAL_METRICS``.
+
+    nDCG has gains ``2^grade - 1``; a grade above 0 is relevant for the others. nan where there is no query at all.
+
+    Raises:
+        UserError: a grade above 20.
+    """
+    return {name: _mean(list(values.values())) for name, values in per_query(qrels, run).items()}
+
+
+def per_query(qrels: Qrels, run: Run) -> dict[str, dict[str, float]]:
+    """Measure -> query -> value.
+
+    The queries are those of the qrels. For TIRA's measure they are those of the run: a judged query that the run
+    lacks is left out, and a query without judgements has 0.
+
+    Raises:
+        UserError: a grade above 20.
+    """
+    import ir_measures
+
+    measures = _measures(qrels)
+    values: dict[str, dict[str, float]] = {name: dict.fromkeys(qrels, 0.0) for name in measures}
+    names = {measure: name for name, measure in measures.items()}
+    judged = {query: {doc: max(0, grade) for doc, grade in docs.items()} for query, docs in qrels.items() if docs}
+    scored = {query: dict(run[query]) for query in judged if run.get(query)}
+    if scored:
+        for found in ir_measures.iter_calc(list(names), judged, scored):
+            values[names[found.measure]][found.query_id] = float(found.value)
+    return {**values, TIRA: tira_ndcg(qrels, run)}
+
+
+def tira_ndcg(qrels: Qrels, run: Run, depth: int = 10) -> dict[str, float]:
+    """Query of the run -> nDCG as TIRA computes it: linear gains, documents in the order of the run's lines."""
+    return {
+        query: _linear_ndcg(qrels.get(query, {}), [doc for doc, _ in ranking[:depth]], depth)
+        for query, ranking in run.items()
+        if ranking
+    }
+
+
+def bootstrap_queries(values: Mapping[str, Mapping[str, float]], seed: int = 42, resamples: int = 1000) -> Intervals:
+    """Percentile 95 % intervals of the means that ``per_query`` gives, over resampled queries of each measure."""
+    intervals = Intervals()
+    for name, of_query in values.items():
+        # A fixed order of queries: the interval must not depend on the order of the files.
+        column = np.array([of_query[query] for query in sorted(of_query)], dtype=np.float64)
+        if not len(column):
+            intervals.put(name, np.full(resamples, np.nan))
+            continue
+        means = [counts @ column / len(column) for counts in resample_counts(len(column), resamples, seed)]
+        intervals.put(name, np.concatenate(means))
+    return intervals
+
+
+def _measures(qrels: Qrels) -> dict[str, Any]:
+    from ir_measures import AP, RR, R, nDCG
+
+    grades = {grade for docs in qrels.values() for grade in docs.values() if grade > 0}
+    if grades and max(grades) > LARGEST_GRADE:
+        raise UserError(f"qrels hold the grade {max(grades)}", f"use grades up to {LARGEST_GRADE}")
+    ndcg = nDCG(gains={grade: 2**grade - 1 for grade in sorted(grades)})
+    return {
+        "nDCG@10": ndcg @ 10,
+        "nDCG@100": ndcg @ 100,
+        "R@10": R @ 10,
+        "R@100": R @ 100,
+        "R@1000": R @ 1000,
+        "RR": RR,
+        "AP": AP,
+    }
+
+
+def _linear_ndcg(grades: Mapping[str, int], ranking: Sequence[str], depth: int) -> float:
+    best = sorted((grade for grade in grades.values() if grade > 0), reverse=True)[:depth]
+    ideal = _dcg(best)
+    return _dcg([max(0, grades.get(doc, 0)) for doc in ranking]) / ideal if ideal else 0.0
+
+
+def _dcg(gains: Sequence[int]) -> float:
+    return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, start=1))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if len(values) else float("nan")

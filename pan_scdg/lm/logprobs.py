@@ -1,0 +1,98 @@
+"""Teacher-forced token log-probabilities (paper, Teacher-Forced Token Log Probabilities)."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pan_scdg.errors import UserError
+from pan_scdg.lm.models import LanguageModel, decoder_and_head
+from pan_scdg.scdg.sequences import ScoringInput
+
+if TYPE_CHECKING:
+    import torch
+
+
+def target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int) -> np.ndarray:
+    """Log-probability in nats of each target token given all before it (float32, one per target token).
+
+    One forward pass of batch size one through the decoder; logits exist for at most ``rows`` positions at a time.
+
+    Raises:
+        UserError: the input exceeds the model's positions or the device's memory, or the model gives no finite number.
+        ValueError: no context or target token, an id outside the vocabulary, or ``rows`` below 1.
+    """
+    import torch
+
+    check_input(lm, item)
+    if rows < 1:
+        raise ValueError(f"rows must be at least 1, not {rows}")
+    decoder, head = decoder_and_head(lm.model)
+    with torch.inference_mode(), _memory(item.length, lm.device):
+        ids = torch.from_numpy(np.concatenate([item.context_ids, item.target_ids])).to(lm.device)
+        hidden = decoder(input_ids=ids[None], use_cache=False).last_hidden_state[0]
+        # The logits of position t speak about token t + 1; those of the last position about none.
+        before = hidden[len(item.context_ids) - 1 : -1]
+        target = ids[len(item.context_ids) :]
+        chunks = (
+            log_softmax_at(head(h), t)
+            for h, t in zip(torch.split(before, rows), torch.split(target, rows), strict=True)
+        )
+        result: np.ndarray = torch.cat(list(chunks)).cpu().numpy()
+    if not np.isfinite(result).all():
+        raise UserError(
+            f"{lm.name} gives probabilities that are not finite in {lm.model.dtype}", "use bfloat16 or float32"
+        )
+    return result
+
+
+def log_softmax_at(logits: "torch.Tensor", ids: "torch.Tensor") -> "torch.Tensor":
+    """``z[id] - m - log(sum(exp(z - m)))`` with ``m = max z`` for each row, in fp32 (paper, Eq. stable-token-logprob).
+
+    Args:
+        logits: ``[rows, vocabulary]`` in any float type; may be overwritten.
+        ids: ``[rows]``, one vocabulary index per row.
+    """
+    z = logits.float()
+    z = z.sub_(z.amax(dim=-1, keepdim=True))
+    chosen = z.gather(-1, ids[:, None])[:, 0]
+    return chosen - z.exp_().sum(dim=-1).log()
+
+
+def check_input(lm: LanguageModel, item: ScoringInput) -> None:
+    """Raise what `target_log_probs` would raise about ``item`` before any computing."""
+    if not len(item.context_ids) or not len(item.target_ids):
+        raise ValueError("needs at least one context token and one target token")
+    if lm.positions is not None and item.length > lm.positions:
+        raise UserError(
+            f"an input of {item.length} tokens exceeds the {lm.positions} that {lm.name} can read",
+            "lower the limit or context in the profile, or use --over-long segments",
+        )
+    vocabulary = lm.model.get_input_embeddings().num_embeddings
+    for ids in (item.context_ids, item.target_ids):
+        # On a GPU an index out of range is an assertion that takes the whole process with it.
+        if ids.min() < 0 or ids.max() >= vocabulary:
+            raise ValueError(f"a token id is outside the vocabulary of {vocabulary}")
+
+
+@contextmanager
+def _memory(length: int, device: str) -> Iterator[None]:
+    import torch
+
+    try:
+        yield
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as e:
+        if not _out_of_memory(e):
+            raise
+        raise UserError(
+            f"an input of {length} tokens does not fit in the memory of {device}",
+            "use --over-long segments, a smaller context, limit or head_rows in the profile, or a larger GPU",
+        ) from e
+
+
+def _out_of_memory(error: Any) -> bool:
+    import torch
+
+    typed = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    return typed or "can't allocate memory" in str(error)

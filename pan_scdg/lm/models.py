@@ -1,0 +1,157 @@
+"""Frozen causal language models from local checkpoint folders (paper, Frozen Backends, Checkpoints, and Tokenizers)."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from pan_scdg.errors import UserError
+from pan_scdg.lm.checkpoint import check_device, read_config
+from pan_scdg.lm.fingerprint import weights_fingerprint
+from pan_scdg.profile import ModelSettings
+from pan_scdg.scdg.sequences import Tokenizer
+
+MISTRAL3 = "Mistral3ForConditionalGeneration"
+ALTERED_LOGITS = {
+    "final_logit_softcapping": None,
+    "logits_soft_cap": None,
+    "logit_scale": 1,
+    "logits_scaling": 1,
+    "lm_head_multiplier": 1,
+}
+"""Fields of a config that change logits after the output head, with the value that changes nothing."""
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """A loaded model and the tokenizer of the same folder; ``model`` is a transformers model in evaluation mode."""
+
+    tokenizer: Tokenizer
+    model: Any
+    device: str
+    name: str
+    fingerprint: str
+
+    @property
+    def positions(self) -> int | None:
+        """Longest input in tokens that the model's configuration permits; None where it names no limit."""
+        limit = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+        return None if limit is None else int(limit)
+
+
+def load_tokenizer(folder: Path, settings: ModelSettings) -> Tokenizer:
+    """The tokenizer of a checkpoint, fast or slow as the profile says; needs no weights in memory.
+
+    Raises:
+        UserError: it cannot be loaded, or only the other kind exists.
+    """
+    read_config(folder)
+    from transformers import AutoTokenizer
+
+    fast = settings.tokenizer == "fast"
+    load: Any = AutoTokenizer.from_pretrained
+    with _loading(folder, "tokenizer"):
+        tokenizer = load(str(folder), use_fast=fast, local_files_only=True, trust_remote_code=False)
+    if getattr(tokenizer, "is_fast", fast) != fast:
+        other = "slow" if fast else "fast"
+        raise UserError(f"the checkpoint has no {settings.tokenizer} tokenizer", f'use tokenizer = "{other}"', folder)
+    # Lengths are checked against the model, by us; a smaller number here would only print a warning for long texts.
+    tokenizer.model_max_length = 10**9
+    return cast(Tokenizer, tokenizer)
+
+
+def load_model(folder: Path, settings: ModelSettings, device: str, remembered: Path | None = None) -> LanguageModel:
+    """Load tokenizer and weights onto ``device`` ("cpu", "cuda", "cuda:N"), frozen.
+
+    Args:
+        folder: A local checkpoint: safetensors, no code of its own; nothing is fetched.
+        settings: Tokenizer kind, dtype and attention.
+        device: Where the model runs.
+        remembered: See `weights_fingerprint`.
+
+    Raises:
+        UserError: the folder, device or settings do not fit together, or logits are altered behind the output head.
+    """
+    config = read_config(folder)
+    check_device(settings, device)
+    tokenizer = load_tokenizer(folder, settings)
+    fingerprint = weights_fingerprint(folder, remembered)
+    with _loading(folder, "model"):
+        model = _load_weights(folder, config, settings).to(device).eval().requires_grad_(False)
+    _check_vocabulary(model, tokenizer, folder)
+    _check_logits(model, folder)
+    return LanguageModel(tokenizer, model, device, settings.name, fingerprint)
+
+
+def decoder_and_head(model: Any) -> tuple[Any, Any]:
+    """The text decoder, whose last hidden states have passed the final norm, and the output head."""
+    return model.get_decoder(), model.get_output_embeddings()
+
+
+def _load_weights(folder: Path, config: dict[str, Any], settings: ModelSettings) -> Any:
+    import torch
+    import transformers
+
+    architectures = config.get("architectures")
+    mistral3 = isinstance(architectures, list) and MISTRAL3 in architectures
+    family: Any = transformers.Mistral3ForConditionalGeneration if mistral3 else transformers.AutoModelForCausalLM
+    model, info = family.from_pretrained(
+        str(folder),
+        dtype=getattr(torch, settings.dtype),
+        attn_implementation=settings.attention,
+        local_files_only=True,
+        trust_remote_code=False,
+        use_safetensors=True,
+        output_loading_info=True,
+    )
+    # transformers would fill these with random numbers and say so in a warning only.
+    if missing := sorted(info["missing_keys"]):
+        raise UserError(f"{len(missing)} weights are missing, {missing[0]} first", "complete the checkpoint", folder)
+    return model
+
+
+@contextmanager
+def _loading(folder: Path, part: str) -> Iterator[None]:
+    """Turn what the libraries raise for a damaged or unknown checkpoint into one line for the user."""
+    import torch
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except torch.OutOfMemoryError as e:
+        raise UserError(f"the {part} does not fit in the GPU's memory", "use a smaller model or a larger GPU") from e
+    except (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError, SafetensorError) as e:
+        reason = (str(e).strip().splitlines() or [type(e).__name__])[0]
+        raise UserError(f"the {part} cannot be loaded: {reason}", "check the checkpoint folder", folder) from e
+
+
+def _check_vocabulary(model: Any, tokenizer: Any, folder: Path) -> None:
+    rows = model.get_input_embeddings().num_embeddings
+    if len(tokenizer) > rows:
+        raise UserError(
+            f"the tokenizer has {len(tokenizer)} tokens and the model {rows}", "use the files of one checkpoint", folder
+        )
+
+
+def _check_logits(model: Any, folder: Path) -> None:
+    """Raise UserError unless the head on the decoder's hidden states gives the model's own logits.
+
+    Log-probabilities are computed from head and decoder alone. The names in `ALTERED_LOGITS` catch what random or tiny
+    weights would hide, the forward pass on a few tokens catches what has another name.
+    """
+    import torch
+
+    text = model.config.get_text_config()
+    altered = [f for f, plain in ALTERED_LOGITS.items() if getattr(text, f, plain) not in (None, plain)]
+    decoder, head = decoder_and_head(model)
+    if not altered and decoder is not model and head is not None:
+        ids = torch.arange(4, device=model.device)[None]
+        with torch.inference_mode():
+            own = model(input_ids=ids, use_cache=False).logits.float()
+            ours = head(decoder(input_ids=ids, use_cache=False).last_hidden_state).float()
+        relative = 1e-4 if model.dtype == torch.float32 else 2e-2
+        if own.shape == ours.shape and (own - ours).abs().max() <= relative * own.abs().max():
+            return
+    what = ", ".join(altered) or type(model).__name__
+    raise UserError(f"logits are altered after the output head ({what})", "use a model with plain logits", folder)

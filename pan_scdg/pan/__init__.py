@@ -1,0 +1,1 @@
+"""The official formats, in and out. Knows no model."""

@@ -1,0 +1,94 @@
+"""What a run on pairs writes: one detection XML a pair, and ``decisions.jsonl`` with one line a pair."""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from pathlib import Path
+
+from pan_scdg.errors import UserError
+from pan_scdg.pan.text_alignment import DocumentPair, detection_name
+from pan_scdg.pan.truth import Passage
+from pan_scdg.pan.untrusted import gzip_lines, json_object
+
+__all__ = ["decision_line", "detection_name", "detection_xml", "read_decisions"]
+
+# json escapes C0 itself; these are line ends or terminal controls to other programs, or not encodable
+_UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def detection_xml(pair: DocumentPair, passages: Sequence[Passage]) -> bytes:
+    """The detection file of one pair: one ``detected-plagiarism`` feature a passage, none when nothing was found.
+
+    Raises:
+        ValueError: a negative offset or a length below 1, with which the official evaluator counts wrongly or stops.
+    """
+    from lxml import etree
+
+    root = etree.Element("document", {"reference": pair.suspicious.reference})
+    for p in passages:
+        if min(p.this_offset, p.source_offset) < 0 or min(p.this_length, p.source_length) < 1:
+            raise ValueError(f"{p} has a negative offset or no characters")
+        attributes = {
+            "name": "detected-plagiarism",
+            "this_offset": str(int(p.this_offset)),
+            "this_length": str(int(p.this_length)),
+            "source_reference": pair.source.reference,
+            "source_offset": str(int(p.source_offset)),
+            "source_length": str(int(p.source_length)),
+        }
+        etree.SubElement(root, "feature", attributes)
+    xml: bytes = etree.tostring(root, xml_declaration=True, encoding="utf-8", pretty_print=True)
+    return xml
+
+
+def decision_line(record: Mapping[str, object]) -> str:
+    r"""``record`` as one line of JSON Lines, with its ``\n``: keys in the given order, floats with 6 decimals.
+
+    Raises:
+        ValueError: a float that is not finite, or a value that JSON does not know.
+    """
+    return _json(record) + "\n"
+
+
+def _json(value: object) -> str:
+    if value is None or isinstance(value, bool | str):
+        text = json.dumps(value, ensure_ascii=False)
+        return _UNSAFE.sub(lambda m: f"\\u{ord(m.group()):04x}", text)
+    if isinstance(value, Integral):
+        return str(int(value))
+    if isinstance(value, Real):
+        return _fixed(float(value))
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_json(str(k))}: {_json(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, Sequence):
+        return "[" + ", ".join(map(_json, value)) + "]"
+    raise ValueError(f"{type(value).__name__} has no JSON form")
+
+
+def _fixed(value: float) -> str:
+    if not math.isfinite(value):
+        raise ValueError(f"{value} has no JSON form")
+    # adding zero turns -0.0, what tiny negative numbers are rounded to, into 0.0
+    return f"{round(value, 6) + 0.0:.6f}"
+
+
+def read_decisions(path: Path) -> list[dict[str, object]]:
+    """The records of a ``decisions.jsonl``, in the order of the file.
+
+    Raises:
+        UserError: not readable, not JSON Lines, without ``suspicious`` and ``source``, or with one pair twice.
+    """
+    records: list[dict[str, object]] = []
+    lines: dict[tuple[str, str], int] = {}
+    for number, line in gzip_lines(path):
+        record = json_object(line, path, number)
+        suspicious, source = record.get("suspicious"), record.get("source")
+        if not isinstance(suspicious, str) or not isinstance(source, str):
+            raise UserError("'suspicious' and 'source' must be texts", "give a decisions.jsonl", path, number)
+        first = lines.setdefault((suspicious, source), number)
+        if first != number:
+            raise UserError(f"the pair of line {first} again", "keep one of the lines", path, number)
+        records.append(record)
+    return records

@@ -1,0 +1,72 @@
+"""Which of the two jobs an input directory asks for, and the digest that stands for its content."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from pan_scdg.errors import UserError
+from pan_scdg.notices import Notices
+from pan_scdg.pan.source_retrieval import CORPUS_NAMES, QUERIES_NAME, corpus_file
+from pan_scdg.pan.text_alignment import pairs_file, read_pairs
+from pan_scdg.pan.untrusted import is_file, list_directory, open_regular
+
+Task = Literal["pairs", "retrieval"]
+_WANTED = {
+    "pairs": "a file whose name ends in 'pairs'",
+    "retrieval": f"{QUERIES_NAME} and one of {', '.join(CORPUS_NAMES)}",
+}
+
+
+def detect_task(directory: Path, wanted: Literal["auto", "pairs", "retrieval"]) -> Task:
+    """The job for ``directory``: ``wanted`` when its files are there, or the only one whose files are.
+
+    Raises:
+        UserError: the directory is missing, or holds the files of neither job, or with ``auto`` of both.
+    """
+    list_directory(directory)
+    if wanted != "auto":
+        if not _has(directory, wanted):
+            raise UserError(f"no input for {wanted}: expected {_WANTED[wanted]}", "correct --input", directory)
+        return wanted
+    pairs, retrieval = _has(directory, "pairs"), _has(directory, "retrieval")
+    if pairs and retrieval:
+        raise UserError("holds the input of both jobs", "choose with --task pairs or --task retrieval", directory)
+    if not pairs and not retrieval:
+        raise UserError(f"no input: expected {' or '.join(_WANTED.values())}", "correct --input", directory)
+    return "pairs" if pairs else "retrieval"
+
+
+def _has(directory: Path, task: Task) -> bool:
+    if task == "pairs":
+        return pairs_file(directory) is not None
+    return corpus_file(directory) is not None and is_file(directory / QUERIES_NAME)
+
+
+def input_digest(directory: Path, task: Task) -> str:
+    """SHA-256 (hex) over the relative names and the bytes of the files that ``task`` reads, whatever lies beside.
+
+    Raises:
+        UserError: a file is missing or cannot be read, see `read_pairs`.
+    """
+    digest = hashlib.sha256()
+    for name, path in sorted(_files(directory, task)):
+        content = hashlib.sha256()
+        with open_regular(path) as file:
+            while block := file.read(1 << 20):
+                content.update(block)
+        # fixed-size digests keep (name, content) pairs from running into each other
+        digest.update(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest() + content.digest())
+    return digest.hexdigest()
+
+
+def _files(directory: Path, task: Task) -> Iterator[tuple[str, Path]]:
+    if task == "pairs":
+        corpus = read_pairs(directory, Notices())
+        paths = {corpus.pairs_file, *(f.path for p in corpus.pairs for f in (p.suspicious, p.source))}
+    else:
+        found = corpus_file(directory)
+        if found is None:
+            raise UserError(f"no input for retrieval: expected {_WANTED[task]}", "correct --input", directory)
+        paths = {found, directory / QUERIES_NAME}
+    return ((p.relative_to(directory).as_posix(), p) for p in paths)

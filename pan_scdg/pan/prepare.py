@@ -1,0 +1,144 @@
+"""A table of document pairs becomes a directory in the text-alignment layout, with safe ids and a map back.
+
+For everybody who has files and no PAN directory: names may hold spaces and any Unicode, and may be equal in different
+folders.
+"""
+
+import csv
+import io
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.pan.untrusted import is_file, read_utf8
+
+HEADER = ["suspicious", "source"]
+NAMES = "names.csv"
+NAMES_HEADER = ["id", "name"]
+
+
+class _Document(NamedTuple):
+    doc_id: str
+    name: str
+    path: Path
+
+
+class _Numbering:
+    """Gives each file of one side its id; the same file always gets the same one."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self.documents: dict[Path, _Document] = {}
+
+    def document(self, name: str, path: Path) -> _Document:
+        doc_id = f"{self._prefix}-document{len(self.documents) + 1:05d}"
+        return self.documents.setdefault(path.resolve(), _Document(doc_id, name, path))
+
+
+def prepare(table: Path, output: Path) -> int:
+    """Write the pairs of the CSV file ``table`` as the new directory ``output``; the number of pairs.
+
+    The table has two columns, suspicious and source, with or without the header ``suspicious,source``; paths are
+    relative to the table. Beside the texts, ``names.csv`` maps each id to the path as it was written.
+
+    Raises:
+        UserErrors: every faulty line: not two columns, a file that is missing or not UTF-8.
+        UserError: the table cannot be read or holds no pairs, or ``output`` is not empty or not writable.
+    """
+    pairs, sides = _read_table(table)
+    try:
+        if output.exists() and (not output.is_dir() or any(output.iterdir())):
+            raise UserError("exists and is not an empty directory", "choose another --output", output)
+        target = output.resolve()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # written beside its place and renamed, so that a stop half-way leaves no directory that looks complete
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as beside:
+            staged = Path(beside) / "corpus"
+            _write(staged, pairs, sides)
+            staged.rename(target)
+    except OSError as e:
+        raise UserError(f"cannot be written: {e.strerror}", "choose another --output", output) from e
+    return len(pairs)
+
+
+def _read_table(table: Path) -> tuple[list[tuple[_Document, _Document]], tuple[_Numbering, _Numbering]]:
+    sides = (_Numbering("suspicious"), _Numbering("source"))
+    pairs, errors = [], []
+    for line, row in _rows(table):
+        try:
+            if len(row) != 2:
+                raise UserError(f"expected two columns, found {len(row)}", "'suspicious,source' a line", table, line)
+            suspicious, source = (_checked(table, name, line) for name in row)
+        except UserError as e:
+            errors.append(e)
+            continue
+        pairs.append((sides[0].document(row[0], suspicious), sides[1].document(row[1], source)))
+    if errors:
+        raise UserErrors(errors)
+    if not pairs:
+        raise UserError("holds no pairs", "add lines 'suspicious,source'", table)
+    return pairs, sides
+
+
+def _rows(table: Path) -> Iterator[tuple[int, list[str]]]:
+    """Line number and columns of each line that is neither blank nor the header."""
+    text = read_utf8(table).removeprefix("\ufeff")
+    # spreadsheets of many countries separate with semicolons; a first line without a comma cannot be meant otherwise
+    first = text.partition("\n")[0]
+    delimiter = ";" if ";" in first and "," not in first else ","
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=True)
+    try:
+        for index, row in enumerate(reader):
+            header = index == 0 and [c.strip().lower() for c in row] == HEADER
+            if row and not header:
+                yield reader.line_num, row
+    except csv.Error as e:
+        raise UserError(f"not CSV: {e}", "correct the line", table, reader.line_num) from e
+
+
+def _checked(table: Path, name: str, line: int) -> Path:
+    if not name or not name.isprintable():
+        raise UserError(f"the file name {name!r} is empty or holds control characters", "rename it", table, line)
+    path = table.parent / name
+    if not is_file(path):
+        raise UserError(f"there is no file {name!r}", "correct the path; it is relative to the table", table, line)
+    read_utf8(path)
+    return path
+
+
+def _write(folder: Path, pairs: list[tuple[_Document, _Document]], sides: tuple[_Numbering, _Numbering]) -> None:
+    for name, side in zip(("susp", "src"), sides):
+        (folder / name).mkdir(parents=True)
+        for document in side.documents.values():
+            shutil.copyfile(document.path, folder / name / f"{document.doc_id}.txt")
+    with open(folder / "pairs", "w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{suspicious.doc_id}.txt {source.doc_id}.txt\n" for suspicious, source in pairs)
+    with open(folder / NAMES, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(NAMES_HEADER)
+        writer.writerows((d.doc_id, d.name) for side in sides for d in side.documents.values())
+
+
+def read_names(directory: Path) -> dict[str, str]:
+    """Original path by document id, from the ``names.csv`` of a prepared directory; empty when it has none.
+
+    Raises:
+        UserError: the map cannot be read, is malformed, or names an id twice.
+    """
+    path = directory / NAMES
+    if not is_file(path):
+        return {}
+    reader = csv.reader(io.StringIO(read_utf8(path), newline=""), strict=True)
+    names: dict[str, str] = {}
+    try:
+        for index, row in enumerate(reader):
+            if (index == 0 and row != NAMES_HEADER) or len(row) != 2 or row[0] in names:
+                raise UserError("not a map 'id,name'", "remove it or prepare again", path, reader.line_num)
+            if index:
+                names[row[0]] = row[1]
+    except csv.Error as e:
+        raise UserError(f"not CSV: {e}", "remove it or prepare again", path, reader.line_num) from e
+    return names

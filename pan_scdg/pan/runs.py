@@ -1,0 +1,78 @@
+"""TREC run files: written so that every official evaluator sees the same order, read with all that can be checked."""
+
+import gzip
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TextIO
+
+from pan_scdg.errors import UserError
+from pan_scdg.pan.untrusted import gzip_lines
+
+TOP = 1000
+"""Official depth of a run; the best of up to so many documents always has the score 1000."""
+
+
+def run_lines(query_id: str, doc_ids: Sequence[str], tag: str) -> Iterator[str]:
+    r"""Lines ``qid Q0 doc_id rank score tag`` with ``\n``, best first.
+
+    The score is ``max(1000, n) + 1 - rank``: positive, whole and without ties, because evaluators disagree on the
+    order of ties and some go by the order of the lines (formats B3).
+
+    Raises:
+        ValueError: a document twice, or an id or tag that is empty or holds white space.
+    """
+    if len(set(doc_ids)) != len(doc_ids):
+        raise ValueError(f"a document occurs twice for query {query_id!r}")
+    best = max(TOP, len(doc_ids))
+    for rank, doc_id in enumerate(doc_ids, start=1):
+        columns = (query_id, "Q0", doc_id, str(rank), str(best + 1 - rank), tag)
+        if any(not c or c.split() != [c] for c in columns):
+            raise ValueError(f"{columns} is no line of a run")
+        yield " ".join(columns) + "\n"
+
+
+@contextmanager
+def open_gzip_text(path: Path) -> Iterator[TextIO]:
+    r"""Write UTF-8 text with ``\n`` ends to a gzip file whose bytes depend on the text alone (no time, no name)."""
+    with (
+        open(path, "wb") as raw,
+        gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0) as packed,
+        TextIOWrapper(packed, encoding="utf-8", newline="\n") as text,
+    ):
+        yield text
+
+
+def read_run(path: Path) -> dict[str, list[tuple[str, float]]]:
+    """Documents and scores of each query, in the order of the lines of a ``run.txt`` or ``run.txt.gz``.
+
+    Raises:
+        UserError: not readable, empty, not six columns, a rank or score that is no number, or a document twice for
+            one query.
+    """
+    run: dict[str, dict[str, float]] = {}
+    for number, line in gzip_lines(path):
+        columns = line.split()
+        if len(columns) != 6:
+            raise UserError(f"expected 6 columns, found {len(columns)}", "'qid Q0 doc_id rank score tag'", path, number)
+        query_id, _, doc_id, rank, score, _ = columns
+        documents = run.setdefault(query_id, {})
+        if doc_id in documents:
+            raise UserError(f"{doc_id!r} occurs twice for query {query_id!r}", "keep one line", path, number)
+        documents[doc_id] = _score(rank, score, path, number)
+    if not run:
+        raise UserError("the run is empty", "give a run with lines", path)
+    return {query_id: list(documents.items()) for query_id, documents in run.items()}
+
+
+def _score(rank: str, score: str, path: Path, number: int) -> float:
+    try:
+        int(rank)
+        value = float(score)
+    except ValueError as e:
+        raise UserError(f"rank {rank!r} or score {score!r} is no number", "correct the line", path, number) from e
+    if not math.isfinite(value):
+        raise UserError(f"the score {score!r} is not finite", "correct the line", path, number)
+    return value

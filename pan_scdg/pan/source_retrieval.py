@@ -1,0 +1,168 @@
+"""The retrieval layout of PAN 2026: a corpus of JSON Lines that is streamed, queries, and relevance judgements."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pan_scdg.errors import UserError
+from pan_scdg.notices import Notices
+from pan_scdg.pan.text_alignment import FEWEST
+from pan_scdg.pan.untrusted import check_id, gzip_lines, is_file, json_object
+
+CORPUS_NAMES = ("documents.jsonl.gz", "corpus.jsonl.gz", "documents.jsonl", "corpus.jsonl")
+QUERIES_NAME = "queries.jsonl"
+QUERIES_BYTES = 1 << 30
+"""Queries lie in memory; the official limit of all input files together is 900 MB."""
+
+
+class Document(NamedTuple):
+    """A candidate source."""
+
+    doc_id: str
+    text: str
+
+
+class Query(NamedTuple):
+    """A suspicious document."""
+
+    query_id: str
+    text: str
+
+
+def corpus_file(directory: Path) -> Path | None:
+    """The corpus of a retrieval input, None when there is none.
+
+    Raises:
+        UserError: there are several.
+    """
+    found = [directory / name for name in CORPUS_NAMES if is_file(directory / name)]
+    if len(found) > 1:
+        raise UserError(f"several corpus files: {', '.join(p.name for p in found)}", "keep one of them", directory)
+    return found[0] if found else None
+
+
+def stream_corpus(directory: Path, notices: Notices) -> Iterator[Document]:
+    """Yield the documents of a corpus of any size, in the order of the file.
+
+    Only two digests and a line number per id stay in memory. An identical double is counted and skipped, an empty
+    document is counted and kept.
+
+    Raises:
+        UserError: no corpus or an empty one, a malformed line, an unusable id, or one id with two texts.
+    """
+    path = corpus_file(directory)
+    if path is None:
+        raise UserError(f"no corpus: looked for {', '.join(CORPUS_NAMES)}", "add one of these files", directory)
+    seen: dict[bytes, tuple[bytes, int]] = {}
+    for number, record in _records(path, notices):
+        document = _document(record, path, number, notices)
+        digest = _digest(document.text)
+        first, line = seen.setdefault(_digest(document.doc_id), (digest, number))
+        if first != digest:
+            raise UserError(
+                f"the document {document.doc_id!r} has another text in line {line}", "keep one of them", path, number
+            )
+        if line != number:
+            notices.add("identical double of a corpus document, skipped", f"{path}:{number}")
+            continue
+        if not document.text.strip():
+            notices.add("empty corpus document", f"{path}:{number}")
+        yield document
+    if not seen:
+        raise UserError("the corpus is empty", "add documents", path)
+
+
+def read_queries(directory: Path, notices: Notices) -> list[Query]:
+    """All queries, in the order of the file.
+
+    Raises:
+        UserError: no queries file or an empty one, a malformed line, an unusable or repeated id, or an empty text.
+    """
+    path = directory / QUERIES_NAME
+    queries: dict[str, Query] = {}
+    for number, record in _records(path, notices, QUERIES_BYTES):
+        query_id = _id(record, ("qid", "query_id"), path, number)
+        text = _text(record, ("query",), path, number, notices)
+        if not text.strip():
+            raise UserError(f"the query {query_id!r} is empty", "give it a text or remove it", path, number)
+        if query_id in queries:
+            raise UserError(f"the query {query_id!r} occurs twice", "keep one of them", path, number)
+        queries[query_id] = Query(query_id, text)
+    if not queries:
+        raise UserError("there are no queries", "add queries", path)
+    if len(queries) < FEWEST:
+        notices.add(f"fewer than {FEWEST} queries: TIRA's check will refuse this output", str(path))
+    return list(queries.values())
+
+
+def _records(path: Path, notices: Notices, total: int | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in gzip_lines(path) if total is None else gzip_lines(path, total):
+        if line.strip():
+            yield number, json_object(line, path, number)
+        else:
+            notices.add(f"blank line in {path.name}, skipped", f"{path}:{number}")
+
+
+def _document(record: Mapping[str, Any], path: Path, number: int, notices: Notices) -> Document:
+    doc_id = _id(record, ("docno", "docid", "doc_id"), path, number)
+    return Document(doc_id, _text(record, ("text", "default_text"), path, number, notices))
+
+
+def _id(record: Mapping[str, Any], names: tuple[str, ...], path: Path, number: int) -> str:
+    """The id under any of ``names``; whole numbers count as their digits, as in the official check."""
+    values = [record[name] for name in names if name in record]
+    if not values:
+        raise UserError(f"no id: expected one of {', '.join(names)}", "add the field", path, number)
+    if any(isinstance(v, bool) or not isinstance(v, str | int) for v in values):
+        raise UserError("the id is neither a text nor a whole number", "correct the id", path, number)
+    ids = {str(v) for v in values}
+    if len(ids) > 1:
+        raise UserError(f"the ids in {', '.join(names)} differ", "make them equal", path, number)
+    return check_id(ids.pop(), path, number)
+
+
+def _text(record: Mapping[str, Any], names: tuple[str, ...], path: Path, number: int, notices: Notices) -> str:
+    """The text under the first of ``names`` that is there."""
+    name = next((n for n in names if n in record), None)
+    if name is None:
+        raise UserError(f"no text: expected {' or '.join(names)}", "add the field", path, number)
+    text = record[name]
+    if not isinstance(text, str):
+        raise UserError(f"the field {name} is no text", "correct the field", path, number)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        # JSON can spell half of a surrogate pair, which no tokenizer and no file can hold
+        notices.add("unpaired surrogate in a text, read as U+FFFD", f"{path}:{number}")
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8"), digest_size=16).digest()
+
+
+def read_qrels(path: Path) -> dict[str, dict[str, int]]:
+    """Relevance grades by query and document, from lines ``qid 0 doc_id grade``; blank lines are skipped.
+
+    Raises:
+        UserError: not readable, empty, not four columns, a grade that is no whole number, or a document judged twice.
+    """
+    qrels: dict[str, dict[str, int]] = {}
+    for number, line in gzip_lines(path):
+        columns = line.split()
+        if not columns:
+            continue
+        if len(columns) != 4:
+            raise UserError(f"expected 4 columns, found {len(columns)}", "'qid 0 doc_id grade'", path, number)
+        query_id, _, doc_id, grade = columns
+        if not grade.removeprefix("-").isdecimal() or len(grade) > 9:
+            raise UserError(f"the grade {grade!r} is no whole number", "correct the grade", path, number)
+        grades = qrels.setdefault(query_id, {})
+        if doc_id in grades:
+            raise UserError(f"{doc_id!r} is judged twice for query {query_id!r}", "keep one line", path, number)
+        grades[doc_id] = int(grade)
+    if not qrels:
+        raise UserError("holds no judgements", "add lines 'qid 0 doc_id grade'", path)
+    return qrels

@@ -1,0 +1,208 @@
+"""Pairs of documents in the text-alignment layout of PAN 2012 to 2025: ``pairs``, suspicious and source texts.
+
+Reads every layout that the official reader takes, and the nested one of the downloads. No text is read here: a corpus
+is a list of paths.
+"""
+
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.notices import Notices
+from pan_scdg.pan.untrusted import check_id, is_file, list_directory, read_utf8
+
+FEWEST = 3
+"""With fewer pairs (or queries) TIRA's format check refuses the result."""
+FILE_NAME_BYTES = 255
+
+
+class TextFile(NamedTuple):
+    """One document: the id of the official reader, the file name that XML attributes carry, and where it lies."""
+
+    doc_id: str
+    """As written in ``pairs``, without a trailing ``.txt``; may hold a folder (``susp/s1``)."""
+    reference: str
+    """The last part of ``doc_id`` with ``.txt``."""
+    path: Path
+
+
+class DocumentPair(NamedTuple):
+    """A suspicious document, a source and the line of ``pairs`` that names them first."""
+
+    suspicious: TextFile
+    source: TextFile
+    line: int
+
+
+class PairCorpus(NamedTuple):
+    """A ``pairs`` file and its distinct pairs, in the order of the file."""
+
+    pairs_file: Path
+    pairs: tuple[DocumentPair, ...]
+
+
+def read_text(file: TextFile) -> str:
+    """The text of one document; offsets are indices into this string.
+
+    Raises:
+        UserError: see `read_utf8`.
+    """
+    return read_utf8(file.path)
+
+
+def detection_name(pair: DocumentPair) -> str:
+    """File name of the pair's result: ``<suspicious>-<source>.xml``, folders and a trailing ``.txt`` left out."""
+    suspicious, source = (f.reference.removesuffix(".txt") for f in (pair.suspicious, pair.source))
+    return f"{suspicious}-{source}.xml"
+
+
+def pairs_file(directory: Path) -> Path | None:
+    """The file whose name ends in ``pairs``, at the root or, in the layout of the downloads, one folder below.
+
+    The latter counts only where ``susp/`` and ``src/`` are siblings of that folder. None: there is no such file.
+
+    Raises:
+        UserError: the directory cannot be listed, or there are several candidates.
+    """
+    entries = list_directory(directory)
+    found = [p for p in entries if p.name.endswith("pairs") and is_file(p)]
+    if not found and all((directory / side).is_dir() for side in ("susp", "src")):
+        found = [p / "pairs" for p in entries if is_file(p / "pairs")]
+    if len(found) > 1:
+        names = ", ".join(str(p.relative_to(directory)) for p in found)
+        raise UserError(f"several pairs files: {names}", "keep one of them", directory)
+    return found[0] if found else None
+
+
+def read_pairs(directory: Path, notices: Notices) -> PairCorpus:
+    """Find all pairs of an input directory and the files they name.
+
+    A repeated pair is counted and used once, a blank line is counted and skipped.
+
+    Raises:
+        UserErrors: every faulty line: not two columns, an id that cannot be used, leads outside the directory, names
+            no file or several, or whose result would overwrite that of another pair.
+        UserError: no or several ``pairs`` files, or one that is unreadable or without pairs.
+    """
+    file = pairs_file(directory)
+    if file is None:
+        raise UserError(
+            "no file whose name ends in 'pairs'", "give a directory in the text-alignment layout", directory
+        )
+    errors: list[UserError] = []
+    pairs: dict[tuple[str, str], DocumentPair] = {}
+    names: dict[str, DocumentPair] = {}
+    documents = _Documents(directory)
+    for number, line in _lines(file, notices):
+        try:
+            pair = _parse_pair(line, documents, file, number)
+            key = (pair.suspicious.doc_id, pair.source.doc_id)
+            if key not in pairs:
+                _claim_name(pair, names, file)
+        except UserErrors as e:
+            errors += e.errors
+            continue
+        except UserError as e:
+            errors.append(e)
+            continue
+        if key in pairs:
+            notices.add("repeated pair, used once", f"{file}:{number}")
+        pairs.setdefault(key, pair)
+    if errors:
+        raise UserErrors(errors)
+    if not pairs:
+        raise UserError("holds no pairs", "add at least one line with two ids", file)
+    if len(pairs) < FEWEST:
+        notices.add(f"fewer than {FEWEST} pairs: TIRA's check will refuse this output", str(file))
+    return PairCorpus(file, tuple(pairs.values()))
+
+
+def _lines(file: Path, notices: Notices) -> Iterator[tuple[int, str]]:
+    text = read_utf8(file)
+    if text.startswith("\ufeff"):
+        notices.add("byte-order mark in the pairs file, ignored", str(file))
+    # not splitlines(), which also cuts at separators that the official reader leaves inside a line
+    lines = text.removeprefix("\ufeff").removesuffix("\n").split("\n")
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            yield number, line
+        elif text:
+            notices.add("blank line in the pairs file, skipped", f"{file}:{number}")
+
+
+def _parse_pair(line: str, documents: "_Documents", file: Path, number: int) -> DocumentPair:
+    columns = line.split()
+    if len(columns) != 2:
+        raise UserError(
+            f"expected two columns, found {len(columns)}", "one suspicious and one source id a line", file, number
+        )
+    found, errors = [], []
+    for name in columns:
+        try:
+            found.append(documents.find(name, file, number))
+        except UserError as e:
+            errors.append(e)
+    if errors:
+        raise UserErrors(errors)
+    return DocumentPair(found[0], found[1], number)
+
+
+def _claim_name(pair: DocumentPair, names: dict[str, DocumentPair], file: Path) -> None:
+    """Two results must not get one file name, also where the file system ignores case or normalises Unicode."""
+    name = detection_name(pair)
+    if len(name.encode()) > FILE_NAME_BYTES:
+        raise UserError(f"the result's name {name!r} is too long for a file", "shorten the ids", file, pair.line)
+    first = names.setdefault(unicodedata.normalize("NFC", name).casefold(), pair)
+    if first is not pair:
+        raise UserError(
+            f"the result {name!r} would overwrite that of line {first.line}",
+            "rename one of the documents",
+            file,
+            pair.line,
+        )
+
+
+class _Documents:
+    """Finds ids below one input directory: at its root or one folder down, with ``.txt`` added or not."""
+
+    def __init__(self, directory: Path) -> None:
+        self._root = directory.resolve()
+        self._places = [directory, *(p for p in list_directory(directory) if p.is_dir())]
+        self._found: dict[str, TextFile] = {}
+        self._paths: dict[str, Path] = {}
+
+    def find(self, name: str, file: Path, line: int) -> TextFile:
+        """The document that ``name``, read in ``line`` of ``file``, stands for."""
+        if name not in self._found:
+            check_id(name, file, line)
+            if name.startswith("/") or ".." in name.split("/"):
+                raise UserError(f"the id {name!r} leads outside the directory", "correct the id", file, line)
+            if name.rpartition("/")[2] in ("", ".", ".txt"):
+                raise UserError(f"the id {name!r} names no file", "correct the id", file, line)
+            path = self._only_path(name, file, line)
+            doc_id = name.removesuffix(".txt")
+            if self._paths.setdefault(doc_id, path) != path:
+                raise UserError(
+                    f"the id {doc_id!r} stands for two files: {self._paths[doc_id]} and {path}",
+                    "rename one of them",
+                    file,
+                    line,
+                )
+            self._found[name] = TextFile(doc_id, f"{doc_id.rpartition('/')[2]}.txt", path)
+        return self._found[name]
+
+    def _only_path(self, name: str, file: Path, line: int) -> Path:
+        candidates = (place / n for place in self._places for n in (name, f"{name}.txt"))
+        # two ways to one file are no ambiguity, hence keyed by the resolved path
+        found = {p.resolve(): p for p in candidates if is_file(p)}
+        if not found:
+            raise UserError(f"there is no file for the id {name!r}", "add the text or correct the id", file, line)
+        if len(found) > 1:
+            paths = ", ".join(str(p) for p in found.values())
+            raise UserError(f"several files for the id {name!r}: {paths}", "keep one or name its folder", file, line)
+        target, path = next(iter(found.items()))
+        if not target.is_relative_to(self._root):
+            raise UserError(f"the id {name!r} leads outside the directory", "put the file itself there", file, line)
+        return path

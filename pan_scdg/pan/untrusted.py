@@ -1,0 +1,220 @@
+"""The limits that every reader applies to hostile input.
+
+Whatever a file holds, reading it ends with a value or with one ``UserError`` that names the file and, where there is
+one, the line: never with a hang, an exhausted memory or a traceback.
+"""
+
+import gzip
+import json
+import stat
+import unicodedata
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from pan_scdg.errors import UserError
+
+MB = 1 << 20
+TEXT_BYTES = 256 * MB
+LINE_BYTES = 64 * MB
+STREAM_BYTES = 64 << 30
+BOMB_RATIO = 1000
+BOMB_FROM_BYTES = 100 * MB
+ID_CHARACTERS = 512
+
+
+def read_utf8(path: Path, limit: int = TEXT_BYTES) -> str:
+    r"""The text of ``path`` as the official reader sees it: ``\r\n`` and ``\r`` become ``\n``, nothing is stripped.
+
+    A byte-order mark stays as character 0, because offsets count it (formats, "Characters and newlines").
+
+    Raises:
+        UserError: no regular file, not readable, larger than ``limit`` bytes, or not UTF-8 (names line and byte).
+    """
+    data = read_bytes(path, limit)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as e:
+        before = _universal_newlines(data[: e.start].decode("utf-8"))
+        raise UserError(
+            f"not UTF-8: byte {e.start} is 0x{data[e.start]:02x} ({e.reason})",
+            "convert the file to UTF-8",
+            path,
+            before.count("\n") + 1,
+        ) from e
+    return _universal_newlines(text)
+
+
+def _universal_newlines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def read_bytes(path: Path, limit: int = TEXT_BYTES) -> bytes:
+    """All bytes of the regular file ``path``.
+
+    Raises:
+        UserError: no regular file, not readable, or larger than ``limit`` bytes.
+    """
+    with open_regular(path) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise UserError(f"larger than {limit} bytes", "split the file or shorten it", path)
+    return data
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open ``path`` for reading bytes; a pipe or device, which could block for ever, is refused before it is opened.
+
+    Raises:
+        UserError: there is no such file, it is not a regular one, or it may not be read.
+    """
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise UserError("not a regular file", "put a regular file there", path)
+        return open(path, "rb")
+    except FileNotFoundError as e:
+        raise UserError("there is no such file", "add it or correct its name", path) from e
+    except (OSError, ValueError) as e:
+        raise UserError(f"cannot be read: {_reason(e)}", "correct its name or permissions", path) from e
+
+
+def is_file(path: Path) -> bool:
+    """Whether ``path`` is a regular file; a name that the file system cannot hold is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def list_directory(directory: Path) -> list[Path]:
+    """The visible entries of ``directory``, by name.
+
+    Raises:
+        UserError: it is missing, not a directory, or may not be read.
+    """
+    try:
+        return sorted(p for p in directory.iterdir() if not p.name.startswith("."))
+    except FileNotFoundError as e:
+        raise UserError("there is no such directory", "correct the path", directory) from e
+    except (OSError, ValueError) as e:
+        raise UserError(f"cannot be listed: {_reason(e)}", "give a readable directory", directory) from e
+
+
+def _reason(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+def gzip_lines(path: Path, total: int = STREAM_BYTES, longest: int = LINE_BYTES) -> Iterator[tuple[int, str]]:
+    """Stream ``(line number from 1, line without its end)`` of a UTF-8 file, compressed when its name ends in ``.gz``.
+
+    Raises:
+        UserError: not readable, not UTF-8, not gzip or cut off, a line longer than ``longest`` bytes, more than
+            ``total`` bytes, or a compression bomb (beyond 100 MB: more than 1,000 bytes out of one).
+    """
+    with open_regular(path) as raw:
+        packed = path.name.endswith(".gz")
+        # GzipFile reads like any binary file; its stub only says so in a way that mypy does not follow
+        source = cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb")) if packed else raw
+        number = seen = 0
+        while data := _next_line(source, path, number + 1, longest):
+            number, seen = number + 1, seen + len(data)
+            if seen > total:
+                raise UserError(f"holds more than {total} bytes", "split the input", path, number)
+            if packed and seen > BOMB_FROM_BYTES and seen > BOMB_RATIO * raw.tell():
+                raise UserError("looks like a compression bomb", "give the real file", path, number)
+            yield number, _line_text(data, path, number)
+
+
+def _next_line(source: BinaryIO, path: Path, number: int, longest: int) -> bytes:
+    try:
+        data = source.readline(longest + 1)
+    except EOFError as e:
+        raise UserError("the gzip file is cut off", "fetch it again", path, number) from e
+    except (zlib.error, OSError) as e:
+        raise UserError(f"cannot be read: {_reason(e)}", "fetch the file again", path, number) from e
+    if len(data) > longest:
+        raise UserError(f"line longer than {longest} bytes", "correct the file", path, number)
+    return data
+
+
+def _line_text(data: bytes, path: Path, number: int) -> str:
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as e:
+        raise UserError(
+            f"not UTF-8: byte {e.start} of the line is 0x{data[e.start]:02x}", "convert the file to UTF-8", path, number
+        ) from e
+    return text.rstrip("\r\n")
+
+
+def parse_xml(path: Path) -> Any:
+    """The root element (lxml) of the UTF-8 file ``path``: no DTD, no entities, no network, no huge nodes.
+
+    A DOCTYPE is looked for before parsing, since attribute values expand entities while they are parsed. That search
+    is sound because the bytes are UTF-8 and are parsed as UTF-8 whatever the file declares.
+
+    Raises:
+        UserError: not readable, not UTF-8, holds a DOCTYPE, or is not well-formed (names the line).
+    """
+    from lxml import etree
+
+    text = read_utf8(path)
+    doctype = text.find("<!DOCTYPE")
+    if doctype >= 0:
+        line = text.count("\n", 0, doctype) + 1
+        raise UserError("holds a DOCTYPE, which is refused", "remove the DOCTYPE", path, line)
+    parser = etree.XMLParser(
+        encoding="utf-8",
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        dtd_validation=False,
+        huge_tree=False,
+    )
+    try:
+        return etree.fromstring(text.removeprefix("\ufeff").encode("utf-8"), parser)
+    except etree.XMLSyntaxError as e:
+        # lxml appends "(<string>, line 3)", which the place in front says better
+        what = (e.msg or "empty document").split(", line ")[0]
+        raise UserError(f"not well-formed XML: {what}", "correct the file", path, e.lineno or 1) from e
+
+
+def check_id(text: str, where: str | Path, line: int | None) -> str:
+    """``text``, when it can serve as an identifier in every official format. Slashes are fine.
+
+    Raises:
+        UserError: empty, longer than 512 characters, or with white space, control characters or non-characters.
+    """
+    if not text:
+        fault = "an empty id"
+    elif len(text) > ID_CHARACTERS:
+        fault = f"an id of {len(text)} characters (limit {ID_CHARACTERS})"
+    elif any(c.isspace() for c in text):
+        fault = f"white space in the id {text!r}"
+    elif any(unicodedata.category(c) in ("Cc", "Cs") or ord(c) & 0xFFFE == 0xFFFE for c in text):
+        fault = f"a control character in the id {text!r}"
+    else:
+        return text
+    raise UserError(fault, "correct the id", where, line)
+
+
+def json_object(line: str, path: Path, number: int) -> dict[str, Any]:
+    """The JSON object in line ``number`` of ``path``.
+
+    Raises:
+        UserError: malformed JSON, nested too deeply, a number that JSON does not know (NaN), or not an object.
+    """
+    try:
+        value = json.loads(line, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as e:
+        raise UserError(f"not JSON: {e.msg} (column {e.colno})", "correct the line", path, number) from e
+    except (ValueError, RecursionError) as e:
+        raise UserError(f"not JSON that can be read: {e}", "correct the line", path, number) from e
+    if not isinstance(value, dict):
+        raise UserError(f"expected a JSON object, found {type(value).__name__}", "one object a line", path, number)
+    return value
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")

@@ -1,0 +1,1 @@
+"""The first stage of source retrieval: ranks in, ranks out."""

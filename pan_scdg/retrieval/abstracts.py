@@ -1,0 +1,82 @@
+"""Title and abstract of a paper, in plain text or Markdown."""
+
+import re
+from itertools import dropwhile, takewhile
+from typing import NamedTuple
+
+from pan_scdg.retrieval.headings import MARKDOWN, RULE, is_bare_heading, section_name, unmarked
+
+OPENING_WORDS = 250
+"""Words of the text that stand for an abstract where none is marked."""
+ABSTRACT_WORDS = 500
+"""A marked abstract that no heading ends is cut here."""
+TITLE_WORDS = 40
+_LABEL = re.compile(r"[\s*_]*abstract[\s*_]*(?:[.:—–][\s*_]*|-+\s+)(?=\S)", re.IGNORECASE)
+
+
+class Line(NamedTuple):
+    """A line that is not blank: a heading (without its marks), or a line of text."""
+
+    heading: bool
+    text: str
+
+
+def title_abstract(text: str) -> str:
+    """Title and abstract, each in one line, the title first; whichever is not found is left out.
+
+    The abstract is what stands between a heading ``Abstract`` (Markdown, bare, numbered or in bold; or the label
+    ``Abstract:`` in front of a paragraph) and the next heading or horizontal rule, at most 500 words. A heading is a
+    Markdown heading, the usual name of a section alone in its line, or a short line above a line of 100 characters
+    or more. Without such a heading the first 250 words of the text stand for it, headings left out.
+
+    The title is the first line of the document if it stands before the abstract, has at most 40 words and is no
+    usual section name. Where no abstract is marked it must also be a heading, or a line that does not end like a
+    sentence. So a text of one sentence has no title, one line without a full stop is a title alone, and a Markdown
+    query that starts with ``## Abstract`` gives its abstract alone.
+    """
+    lines = _lines(text)
+    marked = next((i for i, line in enumerate(lines) if line.heading and section_name(line.text) == "abstract"), None)
+    if marked is None:
+        title = _title(lines[:1]) if lines and (lines[0].heading or lines[0].text[-1] not in ".;,") else ""
+        body = [line.text for line in lines[1 if title else 0 :] if not line.heading]
+        abstract = _first_words(body, OPENING_WORDS)
+    else:
+        title = _title(lines[: min(marked, 1)])
+        abstract = _first_words(_section(lines[marked + 1 :]), ABSTRACT_WORDS)
+    return "\n".join(part for part in (title, abstract) if part)
+
+
+def _lines(text: str) -> list[Line]:
+    """The lines that are not blank. A rule is a heading without a name; ``Abstract: We`` is a heading and a line."""
+    raw = text.split("\n")
+    found: list[Line] = []
+    for i, line in enumerate(raw):
+        opens = i == 0 or not raw[i - 1].strip() or (bool(found) and found[-1].heading)
+        following = raw[i + 1] if i + 1 < len(raw) else ""
+        if not line.strip():
+            continue
+        if RULE.match(line):
+            found.append(Line(True, ""))
+        elif MARKDOWN.match(line) or section_name(line) == "abstract" or (opens and is_bare_heading(line, following)):
+            found.append(Line(True, unmarked(line)))
+        elif opens and (label := _LABEL.match(line)):
+            found += [Line(True, "abstract"), Line(False, line[label.end() :].strip())]
+        else:
+            found.append(Line(False, line.strip()))
+    return found
+
+
+def _title(lines: list[Line]) -> str:
+    """The title, if this line (there is at most one) can be one."""
+    words = unmarked(lines[0].text).split() if lines and not section_name(lines[0].text) else []
+    return "" if len(words) > TITLE_WORDS else " ".join(words)
+
+
+def _section(lines: list[Line]) -> list[str]:
+    """The lines up to the next heading; headings and rules before the first line of text do not count."""
+    body = dropwhile(lambda line: line.heading, lines)
+    return [line.text for line in takewhile(lambda line: not line.heading, body)]
+
+
+def _first_words(lines: list[str], count: int) -> str:
+    return " ".join(" ".join(lines).split()[:count])

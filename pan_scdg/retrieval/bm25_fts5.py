@@ -1,0 +1,208 @@
+"""BM25-Sentence1 on SQLite FTS5 (paper, First-Stage PAN26 Retrieval: the original sparse route)."""
+
+import os
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pan_scdg.errors import UserError
+from pan_scdg.profile import Bm25Settings
+from pan_scdg.retrieval.fusion import reciprocal_rank
+from pan_scdg.retrieval.ranking import Ranked, Ranking, top
+from pan_scdg.retrieval.units import sentences
+
+if TYPE_CHECKING:
+    from pan_scdg.pan.source_retrieval import Document
+
+LAYOUT = 1
+"""Kept in the file's ``user_version``: a file of another layout is refused."""
+_TABLE = "CREATE VIRTUAL TABLE {} USING fts5(text, content='', tokenize='unicode61 remove_diacritics 2')"
+_SCORES = "SELECT rowid, -bm25(texts) FROM texts WHERE texts MATCH ?"
+# CROSS JOIN keeps the full-text table in the outer loop. SQLite orders text by its UTF-8 bytes, which is the order of
+# Python's strings, so ties at the cut agree with every other ranking of this package.
+_SEARCH = """
+    SELECT doc_id, -bm25(texts) AS score FROM texts CROSS JOIN documents ON documents.rowid = texts.rowid
+    WHERE texts MATCH ? {} ORDER BY score DESC, doc_id LIMIT ?
+"""
+MOST_OF_A_COMMON_TERM = 3e-6
+"""More than a term in half of all documents or more can add to a score: FTS5 gives it an idf of 1e-6, times k1 + 1."""
+
+
+def build_index(documents: Iterable["Document"], path: Path) -> None:
+    """Write the index of a stream of documents; ``path`` exists only once the index is complete.
+
+    The texts themselves are not kept, and only one of them lies in memory at a time.
+
+    Raises:
+        UserError: this Python's SQLite has no FTS5, or the file cannot be written.
+        ValueError: a document id comes twice.
+    """
+    need_fts5()
+    part = path.with_name(path.name + ".part")
+    part.unlink(missing_ok=True)
+    try:
+        with closing(sqlite3.connect(part, isolation_level=None)) as connection:
+            _fill(connection, documents)
+        with part.open("rb+") as file:
+            os.fsync(file.fileno())
+        part.replace(path)
+    except sqlite3.OperationalError as e:
+        raise UserError(
+            f"the search index cannot be written: {e}", "check that its folder is writable and has free space", path
+        ) from e
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _fill(connection: sqlite3.Connection, documents: Iterable["Document"]) -> None:
+    # A file that is thrown away when anything fails needs no journal.
+    connection.execute("PRAGMA journal_mode = OFF")
+    connection.execute("PRAGMA synchronous = OFF")
+    connection.execute("BEGIN")
+    connection.execute(_TABLE.format("texts"))
+    connection.execute("CREATE VIRTUAL TABLE terms USING fts5vocab(texts, row)")
+    connection.execute("CREATE TABLE documents (rowid INTEGER PRIMARY KEY, doc_id TEXT NOT NULL UNIQUE)")
+    for row, document in enumerate(documents):
+        try:
+            connection.execute("INSERT INTO documents VALUES (?, ?)", (row, document.doc_id))
+        except sqlite3.IntegrityError as e:
+            raise ValueError(f"document {document.doc_id!r} comes twice") from e
+        connection.execute("INSERT INTO texts (rowid, text) VALUES (?, ?)", (row, document.text))
+    connection.execute(f"PRAGMA user_version = {LAYOUT}")
+    connection.execute("COMMIT")
+
+
+def need_fts5() -> None:
+    """Check that this Python's SQLite can do full-text search.
+
+    Raises:
+        UserError: it cannot.
+    """
+    with closing(sqlite3.connect(":memory:")) as connection:
+        try:
+            connection.execute(_TABLE.format("probe"))
+        except sqlite3.OperationalError as e:
+            raise UserError(
+                f"the SQLite {sqlite3.sqlite_version} of this Python cannot do full-text search (FTS5): {e}",
+                "use a Python whose sqlite3 module has FTS5, for example a python.org or a distribution's build",
+            ) from e
+
+
+class Bm25Index:
+    """An index written by ``build_index``, opened for reading. Use it as a context manager, in one thread."""
+
+    def __init__(self, path: Path, settings: Bm25Settings) -> None:
+        """Open the index.
+
+        Raises:
+            UserError: the file is missing, damaged or not such an index, or SQLite has no FTS5.
+        """
+        need_fts5()
+        self._settings = settings
+        self._frequencies: dict[str, int] = {}
+        try:
+            self._index = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+            layout = self._index.execute("PRAGMA user_version").fetchone()[0]
+        except sqlite3.DatabaseError as e:
+            raise UserError(f"not a readable search index: {e}", "delete it and run again", path) from e
+        if layout != LAYOUT:
+            self._index.close()
+            raise UserError(f"a search index of layout {layout}, not {LAYOUT}", "delete it and run again", path)
+        self._count = self._count_documents()
+        self._words = _Words()
+
+    def search(self, query_text: str) -> Ranking:
+        """Rank documents for a query: one search a sentence, the rankings fused by reciprocal rank with k = 60.
+
+        The score is the fused one. A sentence without any indexed term adds nothing; without any there is no result.
+        """
+        rankings = [self._search_terms(self._rarest(terms)) for terms in self._words.of_each(sentences(query_text))]
+        return top(reciprocal_rank(rankings), self._settings.depth)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._index.close()
+        self._words.close()
+
+    def __enter__(self) -> "Bm25Index":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _rarest(self, terms: set[str]) -> list[str]:
+        """The rarest indexed terms, by document frequency, then by term."""
+        indexed = [(frequency, term) for term in terms if (frequency := self._frequency(term))]
+        return [term for _, term in sorted(indexed)[: self._settings.terms]]
+
+    def _frequency(self, term: str) -> int:
+        """How many documents hold the term; 0: not indexed."""
+        if term not in self._frequencies:
+            row = self._index.execute("SELECT doc FROM terms WHERE term = ?", (term,)).fetchone()
+            self._frequencies[term] = 0 if row is None else row[0]
+        return self._frequencies[term]
+
+    def _search_terms(self, terms: list[str]) -> Ranking:
+        """Documents with any of the terms, by FTS5's BM25 (k1 1.2, b 0.75), equal ones by document id."""
+        if not terms:
+            return []
+        rare = [term for term in terms if 2 * self._frequency(term) < self._count]
+        chosen = self._candidates(rare, len(terms) - len(rare)) if 0 < len(rare) < len(terms) else ""
+        rows = self._index.execute(_SEARCH.format(chosen), (_any_of(terms), self._settings.depth))
+        return [Ranked(*row) for row in rows]
+
+    def _candidates(self, rare: list[str], common: int) -> str:
+        """A condition that every document of the result fulfils, or "".
+
+        To score a document costs as much as its common words occur in it, which is nearly the whole search, while
+        they decide only between almost equal documents. Whatever is in the result has, by its rare terms alone, at
+        least the score of the document at the cut less what all common terms together could add to others.
+        """
+        rows = self._index.execute(_SCORES, (_any_of(rare),)).fetchall()
+        if len(rows) <= self._settings.depth:
+            return ""
+        cut = sorted((score for _, score in rows), reverse=True)[self._settings.depth - 1]
+        least = cut - common * MOST_OF_A_COMMON_TERM
+        # The plus keeps SQLite from asking FTS5 for each row anew; the row numbers are our own integers.
+        return f"AND +texts.rowid IN ({','.join(str(row) for row, score in rows if score >= least)})"
+
+    def _count_documents(self) -> int:
+        return int(self._index.execute("SELECT count(*) FROM documents").fetchone()[0])
+
+
+def _any_of(terms: list[str]) -> str:
+    """The FTS5 query that any of the terms fulfils."""
+    return " OR ".join(map(_quoted, terms))
+
+
+def _quoted(term: str) -> str:
+    """The term as an FTS5 string, so that ``NEAR``, ``AND`` and the like are words."""
+    return '"' + term.replace('"', '""') + '"'
+
+
+class _Words:
+    """The index's own tokenizer: texts go through an FTS5 table of the same kind in memory."""
+
+    def __init__(self) -> None:
+        self._memory = sqlite3.connect(":memory:", isolation_level=None)
+        # FTS5 cuts a word at 32,768 bytes, maybe inside a letter. It then decodes to a term that no index holds.
+        self._memory.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        self._memory.execute(_TABLE.format("units"))
+        self._memory.execute("CREATE VIRTUAL TABLE words USING fts5vocab(units, instance)")
+
+    def of_each(self, units: list[str]) -> list[set[str]]:
+        """The distinct terms of each unit."""
+        found: list[set[str]] = [set() for _ in units]
+        self._memory.execute("BEGIN")
+        try:
+            self._memory.executemany("INSERT INTO units (rowid, text) VALUES (?, ?)", enumerate(units))
+            for term, unit in self._memory.execute("SELECT term, doc FROM words"):
+                found[unit].add(term)
+        finally:
+            self._memory.execute("ROLLBACK")
+        return found
+
+    def close(self) -> None:
+        self._memory.close()

@@ -1,0 +1,111 @@
+"""Scoring an over-long pair piece by piece (not in the paper, which excludes such pairs).
+
+The target is split at sentence boundaries. Every token of it is scored exactly once, in both passes as the same ids
+behind the same stretch of preceding target text; only the conditional pass sees source windows.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from pan_scdg.profile import SegmentSettings
+from pan_scdg.scdg.sequences import Passes, ScoringInput, Tokenizer, anchor_id, separator_ids
+from pan_scdg.scdg.windows import Encode, SourceWindows, overlap_terms
+
+Decode = Callable[[Sequence[int]], str]
+
+
+class Segment(NamedTuple):
+    """Consecutive target ids (int64) and their text, which is exact unless a span had to be cut by tokens."""
+
+    token_ids: np.ndarray
+    text: str
+
+
+def segment_passes(
+    tokenizer: Tokenizer, source: str, target: str, spans: Sequence[tuple[int, int]], settings: SegmentSettings
+) -> Iterator[Passes]:
+    """Both inputs of every segment of ``target``, in order.
+
+    Unconditional ``[anchor; preceding; segment]``, conditional ``[anchor; windows; separator; preceding; segment]``:
+    windows are those of ``source`` that share most terms with the segment, preceding is up to ``context_tokens`` ids
+    directly before it. The unconditional inputs depend on target and settings alone.
+
+    Args:
+        tokenizer: Encodes spans and windows without special tokens.
+        source: The whole source text.
+        target: The whole target text.
+        spans: Character spans of the target's sentences, in order.
+        settings: Sizes of segment, preceding text and source prefix.
+
+    Raises:
+        ValueError: ``spans`` are not in order or not inside ``target``.
+    """
+
+    def encode(text: str) -> list[int]:
+        return tokenizer.encode(text, add_special_tokens=False)
+
+    windows = SourceWindows(source, encode, settings.windows)
+    anchor = np.array([anchor_id(tokenizer)], dtype=np.int64)
+    separator = separator_ids(tokenizer)
+    before = np.empty(0, dtype=np.int64)
+    for ids, text in cut_segments(target, spans, encode, tokenizer.decode, settings.target_tokens):
+        prefix = windows.prefix(overlap_terms(text), settings.source_tokens)
+        yield Passes(
+            ScoringInput(np.concatenate([anchor, before]), ids),
+            ScoringInput(np.concatenate([anchor, prefix, separator, before]), ids),
+        )
+        seen = np.concatenate([before, ids])
+        before = seen[max(0, len(seen) - settings.context_tokens) :]
+
+
+def split_target(target: str, spans: Sequence[tuple[int, int]], encode: Encode, most: int) -> list[np.ndarray]:
+    """Ids of consecutive segments of at most ``most`` tokens that cover the whole ``target``.
+
+    Each span, with the white space in front of it, is tokenised alone, and cuts lie between spans; only a span that
+    alone exceeds ``most`` is cut by tokens.
+
+    Raises:
+        ValueError: ``most`` is below 1, or ``spans`` are not in order or not inside ``target``.
+    """
+    return [s.token_ids for s in cut_segments(target, spans, encode, lambda _: "", most)]
+
+
+def cut_segments(
+    target: str, spans: Sequence[tuple[int, int]], encode: Encode, decode: Decode, most: int
+) -> list[Segment]:
+    """As `split_target`, with the text of each segment; ``decode`` serves the pieces of spans that were cut."""
+    if most < 1:
+        raise ValueError(f"most must be at least 1, not {most}")
+    segments: list[Segment] = []
+    held: list[Segment] = []
+    for text in _covering(target, spans):
+        for piece in _pieces(text, encode, decode, most):
+            if held and sum(len(p.token_ids) for p in held) + len(piece.token_ids) > most:
+                segments.append(_joined(held))
+                held = []
+            held.append(piece)
+    return [*segments, _joined(held)] if held else segments
+
+
+def _covering(target: str, spans: Sequence[tuple[int, int]]) -> Iterator[str]:
+    """Texts that add up to ``target``: what lies between two spans goes to the later one, the rest to the last."""
+    cuts = [0, *(end for _, end in spans[:-1]), len(target)]
+    for (start, end), before in zip(spans, cuts):
+        if not before <= start <= end <= len(target):
+            raise ValueError(f"span {start}-{end} is out of order or outside a text of {len(target)} characters")
+    return (target[start:end] for start, end in pairwise(cuts))
+
+
+def _pieces(text: str, encode: Encode, decode: Decode, most: int) -> Iterator[Segment]:
+    ids = np.array(encode(text), dtype=np.int64)
+    if len(ids) <= most:
+        return iter([Segment(ids, text)] if len(ids) else [])
+    parts = (ids[i : i + most] for i in range(0, len(ids), most))
+    return (Segment(part, decode(part.tolist())) for part in parts)
+
+
+def _joined(pieces: list[Segment]) -> Segment:
+    return Segment(np.concatenate([p.token_ids for p in pieces]), "".join(p.text for p in pieces))

@@ -1,0 +1,149 @@
+"""Input construction: the token ids of both passes (paper, PAN25 input construction and PAN26 source prefix)."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+SEPARATOR = "\n\n"
+
+
+class Tokenizer(Protocol):
+    """What is needed of a Hugging Face tokenizer."""
+
+    @property
+    def bos_token_id(self) -> int | None:
+        """Beginning of sequence, if there is one."""
+        ...
+
+    @property
+    def eos_token_id(self) -> int | None:
+        """End of sequence, if there is one."""
+        ...
+
+    @property
+    def pad_token_id(self) -> int | None:
+        """Padding, if there is one."""
+        ...
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        """The ids of ``text``, never truncated or padded."""
+        ...
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of ``token_ids``."""
+        ...
+
+
+class ScoringInput(NamedTuple):
+    """One teacher-forced sequence: ``context_ids`` (int64, at least one) are given, ``target_ids`` are scored."""
+
+    context_ids: np.ndarray
+    target_ids: np.ndarray
+
+    @property
+    def length(self) -> int:
+        """Tokens of the whole sequence."""
+        return len(self.context_ids) + len(self.target_ids)
+
+
+class Passes(NamedTuple):
+    """The two inputs whose targets are the same ids: without and with the source."""
+
+    unconditional: ScoringInput
+    conditional: ScoringInput
+
+
+class AlignmentError(ValueError):
+    """The two passes cannot score the same target token ids; the text says where they part."""
+
+
+def pair_passes(tokenizer: Tokenizer, source: str, target: str) -> Passes:
+    r"""Both inputs of a document pair (paper, PAN25 input construction).
+
+    ``target`` and ``source + "\n\n" + target`` are encoded with special tokens. The first id of the target alone is
+    context whether or not it is a BOS (the paper's n = ids - 1); the combined ids must end with exactly the others.
+
+    Raises:
+        AlignmentError: the target has fewer than two ids, or the combined ids do not end with its ids.
+    """
+    alone = token_ids(tokenizer, target, special=True)
+    if len(alone) < 2:
+        raise AlignmentError("empty target: nothing is left to score after its first token")
+    combined = token_ids(tokenizer, source + SEPARATOR + target, special=True)
+    scored = alone[1:]
+    check_suffix(combined, scored)
+    return Passes(ScoringInput(alone[:1], scored), ScoringInput(combined[: -len(scored)], scored))
+
+
+def check_suffix(combined: np.ndarray, target: np.ndarray) -> None:
+    """Raise AlignmentError unless ``combined`` is one or more context ids followed by exactly ``target``."""
+    if len(combined) <= len(target):
+        raise AlignmentError(
+            f"the combined text has {len(combined)} tokens, too few to hold context and the {len(target)} of the target"
+        )
+    differs = np.flatnonzero(combined[-len(target) :] != target)
+    if len(differs):
+        at = int(differs[-1])
+        alone, behind = int(target[at]), int(combined[at - len(target)])
+        raise AlignmentError(
+            "the combined text is tokenised differently from the target alone: "
+            f"scored token {at + 1} of {len(target)} is id {alone} alone and id {behind} behind the source"
+        )
+
+
+def anchor_id(tokenizer: Tokenizer) -> int:
+    """The token in front of PAN26 inputs: BOS, else EOS, else PAD.
+
+    Raises:
+        AlignmentError: the tokenizer has none of them.
+    """
+    for candidate in (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id):
+        if candidate is not None:
+            return int(candidate)
+    raise AlignmentError("the tokenizer has no BOS, EOS or PAD token to anchor the target")
+
+
+def separator_ids(tokenizer: Tokenizer) -> np.ndarray:
+    """Two newlines, encoded without special tokens."""
+    return token_ids(tokenizer, SEPARATOR)
+
+
+def retrieval_target(tokenizer: Tokenizer, query: str) -> np.ndarray:
+    """The query's ids without special tokens; encode a query once and give these ids to both passes.
+
+    Raises:
+        AlignmentError: the query has no tokens.
+    """
+    target = token_ids(tokenizer, query)
+    if not len(target):
+        raise AlignmentError("empty target: the query has no tokens")
+    return target
+
+
+def prefix_budget(tokenizer: Tokenizer, target: np.ndarray, context: int) -> int:
+    """Tokens left for the source prefix when anchor, separator and the whole query are in a context of ``context``.
+
+    Raises:
+        AlignmentError: no token is left.
+    """
+    budget = context - 1 - len(separator_ids(tokenizer)) - len(target)
+    if budget < 1:
+        raise AlignmentError(f"a query of {len(target)} tokens leaves no room for a source in {context} tokens")
+    return budget
+
+
+def retrieval_unconditional(tokenizer: Tokenizer, target: np.ndarray) -> ScoringInput:
+    """``[anchor; query]`` (paper, Eq. supp-pan26-unconditional-input)."""
+    return ScoringInput(np.array([anchor_id(tokenizer)], dtype=np.int64), target)
+
+
+def retrieval_conditional(tokenizer: Tokenizer, target: np.ndarray, prefix_ids: np.ndarray) -> ScoringInput:
+    """``[anchor; source prefix; separator; query]`` (paper, Eq. supp-pan26-conditional-input)."""
+    anchor = np.array([anchor_id(tokenizer)], dtype=np.int64)
+    return ScoringInput(np.concatenate([anchor, prefix_ids, separator_ids(tokenizer)]), target)
+
+
+def token_ids(tokenizer: Tokenizer, text: str, special: bool = False) -> np.ndarray:
+    """``text`` as int64 ids, with the tokenizer's special tokens when ``special``."""
+    return np.array(tokenizer.encode(text, add_special_tokens=special), dtype=np.int64)

@@ -1,0 +1,128 @@
+r"""Query-aware source prefixes (paper, PAN26 source-prefix construction).
+
+Where the paper is silent: overlap is the number of distinct lower-cased ``\w+`` terms a window shares with the query;
+windows are taken greedily, ties to the earlier; one that overlaps a chosen one or exceeds the rest of the budget is
+skipped; if none fits, the best one is cut to the budget; each window is tokenised alone.
+"""
+
+import re
+from collections.abc import Callable
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from pan_scdg.profile import WindowSettings
+
+Encode = Callable[[str], list[int]]
+
+_WORD = re.compile(r"\S+")
+_TERM = re.compile(r"\w+")
+
+
+class Window(NamedTuple):
+    """A stretch of the source: its first word's index, its original text, the terms it shares with the query."""
+
+    start: int
+    text: str
+    overlap: int
+
+
+def overlap_terms(text: str) -> set[str]:
+    r"""Distinct lower-cased ``\w+`` terms."""
+    return set(_TERM.findall(text.lower()))
+
+
+def source_prefix(
+    source: str, query_terms: set[str], budget: int, encode: Encode, settings: WindowSettings
+) -> np.ndarray:
+    """The ids of ``source``, or of the windows nearest to the query, at most ``budget`` of them (int64).
+
+    Raises:
+        ValueError: ``budget`` is below 1.
+    """
+    return SourceWindows(source, encode, settings).prefix(query_terms, budget)
+
+
+class SourceWindows:
+    """One source asked by many queries or segments: split and tokenised once, and only where it is looked at."""
+
+    def __init__(self, source: str, encode: Encode, settings: WindowSettings) -> None:
+        self._source, self._encode, self._settings = source, encode, settings
+        self._whole: np.ndarray | None = None
+        self._texts: list[str] | None = None
+        self._terms: list[set[str]] = []
+        self._ids: dict[int, np.ndarray] = {}
+
+    def prefix(self, query_terms: set[str], budget: int) -> np.ndarray:
+        """The whole source if it fits in ``budget`` tokens, else its chosen windows in source order (int64).
+
+        Raises:
+            ValueError: ``budget`` is below 1.
+        """
+        if budget < 1:
+            raise ValueError(f"budget must be at least 1, not {budget}")
+        whole = self._whole_ids()
+        if len(whole) <= budget:
+            return whole
+        chosen = self.chosen(query_terms, budget)
+        if not chosen:  # white space alone has no windows, yet it can be longer than the budget
+            return whole[:budget]
+        return np.concatenate([self._window_ids(w.start) for w in chosen])[:budget]
+
+    def chosen(self, query_terms: set[str], budget: int) -> list[Window]:
+        """Windows of a source that does not fit, in source order; one that is alone may exceed ``budget``: cut it."""
+        ranked = self.ranked(query_terms)
+        taken: list[Window] = []
+        for window in ranked:
+            # The order of the tests matters for speed: only a window that overlaps no other is tokenised.
+            if not any(self._meet(window, other) for other in taken):
+                length = len(self._window_ids(window.start))
+                if length <= budget:
+                    taken.append(window)
+                    budget -= length
+            if not budget:
+                break
+        return sorted(taken) if taken else ranked[:1]
+
+    def ranked(self, query_terms: set[str]) -> list[Window]:
+        """The considered windows, most shared terms first, ties to the earlier."""
+        stride = self._settings.stride
+        windows = [
+            Window(i * stride, text, len(terms & query_terms))
+            for i, (text, terms) in enumerate(zip(self._split(), self._terms))
+        ]
+        return sorted(windows, key=lambda w: (-w.overlap, w.start))
+
+    def _meet(self, one: Window, other: Window) -> bool:
+        return abs(one.start - other.start) < self._settings.words
+
+    def _whole_ids(self) -> np.ndarray:
+        if self._whole is None:
+            self._whole = np.array(self._encode(self._source), dtype=np.int64)
+        return self._whole
+
+    def _window_ids(self, start: int) -> np.ndarray:
+        if start not in self._ids:
+            text = self._split()[start // self._settings.stride]
+            self._ids[start] = np.array(self._encode(text), dtype=np.int64)
+        return self._ids[start]
+
+    def _split(self) -> list[str]:
+        if self._texts is None:
+            self._texts = split_windows(self._source, self._settings)
+            self._terms = [overlap_terms(text) for text in self._texts]
+        return self._texts
+
+
+def split_windows(source: str, settings: WindowSettings) -> list[str]:
+    """Texts of the first ``considered`` windows; window ``i`` begins at word ``i * stride``, the last may be shorter.
+
+    There is no further window once one has reached the last word.
+    """
+    needed = (settings.considered - 1) * settings.stride + settings.words
+    words = [m.span() for m in islice(_WORD.finditer(source), needed)]
+    n = len(words)
+    starts = range(0, min(n, max(1, n - settings.words + settings.stride)), settings.stride)
+    ends = (min(start + settings.words, n) for start in starts)
+    return [source[words[start][0] : words[end - 1][1]] for start, end in zip(starts, ends)]

@@ -1,0 +1,134 @@
+"""What has been computed so far, on disk, so that a run that was stopped goes on where it was.
+
+One SQLite file (write-ahead log) maps keys to bytes. A key is the digest of everything the value depends on: the
+texts, the settings of the stage and the fingerprint of the model's weights. A stored value is therefore never served
+for another text, setting or model, and a state folder may be shared by several inputs and profiles.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import io
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.errors import UserError
+
+ARITHMETIC = 1
+"""Raised when the code computes something else than before under the same settings; part of every key."""
+
+
+def text_digest(text: str) -> str:
+    """SHA-256 of the UTF-8 bytes of ``text``."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def key_of(kind: str, parts: Mapping[str, Any]) -> str:
+    """The key of a value of this ``kind`` that depends on ``parts`` (JSON values) and on nothing else."""
+    canonical = json.dumps({"arithmetic": ARITHMETIC, "kind": kind, **parts}, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def pack_array(array: npt.NDArray[Any]) -> bytes:
+    """The bytes of ``array`` in NumPy's own file format."""
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def unpack_array(data: bytes) -> npt.NDArray[Any]:
+    """The inverse of `pack_array`."""
+    array: npt.NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
+    return array
+
+
+class Store:
+    """A key-value file. Use it as a context manager; one process at a time.
+
+    Raises:
+        UserError: the folder cannot be written, holds a damaged file, is in use by another process, or lies on a
+            file system where SQLite's write-ahead log does not work.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._file = folder / "scores.sqlite"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = open(folder / "lock", "w")  # noqa: SIM115 - held as long as the store
+        except OSError as e:
+            raise UserError(f"cannot write the state: {e.strerror}", "choose another --state folder", folder) from e
+        self._take_lock()
+        try:
+            self._db = self._open()
+        except sqlite3.Error as e:
+            self._lock.close()
+            raise UserError(
+                f"the state cannot be used: {e}", "delete it, or choose a --state folder on a local disk", self._file
+            ) from e
+
+    def _take_lock(self) -> None:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as e:
+            self._lock.close()
+            raise UserError(
+                "another run is using this state", "wait for it or choose another --state", self.folder
+            ) from e
+        except OSError as e:
+            self._lock.close()
+            raise UserError(
+                f"the file system of the state has no file locks ({e.strerror})",
+                "choose a --state folder on a local disk",
+                self.folder,
+            ) from e
+
+    def _open(self) -> sqlite3.Connection:
+        db = sqlite3.connect(self._file, isolation_level=None)
+        mode = db.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+        if mode != "wal":
+            db.close()
+            raise sqlite3.OperationalError(f"write-ahead log refused, journal mode is {mode}")
+        db.execute("PRAGMA synchronous=NORMAL")
+        db.execute("CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
+        # a write now shows at the start, not after hours, that the log works on this file system
+        db.execute("INSERT OR REPLACE INTO entries VALUES ('opened', x'00')")
+        db.execute("SELECT count(*) FROM (SELECT key FROM entries LIMIT 1)").fetchone()
+        return db
+
+    def get(self, key: str) -> bytes | None:
+        """The stored value, or None."""
+        row = self._db.execute("SELECT value FROM entries WHERE key = ?", (key,)).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def put(self, items: Iterable[tuple[str, bytes]]) -> None:
+        """Store a group of values: all of them or, if the process dies, none."""
+        with self._transaction():
+            self._db.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", items)
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def close(self) -> None:
+        """Close the file and let go of the lock."""
+        self._db.close()
+        self._lock.close()
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

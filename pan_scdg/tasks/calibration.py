@@ -1,0 +1,71 @@
+"""``calibrate``: q and threshold from pairs with truth, written into a profile file (paper, PAN25 aggregation)."""
+
+from pathlib import Path
+
+import tomlkit
+
+from pan_scdg.errors import UserError
+from pan_scdg.notices import Notices
+from pan_scdg.pan.inputs import input_digest
+from pan_scdg.pan.text_alignment import read_pairs
+from pan_scdg.pan.truth import find_truth, read_truth
+from pan_scdg.profile import Calibration, Profile, find_profile, parse_profile
+from pan_scdg.scdg.decision import Choice, choose
+from pan_scdg.store import Store
+from pan_scdg.tasks.features import feature_grid
+from pan_scdg.tasks.options import ModelAtHand, RunOptions
+from pan_scdg.tasks.output import write_atomically
+from pan_scdg.tasks.pair_detection import labels_and_scores, score_pairs
+
+
+def calibrate(
+    profile: Profile, options: RunOptions, truth: Path | None, state: Path
+) -> tuple[Choice, Calibration, list[str]]:
+    """Choose q from the profile's grid and the threshold on the pairs of ``options.input``.
+
+    Raises:
+        UserError: there is no truth, a pair cannot be scored, or one class is missing.
+    """
+    settings = profile.need_pairs()
+    notices = Notices(options.strict)
+    corpus = read_pairs(options.input, notices)
+    found = truth or find_truth(options.input)
+    if found is None:
+        raise UserError("there is no truth beside the pairs", "give its folder with --truth", options.input)
+    passages = read_truth(found, corpus.pairs)
+    model = ModelAtHand(profile.model, options.device, options.model)
+    # the percentages of the grid are features of every pair, whatever q the profile has now
+    wanted = settings.model_copy(update={"q": None, "threshold": None})
+    if missing := set(map(float, settings.q_grid)) - set(feature_grid([])):
+        raise UserError(f"q_grid has percentages that are not scored: {sorted(missing)}", "take them from the paper's grid")
+    with Store(state) as store:
+        scored, _failed = score_pairs(corpus, model, wanted, store, notices, options)
+    positive = {pair: bool(spans) for pair, spans in passages.items()}
+    labels, scores = labels_and_scores(scored, positive, settings.q_grid)
+    if labels.all() or not labels.any():
+        raise UserError("all pairs have the same label", "calibrate on pairs of both classes", found)
+    choice = choose(scores, labels)
+    calibration = Calibration(
+        digest=input_digest(options.input, "pairs"),
+        pairs=len(labels),
+        positives=int(labels.sum()),
+        f1=round(choice.f1, 6),
+        accuracy=round(choice.accuracy, 6),
+    )
+    return choice, calibration, notices.lines()
+
+
+def write_profile(profile: str, target: Path, choice: Choice, calibration: Calibration) -> None:
+    """Copy the profile file to ``target`` with the chosen q, threshold and calibration; comments are kept.
+
+    A profile file other than a shipped one gets the name of its file, so that results tell the two apart.
+    """
+    document = tomlkit.parse(find_profile(profile).read_text(encoding="utf-8"))
+    if target.stem != document["name"]:
+        document["name"] = target.stem
+    pairs = document["pairs"]
+    pairs["q"] = float(choice.q)  # type: ignore[index]
+    pairs["threshold"] = float(choice.threshold)  # type: ignore[index]
+    pairs["calibration"] = calibration.model_dump()  # type: ignore[index]
+    parse_profile(document.unwrap(), target)
+    write_atomically(target, tomlkit.dumps(document))

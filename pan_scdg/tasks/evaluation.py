@@ -1,0 +1,97 @@
+"""``evaluate``: the results in an output directory against the truth."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pan_scdg.errors import UserError
+from pan_scdg.evaluation.calibration import calibration_note
+from pan_scdg.evaluation.pairs import bootstrap, pair_metrics
+from pan_scdg.evaluation.plagdet import plagdet
+from pan_scdg.evaluation.report import Estimate, table
+from pan_scdg.evaluation.retrieval import bootstrap_queries, per_query, retrieval_metrics
+from pan_scdg.evaluation.span_files import read_spans
+from pan_scdg.notices import Notices
+from pan_scdg.pan.detections import read_decisions
+from pan_scdg.pan.inputs import detect_task, input_digest
+from pan_scdg.pan.runs import read_run
+from pan_scdg.pan.source_retrieval import read_qrels
+from pan_scdg.pan.text_alignment import read_pairs
+from pan_scdg.pan.truth import find_truth, read_truth
+from pan_scdg.profile import Calibration
+from pan_scdg.tasks.output import read_mark
+from pan_scdg.tasks.pair_detection import DECISIONS
+
+
+def evaluate(directory: Path, output: Path, truth: Path | None) -> tuple[dict[str, float], str]:
+    """Figures by name, and the report to print.
+
+    Args:
+        directory: the input the results were made from.
+        output: the output directory of ``run``.
+        truth: qrels file, or folder of truth XML; None: looked for in ``directory``.
+
+    Raises:
+        UserError: results or truth are missing or malformed.
+    """
+    if detect_task(directory, "auto") == "pairs":
+        return evaluate_pairs(directory, output, truth)
+    return evaluate_retrieval(directory, output, truth)
+
+
+def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> tuple[dict[str, float], str]:
+    """Pair decisions by scikit-learn's metrics, detections by plagdet."""
+    found = truth or find_truth(directory)
+    if found is None:
+        raise UserError("there is no truth beside the pairs", "give its folder with --truth", directory)
+    corpus = read_pairs(directory, Notices())
+    passages = read_truth(found, corpus.pairs)
+    decisions = {(d["suspicious"], d["source"]): d for d in read_decisions(_one_of(output, DECISIONS))}
+    keys = [(p.suspicious.doc_id, p.source.doc_id) for p in corpus.pairs]
+    if missing := [k for k in keys if k not in decisions]:
+        raise UserError(f"there is no decision for {missing[0][0]} and {missing[0][1]}", "run again on this input", output)
+    scored = [decisions[k]["score"] for k in keys]
+    below_all = min((s for s in scored if s is not None), default=0.0) - 1.0  # for pairs that were not scored
+    scores = [below_all if s is None else s for s in scored]
+    labels, decided = [bool(passages[k]) for k in keys], [decisions[k]["decision"] for k in keys]
+    figures = pair_metrics(labels, scores, decided)
+    intervals = bootstrap(labels, scores, decided, list(figures), groups=[k[0] for k in keys])
+    spans = plagdet(read_spans(found, "plagiarism"), read_spans(output, "detected-plagiarism"))
+    rows = [_row(name, value, intervals.get(name)) for name, value in figures.items()]
+    figures = {**figures, **spans._asdict(), "plagdet_score": spans.score}
+    rows += [_row(name, value, None) for name, value in (*spans._asdict().items(), ("plagdet_score", spans.score))]
+    head = f"{len(keys)} pairs, {sum(labels)} positive, {sum(decided)} decided positive"
+    note = _calibration_note(directory, output)
+    return figures, "\n".join([head, *([note] if note else []), table(rows, ["measure", "value"])])
+
+
+def evaluate_retrieval(directory: Path, output: Path, truth: Path | None) -> tuple[dict[str, float], str]:
+    """A run against qrels, by ir_measures and by TIRA's own rule."""
+    found = truth or directory / "qrels.txt"
+    if not found.is_file():
+        raise UserError("there are no qrels", "give the file with --truth", found)
+    qrels = read_qrels(found)
+    run = read_run(_one_of(output, "run.txt", "run.txt.gz"))
+    figures = retrieval_metrics(qrels, run)
+    intervals = bootstrap_queries(per_query(qrels, run))
+    rows = [_row(name, value, intervals.get(name)) for name, value in figures.items()]
+    return figures, f"{len(qrels)} queries with judgments\n" + table(rows, ["measure", "value"])
+
+
+def _one_of(output: Path, *names: str) -> Path:
+    """The result file of an output directory that has one of these names, or the file that was given itself."""
+    for path in (output, *(output / name for name in names)):
+        if path.is_file():
+            return path
+    raise UserError(f"there is no {' or '.join(names)}", "finish `run` on this output directory first", output)
+
+
+def _row(name: str, value: float, interval: tuple[float, float] | None) -> Mapping[str, object]:
+    return {"measure": name, "value": value if interval is None else Estimate(value, *interval)}
+
+
+def _calibration_note(directory: Path, output: Path) -> str | None:
+    mark = read_mark(output) or {}
+    stored = ((mark.get("job") or {}).get("profile") or {}).get("pairs") or {}
+    if not stored.get("calibration"):
+        return None
+    return calibration_note(Calibration(**stored["calibration"]), input_digest(directory, "pairs"))

@@ -1,0 +1,101 @@
+"""Before a model is loaded: every pair is read, tokenised, measured and aligned, and every fault is known."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+from pan_scdg.errors import UserError
+from pan_scdg.notices import Notices
+from pan_scdg.pan.text_alignment import DocumentPair, read_text
+from pan_scdg.profile import PairSettings
+from pan_scdg.progress import Progress
+from pan_scdg.retrieval.units import sentence_spans
+from pan_scdg.scdg.segments import segment_passes
+from pan_scdg.scdg.sequences import AlignmentError, Passes, pair_passes
+from pan_scdg.store import key_of, text_digest
+from pan_scdg.tasks.options import ModelAtHand
+
+Mode = Literal["whole", "segments"]
+
+
+class PlannedPair(NamedTuple):
+    """A pair that can be scored: how, under which key, and its texts' lengths in characters."""
+
+    pair: DocumentPair
+    mode: Mode
+    key: str
+    target_length: int
+    source_length: int
+
+
+class FailedPair(NamedTuple):
+    """A pair that cannot be scored, and why."""
+
+    pair: DocumentPair
+    error: UserError
+
+
+def plan_pairs(
+    pairs: Sequence[DocumentPair], model: ModelAtHand, settings: PairSettings, notices: Notices
+) -> tuple[list[PlannedPair], list[FailedPair]]:
+    """Measure and align all pairs; texts are read one pair at a time."""
+    planned: list[PlannedPair] = []
+    failed: list[FailedPair] = []
+    with Progress("checking pairs", len(pairs)) as progress:
+        for pair in pairs:
+            try:
+                planned.append(_plan(pair, model, settings, notices))
+            except UserError as e:
+                failed.append(FailedPair(pair, e))
+            progress.update()
+    return planned, failed
+
+
+def _plan(pair: DocumentPair, model: ModelAtHand, settings: PairSettings, notices: Notices) -> PlannedPair:
+    source, target = read_text(pair.source), read_text(pair.suspicious)
+    if not target.strip():
+        raise UserError("the suspicious document is empty", "remove the pair, or use --on-error negative", pair.suspicious.path)
+    if not source.strip():
+        notices.add("empty source document", str(pair.source.path))
+    mode = _mode(pair, source, target, model, settings)
+    return PlannedPair(pair, mode, pair_key(source, target, mode, model, settings), len(target), len(source))
+
+
+def _mode(pair: DocumentPair, source: str, target: str, model: ModelAtHand, settings: PairSettings) -> Mode:
+    """How a pair is scored. Raises UserError where it cannot be."""
+    try:
+        length = pair_passes(model.tokenizer, source, target).conditional.length
+    except AlignmentError as e:
+        raise UserError(
+            f"with {pair.source.doc_id} as source: {e}",
+            "use another tokenizer mode, or --on-error negative",
+            pair.suspicious.path,
+        ) from e
+    if length <= settings.limit:
+        return "whole"
+    if settings.over_long == "segments":
+        return "segments"
+    raise UserError(
+        f"with {pair.source.doc_id} as source: {length} tokens, the profile's limit is {settings.limit}",
+        "use --over-long segments, or --on-error negative",
+        pair.suspicious.path,
+    )
+
+
+def pair_key(source: str, target: str, mode: Mode, model: ModelAtHand, settings: PairSettings) -> str:
+    """The store's key of a pair's features: neither q nor threshold is part of it."""
+    parts: dict[str, Any] = {
+        **model.key_parts(),
+        "mode": mode,
+        "segments": settings.segments.model_dump(mode="json") if mode == "segments" else None,
+        "source": text_digest(source),
+        "target": text_digest(target),
+    }
+    return key_of("pair", parts)
+
+
+def passes_of(source: str, target: str, mode: Mode, model: ModelAtHand, settings: PairSettings) -> Iterator[Passes]:
+    """The passes of a planned pair: one of the whole texts, or one a segment."""
+    if mode == "whole":
+        yield pair_passes(model.tokenizer, source, target)
+        return
+    yield from segment_passes(model.tokenizer, source, target, sentence_spans(target), settings.segments)

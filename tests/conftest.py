@@ -1,0 +1,88 @@
+"""Tiny random checkpoints on disk, one per architecture, for every test that needs a language model."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ARCHITECTURES = ("qwen3", "qwen3-no-bos", "qwen2", "llama", "mistral3")
+VOCABULARY = 400
+TRAINING_TEXT = (
+    "The tide turned before noon, and the nets came up empty again.\n\nNobody on the quay said a word about it.\n"
+    "Measured twice, the samples held 17.5 and 18.2 grams of salt per litre; the third was lost.\n"
+    "Why would a river forget its bed? Because the dam remembers it instead.\n"
+    "Ein Satz mit Umlauten: Käse, Brötchen, Übermut. Une phrase déjà lue.\n"
+)
+
+
+@pytest.fixture(scope="session")
+def tiny_tokenizer() -> Callable[..., Any]:
+    """``tiny_tokenizer(bos=True)``: a small tokenizer built like that of the embedded model."""
+    return cache(_tokenizer)
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """``tiny_folder(architecture)``: a random checkpoint with its tokenizer; see ``ARCHITECTURES``. Do not write there."""
+
+    @cache
+    def folder(architecture: str) -> Path:
+        return build_checkpoint(architecture, tmp_path_factory.mktemp(architecture))
+
+    return folder
+
+
+def build_checkpoint(architecture: str, folder: Path, seed: int = 0) -> Path:
+    """Write a random checkpoint of ``architecture`` into ``folder``."""
+    import torch
+
+    torch.manual_seed(seed)
+    _model(architecture).save_pretrained(folder)
+    _tokenizer(bos=architecture != "qwen3-no-bos").save_pretrained(folder)
+    return folder
+
+
+def _tokenizer(bos: bool = True) -> Any:
+    from tokenizers import processors
+
+    from training.tokenizer import train_tokenizer
+
+    tokenizer = train_tokenizer([TRAINING_TEXT], VOCABULARY)
+    if not bos:  # as Qwen: no BOS, nothing added in front of a text
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B")
+        tokenizer.bos_token = None
+    return tokenizer
+
+
+def _model(architecture: str) -> Any:
+    import transformers as hf
+
+    # A large range keeps the random logits far from uniform, so that a mistake shows.
+    size = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "max_position_embeddings": 2048,
+        "initializer_range": 0.3,
+        "bos_token_id": 0,
+        "eos_token_id": 1,
+        "tie_word_embeddings": False,
+    }
+    if architecture == "llama":
+        return hf.LlamaForCausalLM(hf.LlamaConfig(**size))
+    if architecture == "qwen2":
+        return hf.Qwen2ForCausalLM(hf.Qwen2Config(**size | {"tie_word_embeddings": True}))
+    if architecture == "mistral3":
+        vision = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+        image = hf.PixtralVisionConfig(**vision, image_size=28, patch_size=14, head_dim=8)
+        text = hf.MistralConfig(**size, sliding_window=None)
+        return hf.Mistral3ForConditionalGeneration(hf.Mistral3Config(vision_config=image, text_config=text))
+    if architecture in ("qwen3", "qwen3-no-bos"):
+        return hf.Qwen3ForCausalLM(hf.Qwen3Config(**size))
+    raise ValueError(f"no tiny checkpoint of architecture {architecture!r}")

@@ -1,0 +1,71 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from pan_scdg.errors import UserError
+from pan_scdg.pan.inputs import detect_task, input_digest
+
+Write = Callable[..., Path]
+PAIRS = {"pairs": "s1 r1\ns1 r2\n", "susp/s1.txt": "s", "src/r1.txt": "r1", "src/r2.txt": "r2"}
+RETRIEVAL = {"corpus.jsonl": '{"doc_id": "a", "text": "x"}\n', "queries.jsonl": '{"qid": "1", "query": "q"}\n'}
+
+
+def test_each_task_is_found(write: Write) -> None:
+    directory = write(PAIRS)
+    assert detect_task(directory, "auto") == detect_task(directory, "pairs") == "pairs"
+    with pytest.raises(UserError, match=r"no input for retrieval: expected queries\.jsonl and one of documents"):
+        detect_task(directory, "retrieval")
+
+
+def test_retrieval_is_found(write: Write) -> None:
+    directory = write(RETRIEVAL)
+    assert detect_task(directory, "auto") == detect_task(directory, "retrieval") == "retrieval"
+    (directory / "queries.jsonl").unlink()
+    with pytest.raises(UserError, match="no input: expected a file whose name ends in 'pairs' or queries"):
+        detect_task(directory, "auto")
+
+
+def test_both_tasks_need_a_choice(write: Write) -> None:
+    directory = write({**PAIRS, **RETRIEVAL})
+    with pytest.raises(UserError, match="both jobs; choose with --task"):
+        detect_task(directory, "auto")
+    assert detect_task(directory, "retrieval") == "retrieval"
+
+
+def test_missing_directory(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such directory"):
+        detect_task(tmp_path / "none", "auto")
+
+
+@pytest.mark.parametrize(("files", "task"), [(PAIRS, "pairs"), (RETRIEVAL, "retrieval")])
+def test_the_digest_depends_on_every_file_that_matters(
+    write: Write, files: dict[str, str], task: Literal["pairs", "retrieval"]
+) -> None:
+    directory = write(files)
+    digests = {input_digest(directory, task)}
+    for name, content in files.items():
+        write({name: content + " "})
+        digests.add(input_digest(directory, task))
+        write({name: content})
+    assert len(digests) == len(files) + 1
+    assert input_digest(directory, task) in digests
+
+
+def test_the_digest_ignores_place_and_bystanders(write: Write) -> None:
+    directory = write(PAIRS)
+    digest = input_digest(directory, "pairs")
+    write({"readme.txt": "x", "truth/s1-r1.xml": "x"})
+    moved = directory.rename(directory.parent / "elsewhere")
+    assert input_digest(moved, "pairs") == digest
+    (moved / "src" / "r1.txt").rename(moved / "src" / "r1")
+    assert input_digest(moved, "pairs") != digest
+
+
+def test_the_digest_needs_its_files(write: Write) -> None:
+    directory = write({"queries.jsonl": RETRIEVAL["queries.jsonl"]})
+    with pytest.raises(UserError, match="no input for retrieval"):
+        input_digest(directory, "retrieval")
+    with pytest.raises(UserError, match="no file whose name ends in 'pairs'"):
+        input_digest(directory, "pairs")

@@ -1,0 +1,136 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.notices import Notices
+from pan_scdg.pan.prepare import prepare, read_names
+from pan_scdg.pan.text_alignment import read_pairs, read_text
+
+Write = Callable[..., Path]
+FILES = {
+    "essay one.txt": "first\r\nessay",
+    "Kurs Ä/essay one.txt": "second",
+    "books/源 (1).txt": "book",
+    "books/essay one.txt": "third",
+}
+ROWS = [
+    ("essay one.txt", "books/源 (1).txt"),
+    ("Kurs Ä/essay one.txt", "books/源 (1).txt"),
+    ("./essay one.txt", "books/essay one.txt"),
+]
+HEADER = "suspicious,source\n"
+
+
+def table(rows: list[tuple[str, str]], separator: str = ",") -> str:
+    return "".join(f"{a}{separator}{b}\n" for a, b in rows)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        HEADER + table(ROWS),
+        table(ROWS),
+        "\ufeffSuspicious, Source\r\n" + table(ROWS, ", ").replace("\n", "\r\n"),
+        table(ROWS, ";"),
+    ],
+    ids=["header", "no header", "spreadsheet", "semicolons"],
+)
+def test_a_table_becomes_a_pan_directory(write: Write, content: str) -> None:
+    directory = write({**FILES, "pairs.csv": content})
+    output = directory.parent / "out" / "pan"
+    assert prepare(directory / "pairs.csv", output) == 3
+    pairs = read_pairs(output, Notices(strict=True)).pairs
+    assert [(p.suspicious.doc_id, p.source.doc_id) for p in pairs] == [
+        ("suspicious-document00001", "source-document00001"),
+        ("suspicious-document00002", "source-document00001"),
+        ("suspicious-document00001", "source-document00002"),
+    ]
+    assert [read_text(p.suspicious) for p in pairs] == ["first\nessay", "second", "first\nessay"]
+    assert [read_text(p.source) for p in pairs] == ["book", "book", "third"]
+    assert read_names(output) == {
+        "suspicious-document00001": "essay one.txt",
+        "suspicious-document00002": "Kurs Ä/essay one.txt",
+        "source-document00001": "books/源 (1).txt",
+        "source-document00002": "books/essay one.txt",
+    }
+    assert sorted(p.name for p in output.parent.iterdir()) == ["pan"]
+
+
+def test_the_official_check_accepts_a_prepared_directory(write: Write) -> None:
+    check = pytest.importorskip("tira.check_format")
+    directory = write({**FILES, "pairs.csv": table(ROWS)})
+    prepare(directory / "pairs.csv", directory.parent / "out")
+    assert check.check_format(directory.parent / "out", "text-alignment-corpus")[0] == check.FormatMsgType.OK
+
+
+def test_names_with_commas_and_quotes(write: Write) -> None:
+    directory = write({'a, "b".txt': "x", "c.txt": "y", "pairs.csv": '"a, ""b"".txt", c.txt\n'})
+    prepare(directory / "pairs.csv", directory.parent / "out")
+    assert read_names(directory.parent / "out")["suspicious-document00001"] == 'a, "b".txt'
+
+
+def test_one_file_may_stand_on_both_sides(write: Write) -> None:
+    directory = write({"a.txt": "x", "b.txt": "y", "pairs.csv": "a.txt,b.txt\nb.txt,a.txt\na.txt,a.txt\n"})
+    assert prepare(directory / "pairs.csv", directory.parent / "out") == 3
+    assert len(read_pairs(directory.parent / "out", Notices(strict=True)).pairs) == 3
+
+
+def test_an_empty_output_directory_is_taken_and_another_is_not(write: Write) -> None:
+    directory = write({**FILES, "pairs.csv": table(ROWS)})
+    output = directory.parent / "out"
+    output.mkdir()
+    assert prepare(directory / "pairs.csv", output) == 3
+    before = (output / "pairs").read_bytes()
+    with pytest.raises(UserError, match="not an empty directory"):
+        prepare(directory / "pairs.csv", output)
+    with pytest.raises(UserError, match="not an empty directory"):
+        prepare(directory / "pairs.csv", directory / "pairs.csv")
+    assert (output / "pairs").read_bytes() == before
+
+
+def test_an_output_below_a_file_cannot_be_written(write: Write) -> None:
+    directory = write({**FILES, "pairs.csv": table(ROWS)})
+    with pytest.raises(UserError, match="cannot be written"):
+        prepare(directory / "pairs.csv", directory / "essay one.txt" / "out")
+
+
+def test_every_faulty_line_is_reported_and_nothing_written(write: Write) -> None:
+    directory = write(
+        {**FILES, "bad.txt": b"\xff", "pairs.csv": HEADER + "a,b,c\nessay one.txt,none.txt\nbad.txt,\n\n"}
+    )
+    with pytest.raises(UserErrors) as error:
+        prepare(directory / "pairs.csv", directory.parent / "out")
+    assert [e.what.split(":")[0] for e in error.value.errors] == [
+        "expected two columns, found 3",
+        "there is no file 'none.txt'",
+        "not UTF-8",
+    ]
+    assert not (directory.parent / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ("", "holds no pairs"),
+        (HEADER, "holds no pairs"),
+        ('"a.txt,b.txt\n', "not CSV"),
+        ("x\x1b,y\n", "control characters"),
+        (b"\xff", "not UTF-8"),
+    ],
+)
+def test_faulty_tables(write: Write, content: str | bytes, what: str) -> None:
+    directory = write({"pairs.csv": content})
+    with pytest.raises(UserError, match=what):
+        prepare(directory / "pairs.csv", directory.parent / "out")
+
+
+def test_names_of_a_directory_without_a_map(tmp_path: Path) -> None:
+    assert read_names(tmp_path) == {}
+
+
+@pytest.mark.parametrize("content", ["a,b\n", "id,name\nx,1\nx,2\n", "id,name\nx\n", 'id,name\n"x'])
+def test_faulty_maps(write: Write, content: str) -> None:
+    with pytest.raises(UserError, match=r"names\.csv:\d: not (a map|CSV)"):
+        read_names(write({"names.csv": content}))

@@ -1,0 +1,204 @@
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pan_scdg.errors import UserError
+from pan_scdg.notices import Notices
+from pan_scdg.pan import source_retrieval
+from pan_scdg.pan.source_retrieval import Document, Query, corpus_file, read_qrels, read_queries, stream_corpus
+from pan_scdg.pan.untrusted import gzip_lines
+
+Write = Callable[..., Path]
+
+
+def jsonl(*records: object) -> str:
+    return "".join(json.dumps(r) + "\n" for r in records)
+
+
+def test_spot_check(shared: Path) -> None:
+    directory = shared / "pan26-spot-check"
+    documents = list(stream_corpus(directory, Notices(strict=True)))
+    queries = read_queries(directory, Notices(strict=True))
+    assert len(documents) == 10
+    assert {"1803.04393", "hep-ph/0407230"} <= {d.doc_id for d in documents}
+    assert [q.query_id for q in queries] == ["1", "2", "3", "4"]
+    assert queries[0].text == queries[2].text
+    assert {len(q.text) for q in queries} == {10283, 14555}
+    qrels = read_qrels(directory / "qrels.txt")
+    assert qrels["1"]["1803.04393"] == 1
+    assert qrels["2"]["hep-ph/0407230"] == 2
+
+
+def test_agrees_with_the_official_reader(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = pytest.importorskip("tira.third_party_integrations")
+    if loader.ir_datasets is None:
+        pytest.skip("the optional ir_datasets is not installed")
+    monkeypatch.delenv("TIRA_INPUT_DATASET", raising=False)
+    directory = write(
+        {
+            "corpus.jsonl.gz": gzip.compress(
+                jsonl({"doc_id": "a/1", "default_text": "é\r\n\u2028"}, {"docno": "b", "text": "x"}).encode()
+            ),
+            "queries.jsonl": jsonl({"qid": "1", "query": "q\u00a0 1"}, {"qid": "2", "query": "q2"}),
+        }
+    )
+    official = loader.ir_datasets.load(str(directory))
+    documents = list(stream_corpus(directory, Notices()))
+    assert [(d.doc_id, d.default_text()) for d in official.docs_iter()] == [tuple(d) for d in documents]
+    queries = read_queries(directory, Notices())
+    assert [(q.query_id, q.default_text()) for q in official.queries_iter()] == [tuple(q) for q in queries]
+
+
+@pytest.mark.parametrize("name", ["documents.jsonl.gz", "corpus.jsonl.gz", "documents.jsonl", "corpus.jsonl"])
+@pytest.mark.parametrize("id_field", ["docno", "docid", "doc_id"])
+@pytest.mark.parametrize("text_field", ["text", "default_text"])
+def test_every_name_and_field(write: Write, name: str, id_field: str, text_field: str) -> None:
+    data = jsonl({id_field: "hep-ph/1", text_field: "a"}, {id_field: 2, text_field: "b"}).encode()
+    directory = write({name: gzip.compress(data) if name.endswith(".gz") else data})
+    assert list(stream_corpus(directory, Notices(strict=True))) == [Document("hep-ph/1", "a"), Document("2", "b")]
+
+
+def test_the_corpus_is_streamed(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = write({"corpus.jsonl": jsonl(*({"doc_id": str(i), "text": "t"} for i in range(5)))})
+    read: list[int] = []
+
+    def watched(path: Path, *limits: int) -> Iterator[tuple[int, str]]:
+        for number, line in gzip_lines(path, *limits):
+            read.append(number)
+            yield number, line
+
+    monkeypatch.setattr(source_retrieval, "gzip_lines", watched)
+    documents = stream_corpus(directory, Notices())
+    assert next(documents).doc_id == "0"
+    assert read == [1]
+
+
+def test_what_is_odd_is_counted(write: Write) -> None:
+    notices = Notices()
+    directory = write(
+        {
+            "corpus.jsonl": jsonl(
+                {"doc_id": "a", "text": "x"}, {"doc_id": "b", "text": " "}, {"docno": "a", "text": "x"}
+            )
+            + "\n"
+            + jsonl({"doc_id": "c", "text": "half \ud83d and whole 😀"})
+        }
+    )
+    assert list(stream_corpus(directory, notices)) == [
+        Document("a", "x"),
+        Document("b", " "),
+        Document("c", "half \ufffd and whole 😀"),
+    ]
+    path = directory / "corpus.jsonl"
+    assert notices.lines() == [
+        f"warning: empty corpus document: 1 time, first at {path}:2",
+        f"warning: identical double of a corpus document, skipped: 1 time, first at {path}:3",
+        f"warning: blank line in corpus.jsonl, skipped: 1 time, first at {path}:4",
+        f"warning: unpaired surrogate in a text, read as U+FFFD: 1 time, first at {path}:5",
+    ]
+    with pytest.raises(UserError, match="--strict"):
+        list(stream_corpus(directory, Notices(strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("{", "not JSON"),
+        ("[]", "expected a JSON object"),
+        ('{"text": "x"}', "no id: expected one of docno, docid, doc_id"),
+        ('{"doc_id": "b"}', "no text: expected text or default_text"),
+        ('{"doc_id": "b", "text": null}', "the field text is no text"),
+        ('{"doc_id": true, "text": "x"}', "neither a text nor a whole number"),
+        ('{"doc_id": "", "text": "x"}', "an empty id"),
+        ('{"doc_id": "b c", "text": "x"}', "white space in the id"),
+        ('{"doc_id": "b\\ud800", "text": "x"}', "a control character in the id"),
+        ('{"doc_id": "b", "docno": "c", "text": "x"}', "differ"),
+        ('{"doc_id": "a", "text": "y"}', "another text in line 1"),
+    ],
+)
+def test_faulty_documents_name_the_line(write: Write, line: str, what: str) -> None:
+    directory = write({"corpus.jsonl": jsonl({"doc_id": "a", "text": "x"}) + line})
+    with pytest.raises(UserError) as error:
+        list(stream_corpus(directory, Notices()))
+    assert str(error.value).startswith(f"{directory / 'corpus.jsonl'}:2: ")
+    assert what in str(error.value)
+
+
+def test_missing_empty_and_several_corpora(write: Write) -> None:
+    directory = write({"x": ""})
+    assert corpus_file(directory) is None
+    with pytest.raises(UserError, match=r"looked for documents\.jsonl\.gz, corpus\.jsonl\.gz"):
+        list(stream_corpus(directory, Notices()))
+    with pytest.raises(UserError, match="the corpus is empty"):
+        list(stream_corpus(write({"corpus.jsonl": ""}), Notices()))
+    with pytest.raises(UserError, match=r"several corpus files: documents\.jsonl, corpus\.jsonl"):
+        corpus_file(write({"documents.jsonl": ""}))
+
+
+def test_cut_off_corpus(write: Write) -> None:
+    lines = jsonl(*({"doc_id": str(i), "text": str(i * i)} for i in range(100)))
+    directory = write({"corpus.jsonl.gz": gzip.compress(lines.encode())[:-100]})
+    with pytest.raises(UserError, match="cut off"):
+        list(stream_corpus(directory, Notices()))
+
+
+def test_queries(write: Write) -> None:
+    notices = Notices()
+    directory = write({"queries.jsonl": jsonl({"qid": "1", "query": "a"}, {"query_id": 2, "query": "a"})})
+    assert read_queries(directory, notices) == [Query("1", "a"), Query("2", "a")]
+    assert "fewer than 3 queries: TIRA's check will refuse this output" in notices.lines()[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ('{"qid": "2", "query": " \\n"}', "the query '2' is empty"),
+        ('{"qid": "2", "text": "x"}', "no text: expected query"),
+        ('{"query": "x"}', "no id: expected one of qid, query_id"),
+        ('{"qid": "2", "query_id": "3", "query": "x"}', "differ"),
+        ('{"qid": "1", "query": "x"}', "the query '1' occurs twice"),
+        ('{"qid": "a b", "query": "x"}', "white space in the id"),
+        ("no json", "not JSON"),
+    ],
+)
+def test_faulty_queries_name_the_line(write: Write, line: str, what: str) -> None:
+    directory = write({"queries.jsonl": jsonl({"qid": "1", "query": "a"}) + line})
+    with pytest.raises(UserError) as error:
+        read_queries(directory, Notices())
+    assert str(error.value).startswith(f"{directory / 'queries.jsonl'}:2: ")
+    assert what in str(error.value)
+
+
+def test_missing_and_empty_queries(write: Write) -> None:
+    with pytest.raises(UserError, match=r"queries\.jsonl: there is no such file"):
+        read_queries(write({"x": ""}), Notices())
+    with pytest.raises(UserError, match="there are no queries"):
+        read_queries(write({"queries.jsonl": ""}), Notices())
+
+
+def test_qrels(write: Write) -> None:
+    directory = write({"qrels.txt": "1 0 hep-ph/1 2\n1 0 b 0\n2\t0\ta\t-1\n\n"})
+    assert read_qrels(directory / "qrels.txt") == {"1": {"hep-ph/1": 2, "b": 0}, "2": {"a": -1}}
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("1 0 b", "expected 4 columns"),
+        ("1 0 b x", "no whole number"),
+        ("1 0 b 1.0", "no whole number"),
+        ("1 0 a 1", "twice"),
+    ],
+)
+def test_faulty_qrels_name_the_line(write: Write, line: str, what: str) -> None:
+    directory = write({"qrels.txt": "1 0 a 2\n" + line})
+    with pytest.raises(UserError, match=rf"qrels\.txt:2: .*{what}"):
+        read_qrels(directory / "qrels.txt")
+
+
+def test_empty_qrels(write: Write) -> None:
+    with pytest.raises(UserError, match="holds no judgements"):
+        read_qrels(write({"qrels.txt": "\n"}) / "qrels.txt")

@@ -1,0 +1,221 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.notices import Notices
+from pan_scdg.pan.text_alignment import detection_name, pairs_file, read_pairs, read_text
+
+Write = Callable[..., Path]
+TEXTS = {f"susp/s{i}.txt": f"sé {i}\r\nx" for i in (1, 2, 3)} | {f"src/r{i}.txt": f"\ufeffr {i}" for i in (1, 2, 3)}
+PAIRS = "s1.txt r1.txt\ns2.txt r2.txt\ns3.txt r3.txt\n"
+
+
+def flat(prefix: str = "") -> dict[str, str]:
+    return {prefix + name.split("/")[1]: text for name, text in TEXTS.items()}
+
+
+READABLE = {
+    "susp and src": {"pairs": PAIRS, **TEXTS},
+    "one folder": {"pairs": PAIRS, **flat("texts/")},
+    "flat": {"pairs": PAIRS, **flat()},
+    "prefixed pairs": {"01-pairs": PAIRS, **TEXTS},
+    "ids without .txt": {"pairs": PAIRS.replace(".txt", ""), **TEXTS},
+    "files without .txt": {"pairs": PAIRS.replace(".txt", ""), **{n[:-4]: t for n, t in TEXTS.items()}},
+    "ids with folder": {"pairs": PAIRS.replace("s", "susp/s").replace("r", "src/r"), **TEXTS},
+    "tabs and CRLF": {"pairs": PAIRS.replace(" ", "\t").replace("\n", "\r\n"), **TEXTS},
+    "no newline at the end": {"pairs": PAIRS.removesuffix("\n"), **TEXTS},
+    "dots in names": {"pairs": "1404.6257 r1\ns2 r2\ns3 r3\n", "susp/1404.6257.txt": "dots", **TEXTS},
+    "one document in many pairs": {"pairs": "s1 r1\ns1 r2\ns2 r1\ns1 s1\n", **TEXTS},
+    "truth beside": {"pairs": PAIRS, "truth/s1-r1.xml": "<document/>", **TEXTS},
+}
+
+
+@pytest.mark.parametrize("layout", READABLE.values(), ids=READABLE.keys())
+def test_agrees_with_the_official_reader(write: Write, layout: dict[str, str]) -> None:
+    io_utils = pytest.importorskip("tira.io_utils")
+    directory = write(layout)
+    official = [
+        (e["suspicious_document_id"], e["suspicious_document_text"], e["source_document_id"], e["source_document_text"])
+        for e in io_utils.dataset_as_iterator(directory, "text-alignment-corpus")
+    ]
+    notices = Notices()
+    ours = [
+        (p.suspicious.doc_id, read_text(p.suspicious), p.source.doc_id, read_text(p.source))
+        for p in read_pairs(directory, notices).pairs
+    ]
+    assert ours == official
+    assert notices.lines() == []
+
+
+def test_agrees_with_the_official_reader_on_the_sample(shared: Path) -> None:
+    io_utils = pytest.importorskip("tira.io_utils")
+    directory = shared / "pan25-sample" / "input"
+    official = list(io_utils.dataset_as_iterator(directory, "text-alignment-corpus"))
+    pairs = read_pairs(directory, Notices(strict=True)).pairs
+    assert len(pairs) == len(official) == 15
+    for pair, entry in zip(pairs, official):
+        assert (pair.suspicious.doc_id, pair.source.doc_id) == (
+            entry["suspicious_document_id"],
+            entry["source_document_id"],
+        )
+        assert read_text(pair.suspicious) == entry["suspicious_document_text"]
+        assert read_text(pair.source) == entry["source_document_text"]
+
+
+@pytest.mark.parametrize("folder", ["03_train", "03_test", "02_no_obfuscation"])
+def test_nested_download_layout(write: Write, folder: str) -> None:
+    directory = write({f"{folder}/pairs": PAIRS, **TEXTS})
+    corpus = read_pairs(directory, Notices(strict=True))
+    assert corpus.pairs_file == directory / folder / "pairs"
+    assert [p.source.path for p in corpus.pairs] == [directory / "src" / f"r{i}.txt" for i in (1, 2, 3)]
+
+
+def test_pairs_at_the_root_win_over_nested_ones(write: Write) -> None:
+    directory = write({"pairs": PAIRS, "01_no_plagiarism/pairs": "s1 r1", "02_no_obfuscation/pairs": "s2 r2", **TEXTS})
+    assert pairs_file(directory) == directory / "pairs"
+
+
+def test_ambiguous_pairs_files_are_named(write: Write) -> None:
+    for files, names in (
+        ({"a/pairs": PAIRS, "b/pairs": PAIRS, **TEXTS}, "a/pairs, b/pairs"),
+        ({"pairs": PAIRS, "01-pairs": PAIRS}, "01-pairs, pairs"),
+    ):
+        with pytest.raises(UserError, match=f"several pairs files: {names}"):
+            pairs_file(write(files))
+
+
+def test_no_pairs_file(write: Write) -> None:
+    directory = write({"pairs.txt": PAIRS, "deep/pairs": PAIRS})
+    assert pairs_file(directory) is None
+    with pytest.raises(UserError, match="no file whose name ends in 'pairs'"):
+        read_pairs(directory, Notices())
+
+
+def test_a_folder_named_pairs_and_hidden_files_are_no_pairs_file(write: Write) -> None:
+    directory = write({"pairs": PAIRS, "._pairs": "x", "old-pairs/readme": "x", **TEXTS})
+    assert pairs_file(directory) == directory / "pairs"
+
+
+def test_fields_of_a_pair(write: Write) -> None:
+    directory = write({"pairs": "susp/s1 src/r1.txt\ns2 r2\ns3 r3", **TEXTS})
+    pair = read_pairs(directory, Notices()).pairs[0]
+    assert (pair.suspicious.doc_id, pair.suspicious.reference) == ("susp/s1", "s1.txt")
+    assert (pair.source.doc_id, pair.source.reference) == ("src/r1", "r1.txt")
+    assert pair.line == 1
+    assert detection_name(pair) == "s1-r1.xml"
+    assert read_text(pair.suspicious) == "sé 1\nx"
+
+
+def test_odd_pairs_files_are_counted_and_read(write: Write) -> None:
+    notices = Notices()
+    directory = write({"pairs": "\ufeffs1 r1\n\ns2 r2\ns1.txt r1.txt\n  \n", **TEXTS})
+    corpus = read_pairs(directory, notices)
+    assert [p.line for p in corpus.pairs] == [1, 3]
+    told = "\n".join(notices.lines())
+    assert f"blank line in the pairs file, skipped: 2 times, first at {directory / 'pairs'}:2" in told
+    assert f"repeated pair, used once: 1 time, first at {directory / 'pairs'}:4" in told
+    assert "fewer than 3 pairs: TIRA's check will refuse this output: 1 time" in told
+    assert "byte-order mark" in told
+    with pytest.raises(UserError, match="--strict"):
+        read_pairs(directory, Notices(strict=True))
+
+
+FAULTY = {
+    "three columns": ("s1 r1 x", "expected two columns, found 3"),
+    "one column": ("s1", "expected two columns, found 1"),
+    "missing": ("s1 nowhere", "no file for the id 'nowhere'"),
+    "parent": ("../secret.txt r1", "leads outside the directory"),
+    "parent within": ("susp/../../secret.txt r1", "leads outside the directory"),
+    "absolute": ("/etc/passwd r1", "leads outside the directory"),
+    "link": ("link.txt r1", "leads outside the directory"),
+    "directory": ("susp r1", "no file for the id 'susp'"),
+    "slash at the end": ("susp/ r1", "names no file"),
+    "only .txt": ("susp/.txt r1", "names no file"),
+    "null byte": ("s1\0 r1", "control character"),
+    "escape": ("\x1b[2Js1 r1", "control character"),
+    "long": ("s" * 600 + " r1", "600 characters"),
+    "too long for a file": ("s" * 300 + " r1", "no file for the id"),
+    "in two folders": ("both r1", "several files for the id 'both'"),
+    "result's name too long": ("a" * 130 + " " + "a" * 130, "too long for a file"),
+    "another case": ("S1 r1", "would overwrite that of line 1"),
+    "equal names in folders": ("susp/s1 more/r1", "would overwrite that of line 1"),
+    "equal joined names": ("s1-r x", "would overwrite that of line 3"),
+}
+
+
+@pytest.mark.parametrize(("line", "what"), FAULTY.values(), ids=FAULTY.keys())
+def test_a_faulty_line_is_named(write: Write, line: str, what: str) -> None:
+    directory = write(
+        {
+            "pairs": f"s1 r1.txt\ns2 src/r2\ns1 r-x\n{line}\n",
+            "../secret.txt": "secret",
+            "susp/both.txt": "1",
+            "src/both.txt": "2",
+            "S1.txt": "upper",
+            "more/other/r1.txt": "x",
+            "src/r-x.txt": "x",
+            "susp/s1-r.txt": "x",
+            "src/x.txt": "x",
+            "susp/" + "a" * 130: "x",
+            **TEXTS,
+        }
+    )
+    if "more/r1" in line:
+        (directory / "more" / "r1.txt").write_text("x")
+        (directory / "pairs").write_text(f"s1 src/r1.txt\ns2 r2\ns3 r3\n{line}\n")
+    (directory / "link.txt").symlink_to(directory.parent / "secret.txt")
+    with pytest.raises(UserErrors) as error:
+        read_pairs(directory, Notices())
+    assert len(error.value.errors) == 1
+    assert str(error.value).startswith(f"{directory / 'pairs'}:4: ")
+    assert what in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_every_faulty_line_is_reported(write: Write) -> None:
+    directory = write({"pairs": "s1 r1\nno1 no2\nx\n/a r1\ns1 r1 r2\n", **TEXTS})
+    with pytest.raises(UserErrors) as error:
+        read_pairs(directory, Notices())
+    assert [e.line for e in error.value.errors] == [2, 2, 3, 4, 5]
+
+
+def test_one_id_for_two_files(write: Write) -> None:
+    directory = write({"pairs": "a/d r1\na/d.txt r2\n", "a/d.txt": "1", "a/d.txt.txt": "2", **TEXTS})
+    with pytest.raises(UserErrors, match=r"several files for the id 'a/d\.txt'"):
+        read_pairs(directory, Notices())
+    directory = write({"pairs": "e r1\ne.txt r2\n", "e": "1", "b/e.txt.txt": "2", **TEXTS})
+    with pytest.raises(UserErrors, match="the id 'e' stands for two files"):
+        read_pairs(directory, Notices())
+
+
+def test_two_ways_to_one_file_are_no_ambiguity(write: Write) -> None:
+    directory = write({"pairs": PAIRS, **TEXTS})
+    (directory / "all").mkdir()
+    (directory / "all" / "s1.txt").symlink_to(directory / "susp" / "s1.txt")
+    assert read_text(read_pairs(directory, Notices()).pairs[0].suspicious) == "sé 1\nx"
+
+
+def test_empty_and_unreadable_pairs_files(write: Write) -> None:
+    with pytest.raises(UserError, match="holds no pairs"):
+        read_pairs(write({"pairs": "", **TEXTS}), Notices())
+    with pytest.raises(UserError, match="pairs:2: not UTF-8"):
+        read_pairs(write({"pairs": b"s1 r1\ns\xff r2\n", **TEXTS}), Notices())
+    with pytest.raises(UserError, match="no such directory"):
+        read_pairs(Path("nowhere"), Notices())
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(alphabet=st.sampled_from("s1r2./\\ \t\n\r\0\x1c\u2028\ufeffé*[]~"), max_size=60))
+def test_any_pairs_file_is_read_or_refused_in_one_way(write: Write, text: str) -> None:
+    directory = write({"pairs": text, **TEXTS})
+    try:
+        told, pairs = "", read_pairs(directory, Notices()).pairs
+    except UserError as e:
+        told, pairs = str(e), ()
+    assert all(line.isprintable() for line in told.split("\n"))
+    assert all(f.path.resolve().is_relative_to(directory.resolve()) for p in pairs for f in p[:2])
+    assert bool(told) != bool(pairs)

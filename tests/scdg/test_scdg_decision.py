@@ -1,0 +1,94 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pan_scdg.errors import UserError
+from pan_scdg.scdg.decision import Choice, choose
+
+
+def labels(text: str) -> np.ndarray:
+    return np.array([c == "+" for c in text])
+
+
+def test_separable_scores_take_the_lowest_positive_score() -> None:
+    assert choose({2: np.array([0.9, 0.4, 0.1, 0.3])}, labels("++--")) == Choice(2.0, 0.4, 1.0, 1.0)
+
+
+def test_f1_by_hand() -> None:
+    """Thresholds .9 .8 .7 .6: TP 1 1 2 2, FP 0 1 1 2, so F1 2/3, 1/2, 4/5, 2/3."""
+    assert choose({5: np.array([0.9, 0.8, 0.7, 0.6])}, labels("+-+-")) == Choice(5.0, 0.7, 0.8, 0.75)
+
+
+def test_equal_f1_is_decided_by_accuracy() -> None:
+    """q 1: TP 1, FP 0 of 3 positives, F1 1/2, 3 right of 5. q 50 at its best: TP 3, FP 2, F1 3/4; made equal below."""
+    few = np.array([9.0, 1.0, 0.0, 2.0, 3.0])  # + at 9 alone: F1 = 2/3 with 1 of 2 found, 4 of 5 right
+    many = np.array([5.0, 4.0, 9.0, 8.0, 1.0])  # both + found with two false ones: F1 = 4/6, 3 of 5 right
+    truth = labels("++---")
+    assert choose({1: few, 50: many}, truth) == Choice(1.0, 9.0, 2 / 3, 0.8)
+
+
+def test_equal_accuracy_is_decided_by_larger_q() -> None:
+    scores = np.array([2.0, 1.0])
+    assert choose({1: scores, 10: scores + 5, 2: scores}, labels("+-")) == Choice(10.0, 7.0, 1.0, 1.0)
+
+
+def test_last_tie_goes_to_the_higher_threshold() -> None:
+    """TP/FP at 4: 1/0 (2/3 of two positives, 4 of 5 right); at 1: 2/2 (2/3, 3 right) - accuracy; so 4.
+
+    For an equal accuracy two thresholds must also have equal F1, which happens only with no hit at all: below,
+    both thresholds above the positive's have F1 0 and lose.
+    """
+    assert choose({1: np.array([4.0, 1.0, 3.0, 2.0, 0.5])}, labels("++---")).threshold == 4.0
+
+
+def test_a_score_equal_to_the_threshold_is_positive() -> None:
+    found = choose({1: np.array([1.0, 1.0, 0.0])}, labels("++-"))
+    assert found == Choice(1.0, 1.0, 1.0, 1.0)
+
+
+def test_equal_scores_are_decided_together() -> None:
+    assert choose({1: np.array([1.0, 1.0, 1.0])}, labels("+--")) == Choice(1.0, 1.0, 0.5, 1 / 3)
+
+
+@pytest.mark.parametrize(("text", "missing"), [("++", "negative"), ("--", "positive")])
+def test_one_class_alone_is_an_error(text: str, missing: str) -> None:
+    with pytest.raises(UserError, match=f"no {missing} pair"):
+        choose({1: np.array([1.0, 2.0])}, labels(text))
+
+
+def test_no_pairs_are_an_error() -> None:
+    with pytest.raises(UserError, match="no positive pair"):
+        choose({1: np.array([])}, labels(""))
+
+
+@pytest.mark.parametrize("scores", [{}, {1: np.array([1.0])}, {1: np.array([1.0, np.nan])}])
+def test_scores_that_do_not_fit_the_labels_are_an_error(scores: dict[float, np.ndarray]) -> None:
+    with pytest.raises(ValueError, match="scores of q|one q or more"):
+        choose(scores, labels("+-"))
+
+
+def brute_force(scores_by_q: dict[float, list[int]], truth: list[bool]) -> tuple[Fraction, Fraction, float, float]:
+    candidates = []
+    for q, scores in scores_by_q.items():
+        for threshold in set(scores):
+            flagged = [s >= threshold for s in scores]
+            hits = sum(f and t for f, t in zip(flagged, truth))
+            f1 = Fraction(2 * hits, sum(flagged) + sum(truth))
+            accuracy = Fraction(sum(f == t for f, t in zip(flagged, truth)), len(truth))
+            candidates.append((f1, accuracy, q, float(threshold)))
+    return max(candidates)
+
+
+@settings(max_examples=50, deadline=None)
+@given(data=st.data(), n=st.integers(2, 25))
+def test_rule_restated_in_fractions(data: st.DataObject, n: int) -> None:
+    """Few different scores, so that ties are common."""
+    truth = data.draw(st.lists(st.booleans(), min_size=n, max_size=n).filter(lambda t: len(set(t)) == 2))
+    row = st.lists(st.integers(0, 6), min_size=n, max_size=n)
+    scores = {q: data.draw(row) for q in data.draw(st.sets(st.sampled_from([1.0, 2.0, 5.0, 50.0]), min_size=1))}
+    f1, accuracy, q, threshold = brute_force(scores, truth)
+    found = choose({q: np.array(s, dtype=float) for q, s in scores.items()}, np.array(truth))
+    assert found == Choice(q, threshold, float(f1), float(accuracy))

@@ -1,0 +1,123 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pan_scdg.scdg.gains import Gains, average, checked, gains_of, join, kept_tokens, statistics, top_q_mean
+from pan_scdg.scdg.sequences import AlignmentError, Passes, ScoringInput
+
+SIGNED = np.array([0.5, -4.0, 3.0, 0.0, 1.0, -0.5, 2.0, -1.0, 0.25, 0.75])
+finite = st.floats(-50, 50)
+
+
+def passes(one: list[int], other: list[int]) -> Passes:
+    start = np.array([0])
+    return Passes(ScoringInput(start, np.array(one)), ScoringInput(start, np.array(other)))
+
+
+def test_gain_is_conditional_minus_unconditional_and_signed() -> None:
+    gains = gains_of(passes([7, 8], [7, 8]), np.float32([-2.0, -1.0]), np.float32([-0.5, -3.0]))
+    assert gains.gains.tolist() == [1.5, -2.0]
+    assert gains.gains.dtype == np.float64
+
+
+def test_different_target_ids_are_an_error() -> None:
+    with pytest.raises(AlignmentError, match="different target"):
+        gains_of(passes([7, 8], [7, 9]), np.zeros(2), np.zeros(2))
+    with pytest.raises(AlignmentError, match="different target"):
+        gains_of(passes([7, 8], [7]), np.zeros(2), np.zeros(2))
+
+
+@pytest.mark.parametrize("values", [[-1.0], [-1.0, math.nan], [-1.0, -math.inf]])
+def test_missing_or_infinite_log_probabilities_are_an_error(values: list[float]) -> None:
+    with pytest.raises(ValueError, match="one common length|not finite"):
+        gains_of(passes([7, 8], [7, 8]), np.zeros(2), np.array(values))
+
+
+def test_no_token_is_an_error() -> None:
+    with pytest.raises(ValueError, match="length"):
+        checked(Gains(np.array([]), np.array([]), np.array([])))
+
+
+def test_segments_join_in_order() -> None:
+    one = Gains(np.array([1, 2]), np.array([-1.0, -2.0]), np.array([-3.0, -4.0]))
+    two = Gains(np.array([3]), np.array([-5.0]), np.array([-6.0]))
+    assert [a.tolist() for a in join([one, two])] == [[1, 2, 3], [-1, -2, -5], [-3, -4, -6]]
+
+
+@pytest.mark.parametrize(
+    ("q", "expected"),
+    [(1, 3.0), (10, 3.0), (11, 2.5), (20, 2.5), (30, 2.0), (50, 1.45), (100, 0.2)],
+)
+def test_top_q_by_hand(q: float, expected: float) -> None:
+    """Sorted: 3, 2, 1, 0.75, 0.5, 0.25, 0, -0.5, -1, -4; k = 1, 1, 2, 2, 3, 5, 10."""
+    assert top_q_mean(SIGNED, q) == pytest.approx(expected, abs=1e-15)
+
+
+def test_largest_are_the_largest_signed_ones() -> None:
+    assert top_q_mean(np.array([-9.0, -3.0, -5.0]), 1) == -3.0
+
+
+@pytest.mark.parametrize(
+    ("n", "q", "k"),
+    [(1, 1, 1), (100, 2, 2), (101, 2, 3), (150, 2, 3), (10, 0.1, 1), (3000, 1.1, 33), (3001, 1.1, 34), (7, 100, 7)],
+)
+def test_number_of_kept_tokens(n: int, q: float, k: int) -> None:
+    assert kept_tokens(n, q) == k
+
+
+def test_plain_floating_point_would_keep_one_token_too_many() -> None:
+    assert math.ceil(3000 * 1.1 / 100) == 34
+
+
+@settings(max_examples=50, deadline=None)
+@given(n=st.integers(1, 10**6), tenths=st.integers(1, 1000))
+def test_kept_tokens_in_whole_numbers(n: int, tenths: int) -> None:
+    k = kept_tokens(n, tenths / 10)
+    assert k >= 1
+    assert k * 1000 >= n * tenths
+    assert k == 1 or (k - 1) * 1000 < n * tenths
+
+
+@settings(max_examples=50, deadline=None)
+@given(values=st.lists(finite, min_size=1, max_size=60), q=st.sampled_from([1, 2, 5, 10, 20, 30, 50, 100]))
+def test_top_q_is_the_mean_of_the_sorted_head(values: list[float], q: int) -> None:
+    k = max(1, -(-len(values) * q // 100))
+    expected = math.fsum(sorted(values, reverse=True)[:k]) / k
+    assert top_q_mean(np.array(values), q) == pytest.approx(expected, abs=1e-9)
+    assert top_q_mean(np.array(values), q) >= average(np.array(values)) - 1e-9
+
+
+@settings(max_examples=50, deadline=None)
+@given(values=st.lists(finite, min_size=1, max_size=60))
+def test_average_is_top_hundred_percent(values: list[float]) -> None:
+    assert top_q_mean(np.array(values), 100) == average(np.array(values))
+
+
+@settings(max_examples=50, deadline=None)
+@given(pairs=st.lists(st.tuples(finite, finite), min_size=1, max_size=60))
+def test_gains_add_up_to_the_difference_of_code_lengths(pairs: list[tuple[float, float]]) -> None:
+    before, behind = (np.array(x) for x in zip(*pairs))
+    gains = Gains(np.arange(len(pairs)), before, behind)
+    l_0, l_s = -math.fsum(before), -math.fsum(behind)
+    assert gains.gains.sum() == pytest.approx(l_0 - l_s, abs=1e-9)
+
+
+def test_statistics_by_hand() -> None:
+    found = statistics(SIGNED, (10, 50))
+    assert (found.tokens, found.median, found.positive_rate, found.total) == (10, 0.375, 0.6, 2.0)
+    assert found.mean == pytest.approx(0.2)
+    assert found.top == {10.0: 3.0, 50.0: 1.45}
+
+
+@pytest.mark.parametrize("q", [0, -1, 100.1, math.nan])
+def test_q_outside_its_range_is_an_error(q: float) -> None:
+    with pytest.raises(ValueError, match="q must be"):
+        top_q_mean(SIGNED, q)
+
+
+def test_no_gains_are_an_error() -> None:
+    with pytest.raises(ValueError, match="no gains"):
+        top_q_mean(np.array([]), 2)

@@ -1,0 +1,178 @@
+"""What a user is told, what is counted, and how a profile is read."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from pan_scdg.errors import Interrupted, UserError, UserErrors, one_line
+from pan_scdg.notices import Notices
+from pan_scdg.profile import Profile, find_profile, load_profile, parse_profile, shipped_profiles
+
+SMALL = """
+name = "small"
+description = "for tests"
+
+[model]
+name = "some-model"
+
+[pairs]
+limit = 512
+"""
+
+
+def write(folder, text, name="p.toml"):
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+class TestErrors:
+    def test_place_what_remedy(self):
+        assert str(UserError("bad id", "correct it")) == "bad id; correct it"
+        assert str(UserError("bad id", "correct it", "a.txt")) == "a.txt: bad id; correct it"
+        assert str(UserError("bad id", "correct it", "a.txt", 3)) == "a.txt:3: bad id; correct it"
+
+    def test_hostile_names_cannot_forge_lines_or_colours(self):
+        error = UserError("no\nsuch\tfile", "look", "\x1b[31mred\r\u2028.txt")
+        assert str(error) == "\\x1b[31mred\\r\\u2028.txt: no\\nsuch\\tfile; look"
+
+    @settings(max_examples=50, deadline=None)
+    @given(st.text())
+    def test_one_line_is_printable_and_keeps_the_printable(self, text):
+        assert one_line(text).isprintable()
+        assert one_line(one_line(text)) == one_line(text)
+        if text.isprintable():
+            assert one_line(text) == text
+
+    def test_several_faults_are_one_error_with_a_line_each(self):
+        faults = [UserError("a", "b", "x", 1), UserError("c", "d", "y\n", 2)]
+        together = UserErrors(faults)
+        assert isinstance(together, UserError)
+        assert together.errors == faults
+        assert str(together) == "x:1: a; b\ny\\n:2: c; d"
+        with pytest.raises(ValueError, match="at least one"):
+            UserErrors([])
+
+    def test_an_interruption_is_no_user_error(self):
+        assert not issubclass(Interrupted, UserError)
+
+
+class TestNotices:
+    def test_counted_and_told_once_with_the_first_place(self):
+        notices = Notices()
+        notices.add("empty document", "c.jsonl:3")
+        notices.add("repeated pair", "pairs:9")
+        notices.add("empty document", "c.jsonl:7")
+        assert notices.lines() == [
+            "warning: empty document: 2 times, first at c.jsonl:3",
+            "warning: repeated pair: 1 time, first at pairs:9",
+        ]
+
+    def test_nothing_odd_nothing_said(self):
+        assert Notices().lines() == []
+
+    def test_hostile_places_stay_on_one_line(self):
+        notices = Notices()
+        notices.add("odd", "a\nerror: forged")
+        assert notices.lines() == ["warning: odd: 1 time, first at a\\nerror: forged"]
+
+    def test_strict_makes_the_first_one_an_error(self):
+        with pytest.raises(UserError, match=r"^pairs:9: repeated pair; .*--strict"):
+            Notices(strict=True).add("repeated pair", "pairs:9")
+
+
+class TestProfile:
+    def test_small_profile_and_defaults(self, tmp_path):
+        profile = load_profile(write(tmp_path, SMALL))
+        assert profile.name == "small"
+        assert profile.need_pairs().limit == 512
+        assert profile.need_pairs().q_grid == (1, 2, 5, 10, 20, 30, 50)
+        assert profile.need_pairs().threshold is None
+        with pytest.raises(UserError, match=r"no \[retrieval\] table"):
+            profile.need_retrieval()
+
+    def test_nothing_changes_after_reading(self, tmp_path):
+        profile = load_profile(write(tmp_path, SMALL))
+        with pytest.raises(ValidationError, match="frozen"):
+            profile.name = "other"
+
+    def test_arrays_become_tuples(self, tmp_path):
+        profile = load_profile(write(tmp_path, SMALL + "q_grid = [1.0, 50.0]\n"))
+        assert profile.need_pairs().q_grid == (1.0, 50.0)
+
+    def test_q_grid_may_hold_integers(self, tmp_path):
+        assert load_profile(write(tmp_path, SMALL + "q_grid = [1, 50]\n")).need_pairs().q_grid == (1, 50)
+
+    @pytest.mark.parametrize(
+        ("text", "told"),
+        [
+            (SMALL + "windwos = 3\n", "pairs.windwos: "),
+            (SMALL.replace("limit = 512", 'limit = "512"'), "pairs.limit: "),
+            (SMALL.replace("limit = 512", "limit = 512.0"), "pairs.limit: "),
+            (SMALL.replace("limit = 512", "limit = 7"), "pairs.limit: "),
+            (SMALL.replace("limit = 512", ""), "pairs.limit: "),
+            (SMALL + "q = 0.0\n", "pairs.q: "),
+            (SMALL + "q = 100.5\n", "pairs.q: "),
+            (SMALL + 'over_long = "cut"\n', "pairs.over_long: "),
+            (SMALL.replace('"small"', '"../small"'), "name: "),
+            (SMALL.replace('"some-model"', '"/etc/model"'), "model.name: "),
+            (SMALL.split("[pairs]")[0], r"a [pairs] or a [retrieval] table"),
+        ],
+    )
+    def test_faults_name_the_field_and_the_file(self, tmp_path, text, told):
+        path = write(tmp_path, text)
+        with pytest.raises(UserError) as e:
+            load_profile(path)
+        assert str(e.value).startswith(f"{path}: ")
+        assert told in str(e.value)
+
+    def test_every_fault_is_told(self, tmp_path):
+        with pytest.raises(UserErrors) as e:
+            load_profile(write(tmp_path, SMALL.replace("limit = 512", "limit = 1\nunknown = 2")))
+        assert len(e.value.errors) == 2
+        assert len(str(e.value).splitlines()) == 2
+
+    def test_retrieval_ranges(self):
+        data = {
+            "name": "r",
+            "description": "d",
+            "model": {"name": "m"},
+            "retrieval": {"dense": {"model": "e"}, "weight": 1.5, "tag": "two words"},
+        }
+        with pytest.raises(UserErrors) as e:
+            parse_profile(data, "r.toml")
+        assert [line.split(": ")[1] for line in str(e.value).splitlines()] == ["retrieval.weight", "retrieval.tag"]
+        data["retrieval"] = {"dense": {"model": "e"}}
+        profile = parse_profile(data, "r.toml")
+        assert (profile.need_retrieval().q, profile.need_retrieval().weight) == (2.0, 0.75)
+        with pytest.raises(UserError, match=r"no \[pairs\] table"):
+            profile.need_pairs()
+
+    def test_not_toml_names_the_line(self, tmp_path):
+        path = write(tmp_path, 'name = "x"\n\n[model\n')
+        with pytest.raises(UserError) as e:
+            load_profile(path)
+        assert str(e.value).startswith(f"{path}:3: not valid TOML")
+
+    @pytest.mark.parametrize("content", [b"name = '\xff'\n", b"a = 1\na = 2\n"])
+    def test_not_utf8_and_doubled_keys(self, tmp_path, content):
+        path = tmp_path / "p.toml"
+        path.write_bytes(content)
+        with pytest.raises(UserError, match="not valid TOML"):
+            load_profile(str(path))
+
+    @pytest.mark.parametrize("name", ["nowhere.toml", "../profiles/offline", "", "."])
+    def test_missing_profile(self, name):
+        with pytest.raises(UserError, match=f"no profile '{name}'"):
+            find_profile(name)
+
+    def test_shipped_profiles_load_under_their_own_name(self):
+        names = shipped_profiles()
+        if not names:
+            pytest.skip("no profile is shipped yet")
+        for name in names:
+            profile = load_profile(name)
+            assert isinstance(profile, Profile)
+            assert profile.name == name
+            assert profile.description

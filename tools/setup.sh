@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Makes .venv from requirements.txt, once: a second call with the same requirements does nothing.
+# PYTHON chooses the interpreter; TORCH_INDEX_URL an index that has CPU wheels of torch.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+need_gb=7
+stamp=.venv/requirements.sha256
+wanted=$(sha256sum requirements.txt | cut -d' ' -f1)
+if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ] && [ -x .venv/bin/python ]; then
+    exit 0
+fi
+
+find_python() {
+    local candidate
+    for candidate in ${PYTHON:-python3.12 python3.11 python3.10 python3}; do
+        if "$candidate" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    echo "setup: no Python 3.10 to 3.12 found; install one, or name it: make PYTHON=/path/to/python3.11 ..." >&2
+    exit 2
+}
+python=$(find_python)
+
+if [ -n "${TORCH_INDEX_URL:-}" ]; then
+    need_gb=3
+    echo "setup: installing into .venv with torch from TORCH_INDEX_URL; needs about $need_gb GB of disk"
+else
+    echo "setup: installing into .venv; downloads about 3 GB and needs about 6 GB of disk, most of it CUDA libraries"
+    echo "setup: that torch brings along (set TORCH_INDEX_URL to an index with CPU wheels to avoid them); takes minutes"
+fi
+free_gb=$(($(df -Pk . | awk 'NR == 2 { print $4 }') / 1048576))
+if [ "$free_gb" -lt "$need_gb" ]; then
+    echo "setup: only $free_gb GB of disk free here, $need_gb GB needed; free some, or clone onto another disk" >&2
+    exit 2
+fi
+
+if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+    echo "setup: $python cannot make virtual environments; install its venv package (Debian: python3-venv)" >&2
+    exit 2
+fi
+rm -rf .venv
+"$python" -m venv .venv
+pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check)
+if [ -n "${TORCH_INDEX_URL:-}" ]; then
+    "${pip[@]}" --index-url "$TORCH_INDEX_URL" "$(grep -oE '^torch==[0-9.]+' requirements.txt)"
+fi
+"${pip[@]}" -r requirements.txt
+echo "$wanted" > "$stamp"

@@ -1,0 +1,161 @@
+"""Train scdg-mini: ``python -m training.train --data FOLDER --work FOLDER --minutes 60``. Resumes its own checkpoints.
+
+The work folder holds the tokenizer, the last checkpoint and ``log.jsonl``; ``--export FOLDER`` writes the model as
+bf16 safetensors. Data order depends on the seed and the step alone, so a resumed run sees what an undisturbed one sees.
+"""
+
+import json
+import math
+import os
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+from torch.nn.functional import cross_entropy
+from transformers import AutoTokenizer, Qwen2ForCausalLM
+
+from training.mixture import LM_FILES, Mixture, read_jsonl
+from training.start import Shape, copying_model
+from training.tokenizer import save_tokenizer
+
+
+def build_start(data: Path, work: Path, vocabulary: int, shape: Shape) -> None:
+    """Write the tokenizer and the constructed, untrained model into ``work / "start"``."""
+    texts = [r["text"] for name, k in LM_FILES.items() for r in read_jsonl(data / "lm-text" / f"{name}.jsonl.xz", k // 5)]
+    save_tokenizer(texts, vocabulary, work / "start")
+    tokenizer = AutoTokenizer.from_pretrained(work / "start")
+    ids = torch.tensor([i for text in texts[::4] for i in tokenizer.encode(text, add_special_tokens=False)])
+    counts = torch.bincount(ids, minlength=len(tokenizer))
+    torch.manual_seed(0)
+    copying_model(counts, ids[: 12 * 300].view(12, 300), shape).save_pretrained(work / "start")
+
+
+def optimizers(model: Qwen2ForCausalLM) -> list[torch.optim.Optimizer]:
+    """Muon for the matrices of layers 2 and up and all feed-forwards, AdamW for the rest; the constructed attention
+    of layers 0 and 1 learns slower, or training would undo it before it is understood."""
+    muon: list[Any] = []
+    slow: list[Any] = []
+    rest: list[Any] = []
+    for name, parameter in model.named_parameters():
+        if "self_attn" in name and (".layers.0." in name or ".layers.1." in name):
+            slow.append(parameter)
+        elif parameter.ndim == 2 and "embed" not in name:
+            muon.append(parameter)
+        else:
+            rest.append(parameter)
+    adam = torch.optim.AdamW(
+        [{"params": slow, "lr": 7e-4}, {"params": rest, "lr": 1.4e-3}], betas=(0.9, 0.95), weight_decay=0.01
+    )
+    return [torch.optim.Muon(muon, lr=0.02, momentum=0.95, weight_decay=0.01), adam]
+
+
+def schedule(step: int, steps: int) -> float:
+    """Factor on the learning rates: 40 steps of warm-up, constant to half, then linear to 3 %."""
+    done = step / steps
+    return min(1.0, (step + 1) / 40) * (1.0 if done < 0.5 else 1.0 - 0.97 * (done - 0.5) / 0.5)
+
+
+def save_atomically(state: dict[str, Any], path: Path) -> None:
+    """A checkpoint is whole or absent."""
+    torch.save(state, path.with_suffix(".part"))
+    os.replace(path.with_suffix(".part"), path)
+
+
+def train(data: Path, work: Path, steps: int, rows: int, length: int, minutes: float) -> Qwen2ForCausalLM:
+    """Run until ``steps`` are done or ``minutes`` have passed, from the last checkpoint in ``work``."""
+    tokenizer = AutoTokenizer.from_pretrained(work / "start")
+    model = Qwen2ForCausalLM.from_pretrained(work / "start", dtype=torch.float32)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model.to(device).train()
+    opts, first, checkpoint = optimizers(model), 0, work / "checkpoint.pt"
+    base = [[group["lr"] for group in o.param_groups] for o in opts]
+    if checkpoint.exists():
+        state = torch.load(checkpoint, map_location=device, weights_only=True)
+        model.load_state_dict(state["model"])
+        for o, saved in zip(opts, state["optimizers"], strict=True):
+            o.load_state_dict(saved)
+        first = state["step"]
+    body = torch.compile(model.model)
+    mixture, began, tokens = Mixture(data, tokenizer, length, seed=1), time.monotonic(), 0
+    for step in range(first, steps):
+        for o, rates in zip(opts, base, strict=True):
+            for group, rate in zip(o.param_groups, rates, strict=True):
+                group["lr"] = rate * schedule(step, steps)
+        loss = training_step(model, body, mixture.batch(step, rows), step, device)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for o in opts:
+            o.step()
+            o.zero_grad(set_to_none=True)
+        tokens += rows * length
+        last = step + 1 == steps or time.monotonic() - began > minutes * 60
+        if step % 20 == 0 or last:
+            record = {"step": step, "loss": round(loss, 4), "tokens_per_second": round(tokens / (time.monotonic() - began))}
+            with open(work / "log.jsonl", "a", encoding="utf-8") as log:
+                log.write(json.dumps(record) + "\n")
+        if step % 100 == 99 or last:
+            state = {"model": model.state_dict(), "optimizers": [o.state_dict() for o in opts], "step": step + 1}
+            save_atomically(state, checkpoint)
+        if last:
+            break
+    return model
+
+
+def _has_bf16(device: str) -> bool:
+    """Whether matrix products in bf16 are native: any recent GPU, or a CPU with AVX512-BF16."""
+    if device == "cuda":
+        return torch.cuda.is_bf16_supported()
+    return "avx512_bf16" in Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else False
+
+
+def training_step(model: Qwen2ForCausalLM, body: Any, batch: list[list[int]], step: int, device: str) -> float:
+    """Forward and backward on one batch, in two halves to save memory; the loss is taken on half of the positions."""
+    ids = torch.tensor(batch, device=device)
+    total = 0.0
+    for part in ids.chunk(2):
+        with torch.autocast(device, dtype=torch.bfloat16, enabled=_has_bf16(device)):
+            hidden = body(input_ids=part[:, :-1]).last_hidden_state
+            generator = torch.Generator().manual_seed(step)
+            chosen = torch.randperm(hidden.shape[1], generator=generator)[: hidden.shape[1] // 2].to(device)
+            logits = model.lm_head(hidden[:, chosen])
+        loss = cross_entropy(logits.float().flatten(0, 1), part[:, 1:][:, chosen].flatten()) / 2
+        loss.backward()
+        total += loss.item()
+    if not math.isfinite(total):
+        raise FloatingPointError(f"loss is {total} at step {step}; lower the learning rates")
+    return total
+
+
+def export(model: Qwen2ForCausalLM, work: Path, folder: Path) -> None:
+    """Write ``model`` in bf16 with its tokenizer."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model.cpu().to(torch.bfloat16).save_pretrained(folder, safe_serialization=True)
+    AutoTokenizer.from_pretrained(work / "start").save_pretrained(folder)
+
+
+@click.command(help=__doc__)
+@click.option("--data", type=click.Path(path_type=Path, exists=True), required=True)
+@click.option("--work", type=click.Path(path_type=Path), required=True)
+@click.option("--steps", default=1500, show_default=True)
+@click.option("--rows", default=10, show_default=True)
+@click.option("--length", default=640, show_default=True)
+@click.option("--minutes", default=60.0, show_default=True, help="Stop after this long, with a checkpoint.")
+@click.option("--threads", default=2, show_default=True)
+@click.option("--export", "target", type=click.Path(path_type=Path), help="Write the finished model here.")
+def main(
+    data: Path, work: Path, steps: int, rows: int, length: int, minutes: float, threads: int, target: Path | None
+) -> None:
+    torch.set_num_threads(threads)
+    work.mkdir(parents=True, exist_ok=True)
+    if not (work / "start" / "config.json").exists():
+        build_start(data, work, 12288, Shape())
+    (work / "recipe.json").write_text(json.dumps({"steps": steps, "rows": rows, "length": length, **asdict(Shape())}))
+    model = train(data, work, steps, rows, length, minutes)
+    if target is not None:
+        export(model, work, target)
+
+
+if __name__ == "__main__":
+    main()
