@@ -62,7 +62,9 @@ def cli() -> None:
 @click.option("--strict", is_flag=True, help="What is merely odd in the input is an error.")
 @click.option("--keep-gains", is_flag=True, help="Write the gain of every token (gains.jsonl.gz).")
 @click.option("--overwrite", is_flag=True, help="Redo a finished output.")
-def run(directory: Path, output: Path, profile: str, task: str, device: str, over_long: str | None, **rest: Any) -> None:
+def run(
+    directory: Path, output: Path, profile: str, task: str, device: str, over_long: str | None, **rest: Any
+) -> None:
     """Do the job that the input directory calls for: decide pairs, or rank sources.
 
     Without --input and --output, TIRA's variables inputDataset and outputDir are used.
@@ -71,14 +73,15 @@ def run(directory: Path, output: Path, profile: str, task: str, device: str, ove
     Example:
       python entrypoint.py run --input examples/pan26-retrieval --output out
     """
+    from pan_scdg.lm.checkpoint import best_device
     from pan_scdg.pan.inputs import detect_task
-    from pan_scdg.tasks.options import RunOptions, resolve_device
+    from pan_scdg.tasks.options import RunOptions
     from pan_scdg.tasks.pair_detection import detect_pairs, show
     from pan_scdg.tasks.source_retrieval import retrieve_sources
 
     found = detect_task(directory, task)  # type: ignore[arg-type]
     chosen = _profile(profile, over_long)
-    options = RunOptions(directory, output, resolve_device(device), **rest)  # type: ignore[arg-type]
+    options = RunOptions(directory, output, best_device(device), **rest)
     show(detect_pairs(chosen, options) if found == "pairs" else retrieve_sources(chosen, options))
 
 
@@ -105,11 +108,13 @@ def score(
     Example:
       python entrypoint.py score suspicious.txt source.txt --tokens gains.jsonl
     """
-    from pan_scdg.tasks.options import resolve_device
+    from pan_scdg.lm.checkpoint import best_device
+    from pan_scdg.tasks.options import RunOptions
     from pan_scdg.tasks.single_pair import score_files
 
     chosen = _profile(profile, over_long)
-    result = score_files(chosen, suspicious, source, resolve_device(device), model, tokens)  # type: ignore[arg-type]
+    options = RunOptions(suspicious, source, best_device(device), model=model)
+    result = score_files(chosen, suspicious, source, options, tokens)
     click.echo(json.dumps(result, indent=1))
 
 
@@ -138,13 +143,14 @@ def calibrate(
     Example:
       python entrypoint.py calibrate --input examples/pan25-pairs/calibration --write my-profile.toml
     """
+    from pan_scdg.lm.checkpoint import best_device
     from pan_scdg.tasks.calibration import calibrate as choose_on
     from pan_scdg.tasks.calibration import write_profile
-    from pan_scdg.tasks.options import RunOptions, resolve_device
+    from pan_scdg.tasks.options import RunOptions
     from pan_scdg.tasks.pair_detection import aggregation_name, show
 
     chosen = _profile(profile, over_long)
-    options = RunOptions(directory, write.parent, resolve_device(device), model=model)  # type: ignore[arg-type]
+    options = RunOptions(directory, write.parent, best_device(device), model=model)
     with tempfile.TemporaryDirectory(prefix="pan_scdg-") as scratch:
         choice, calibration, lines = choose_on(chosen, options, truth, state or Path(scratch))
     write_profile(profile, write, choice, calibration)
@@ -210,10 +216,10 @@ def demo(output: Path, device: str) -> None:
     Example:
       python entrypoint.py demo
     """
+    from pan_scdg.lm.checkpoint import best_device
     from pan_scdg.tasks.demo import demo as show_both
-    from pan_scdg.tasks.options import resolve_device
 
-    click.echo(show_both(output, resolve_device(device)))  # type: ignore[arg-type]
+    click.echo(show_both(output, best_device(device)))
 
 
 def _profile(name: str, over_long: str | None) -> Any:

@@ -15,7 +15,7 @@ class UserError(Exception):
         super().__init__(one_line(f"{place} {what}; {remedy}".strip()))
 
 
-class UserErrors(UserError):
+class UserErrors(UserError):  # noqa: N818 - several of them
     """Several faults found at once, each reported on a line of its own."""
 
     def __init__(self, errors: list[UserError]) -> None:
@@ -25,7 +25,7 @@ class UserErrors(UserError):
         Exception.__init__(self, "\n".join(str(e) for e in errors))
 
 
-class Interrupted(Exception):
+class Interrupted(Exception):  # noqa: N818 - no error: the user asked for it
     """The run stopped before its end and continues from its state when started again (exit code 3)."""
 
 

@@ -197,7 +197,10 @@ def parse_profile(data: Mapping[str, Any], where: str | Path) -> Profile:
         return Profile.model_validate(_tuples(data))
     except ValidationError as e:
         raise UserErrors(
-            [UserError(f"{'.'.join(map(str, f['loc'])) or 'profile'}: {f['msg']}", "correct the profile", where) for f in e.errors()]
+            [
+                UserError(f"{'.'.join(map(str, f['loc'])) or 'profile'}: {f['msg']}", "correct the profile", where)
+                for f in e.errors()
+            ]
         ) from e
 
 

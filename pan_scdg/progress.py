@@ -27,7 +27,9 @@ class Progress:
 
             self._bar = tqdm(total=self.total, desc=self.stage, unit="", delay=2, leave=False)
         else:
-            print(f"{self.stage}: {'begins' if self.total is None else f'0 of {self.total}'}", file=sys.stderr, flush=True)
+            print(
+                f"{self.stage}: {'begins' if self.total is None else f'0 of {self.total}'}", file=sys.stderr, flush=True
+            )
         return self
 
     def update(self, items: int = 1, tokens: int = 0) -> None:

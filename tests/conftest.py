@@ -25,7 +25,7 @@ def tiny_tokenizer() -> Callable[..., Any]:
 
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """``tiny_folder(architecture)``: a random checkpoint with its tokenizer; see ``ARCHITECTURES``. Do not write there."""
+    """``tiny_folder(architecture)``: a random checkpoint, to read only; see ``ARCHITECTURES``."""
 
     @cache
     def folder(architecture: str) -> Path:

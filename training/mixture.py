@@ -49,9 +49,13 @@ class Mixture:
 
     def __init__(self, data: Path, tokenizer: Tokenizer, length: int, seed: int) -> None:
         self.tokenizer, self.length, self.seed = tokenizer, length, seed
-        self.by_file = {n: [r["text"] for r in read_jsonl(data / "lm-text" / f"{n}.jsonl.xz", k)] for n, k in LM_FILES.items()}
+        self.by_file = {
+            n: [r["text"] for r in read_jsonl(data / "lm-text" / f"{n}.jsonl.xz", k)] for n, k in LM_FILES.items()
+        }
         self.groups = {
-            name: [r["texts"] for r in read_jsonl(data / "paraphrase" / f"{name}.jsonl.xz", k) if "SA" not in r["license"]]
+            name: [
+                r["texts"] for r in read_jsonl(data / "paraphrase" / f"{name}.jsonl.xz", k) if "SA" not in r["license"]
+            ]
             for name, (k, _share) in PARAPHRASE_FILES.items()
         }
         self.thesaurus = load_thesaurus(data / "paraphrase" / "thesaurus-wordnet.jsonl.xz")

@@ -24,7 +24,9 @@ from training.tokenizer import save_tokenizer
 
 def build_start(data: Path, work: Path, vocabulary: int, shape: Shape) -> None:
     """Write the tokenizer and the constructed, untrained model into ``work / "start"``."""
-    texts = [r["text"] for name, k in LM_FILES.items() for r in read_jsonl(data / "lm-text" / f"{name}.jsonl.xz", k // 5)]
+    texts = [
+        r["text"] for name, k in LM_FILES.items() for r in read_jsonl(data / "lm-text" / f"{name}.jsonl.xz", k // 5)
+    ]
     save_tokenizer(texts, vocabulary, work / "start")
     tokenizer = AutoTokenizer.from_pretrained(work / "start")
     ids = torch.tensor([i for text in texts[::4] for i in tokenizer.encode(text, add_special_tokens=False)])
@@ -92,7 +94,11 @@ def train(data: Path, work: Path, steps: int, rows: int, length: int, minutes: f
         tokens += rows * length
         last = step + 1 == steps or time.monotonic() - began > minutes * 60
         if step % 20 == 0 or last:
-            record = {"step": step, "loss": round(loss, 4), "tokens_per_second": round(tokens / (time.monotonic() - began))}
+            record = {
+                "step": step,
+                "loss": round(loss, 4),
+                "tokens_per_second": round(tokens / (time.monotonic() - began)),
+            }
             with open(work / "log.jsonl", "a", encoding="utf-8") as log:
                 log.write(json.dumps(record) + "\n")
         if step % 100 == 99 or last:

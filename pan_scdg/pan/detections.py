@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
+from typing import Any
 
 from pan_scdg.errors import UserError
 from pan_scdg.pan.text_alignment import DocumentPair, detection_name
@@ -74,13 +75,13 @@ def _fixed(value: float) -> str:
     return f"{round(value, 6) + 0.0:.6f}"
 
 
-def read_decisions(path: Path) -> list[dict[str, object]]:
+def read_decisions(path: Path) -> list[dict[str, Any]]:
     """The records of a ``decisions.jsonl``, in the order of the file.
 
     Raises:
         UserError: not readable, not JSON Lines, without ``suspicious`` and ``source``, or with one pair twice.
     """
-    records: list[dict[str, object]] = []
+    records: list[dict[str, Any]] = []
     lines: dict[tuple[str, str], int] = {}
     for number, line in gzip_lines(path):
         record = json_object(line, path, number)

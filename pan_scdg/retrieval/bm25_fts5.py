@@ -104,13 +104,9 @@ class Bm25Index:
         self._frequencies: dict[str, int] = {}
         try:
             self._index = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
-            layout = self._index.execute("PRAGMA user_version").fetchone()[0]
+            self._count = self._count_documents()
         except sqlite3.DatabaseError as e:
             raise UserError(f"not a readable search index: {e}", "delete it and run again", path) from e
-        if layout != LAYOUT:
-            self._index.close()
-            raise UserError(f"a search index of layout {layout}, not {LAYOUT}", "delete it and run again", path)
-        self._count = self._count_documents()
         self._words = _Words()
 
     def search(self, query_text: str) -> Ranking:
@@ -169,6 +165,9 @@ class Bm25Index:
         return f"AND +texts.rowid IN ({','.join(str(row) for row, score in rows if score >= least)})"
 
     def _count_documents(self) -> int:
+        layout = self._index.execute("PRAGMA user_version").fetchone()[0]
+        if layout != LAYOUT:
+            raise sqlite3.DatabaseError(f"its layout is {layout}, not {LAYOUT}")
         return int(self._index.execute("SELECT count(*) FROM documents").fetchone()[0])
 
 

@@ -33,6 +33,7 @@ class Encoder:
         if length is None or width is None:
             raise UserError("no maximal length or vector size is given", "complete the model's configuration", folder)
         self._model, self._batch, self.folder = model, batch, folder
+        self.device = str(model.device.type)
         self.max_tokens = int(length)
         """Longest input in tokens, special tokens included; the rest of a longer text is not read."""
         self.dimension = int(width)
@@ -127,6 +128,7 @@ def load_encoder(name_or_folder: str | Path, device: str, batch: int = 32) -> En
     _refuse_code(folder)
 
     import torch
+    from safetensors import SafetensorError
     from sentence_transformers import SentenceTransformer
 
     options: dict[str, Any] = {"dtype": torch.float32 if device == "cpu" else torch.bfloat16}
@@ -136,7 +138,7 @@ def load_encoder(name_or_folder: str | Path, device: str, batch: int = 32) -> En
         model = SentenceTransformer(
             str(folder), device=device, local_files_only=True, trust_remote_code=False, model_kwargs=options
         )
-    except (OSError, ValueError, KeyError, ImportError) as e:
+    except (OSError, ValueError, KeyError, ImportError, SafetensorError) as e:
         raise UserError(f"the embedding model cannot be loaded: {e}", "copy the model's folder again", folder) from e
     return Encoder(model.eval(), folder, batch)
 

@@ -33,11 +33,13 @@ def calibrate(
     if found is None:
         raise UserError("there is no truth beside the pairs", "give its folder with --truth", options.input)
     passages = read_truth(found, corpus.pairs)
-    model = ModelAtHand(profile.model, options.device, options.model)
+    model = ModelAtHand(profile.model, options)
     # the percentages of the grid are features of every pair, whatever q the profile has now
     wanted = settings.model_copy(update={"q": None, "threshold": None})
     if missing := set(map(float, settings.q_grid)) - set(feature_grid([])):
-        raise UserError(f"q_grid has percentages that are not scored: {sorted(missing)}", "take them from the paper's grid")
+        raise UserError(
+            f"q_grid has percentages that are not scored: {sorted(missing)}", "take them from the paper's grid"
+        )
     with Store(state) as store:
         scored, _failed = score_pairs(corpus, model, wanted, store, notices, options)
     positive = {pair: bool(spans) for pair, spans in passages.items()}
@@ -64,8 +66,8 @@ def write_profile(profile: str, target: Path, choice: Choice, calibration: Calib
     if target.stem != document["name"]:
         document["name"] = target.stem
     pairs = document["pairs"]
-    pairs["q"] = float(choice.q)  # type: ignore[index]
-    pairs["threshold"] = float(choice.threshold)  # type: ignore[index]
-    pairs["calibration"] = calibration.model_dump()  # type: ignore[index]
+    pairs["q"] = float(choice.q)
+    pairs["threshold"] = float(choice.threshold)
+    pairs["calibration"] = calibration.model_dump()
     parse_profile(document.unwrap(), target)
     write_atomically(target, tomlkit.dumps(document))

@@ -47,11 +47,13 @@ def demo(output: Path, device: str) -> str:
 
 def explain_one(output: Path) -> str:
     """The clearest positive decision (or, without one, the closest pair) in a sentence."""
-    best = max((d for d in read_decisions(output / DECISIONS) if d["score"] is not None), key=lambda d: float(d["score"]))
+    best = max(
+        (d for d in read_decisions(output / DECISIONS) if d["score"] is not None), key=lambda d: float(d["score"])
+    )
     verdict = "so it is reported as reuse" if best["decision"] else "so it is not reported"
     return (
         f"One verdict explained: with {best['source']} in front of it, {best['suspicious']} takes "
         f"{float(best['mean']):.3f} nats less per token to describe on average ({best['tokens']} tokens, "
         f"{100 * float(best['positive_gain_rate']):.0f} % of them gain); its {best['aggregation']} gain "
-        f"{float(best['score']):.3f} is compared with the calibrated threshold {float(best['threshold']):.3f}, {verdict}."
+        f"{float(best['score']):.3f} is compared with the threshold {float(best['threshold']):.3f}, {verdict}."
     )

@@ -1,7 +1,8 @@
 """``evaluate``: the results in an output directory against the truth."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.calibration import calibration_note
@@ -48,11 +49,11 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> tuple[d
     decisions = {(d["suspicious"], d["source"]): d for d in read_decisions(_one_of(output, DECISIONS))}
     keys = [(p.suspicious.doc_id, p.source.doc_id) for p in corpus.pairs]
     if missing := [k for k in keys if k not in decisions]:
-        raise UserError(f"there is no decision for {missing[0][0]} and {missing[0][1]}", "run again on this input", output)
-    scored = [decisions[k]["score"] for k in keys]
-    below_all = min((s for s in scored if s is not None), default=0.0) - 1.0  # for pairs that were not scored
-    scores = [below_all if s is None else s for s in scored]
-    labels, decided = [bool(passages[k]) for k in keys], [decisions[k]["decision"] for k in keys]
+        raise UserError(
+            f"there is no decision for {missing[0][0]} and {missing[0][1]}", "run again on this input", output
+        )
+    scores = _scores([decisions[k] for k in keys], output)
+    labels, decided = [bool(passages[k]) for k in keys], [decisions[k].get("decision") is True for k in keys]
     figures = pair_metrics(labels, scores, decided)
     intervals = bootstrap(labels, scores, decided, list(figures), groups=[k[0] for k in keys])
     spans = plagdet(read_spans(found, "plagiarism"), read_spans(output, "detected-plagiarism"))
@@ -83,6 +84,15 @@ def _one_of(output: Path, *names: str) -> Path:
         if path.is_file():
             return path
     raise UserError(f"there is no {' or '.join(names)}", "finish `run` on this output directory first", output)
+
+
+def _scores(decisions: Sequence[Mapping[str, Any]], output: Path) -> list[float]:
+    """The scores; a pair that was not scored (null) stands below all others."""
+    scores = [d.get("score") for d in decisions]
+    if any(not isinstance(s, int | float | None) for s in scores):
+        raise UserError("a score is neither a number nor null", "give the results of `run`", output)
+    below_all = min((s for s in scores if s is not None), default=0.0) - 1.0
+    return [float(below_all if s is None else s) for s in scores]
 
 
 def _row(name: str, value: float, interval: tuple[float, float] | None) -> Mapping[str, object]:

@@ -1,4 +1,4 @@
-"""The first stage of job 2: three routes over the streamed corpus, each kept in the store (paper, first-stage PAN26)."""
+"""The first stage of job 2: three routes over the streamed corpus, kept in the store (paper, first-stage PAN26)."""
 
 import hashlib
 import json
@@ -44,18 +44,18 @@ class DenseIndex(NamedTuple):
     abstracts: npt.NDArray[np.float16]
 
 
-def find_encoder(name: str, device: str) -> Encoder:
+def find_encoder(settings: DenseSettings, device: str) -> Encoder:
     """The embedding model of a profile: the bundled package, a folder of the model cache, or any folder.
 
     Raises:
         UserError: it is nowhere.
     """
-    inside = cache_folder() / name
-    return load_encoder(inside if inside.is_dir() else name, device)
+    inside = cache_folder() / settings.model
+    return load_encoder(inside if inside.is_dir() else settings.model, device, settings.batch)
 
 
 def first_stage(
-    directory: Path, queries: Sequence[Query], settings: RetrievalSettings, device: str, store: Store, corpus: str
+    directory: Path, queries: Sequence[Query], settings: RetrievalSettings, encoder: Encoder, store: Store, corpus: str
 ) -> dict[str, FirstStage]:
     """Candidates of every query.
 
@@ -63,17 +63,16 @@ def first_stage(
         directory: the input.
         queries: all queries.
         settings: the profile's.
-        device: where the embedding model runs.
+        encoder: the embedding model.
         store: rankings, vectors and the index file are kept here.
         corpus: digest of the corpus file.
     """
-    encoder = find_encoder(settings.dense.model, device)
     parts = {
         "corpus": corpus,
         "bm25": settings.bm25.model_dump(mode="json"),
         "dense": settings.dense.model_dump(mode="json"),
         "encoder": encoder.fingerprint,
-        "device": device,
+        "device": encoder.device,
     }
     keys = {q.query_id: key_of("routes", {**parts, "query": text_digest(q.text)}) for q in queries}
     missing = [q for q in queries if store.get(keys[q.query_id]) is None]
@@ -126,9 +125,7 @@ def _groups(documents: Iterator[Document]) -> Iterator[list[Document]]:
         yield group
 
 
-def dense_index(
-    directory: Path, settings: DenseSettings, encoder: Encoder, store: Store, corpus: str
-) -> DenseIndex:
+def dense_index(directory: Path, settings: DenseSettings, encoder: Encoder, store: Store, corpus: str) -> DenseIndex:
     """Vectors of all chunks and of all titles with abstracts; a group of documents is encoded and stored at a time."""
     doc_ids: list[str] = []
     owners, chunk_blocks, abstract_blocks = [], [], []
@@ -155,6 +152,8 @@ def _encode_group(
         "vectors",
         {
             "encoder": encoder.fingerprint,
+            "device": encoder.device,
+            "batch": settings.batch,
             "texts": texts,
             "chunking": [settings.chunk_words, settings.chunk_stride, settings.chunks, settings.document_tokens],
         },

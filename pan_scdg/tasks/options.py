@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pan_scdg.errors import UserError
-from pan_scdg.lm.fingerprint import weights_fingerprint
+from pan_scdg.lm.checkpoint import check_device, read_config
+from pan_scdg.lm.fingerprint import metadata_fingerprint, weights_fingerprint
 from pan_scdg.lm.models import LanguageModel, load_model, load_tokenizer
 from pan_scdg.model_cache import find_model
 from pan_scdg.profile import ModelSettings, Profile
-
-DeviceChoice = Literal["auto", "cpu", "cuda"]
 
 
 @dataclass(frozen=True)
@@ -28,30 +27,25 @@ class RunOptions:
     on_error: Literal["stop", "negative"] = "stop"
 
 
-def resolve_device(choice: DeviceChoice) -> str:
-    """``cuda`` or ``cpu``; ``auto`` takes the GPU when one is visible.
+class ModelAtHand:
+    """A checkpoint folder whose fingerprint and tokenizer are there at once and whose weights load when first needed.
+
+    Args:
+        settings: the profile's.
+        options: where the model is looked for and runs; weights' digests are remembered in its state folder.
 
     Raises:
-        UserError: ``cuda`` was asked for and torch sees no GPU.
+        UserError: the folder is missing or incomplete, or the device cannot do what the profile asks.
     """
-    if choice == "cpu":
-        return "cpu"
-    import torch
 
-    if torch.cuda.is_available():
-        return "cuda"
-    if choice == "cuda":
-        raise UserError("no usable GPU: torch sees none", "check the driver, or use --device cpu")
-    return "cpu"
-
-
-class ModelAtHand:
-    """A checkpoint folder whose fingerprint and tokenizer are there at once and whose weights load when first needed."""
-
-    def __init__(self, settings: ModelSettings, device: str, given: Path | None = None) -> None:
-        self.settings, self.device = settings, device
-        self.folder = find_model(settings.name, given)
-        self.fingerprint = weights_fingerprint(self.folder, None)
+    def __init__(self, settings: ModelSettings, options: RunOptions) -> None:
+        self.settings, self.device = settings, options.device
+        self.folder = find_model(settings.name, options.model)
+        self._remembered = None if options.state is None else options.state / "weights.json"
+        config = read_config(self.folder)
+        self.positions = (config.get("text_config") or config).get("max_position_embeddings")
+        check_device(settings, self.device)
+        self.fingerprint = weights_fingerprint(self.folder, self._remembered)
         self.tokenizer = load_tokenizer(self.folder, settings)
         self._loaded: LanguageModel | None = None
 
@@ -59,8 +53,20 @@ class ModelAtHand:
     def loaded(self) -> LanguageModel:
         """The model with its weights."""
         if self._loaded is None:
-            self._loaded = load_model(self.folder, self.settings, self.device)
+            self._loaded = load_model(self.folder, self.settings, self.device, self._remembered)
         return self._loaded
+
+    def check_length(self, tokens: int, field: str) -> None:
+        """Raise UserError when the profile permits inputs that the model cannot read."""
+        if self.positions is not None and tokens > self.positions:
+            raise UserError(
+                f"{field} is {tokens} tokens, but {self.settings.name} reads at most {self.positions}",
+                f"lower {field} in the profile",
+            )
+
+    def identity(self) -> dict[str, Any]:
+        """The fingerprint of the weights' bytes and, beside it, the paper's fingerprints of the metadata files."""
+        return {"weights": self.fingerprint, "metadata": metadata_fingerprint(self.folder)}
 
     def key_parts(self) -> dict[str, Any]:
         """What every stored score depends on, on the side of the model. ``head_rows`` is not among it: it bounds
@@ -74,13 +80,15 @@ class ModelAtHand:
         }
 
 
-def job_of(task: str, profile: Profile, options: RunOptions, input_digest: str, fingerprints: dict[str, str]) -> dict[str, Any]:
+def job_of(
+    task: str, profile: Profile, options: RunOptions, input_digest: str, models: dict[str, Any]
+) -> dict[str, Any]:
     """Everything that the bytes of a result depend on; the identity of an output directory."""
     return {
         "task": task,
         "input": input_digest,
         "profile": profile.model_dump(mode="json"),
-        "models": fingerprints,
+        "models": models,
         "device": options.device,
         "keep_gains": options.keep_gains,
         "on_error": options.on_error,

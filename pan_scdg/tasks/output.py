@@ -75,9 +75,7 @@ class OutputDirectory:
             )
         missing = [name for name in mark["files"] if not (self.path / name).is_file()]
         if missing:
-            raise UserError(
-                f"was finished, but {missing[0]} is gone since", "redo it with --overwrite", self.path
-            )
+            raise UserError(f"was finished, but {missing[0]} is gone since", "redo it with --overwrite", self.path)
         shutil.rmtree(self.hidden, ignore_errors=True)
         return True
 

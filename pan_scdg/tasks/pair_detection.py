@@ -47,8 +47,8 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
     q, threshold = calibrated(profile)
     notices = Notices(options.strict)
     corpus = read_pairs(options.input, notices)
-    model = ModelAtHand(profile.model, options.device, options.model)
-    job = job_of("pairs", profile, options, input_digest(options.input, "pairs"), {"language_model": model.fingerprint})
+    model = ModelAtHand(profile.model, options)
+    job = job_of("pairs", profile, options, input_digest(options.input, "pairs"), {"language_model": model.identity()})
     output = OutputDirectory(options.output, job)
     if output.prepare(options.overwrite):
         return [f"already complete: {options.output}"]
@@ -89,6 +89,7 @@ def score_pairs(
     Raises:
         UserErrors: some pairs cannot be scored and ``on_error`` is ``stop``; nothing was scored then.
     """
+    model.check_length(settings.limit, "pairs.limit")
     planned, failed = plan_pairs(corpus.pairs, model, settings, notices)
     if failed and options.on_error == "stop":
         raise UserErrors([f.error for f in failed])
@@ -148,7 +149,9 @@ def _stage(
 
 def _decision(item: ScoredPair, q: float, threshold: float, names: Mapping[str, str]) -> dict[str, Any]:
     score = item.features.top[q]
-    warnings = ["scored in segments: the pair is longer than the profile's limit"] if item.plan.mode == "segments" else []
+    warnings = (
+        ["scored in segments: the pair is longer than the profile's limit"] if item.plan.mode == "segments" else []
+    )
     if item.plan.source_length == 0:
         warnings.append("the source document is empty")
     return {
@@ -198,7 +201,9 @@ def _write_gains(path: Path, scored: Sequence[ScoredPair], store: Store) -> None
         for item in scored:
             gains = [round(float(g), 6) for g in load_gains(store, item.plan.key)]
             pair = item.plan.pair
-            yield json.dumps({"suspicious": pair.suspicious.doc_id, "source": pair.source.doc_id, "gains": gains}) + "\n"
+            yield (
+                json.dumps({"suspicious": pair.suspicious.doc_id, "source": pair.source.doc_id, "gains": gains}) + "\n"
+            )
 
     with open_gzip_text(path) as file:
         file.writelines(lines())

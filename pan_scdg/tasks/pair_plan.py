@@ -53,7 +53,9 @@ def plan_pairs(
 def _plan(pair: DocumentPair, model: ModelAtHand, settings: PairSettings, notices: Notices) -> PlannedPair:
     source, target = read_text(pair.source), read_text(pair.suspicious)
     if not target.strip():
-        raise UserError("the suspicious document is empty", "remove the pair, or use --on-error negative", pair.suspicious.path)
+        raise UserError(
+            "the suspicious document is empty", "remove the pair, or use --on-error negative", pair.suspicious.path
+        )
     if not source.strip():
         notices.add("empty source document", str(pair.source.path))
     mode = _mode(pair, source, target, model, settings)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.lm.logprobs import target_log_probs
-from pan_scdg.scdg.gains import Gains, gains_of
+from pan_scdg.scdg.gains import Gains, gains_of, join
 from pan_scdg.scdg.sequences import Passes, ScoringInput
 from pan_scdg.store import Store, key_of, pack_array, unpack_array
 from pan_scdg.tasks.options import ModelAtHand
@@ -25,8 +25,7 @@ class PassScorer:
 
     def gains(self, passes: Iterable[Passes]) -> Gains:
         """The gains of consecutive segments (one for a pair that is not cut), joined in order."""
-        parts = [gains_of(p, self.unconditional(p.unconditional), self._forward(p.conditional)) for p in passes]
-        return Gains(*(np.concatenate([part[i] for part in parts]) for i in range(3)))
+        return join([gains_of(p, self.unconditional(p.unconditional), self._forward(p.conditional)) for p in passes])
 
     def unconditional(self, item: ScoringInput) -> LogProbs:
         """Log-probabilities of the target without a source, ``[n]`` nats."""

@@ -13,7 +13,7 @@ from pan_scdg.pan.text_alignment import DocumentPair, TextFile, read_text
 from pan_scdg.profile import Profile
 from pan_scdg.scdg.gains import Gains, statistics
 from pan_scdg.tasks.features import feature_grid
-from pan_scdg.tasks.options import ModelAtHand
+from pan_scdg.tasks.options import ModelAtHand, RunOptions
 from pan_scdg.tasks.output import write_atomically
 from pan_scdg.tasks.pair_detection import aggregation_name
 from pan_scdg.tasks.pair_plan import passes_of, plan_pairs
@@ -21,7 +21,7 @@ from pan_scdg.tasks.passes import PassScorer
 
 
 def score_files(
-    profile: Profile, suspicious: Path, source: Path, device: str, model_folder: Path | None, tokens: Path | None
+    profile: Profile, suspicious: Path, source: Path, options: RunOptions, tokens: Path | None
 ) -> dict[str, Any]:
     """Score, decision (None without a threshold) and gain statistics; the profile of the tokens goes to ``tokens``.
 
@@ -30,7 +30,7 @@ def score_files(
     """
     settings = profile.need_pairs()
     pair = DocumentPair(_text_file(suspicious), _text_file(source), 1)
-    model = ModelAtHand(profile.model, device, model_folder)
+    model = ModelAtHand(profile.model, options)
     planned, failed = plan_pairs([pair], model, settings, Notices())
     if failed:
         raise failed[0].error

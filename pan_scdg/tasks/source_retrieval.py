@@ -59,19 +59,20 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     settings = profile.need_retrieval()
     notices = Notices(options.strict)
     queries = read_queries(options.input, notices)
-    model = ModelAtHand(profile.model, options.device, options.model)
+    model = ModelAtHand(profile.model, options)
+    model.check_length(settings.context, "retrieval.context")
     targets = prepare_targets(queries, model, settings, options.input / "queries.jsonl")
     for _document in stream_corpus(options.input, notices):
         pass  # every line is checked, and every odd thing counted, before anything is computed
-    encoder = find_encoder(settings.dense.model, options.device)
-    fingerprints = {"language_model": model.fingerprint, "encoder": encoder.fingerprint}
-    job = job_of("retrieval", profile, options, input_digest(options.input, "retrieval"), fingerprints)
+    encoder = find_encoder(settings.dense, options.device)
+    models = {"language_model": model.identity(), "encoder": {"weights": encoder.fingerprint}}
+    job = job_of("retrieval", profile, options, input_digest(options.input, "retrieval"), models)
     output = OutputDirectory(options.output, job)
     if output.prepare(options.overwrite):
         return [f"already complete: {options.output}"]
     if not output.publishing():
         with Store(options.state or output.hidden) as store:
-            found = first_stage(options.input, queries, settings, options.device, store, _corpus_digest(options.input))
+            found = first_stage(options.input, queries, settings, encoder, store, corpus_digest(options.input))
             features = score_candidates(options.input, targets, found, model, settings, store, options.keep_gains)
             names = _stage(output, queries, found, features, settings, store, options.keep_gains)
         output.seal(names)
@@ -240,7 +241,8 @@ def _rounded(value: float | None, digits: int = 6) -> float | None:
     return None if value is None else round(float(value), digits)
 
 
-def _corpus_digest(directory: Path) -> str:
+def corpus_digest(directory: Path) -> str:
+    """SHA-256 of the corpus file as it is stored."""
     path = corpus_file(directory)
     if path is None:
         raise UserError("there is no corpus file", "expected corpus.jsonl.gz", directory)

@@ -23,7 +23,6 @@ def test_f1_by_hand() -> None:
 
 
 def test_equal_f1_is_decided_by_accuracy() -> None:
-    """q 1: TP 1, FP 0 of 3 positives, F1 1/2, 3 right of 5. q 50 at its best: TP 3, FP 2, F1 3/4; made equal below."""
     few = np.array([9.0, 1.0, 0.0, 2.0, 3.0])  # + at 9 alone: F1 = 2/3 with 1 of 2 found, 4 of 5 right
     many = np.array([5.0, 4.0, 9.0, 8.0, 1.0])  # both + found with two false ones: F1 = 4/6, 3 of 5 right
     truth = labels("++---")
@@ -35,13 +34,9 @@ def test_equal_accuracy_is_decided_by_larger_q() -> None:
     assert choose({1: scores, 10: scores + 5, 2: scores}, labels("+-")) == Choice(10.0, 7.0, 1.0, 1.0)
 
 
-def test_last_tie_goes_to_the_higher_threshold() -> None:
-    """TP/FP at 4: 1/0 (2/3 of two positives, 4 of 5 right); at 1: 2/2 (2/3, 3 right) - accuracy; so 4.
-
-    For an equal accuracy two thresholds must also have equal F1, which happens only with no hit at all: below,
-    both thresholds above the positive's have F1 0 and lose.
-    """
-    assert choose({1: np.array([4.0, 1.0, 3.0, 2.0, 0.5])}, labels("++---")).threshold == 4.0
+def test_equal_f1_of_two_thresholds_of_one_q() -> None:
+    """At 4 one hit alone (F1 2/3, 4 of 5 right), at 1 both and two false ones (F1 4/6, 3 of 5 right)."""
+    assert choose({1: np.array([4.0, 1.0, 3.0, 2.0, 0.5])}, labels("++---")) == Choice(1.0, 4.0, 2 / 3, 0.8)
 
 
 def test_a_score_equal_to_the_threshold_is_positive() -> None:
@@ -66,7 +61,7 @@ def test_no_pairs_are_an_error() -> None:
 
 @pytest.mark.parametrize("scores", [{}, {1: np.array([1.0])}, {1: np.array([1.0, np.nan])}])
 def test_scores_that_do_not_fit_the_labels_are_an_error(scores: dict[float, np.ndarray]) -> None:
-    with pytest.raises(ValueError, match="scores of q|one q or more"):
+    with pytest.raises(ValueError, match=r"scores of q|one q or more"):
         choose(scores, labels("+-"))
 
 

@@ -32,7 +32,7 @@ def test_different_target_ids_are_an_error() -> None:
 
 @pytest.mark.parametrize("values", [[-1.0], [-1.0, math.nan], [-1.0, -math.inf]])
 def test_missing_or_infinite_log_probabilities_are_an_error(values: list[float]) -> None:
-    with pytest.raises(ValueError, match="one common length|not finite"):
+    with pytest.raises(ValueError, match=r"one common length|not finite"):
         gains_of(passes([7, 8], [7, 8]), np.zeros(2), np.array(values))
 
 

@@ -45,7 +45,7 @@ def test_ties_are_broken_by_document_id() -> None:
 def test_wrong_arguments_are_an_error(
     doc_ids: list[str], coarse: list[float], gain: list[float], weight: float
 ) -> None:
-    with pytest.raises(ValueError, match="needs one|weight"):
+    with pytest.raises(ValueError, match=r"needs one|weight"):
         rerank(doc_ids, coarse, gain, weight)
 
 

@@ -1,4 +1,5 @@
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -72,6 +73,11 @@ def test_ties_go_to_the_earlier_window() -> None:
     assert source_prefix(numbered(8), terms(3, 5, 7), 2, words_as_ids, small).tolist() == [2, 3]
 
 
+def test_windows_that_touch_do_not_overlap() -> None:
+    small = WindowSettings(words=2, stride=2)
+    assert source_prefix(numbered(8), terms(2, 3, 4), 4, words_as_ids, small).tolist() == [2, 3, 4, 5]
+
+
 def test_a_window_beyond_the_rest_of_the_budget_is_skipped_for_a_smaller_one() -> None:
     """Best is the first (13 letters); the second is too long for the rest of 4, the third is not."""
     small = WindowSettings(words=2, stride=2)
@@ -122,7 +128,7 @@ def brute_force(source: str, query: set[str], budget: int, s: WindowSettings) ->
     ranges = {b: range(b, min(b + s.words, len(words))) for b in starts}
     spans = [m.span() for m in re.finditer(r"\S+", source)]
     texts = {b: source[spans[r[0]][0] : spans[r[-1]][1]] for b, r in ranges.items()}
-    shared = {b: len({t for t in re.findall(r"\w+", texts[b].lower())} & query) for b in starts}
+    shared = {b: len(set(re.findall(r"\w+", texts[b].lower())) & query) for b in starts}
     order = sorted(starts, key=lambda b: (-shared[b], b))
     used: set[int] = set()
     chosen: list[int] = []
@@ -167,6 +173,6 @@ def test_chosen_windows_are_disjoint_in_order_and_original_text(
     source = " ".join(words)
     windows = SourceWindows(source, letters, WindowSettings(words=size, stride=stride))
     chosen = windows.chosen({"a", "cc"}, budget)
-    assert all(later.start - earlier.start >= size for earlier, later in zip(chosen, chosen[1:]))
+    assert all(later.start - earlier.start >= size for earlier, later in pairwise(chosen))
     assert all(w.text in source for w in chosen)
     assert len(chosen) == 1 or sum(len(w.text) for w in chosen) <= budget

@@ -1,0 +1,95 @@
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from pan_scdg.errors import UserError
+from pan_scdg.lm import fingerprint
+from pan_scdg.lm.fingerprint import metadata_fingerprint, weights_fingerprint
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Not a real checkpoint: only bytes and names count."""
+    model = tmp_path / "model"
+    model.mkdir()
+    for name in ("a.safetensors", "b.safetensors", "config.json", "tokenizer.json", "README.md"):
+        (model / name).write_bytes(name.encode())
+    return model
+
+
+def sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_by_hand(folder: Path) -> None:
+    names = ("a.safetensors", "b.safetensors", "config.json", "tokenizer.json")
+    assert weights_fingerprint(folder) == sha("".join(f"{sha(n)}  {n}\n" for n in names))
+    assert metadata_fingerprint(folder) == {n: sha(n) for n in names[2:]}
+
+
+@pytest.mark.parametrize("name", ["a.safetensors", "config.json", "tokenizer.json"])
+def test_every_byte_counts(folder: Path, name: str) -> None:
+    before = weights_fingerprint(folder)
+    (folder / name).write_bytes(name.upper().encode())
+    assert weights_fingerprint(folder) != before
+
+
+def test_names_count_and_other_files_do_not(folder: Path) -> None:
+    before = weights_fingerprint(folder)
+    (folder / "README.md").write_text("new")
+    assert weights_fingerprint(folder) == before
+    (folder / "b.safetensors").rename(folder / "c.safetensors")
+    assert weights_fingerprint(folder) != before
+
+
+def test_no_weights_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no weights"):
+        weights_fingerprint(tmp_path)
+
+
+def test_unreadable_weights_are_an_error(folder: Path) -> None:
+    (folder / "c.safetensors").symlink_to(folder / "gone")
+    with pytest.raises(UserError, match="cannot be read"):
+        weights_fingerprint(folder, folder.parent / "digests.json")
+
+
+def test_weights_are_read_once(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    real = fingerprint.file_digest
+
+    def counted(path: Path) -> str:
+        read.append(path.name)
+        return real(path)
+
+    monkeypatch.setattr(fingerprint, "file_digest", counted)
+    memory = tmp_path / "digests.json"
+    first = weights_fingerprint(folder, memory)
+    assert read == ["a.safetensors", "b.safetensors", "config.json", "tokenizer.json"]
+    read.clear()
+    assert weights_fingerprint(folder, memory) == first
+    assert read == ["config.json", "tokenizer.json"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["digests.json", "model"]
+
+
+def test_weights_swapped_under_equal_size_and_time_are_noticed(folder: Path, tmp_path: Path) -> None:
+    memory, weights = tmp_path / "digests.json", folder / "a.safetensors"
+    before, stat = weights_fingerprint(folder, memory), weights.stat()
+    other = tmp_path / "other"
+    other.write_bytes(b"A.SAFETENSORS")
+    os.utime(other, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    other.replace(weights)
+    assert (weights.stat().st_size, weights.stat().st_mtime_ns) == (stat.st_size, stat.st_mtime_ns)
+    swapped = weights_fingerprint(folder, memory)
+    assert swapped != before
+    assert swapped == weights_fingerprint(folder)
+
+
+@pytest.mark.parametrize("content", ["", "[1]", '{"x": 1}', "\x00"])
+def test_damaged_memory_is_an_empty_one(folder: Path, tmp_path: Path, content: str) -> None:
+    memory = tmp_path / "digests.json"
+    memory.write_text(content)
+    assert weights_fingerprint(folder, memory) == weights_fingerprint(folder)
+    assert len(json.loads(memory.read_text())) == 2

@@ -1,0 +1,184 @@
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pan_scdg.errors import UserError
+from pan_scdg.lm.logprobs import log_softmax_at, target_log_probs
+from pan_scdg.lm.models import LanguageModel, load_model
+from pan_scdg.profile import ModelSettings, SegmentSettings, WindowSettings
+from pan_scdg.scdg.gains import average, gains_of, join, top_q_mean
+from pan_scdg.scdg.segments import segment_passes
+from pan_scdg.scdg.sequences import (
+    Passes,
+    ScoringInput,
+    pair_passes,
+    retrieval_conditional,
+    retrieval_target,
+    retrieval_unconditional,
+)
+
+torch = pytest.importorskip("torch")
+
+ARCHITECTURES = ("qwen3", "qwen3-no-bos", "qwen2", "llama", "mistral3")
+SOURCE = "The third was lost, and nobody on the quay said a word about the salt."
+TARGET = " Nobody said a word.\n\nThe tide turned twice: 17.5 grams of Übermut."
+
+
+@pytest.fixture(scope="module")
+def tiny_lm(tiny_folder: Callable[[str], Path]) -> Callable[[str], LanguageModel]:
+    def load(architecture: str) -> LanguageModel:
+        settings = ModelSettings(name=architecture, dtype="float32")
+        return load_model(tiny_folder(architecture), settings, "cpu")
+
+    return cache(load)
+
+
+def literal_log_probs(lm: LanguageModel, item: ScoringInput) -> np.ndarray:
+    """The paper's formula over the model's own full logits: shifted labels, log-softmax in float64, gather."""
+    x = [*item.context_ids.tolist(), *item.target_ids.tolist()]
+    with torch.no_grad():
+        z = lm.model(input_ids=torch.tensor([x])).logits[0].double().numpy()
+    found = []
+    for position in range(len(x) - 1):
+        row = z[position]
+        m = row.max()
+        found.append(row[x[position + 1]] - m - np.log(np.exp(row - m).sum()))
+    return np.array(found[len(item.context_ids) - 1 :])
+
+
+def scored(lm: LanguageModel, passes: Passes, rows: int = 7) -> np.ndarray:
+    pair = [target_log_probs(lm, item, rows) for item in passes]
+    return gains_of(passes, *pair).gains
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_pair_gains_equal_the_literal_formula(tiny_lm: Callable[[str], LanguageModel], architecture: str) -> None:
+    lm = tiny_lm(architecture)
+    passes = pair_passes(lm.tokenizer, SOURCE, TARGET)
+    before, behind = (literal_log_probs(lm, item) for item in passes)
+    gains = scored(lm, passes)
+    assert np.array_equal(passes.unconditional.target_ids, passes.conditional.target_ids)
+    assert len(gains) == len(lm.tokenizer.encode(TARGET, add_special_tokens=True)) - 1
+    np.testing.assert_allclose(gains, behind - before, atol=1e-5)
+    assert np.abs(gains).max() > 0.1, "the source must matter, or the comparison says nothing"
+    assert gains.sum() == pytest.approx(-before.sum() + behind.sum(), abs=1e-4)
+    assert top_q_mean(gains, 100) == average(gains)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_retrieval_gains_equal_the_literal_formula(tiny_lm: Callable[[str], LanguageModel], architecture: str) -> None:
+    lm = tiny_lm(architecture)
+    target = retrieval_target(lm.tokenizer, TARGET)
+    prefix = np.array(lm.tokenizer.encode(SOURCE, add_special_tokens=False), dtype=np.int64)
+    passes = Passes(retrieval_unconditional(lm.tokenizer, target), retrieval_conditional(lm.tokenizer, target, prefix))
+    expected = literal_log_probs(lm, passes.conditional) - literal_log_probs(lm, passes.unconditional)
+    np.testing.assert_allclose(scored(lm, passes), expected, atol=1e-5)
+
+
+def test_segments_score_every_token_by_the_literal_formula(tiny_lm: Callable[[str], LanguageModel]) -> None:
+    lm = tiny_lm("qwen2")
+    windows = WindowSettings(words=4, stride=4)
+    plan = SegmentSettings(target_tokens=12, context_tokens=5, source_tokens=20, windows=windows)
+    passes = list(segment_passes(lm.tokenizer, SOURCE, TARGET, [(0, 20), (22, len(TARGET))], plan))
+    gains = join(gains_of(p, *(target_log_probs(lm, item, 5) for item in p)) for p in passes)
+    expected = [literal_log_probs(lm, p.conditional) - literal_log_probs(lm, p.unconditional) for p in passes]
+    np.testing.assert_allclose(gains.gains, np.concatenate(expected), atol=1e-5)
+    assert lm.tokenizer.decode(gains.token_ids.tolist()) == TARGET
+
+
+@pytest.mark.parametrize("architecture", ["qwen3", "mistral3"])
+def test_the_number_of_rows_changes_nothing(tiny_lm: Callable[[str], LanguageModel], architecture: str) -> None:
+    lm = tiny_lm(architecture)
+    item = pair_passes(lm.tokenizer, SOURCE, TARGET).conditional
+    whole = target_log_probs(lm, item, 10_000)
+    assert whole.dtype == np.float32
+    for rows in (1, 3, len(item.target_ids) - 1, len(item.target_ids)):
+        np.testing.assert_allclose(target_log_probs(lm, item, rows), whole, atol=1e-6)
+
+
+def test_no_logits_beyond_the_rows_and_only_for_the_target(
+    tiny_lm: Callable[[str], LanguageModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lm = tiny_lm("llama")
+    item = pair_passes(lm.tokenizer, SOURCE, TARGET).conditional
+    seen: list[int] = []
+    hook = lm.model.get_output_embeddings().register_forward_hook(lambda _m, _i, out: seen.append(out.shape[0]))
+    target_log_probs(lm, item, 8)
+    hook.remove()
+    assert max(seen) == 8
+    assert sum(seen) == len(item.target_ids)
+
+
+def test_target_does_not_see_what_comes_after_it(tiny_lm: Callable[[str], LanguageModel]) -> None:
+    lm = tiny_lm("qwen3")
+    item = pair_passes(lm.tokenizer, SOURCE, TARGET).conditional
+    shorter = ScoringInput(item.context_ids, item.target_ids[:5])
+    np.testing.assert_allclose(target_log_probs(lm, shorter, 8), target_log_probs(lm, item, 8)[:5], atol=1e-5)
+
+
+def test_log_softmax_is_stable_and_in_fp32() -> None:
+    logits = torch.tensor([[3000.0, 2999.0, -3000.0]], dtype=torch.bfloat16)
+    expected = np.array([3008.0, 2992.0])  # what bfloat16 makes of 3000 and 2999
+    assert logits[0, :2].tolist() == expected.tolist()
+    found = log_softmax_at(logits, torch.tensor([1]))
+    assert found.dtype == torch.float32
+    assert found.item() == pytest.approx(-16.0 - np.log1p(np.exp(-16.0)), abs=1e-6)
+
+
+def test_too_long_an_input_is_named(tiny_lm: Callable[[str], LanguageModel]) -> None:
+    item = ScoringInput(np.zeros(1, dtype=np.int64), np.full(2048, 5, dtype=np.int64))
+    with pytest.raises(UserError, match="2049 tokens exceeds the 2048"):
+        target_log_probs(tiny_lm("llama"), item, 8)
+
+
+@pytest.mark.parametrize(
+    ("context", "target", "rows"), [([], [5], 1), ([0], [], 1), ([0], [400], 1), ([-1], [5], 1), ([0], [5], 0)]
+)
+def test_wrong_arguments_are_an_error(
+    tiny_lm: Callable[[str], LanguageModel], context: list[int], target: list[int], rows: int
+) -> None:
+    item = ScoringInput(np.array(context, dtype=np.int64), np.array(target, dtype=np.int64))
+    with pytest.raises(ValueError, match=r"at least|vocabulary"):
+        target_log_probs(tiny_lm("llama"), item, rows)
+
+
+def with_decoder(lm: LanguageModel, decoder: Callable[..., Any]) -> LanguageModel:
+    """``lm`` with another decoder, to play what a real machine does rarely."""
+    names = ("config", "dtype", "get_input_embeddings", "get_output_embeddings")
+    parts = {name: getattr(lm.model, name) for name in names}
+    return replace(lm, model=SimpleNamespace(**parts, get_decoder=lambda: decoder))
+
+
+def failing(error: Exception) -> Callable[..., Any]:
+    def decoder(**_: Any) -> Any:
+        raise error
+
+    return decoder
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
+)
+def test_running_out_of_memory_names_the_length(tiny_lm: Callable[[str], LanguageModel], error: Exception) -> None:
+    item = ScoringInput(np.array([0]), np.array([5, 6]))
+    with pytest.raises(UserError, match="an input of 3 tokens does not fit in the memory of cpu"):
+        target_log_probs(with_decoder(tiny_lm("llama"), failing(error)), item, 8)
+
+
+def test_other_faults_are_not_taken_for_memory(tiny_lm: Callable[[str], LanguageModel]) -> None:
+    item = ScoringInput(np.array([0]), np.array([5, 6]))
+    with pytest.raises(RuntimeError, match="shapes"):
+        target_log_probs(with_decoder(tiny_lm("llama"), failing(RuntimeError("shapes"))), item, 8)
+
+
+def test_probabilities_that_are_not_finite_are_an_error(tiny_lm: Callable[[str], LanguageModel]) -> None:
+    hidden = SimpleNamespace(last_hidden_state=torch.full((1, 3, 32), float("nan")))
+    item = ScoringInput(np.array([0]), np.array([5, 6]))
+    with pytest.raises(UserError, match="not finite in torch.float32"):
+        target_log_probs(with_decoder(tiny_lm("llama"), lambda **_: hidden), item, 8)

@@ -1,0 +1,187 @@
+"""BM25-Sentence1 on FTS5 against a restatement of SQLite's documented formula."""
+
+import math
+import random
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pan_scdg.errors import UserError
+from pan_scdg.profile import Bm25Settings
+from pan_scdg.retrieval import bm25_fts5
+from pan_scdg.retrieval.bm25_fts5 import Bm25Index, build_index
+from pan_scdg.retrieval.fusion import rrf
+from pan_scdg.retrieval.ranking import Ranking, top
+
+
+class Doc(NamedTuple):
+    doc_id: str
+    text: str
+
+
+def made_up_documents(count: int, seed: int) -> list[Doc]:
+    """Texts of words w0 (in nearly all documents) to w59 (rare), of different lengths."""
+    rng = random.Random(seed)
+    weights = [1 / (rank + 1) for rank in range(60)]
+    return [
+        Doc(f"doc/{i}", " ".join(f"w{w}" for w in rng.choices(range(60), weights, k=rng.randint(0, 80))))
+        for i in range(count)
+    ]
+
+
+def literal_bm25(documents: Sequence[Doc], terms: set[str]) -> dict[str, float]:
+    """SQLite's documentation of bm25(), word by word, signs turned; only documents with a term."""
+    words = {d.doc_id: d.text.split() for d in documents}
+    frequencies = Counter(term for tokens in words.values() for term in set(tokens))
+    average = sum(map(len, words.values())) / len(words)
+    scores: dict[str, float] = {}
+    for doc_id, tokens in words.items():
+        counts = Counter(tokens)
+        for term in sorted(terms & counts.keys()):
+            n = frequencies[term]
+            idf = max(math.log((len(words) - n + 0.5) / (n + 0.5)), 1e-6)
+            tf = counts[term]
+            part = idf * tf * (1.2 + 1) / (tf + 1.2 * (1 - 0.75 + 0.75 * len(tokens) / average))
+            scores[doc_id] = scores.get(doc_id, 0.0) + part
+    return scores
+
+
+def search(tmp_path: Path, documents: Sequence[Doc], query: str, terms: int = 64, depth: int = 1000) -> Ranking:
+    build_index(documents, tmp_path / "index.db")
+    with Bm25Index(tmp_path / "index.db", Bm25Settings(terms=terms, depth=depth)) as index:
+        return index.search(query)
+
+
+@pytest.mark.parametrize(("count", "depth"), [(40, 1000), (300, 20), (300, 1), (3, 5), (2, 1)])
+def test_scores_are_sqlites_formula(tmp_path: Path, count: int, depth: int) -> None:
+    documents = made_up_documents(count, seed=count)
+    build_index(documents, tmp_path / "index.db")
+    with Bm25Index(tmp_path / "index.db", Bm25Settings(depth=depth)) as index:
+        for terms in ({"w0"}, {"w0", "w1", "w40"}, {"w2", "w30", "w55", "absent"}, {f"w{i}" for i in range(50)}):
+            found = index._search_terms(index._rarest(terms))
+            literal = literal_bm25(documents, terms)
+            expected = top(literal, depth) if literal else []
+            assert [r.score for r in found] == pytest.approx([r.score for r in expected], rel=1e-9)
+            assert dict(found) == pytest.approx({r.doc_id: literal[r.doc_id] for r in found})
+
+
+def test_passing_over_documents_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = made_up_documents(400, seed=7) + [Doc(f"double/{i}", "w0 w1 w1 w50") for i in range(30)]
+    build_index(documents, tmp_path / "index.db")
+    rng = random.Random(1)
+    queries = [" ".join(f"w{rng.randrange(60)}" for _ in range(rng.randint(2, 15))) for _ in range(40)]
+    with Bm25Index(tmp_path / "index.db", Bm25Settings(depth=10)) as index:
+        conditions: list[str] = []
+        chosen = index._candidates
+        monkeypatch.setattr(index, "_candidates", lambda *a: conditions.append(chosen(*a)) or conditions[-1])
+        passed_over = [index.search(query) for query in queries]
+        monkeypatch.setattr(index, "_candidates", lambda *_: "")
+        assert passed_over == [index.search(query) for query in queries]
+    assert any(conditions)
+
+
+def test_sentences_are_searched_alone_and_fused_by_rank(tmp_path: Path) -> None:
+    documents = [Doc("a", "red apple"), Doc("b", "green pear"), Doc("c", "green apple tart"), Doc("d", "grey stone")]
+    first = search(tmp_path, documents, "An apple.")
+    second = search(tmp_path, documents, "Green things.")
+    assert {r.doc_id for r in first} == {"a", "c"}
+    assert {r.doc_id for r in second} == {"b", "c"}
+    fused = search(tmp_path, documents, "An apple. Nothing known here. Green things. ---")
+    assert fused == rrf([first, second], 1000)
+
+
+def test_only_the_rarest_terms_are_searched(tmp_path: Path) -> None:
+    documents = [Doc("a", "x y z"), Doc("b", "x y"), Doc("c", "x"), Doc("d", "q")]
+    # Frequencies: q 1, z 1, y 2, x 3; equal ones by term.
+    assert [r.doc_id for r in search(tmp_path, documents, "x x y z q absent", terms=1)] == ["d"]
+    assert {r.doc_id for r in search(tmp_path, documents, "x x y z q absent", terms=2)} == {"a", "d"}
+    assert len(search(tmp_path, documents, "x x y z q absent", terms=4)) == 4
+
+
+def test_ties_across_the_cut_go_by_document_id(tmp_path: Path) -> None:
+    documents = [Doc(doc_id, "same words") for doc_id in ("z", "b", "ä", "a", "B", "10", "9")] + [Doc("other", "else")]
+    found = search(tmp_path, documents, "same words", depth=4)
+    assert [r.doc_id for r in found] == ["10", "9", "B", "a"]
+
+
+def test_query_syntax_and_diacritics_are_only_words(tmp_path: Path) -> None:
+    documents = [Doc('a "quoted" id/with * signs', "Zürich NEAR here"), Doc("b", "or and not near"), Doc("c", "text")]
+    assert [r.doc_id for r in search(tmp_path, documents, "ZURICH")] == ['a "quoted" id/with * signs']
+    assert len(search(tmp_path, documents, '" OR text:* NEAR( ) AND NOT ^here -x')) == 3
+    assert search(tmp_path, documents, "") == []
+    assert search(tmp_path, documents, "\x00 ... unheard") == []
+
+
+def test_512_terms_make_one_search(tmp_path: Path) -> None:
+    documents = [Doc(f"d{i}", f"word{i}") for i in range(600)]
+    found = search(tmp_path, documents, " ".join(f"word{i}" for i in range(600)), terms=512)
+    assert len(found) == 512
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), min_size=1, max_size=5))
+def test_a_document_is_found_by_any_of_its_words(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
+    documents = [Doc(str(i), text) for i, text in enumerate(texts)]
+    build_index(documents, path := tmp_path_factory.mktemp("fts") / "index.db")
+    with Bm25Index(path, Bm25Settings()) as index:
+        for document, terms in zip(documents, index._words.of_each([d.text for d in documents])):
+            for term in terms:
+                assert index._frequency(term) > 0
+                assert document.doc_id in {r.doc_id for r in index._search_terms([term])}
+
+
+def test_words_beyond_fts5s_limit_do_no_harm(tmp_path: Path) -> None:
+    documents = [Doc("long", "語" * 20_000), Doc("short", "語")]
+    assert [r.doc_id for r in search(tmp_path, documents, "語 " + "語" * 20_000)] == ["short"]
+
+
+def test_empty_corpus_and_empty_documents(tmp_path: Path) -> None:
+    assert search(tmp_path, [], "words") == []
+    assert [r.doc_id for r in search(tmp_path, [Doc("a", ""), Doc("b", "words")], "words")] == ["b"]
+
+
+def test_the_texts_are_not_stored(tmp_path: Path) -> None:
+    build_index([Doc("a", "Eine GanzBesondere Wendung")], tmp_path / "index.db")
+    assert b"GanzBesondere" not in (tmp_path / "index.db").read_bytes()
+
+
+def test_nothing_is_left_when_building_fails(tmp_path: Path) -> None:
+    def broken():
+        yield Doc("a", "text")
+        raise UserError("bad line", "mend it")
+
+    (tmp_path / "index.db.part").write_text("left by a killed run")
+    with pytest.raises(UserError, match="bad line"):
+        build_index(broken(), tmp_path / "index.db")
+    with pytest.raises(ValueError, match="twice"):
+        build_index([Doc("a", "x"), Doc("a", "y")], tmp_path / "index.db")
+    with pytest.raises(UserError, match="writable"):
+        build_index([Doc("a", "x")], tmp_path / "missing" / "index.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_index_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("no database " * 100)
+    sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE documents (x)").connection.close()
+    for name in ("text.db", "other.db", "missing # %3F.db"):
+        with pytest.raises(UserError, match=re.escape(name)):
+            Bm25Index(tmp_path / name, Bm25Settings())
+
+
+def test_sqlite_without_full_text_search_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bm25_fts5, "_TABLE", "CREATE VIRTUAL TABLE {} USING no_such_module(text)")
+    with pytest.raises(UserError, match=r"FTS5.*no such module.*use a Python"):
+        build_index([], tmp_path / "index.db")
+
+
+def test_paths_with_signs(tmp_path: Path) -> None:
+    folder = tmp_path / "100% #1?"
+    folder.mkdir()
+    assert [r.doc_id for r in search(folder, [Doc("a", "x"), Doc("b", "y")], "y")] == ["b"]

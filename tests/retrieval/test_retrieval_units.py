@@ -1,0 +1,120 @@
+"""Sentences, their spans, and chunks."""
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from pan_scdg.retrieval.units import chunks, sentence_spans, sentences
+
+fuzzy = settings(max_examples=50, deadline=None)
+pieces = st.sampled_from(
+    ["The cat", " sat", ".", "! ", "?\n", "\n\n", "\n", "# Head\n", "- item", "e.g.", " Fig. 3", "\xa0", " ", "\t",
+     "---", '."', " 3.14", "J. R. ", "Ünïc", "。", "\r\n", "\x85", "\u2028", "1. ", "*", "($x$).", "Abstract\n"]
+)  # fmt: skip
+free_text = st.one_of(st.text(max_size=200), st.lists(pieces, max_size=40).map("".join))
+
+SPLIT = [
+    ("One sentence. Another one! A third? Yes.", ["One sentence.", "Another one!", "A third?", "Yes."]),
+    ("She asked Dr. Smith. He left.", ["She asked Dr. Smith.", "He left."]),
+    ("Small models, e.g. ours, work. So do large ones, i.e. Theirs.", 2),
+    ("As Fig. 3 and Eq. (2) show, it grows by 3.5 percent. It stops.", 2),
+    ("Lee et al. (2020) and Roe et al. Measured it. We did not.", 2),
+    ("The work of J. R. R. Tolkien and G.W. Leibniz is old. It lasts.", 2),
+    ("Use nails, screws, etc. for the frame. Paint it, glue it, etc. Then wait.", 3),
+    ("It was no. 5 on the list. The answer was no. 'Why?' he asked.", 3),
+    ('He said "Stop." Then he left. "Really?" she asked.', 3),
+    ("It ended in 2004. The next began [12]. More.[3] End.", 4),
+    ("Extracts were stored. mRNA was kept approx. five days.", 2),
+    ("Wait... what? He paused... Then he spoke.", ["Wait... what?", "He paused...", "Then he spoke."]),
+    ("## Abstract\n\nWe try.\n## Method\nWe do it", ["## Abstract", "We try.", "## Method", "We do it"]),
+    ("First paragraph without a stop\n\nsecond one", ["First paragraph without a stop", "second one"]),
+    ("It has parts:\n- one part\n- another part", ["It has parts:", "- one part", "- another part"]),
+    ("1. First point. It matters.\n2. Second point.", ["1. First point.", "It matters.", "2. Second point."]),
+    ("A hard-wrapped line\ngoes on here. And\nends.", ["A hard-wrapped line\ngoes on here.", "And\nends."]),
+    ("Introduction\nWe begin.", ["Introduction", "We begin."]),
+    ("Heavy Ions\n" + "We collide gold " * 8 + "now.", 2),
+    ("It ends.\n\n---\n\nIt begins.\n\n***", ["It ends.", "---\n\nIt begins.\n\n***"]),
+    ("at 12\xa0GeV. Then", ["at 12\xa0GeV.", "Then"]),
+    ("The value of x. Then y.", ["The value of x.", "Then y."]),
+    ("...", ["..."]),
+    ("", []),
+    (" \n\t ", []),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), SPLIT)
+def test_sentences(text: str, expected: list[str] | int) -> None:
+    found = sentences(text)
+    assert (len(found) if isinstance(expected, int) else found) == expected
+
+
+@fuzzy
+@given(free_text)
+@example("")
+@example("  \n ")
+@example("One. \n\n ... ")
+def test_spans_part_the_text_in_front_of_white_space(text: str) -> None:
+    spans = sentence_spans(text)
+    assert "".join(text[start:end] for start, end in spans) == text
+    assert all(start < end for start, end in spans)
+    assert all(text[start].isspace() and not text[start - 1].isspace() for start, _ in spans[1:])
+
+
+@fuzzy
+@given(free_text)
+def test_sentences_lose_nothing_but_white_space_and_hold_words(text: str) -> None:
+    found = sentences(text)
+    assert "".join("".join(found).split()) == "".join(text.split())
+    assert len(found) <= 1 or all(any(map(str.isalnum, sentence)) for sentence in found)
+
+
+@pytest.mark.parametrize(
+    "unit", [".", ". ", "a. ", "\n\n", "- ", "-\n\n", "# ", "#\n", " ", "[1]", "e.g.", "Abstract\n"]
+)
+def test_long_hostile_text_is_parted_in_linear_time(unit: str) -> None:
+    text = unit * 20_000
+    assert sum(end - start for start, end in sentence_spans(text)) == len(text)
+
+
+def numbers(count: int) -> str:
+    return " ".join(map(str, range(count)))
+
+
+def test_chunks_by_hand() -> None:
+    assert chunks(numbers(10), words=4, stride=3, limit=8) == ["0 1 2 3", "3 4 5 6", "6 7 8 9"]
+    # The last chunk is anchored at the end.
+    assert chunks(numbers(9), words=4, stride=3, limit=8) == ["0 1 2 3", "3 4 5 6", "5 6 7 8"]
+    assert chunks(" a\n b ", words=4, stride=3, limit=8) == ["a b"]
+    assert chunks("a b c d", words=4, stride=3, limit=8) == ["a b c d"]
+    assert chunks(" \n", words=4, stride=3, limit=8) == []
+
+
+def test_of_many_chunks_evenly_spread_ones_stay() -> None:
+    # 20 chunks of one word; linspace(0, 19, 4) = 0, 6.33, 12.67, 19.
+    assert chunks(numbers(20), words=1, stride=1, limit=4) == ["0", "6", "13", "19"]
+    assert chunks(numbers(20), words=1, stride=1, limit=1) == ["0"]
+
+
+def test_the_papers_chunks() -> None:
+    # 768 + 7 * 512 = 4352 words give exactly eight chunks, one word more gives nine.
+    assert len(chunks(numbers(4352), 768, 512, 100)) == 8
+    nine = chunks(numbers(4353), 768, 512, 100)
+    assert [c.split()[0] for c in nine] == ["0", "512", "1024", "1536", "2048", "2560", "3072", "3584", "3585"]
+    assert chunks(numbers(4353), 768, 512, 8) == [nine[i] for i in (0, 1, 2, 3, 5, 6, 7, 8)]
+
+
+@fuzzy
+@given(st.integers(1, 60), st.integers(1, 12), st.integers(1, 12), st.integers(2, 9))
+def test_chunks_cover_both_ends_and_are_whole(count: int, words: int, stride: int, limit: int) -> None:
+    found = chunks(numbers(count), words, stride, limit)
+    assert 1 <= len(found) <= limit
+    assert len(set(found)) == len(found)
+    assert found[0].split()[0] == "0"
+    assert found[-1].split()[-1] == str(count - 1)
+    assert {len(c.split()) for c in found} == {min(words, count)}
+
+
+@pytest.mark.parametrize("wrong", [(0, 1, 1), (1, 0, 1), (1, 1, 0)])
+def test_chunk_settings_below_one_are_refused(wrong: tuple[int, int, int]) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        chunks("a b", *wrong)
