@@ -104,7 +104,7 @@ def _ndcg(qrels: Any, run: Any) -> Estimate:
 @click.option("--profile", default="offline", show_default=True)
 @click.option("--model", type=click.Path(path_type=Path))
 @click.option("--half", type=click.Choice(["calibration", "test"]), default="test", show_default=True)
-@click.option("--state", type=click.Path(path_type=Path), help="Keep scores here.")
+@click.option("--state", type=click.Path(path_type=Path), envvar="PAN_SCDG_STATE", help="Keep scores here.")
 @click.option("--json", "target", type=click.Path(path_type=Path), help="Write the figures here too.")
 def main(profile: str, model: Path | None, half: str, state: Path | None, target: Path | None) -> None:
     pairs = EXAMPLES / "pan25-pairs" / half

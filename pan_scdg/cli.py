@@ -3,6 +3,7 @@
 Exit codes: 0 done, 1 internal error, 2 input or settings, 3 stopped before the end but resumable.
 """
 
+import errno
 import json
 import signal
 import sys
@@ -18,11 +19,15 @@ from pan_scdg.errors import Interrupted, UserError, one_line
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
+DISK_FAULTS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS}
 profile_option = click.option("--profile", default="offline", show_default=True, help="Shipped profile, or a file.")
 device_option = click.option(
     "--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True, help="Where models run."
 )
 model_option = click.option("--model", type=FOLDER, help="Folder of the language model, instead of model_cache/NAME.")
+state_option = click.option(
+    "--state", type=FOLDER, envvar="PAN_SCDG_STATE", help="Keep what is computed here, for later runs too."
+)
 truth_option = click.option("--truth", type=click.Path(path_type=Path), help="Truth XML folder, or qrels file.")
 over_long_option = click.option(
     "--over-long",
@@ -55,7 +60,7 @@ def cli() -> None:
 @profile_option
 @click.option("--task", type=click.Choice(["auto", "pairs", "retrieval"]), default="auto", show_default=True)
 @device_option
-@click.option("--state", type=FOLDER, help="Keep what is computed here, for later runs too.")
+@state_option
 @model_option
 @over_long_option
 @on_error_option
@@ -126,7 +131,7 @@ def score(
 @device_option
 @model_option
 @over_long_option
-@click.option("--state", type=FOLDER, help="Keep what is computed here, for later runs too.")
+@state_option
 def calibrate(
     directory: Path,
     profile: str,
@@ -209,7 +214,8 @@ def prepare(table: Path, output: Path) -> None:
 @cli.command()
 @click.option("--output", type=FOLDER, default=Path("demo-output"), show_default=True)
 @device_option
-def demo(output: Path, device: str) -> None:
+@state_option
+def demo(output: Path, device: str, state: Path | None) -> None:
     """Both jobs on the shipped examples with the profile offline.
 
     \b
@@ -219,7 +225,7 @@ def demo(output: Path, device: str) -> None:
     from pan_scdg.lm.checkpoint import best_device
     from pan_scdg.tasks.demo import demo as show_both
 
-    click.echo(show_both(output, best_device(device)))
+    click.echo(show_both(output, best_device(device), state))
 
 
 def _profile(name: str, over_long: str | None) -> Any:
@@ -254,9 +260,17 @@ def exit_code_of(arguments: list[str] | None = None) -> int:
         return _fail(f"{e.format_message()}; see --help", 2)
     except (Interrupted, KeyboardInterrupt, click.Abort):
         return _fail("stopped; the same command goes on from here", 3)
+    except OSError as e:
+        if e.errno not in DISK_FAULTS:
+            return _internal(e)
+        return _fail(f"{e.filename or 'disk'}: {e.strerror}; correct that, the same command goes on from here", 3)
     except Exception as e:
-        return _fail(f"internal error: {type(e).__name__}: {e}; details in {_log_traceback()}", 1)
+        return _internal(e)
     return 0
+
+
+def _internal(e: Exception) -> int:
+    return _fail(f"internal error: {type(e).__name__}: {e}; details in {_log_traceback()}", 1)
 
 
 def _fail(message: str, code: int, escape: bool = True) -> int:

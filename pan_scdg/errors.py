@@ -25,7 +25,7 @@ class UserErrors(UserError):  # noqa: N818 - several of them
         Exception.__init__(self, "\n".join(str(e) for e in errors))
 
 
-class Interrupted(Exception):  # noqa: N818 - no error: the user asked for it
+class Interrupted(BaseException):
     """The run stopped before its end and continues from its state when started again (exit code 3)."""
 
 

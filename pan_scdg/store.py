@@ -24,11 +24,6 @@ ARITHMETIC = 1
 """Raised when the code computes something else than before under the same settings; part of every key."""
 
 
-def text_digest(text: str) -> str:
-    """SHA-256 of the UTF-8 bytes of ``text``."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
 def key_of(kind: str, parts: Mapping[str, Any]) -> str:
     """The key of a value of this ``kind`` that depends on ``parts`` (JSON values) and on nothing else."""
     canonical = json.dumps({"arithmetic": ARITHMETIC, "kind": kind, **parts}, sort_keys=True, ensure_ascii=True)
@@ -103,14 +98,30 @@ class Store:
         return db
 
     def get(self, key: str) -> bytes | None:
-        """The stored value, or None."""
-        row = self._db.execute("SELECT value FROM entries WHERE key = ?", (key,)).fetchone()
+        """The stored value, or None.
+
+        Raises:
+            UserError: the file is damaged.
+        """
+        try:
+            row = self._db.execute("SELECT value FROM entries WHERE key = ?", (key,)).fetchone()
+        except sqlite3.Error as e:
+            raise UserError(f"the state cannot be read: {e}", "delete it and run again", self._file) from e
         return None if row is None else bytes(row[0])
 
     def put(self, items: Iterable[tuple[str, bytes]]) -> None:
-        """Store a group of values: all of them or, if the process dies, none."""
-        with self._transaction():
-            self._db.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", items)
+        """Store a group of values: all of them or, if the process dies, none.
+
+        Raises:
+            UserError: the disk is full or the file is damaged; what was stored before is kept.
+        """
+        try:
+            with self._transaction():
+                self._db.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", items)
+        except sqlite3.Error as e:
+            raise UserError(
+                f"cannot store a result: {e}", "make room on the disk; the same command goes on from here", self._file
+            ) from e
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -118,7 +129,8 @@ class Store:
         try:
             yield
         except BaseException:
-            self._db.execute("ROLLBACK")
+            if self._db.in_transaction:  # a full disk has ended it already
+                self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError
 
 METADATA = (
@@ -45,15 +46,6 @@ def weights_fingerprint(folder: Path, remembered: Path | None = None) -> str:
 def metadata_fingerprint(folder: Path) -> dict[str, str]:
     """SHA-256 of each metadata file that is present (paper, Frozen Backends), by file name."""
     return {name: file_digest(folder / name) for name in _present(folder, METADATA)}
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _present(folder: Path, names: Iterable[str]) -> list[str]:

@@ -15,15 +15,15 @@ PAIRS = EXAMPLES / "pan25-pairs" / "test"
 RETRIEVAL = EXAMPLES / "pan26-retrieval"
 
 
-def demo(output: Path, device: str) -> str:
+def demo(output: Path, device: str, state: Path | None = None) -> str:
     """Run both jobs into ``output`` and return the report.
 
     Raises:
         UserError: ``output`` holds something else.
     """
     profile = load_profile("offline")
-    detect_pairs(profile, RunOptions(PAIRS, output / "pairs", device))
-    retrieve_sources(profile, RunOptions(RETRIEVAL, output / "retrieval", device))
+    detect_pairs(profile, RunOptions(PAIRS, output / "pairs", device, state))
+    retrieve_sources(profile, RunOptions(RETRIEVAL, output / "retrieval", device, state))
     pairs, _ = evaluate_pairs(PAIRS, output / "pairs", None)
     ranking, _ = evaluate_retrieval(RETRIEVAL, output / "retrieval", None)
     rows = [

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pan_scdg.digests import text_digest
 from pan_scdg.errors import UserError
 from pan_scdg.model_cache import cache_folder
 from pan_scdg.notices import Notices
@@ -21,7 +22,7 @@ from pan_scdg.retrieval.encoder import Encoder, load_encoder
 from pan_scdg.retrieval.fusion import daac, rrf
 from pan_scdg.retrieval.ranking import Ranked, Ranking
 from pan_scdg.retrieval.units import chunks, sentences, title_abstract
-from pan_scdg.store import Store, key_of, pack_array, text_digest, unpack_array
+from pan_scdg.store import Store, key_of, pack_array, unpack_array
 
 ROUTES = ("bm25", "dense", "abstract")
 DOCUMENTS_A_GROUP = 64  # encoded and stored together
@@ -77,9 +78,9 @@ def first_stage(
     keys = {q.query_id: key_of("routes", {**parts, "query": text_digest(q.text)}) for q in queries}
     missing = [q for q in queries if store.get(keys[q.query_id]) is None]
     if missing:
-        index = Bm25Index(bm25_file(directory, store, corpus), settings.bm25)
-        vectors = dense_index(directory, settings.dense, encoder, store, corpus)
-        with Progress("first stage", len(missing)) as progress:
+        index_file = bm25_file(directory, store, corpus)
+        vectors = dense_index(directory, settings.dense, encoder, store)
+        with Bm25Index(index_file, settings.bm25) as index, Progress("first stage", len(missing)) as progress:
             for query in missing:
                 routes = _search(query, index, vectors, encoder, settings.dense)
                 store.put([(keys[query.query_id], json.dumps(routes).encode())])
@@ -125,7 +126,7 @@ def _groups(documents: Iterator[Document]) -> Iterator[list[Document]]:
         yield group
 
 
-def dense_index(directory: Path, settings: DenseSettings, encoder: Encoder, store: Store, corpus: str) -> DenseIndex:
+def dense_index(directory: Path, settings: DenseSettings, encoder: Encoder, store: Store) -> DenseIndex:
     """Vectors of all chunks and of all titles with abstracts; a group of documents is encoded and stored at a time."""
     doc_ids: list[str] = []
     owners, chunk_blocks, abstract_blocks = [], [], []

@@ -41,7 +41,7 @@ class ModelAtHand:
     def __init__(self, settings: ModelSettings, options: RunOptions) -> None:
         self.settings, self.device = settings, options.device
         self.folder = find_model(settings.name, options.model)
-        self._remembered = None if options.state is None else options.state / "weights.json"
+        self._remembered = None if options.state is None else _made(options.state) / "weights.json"
         config = read_config(self.folder)
         self.positions = (config.get("text_config") or config).get("max_position_embeddings")
         check_device(settings, self.device)
@@ -78,6 +78,15 @@ class ModelAtHand:
             "attention": self.settings.attention,
             "device": self.device,
         }
+
+
+def _made(folder: Path) -> Path:
+    """The state folder, made when missing."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise UserError(f"cannot write the state: {e.strerror}", "choose another --state folder", folder) from e
+    return folder
 
 
 def job_of(

@@ -8,14 +8,14 @@ which the same command continues; nothing incomplete ever has its final name.
 Results are staged here and not in a ``--state`` folder elsewhere: a rename is atomic only within one file system.
 """
 
-import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError
 
 HIDDEN = ".pan_scdg"
@@ -87,7 +87,9 @@ class OutputDirectory:
                 "choose another --output, or --overwrite to discard it",
                 self.path,
             )
-        ours = set((_load(self.hidden / "manifest.json") or {}).get("files", {}))
+        self._refuse_entries_beside((_load(self.hidden / "manifest.json") or {}).get("files", {}))
+
+    def _refuse_entries_beside(self, ours: Container[str]) -> None:
         foreign = sorted(p.name for p in self.path.iterdir() if not p.name.startswith(".") and p.name not in ours)
         if foreign:
             raise UserError(
@@ -96,9 +98,15 @@ class OutputDirectory:
 
     def _remove_ours(self) -> None:
         mark = _load(self.path / MARK) or _load(self.hidden / "manifest.json") or {}
-        for name in mark.get("files", {}):
+        ours = mark.get("files", {})
+        self._refuse_entries_beside(ours)  # first: a run that is refused must not cost the former result
+        for name in ours:
             (self.path / Path(name).name).unlink(missing_ok=True)
         (self.path / MARK).unlink(missing_ok=True)
+        shutil.rmtree(self.hidden, ignore_errors=True)
+
+    def abandon(self) -> None:
+        """Forget an attempt in which nothing was computed, so that one with other settings may use the directory."""
         shutil.rmtree(self.hidden, ignore_errors=True)
 
     def publishing(self) -> bool:
@@ -107,7 +115,7 @@ class OutputDirectory:
 
     def seal(self, names: Sequence[str]) -> None:
         """Say that the files ``names`` in the staging folder are complete; the last one will be published last."""
-        files = {name: _sha256(self.staged / name) for name in names}
+        files = {name: file_digest(self.staged / name) for name in names}
         write_atomically(self.hidden / "manifest.json", _dump({"job": self.job, "files": files}))
 
     def publish(self, keep_hidden: bool = False) -> None:
@@ -150,11 +158,3 @@ def _load(path: Path) -> dict[str, Any] | None:
     except (json.JSONDecodeError, UnicodeDecodeError, NotADirectoryError) as e:
         raise UserError("is not a file of this program", "remove it, or choose another --output", path) from e
     return value if isinstance(value, dict) else None
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pan_scdg.digests import text_digest
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import decision_line, detection_name, detection_xml
@@ -48,15 +49,20 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
     notices = Notices(options.strict)
     corpus = read_pairs(options.input, notices)
     model = ModelAtHand(profile.model, options)
+    names = read_names(options.input)
     job = job_of("pairs", profile, options, input_digest(options.input, "pairs"), {"language_model": model.identity()})
-    output = OutputDirectory(options.output, job)
+    output = OutputDirectory(options.output, {**job, "names": names_digest(names)})
     if output.prepare(options.overwrite):
         return [f"already complete: {options.output}"]
     if not output.publishing():
-        with Store(options.state or output.hidden) as store:
-            scored, failed = score_pairs(corpus, model, settings, store, notices, options)
-            names = _stage(output, scored, failed, corpus, store, options, q, threshold, notices)
-        output.seal(names)
+        try:
+            with Store(options.state or output.hidden) as store:
+                scored, failed = score_pairs(corpus, model, settings, store, notices, options)
+                written = _stage(output, scored, failed, corpus, store, options, q, threshold, notices, names)
+        except UserErrors:  # found before anything was scored; their remedy is another setting
+            output.abandon()
+            raise
+        output.seal(written)
     output.publish()
     return [*notices.lines(), f"decided {len(corpus.pairs)} pairs: {options.output / DECISIONS}"]
 
@@ -123,9 +129,9 @@ def _stage(
     q: float,
     threshold: float,
     notices: Notices,
+    names: Mapping[str, str],
 ) -> list[str]:
     """Write all results into the staging folder; returns their names, the mark of completeness last."""
-    names = read_names(options.input)
     by_pair: dict[DocumentPair, tuple[Mapping[str, Any], tuple[Passage, ...]]] = {}
     for item in scored:
         by_pair[item.plan.pair] = _decision(item, q, threshold, names), _whole_documents(item, q, threshold)
@@ -179,6 +185,11 @@ def _undecided(item: FailedPair, q: float, threshold: float, names: Mapping[str,
         "aggregation": aggregation_name(q),
         "warnings": [f"not scored, decided negative: {item.error.what}"],
     }
+
+
+def names_digest(names: Mapping[str, str]) -> str | None:
+    """What stands for the map of original names in a job; the results show them."""
+    return text_digest(json.dumps(sorted(names.items()))) if names else None
 
 
 def _who(pair: DocumentPair, names: Mapping[str, str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
+from pan_scdg.digests import text_digest
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import DocumentPair, read_text
@@ -11,7 +12,7 @@ from pan_scdg.progress import Progress
 from pan_scdg.retrieval.units import sentence_spans
 from pan_scdg.scdg.segments import segment_passes
 from pan_scdg.scdg.sequences import AlignmentError, Passes, pair_passes
-from pan_scdg.store import key_of, text_digest
+from pan_scdg.store import key_of
 from pan_scdg.tasks.options import ModelAtHand
 
 Mode = Literal["whole", "segments"]

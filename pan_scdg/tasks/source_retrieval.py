@@ -1,6 +1,5 @@
 """Job 2, start to end: corpus and queries in, ``run.txt.gz`` and ``scores.jsonl.gz`` out (paper, PAN26)."""
 
-import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pan_scdg.digests import file_digest, text_digest
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import input_digest
@@ -28,7 +28,7 @@ from pan_scdg.scdg.sequences import (
     retrieval_unconditional,
 )
 from pan_scdg.scdg.windows import overlap_terms, source_prefix
-from pan_scdg.store import Store, key_of, text_digest
+from pan_scdg.store import Store, key_of
 from pan_scdg.tasks.features import feature_grid, load_features, load_gains, save_features
 from pan_scdg.tasks.first_stage import ROUTES, FirstStage, find_encoder, first_stage
 from pan_scdg.tasks.options import ModelAtHand, RunOptions, job_of
@@ -246,8 +246,4 @@ def corpus_digest(directory: Path) -> str:
     path = corpus_file(directory)
     if path is None:
         raise UserError("there is no corpus file", "expected corpus.jsonl.gz", directory)
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+    return file_digest(path)
