@@ -253,11 +253,12 @@ def exit_code_of(arguments: list[str] | None = None) -> int:
     try:
         cli.main(arguments, prog_name="entrypoint.py", standalone_mode=False)
     except UserError as e:
-        return _fail(str(e), 2)
+        return max(_fail(line, 2) for line in str(e).split("\n"))
     except click.exceptions.NoArgsIsHelpError as e:
-        return _fail(e.format_message(), 2, escape=False)
+        click.echo(e.format_message(), err=True)
+        return 2
     except click.ClickException as e:
-        return _fail(f"{e.format_message()}; see --help", 2)
+        return _fail(f"{e.format_message().rstrip('.')}; see --help", 2)
     except (Interrupted, KeyboardInterrupt, click.Abort):
         return _fail("stopped; the same command goes on from here", 3)
     except OSError as e:
@@ -273,11 +274,9 @@ def _internal(e: Exception) -> int:
     return _fail(f"internal error: {type(e).__name__}: {e}; details in {_log_traceback()}", 1)
 
 
-def _fail(message: str, code: int, escape: bool = True) -> int:
-    lines = message.split("\n") if escape else [message]
-    for line in lines:
-        text = one_line(line) if escape else line
-        print(text.encode("ascii", "backslashreplace").decode(), file=sys.stderr)
+def _fail(message: str, code: int) -> int:
+    """Say ``message`` in one line, whatever it holds."""
+    print(one_line(message).encode("ascii", "backslashreplace").decode(), file=sys.stderr)
     return code
 
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pan_scdg.errors import UserError
 from pan_scdg.lm.models import LanguageModel, decoder_and_head
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     import torch
 
 
-def target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int) -> np.ndarray:
+def target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int) -> npt.NDArray[np.float32]:
     """Log-probability in nats of each target token given all before it (float32, one per target token).
 
     One forward pass of batch size one through the decoder; logits exist for at most ``rows`` positions at a time.
@@ -39,7 +40,7 @@ def target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int) -> np.nda
             log_softmax_at(head(h), t)
             for h, t in zip(torch.split(before, rows), torch.split(target, rows), strict=True)
         )
-        result: np.ndarray = torch.cat(list(chunks)).cpu().numpy()
+        result: npt.NDArray[np.float32] = torch.cat(list(chunks)).cpu().numpy()
     if not np.isfinite(result).all():
         raise UserError(
             f"{lm.name} gives probabilities that are not finite in {lm.model.dtype}", "use bfloat16 or float32"

@@ -92,7 +92,7 @@ def _best_chunks(
     keys differ, so the running selection is exact and cannot depend on the blocks.
     """
     count = max(1, len(chunks))
-    keys = np.empty((len(queries), 0), np.int64)
+    keys: npt.NDArray[np.int64] = np.empty((len(queries), 0), np.int64)
     for start, steps in _blocks(queries, chunks, block):
         positions = np.arange(start, start + steps.shape[1])
         keys = np.concatenate([keys, positions - steps * count], axis=1)

@@ -1,11 +1,13 @@
 """Choosing q and the threshold on labelled pairs (paper, Eligible Tokens and Aggregation)."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from pan_scdg.errors import UserError
+from pan_scdg.scdg.arrays import Floats
 
 MOST_PAIRS = 2**24
 
@@ -19,7 +21,7 @@ class Choice(NamedTuple):
     accuracy: float
 
 
-def choose(scores_by_q: Mapping[float, np.ndarray], labels: np.ndarray) -> Choice:
+def choose(scores_by_q: Mapping[float, Floats], labels: npt.NDArray[Any]) -> Choice:
     """The q and threshold that maximise F1; ties by accuracy, then larger q, then higher threshold.
 
     Candidate thresholds are the unique scores of each q.
@@ -39,7 +41,7 @@ def choose(scores_by_q: Mapping[float, np.ndarray], labels: np.ndarray) -> Choic
     return Choice(q, threshold, f1, correct / len(truth))
 
 
-def _best_of(q: float, scores: np.ndarray, truth: np.ndarray) -> tuple[float, int, float, float]:
+def _best_of(q: float, scores: Floats, truth: npt.NDArray[np.bool_]) -> tuple[float, int, float, float]:
     """``(f1, correct decisions, q, threshold)`` of the best threshold for one q; greater is better.
 
     Equal F1 are equal floats and unequal ones keep their order: F1 is a quotient a/b of whole numbers with b <= 2n, so
@@ -58,7 +60,7 @@ def _best_of(q: float, scores: np.ndarray, truth: np.ndarray) -> tuple[float, in
     return float(f1[at]), int(correct[at]), q, float(ranked[last][at])
 
 
-def _check(scores_by_q: Mapping[float, np.ndarray], truth: np.ndarray) -> None:
+def _check(scores_by_q: Mapping[float, Floats], truth: npt.NDArray[np.bool_]) -> None:
     if not scores_by_q or truth.ndim != 1 or len(truth) > MOST_PAIRS:
         raise ValueError(f"needs one q or more and at most {MOST_PAIRS} labels in one dimension")
     for q, scores in scores_by_q.items():

@@ -6,20 +6,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pan_scdg.scdg.arrays import Floats, TokenIds
 from pan_scdg.scdg.sequences import AlignmentError, Passes
 
 
 class Gains(NamedTuple):
     """Log-probabilities of the same target tokens without and with the source (float64, one per token)."""
 
-    token_ids: np.ndarray
-    unconditional: np.ndarray
-    conditional: np.ndarray
+    token_ids: TokenIds
+    unconditional: Floats
+    conditional: Floats
 
     @property
-    def gains(self) -> np.ndarray:
+    def gains(self) -> Floats:
         """Signed gain of each token: never clipped, masked or made absolute."""
-        difference: np.ndarray = self.conditional - self.unconditional
+        difference: Floats = self.conditional - self.unconditional
         return difference
 
 
@@ -34,7 +35,7 @@ class GainStatistics(NamedTuple):
     top: dict[float, float]
 
 
-def gains_of(passes: Passes, unconditional: np.ndarray, conditional: np.ndarray) -> Gains:
+def gains_of(passes: Passes, unconditional: Floats, conditional: Floats) -> Gains:
     """Put the log-probabilities of both passes together.
 
     Raises:
@@ -71,7 +72,7 @@ def join(parts: Iterable[Gains]) -> Gains:
     return Gains(np.concatenate(token_ids), np.concatenate(unconditional), np.concatenate(conditional))
 
 
-def average(gains: np.ndarray) -> float:
+def average(gains: Floats) -> float:
     """Arithmetic mean of the signed gains, in nats per token (paper, Eq. average-scdg).
 
     Raises:
@@ -93,7 +94,7 @@ def kept_tokens(n: int, q: float) -> int:
     return max(1, -(-n * exact.numerator // (100 * exact.denominator)))
 
 
-def top_q_mean(gains: np.ndarray, q: float) -> float:
+def top_q_mean(gains: Floats, q: float) -> float:
     """Mean of the largest ``q`` percent of the signed gains, in nats per token.
 
     Keeps ``k = max(1, ceil(n*q/100))`` of the ``n`` gains (paper, Eq. topq-k).
@@ -111,7 +112,7 @@ def top_q_mean(gains: np.ndarray, q: float) -> float:
     return float(np.mean(np.sort(np.partition(gains, n - k)[n - k :])))
 
 
-def statistics(gains: np.ndarray, grid: Iterable[float]) -> GainStatistics:
+def statistics(gains: Floats, grid: Iterable[float]) -> GainStatistics:
     """Mean, median, share of positive gains, sum, and Top-q for each q of ``grid``.
 
     Raises:

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pan_scdg.scdg.arrays import Floats
 
-def min_max(values: Sequence[float] | np.ndarray) -> np.ndarray:
+
+def min_max(values: Sequence[float] | Floats) -> Floats:
     """``values`` mapped onto [0, 1]; a list whose values are all equal becomes zeros.
 
     Raises:
@@ -18,7 +20,7 @@ def min_max(values: Sequence[float] | np.ndarray) -> np.ndarray:
         return np.zeros(len(array))
     with np.errstate(over="raise"):
         try:
-            scaled: np.ndarray = (array - array.min()) / (array.max() - array.min())
+            scaled: Floats = (array - array.min()) / (array.max() - array.min())
         except FloatingPointError as e:
             raise ValueError("the range of the scores is not finite") from e
     return scaled
@@ -26,8 +28,8 @@ def min_max(values: Sequence[float] | np.ndarray) -> np.ndarray:
 
 def rerank(
     doc_ids: Sequence[str],
-    coarse: Sequence[float] | np.ndarray,
-    gain: Sequence[float] | np.ndarray,
+    coarse: Sequence[float] | Floats,
+    gain: Sequence[float] | Floats,
     weight: float,
 ) -> list[tuple[str, float]]:
     """The same documents, best first, with ``(1 - weight) * minmax(coarse) + weight * minmax(gain)``.

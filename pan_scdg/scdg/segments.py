@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pan_scdg.profile import SegmentSettings
+from pan_scdg.scdg.arrays import TokenIds
 from pan_scdg.scdg.sequences import Passes, ScoringInput, Tokenizer, anchor_id, separator_ids
 from pan_scdg.scdg.windows import Encode, SourceWindows, overlap_terms
 
@@ -20,7 +21,7 @@ Decode = Callable[[Sequence[int]], str]
 class Segment(NamedTuple):
     """Consecutive target ids (int64) and their text, which is exact unless a span had to be cut by tokens."""
 
-    token_ids: np.ndarray
+    token_ids: TokenIds
     text: str
 
 
@@ -50,7 +51,7 @@ def segment_passes(
     windows = SourceWindows(source, encode, settings.windows)
     anchor = np.array([anchor_id(tokenizer)], dtype=np.int64)
     separator = separator_ids(tokenizer)
-    before = np.empty(0, dtype=np.int64)
+    before: TokenIds = np.empty(0, dtype=np.int64)
     for ids, text in cut_segments(target, spans, encode, tokenizer.decode, settings.target_tokens):
         prefix = windows.prefix(overlap_terms(text), settings.source_tokens)
         yield Passes(
@@ -61,7 +62,7 @@ def segment_passes(
         before = seen[max(0, len(seen) - settings.context_tokens) :]
 
 
-def split_target(target: str, spans: Sequence[tuple[int, int]], encode: Encode, most: int) -> list[np.ndarray]:
+def split_target(target: str, spans: Sequence[tuple[int, int]], encode: Encode, most: int) -> list[TokenIds]:
     """Ids of consecutive segments of at most ``most`` tokens that cover the whole ``target``.
 
     Each span, with the white space in front of it, is tokenised alone, and cuts lie between spans; only a span that

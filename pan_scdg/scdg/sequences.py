@@ -5,6 +5,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from pan_scdg.scdg.arrays import TokenIds
+
 SEPARATOR = "\n\n"
 
 
@@ -38,8 +40,8 @@ class Tokenizer(Protocol):
 class ScoringInput(NamedTuple):
     """One teacher-forced sequence: ``context_ids`` (int64, at least one) are given, ``target_ids`` are scored."""
 
-    context_ids: np.ndarray
-    target_ids: np.ndarray
+    context_ids: TokenIds
+    target_ids: TokenIds
 
     @property
     def length(self) -> int:
@@ -76,7 +78,7 @@ def pair_passes(tokenizer: Tokenizer, source: str, target: str) -> Passes:
     return Passes(ScoringInput(alone[:1], scored), ScoringInput(combined[: -len(scored)], scored))
 
 
-def check_suffix(combined: np.ndarray, target: np.ndarray) -> None:
+def check_suffix(combined: TokenIds, target: TokenIds) -> None:
     """Raise AlignmentError unless ``combined`` is one or more context ids followed by exactly ``target``."""
     if len(combined) <= len(target):
         raise AlignmentError(
@@ -104,12 +106,12 @@ def anchor_id(tokenizer: Tokenizer) -> int:
     raise AlignmentError("the tokenizer has no BOS, EOS or PAD token to anchor the target")
 
 
-def separator_ids(tokenizer: Tokenizer) -> np.ndarray:
+def separator_ids(tokenizer: Tokenizer) -> TokenIds:
     """Two newlines, encoded without special tokens."""
     return token_ids(tokenizer, SEPARATOR)
 
 
-def retrieval_target(tokenizer: Tokenizer, query: str) -> np.ndarray:
+def retrieval_target(tokenizer: Tokenizer, query: str) -> TokenIds:
     """The query's ids without special tokens; encode a query once and give these ids to both passes.
 
     Raises:
@@ -121,7 +123,7 @@ def retrieval_target(tokenizer: Tokenizer, query: str) -> np.ndarray:
     return target
 
 
-def prefix_budget(tokenizer: Tokenizer, target: np.ndarray, context: int) -> int:
+def prefix_budget(tokenizer: Tokenizer, target: TokenIds, context: int) -> int:
     """Tokens left for the source prefix when anchor, separator and the whole query are in a context of ``context``.
 
     Raises:
@@ -133,17 +135,17 @@ def prefix_budget(tokenizer: Tokenizer, target: np.ndarray, context: int) -> int
     return budget
 
 
-def retrieval_unconditional(tokenizer: Tokenizer, target: np.ndarray) -> ScoringInput:
+def retrieval_unconditional(tokenizer: Tokenizer, target: TokenIds) -> ScoringInput:
     """``[anchor; query]`` (paper, Eq. supp-pan26-unconditional-input)."""
     return ScoringInput(np.array([anchor_id(tokenizer)], dtype=np.int64), target)
 
 
-def retrieval_conditional(tokenizer: Tokenizer, target: np.ndarray, prefix_ids: np.ndarray) -> ScoringInput:
+def retrieval_conditional(tokenizer: Tokenizer, target: TokenIds, prefix_ids: TokenIds) -> ScoringInput:
     """``[anchor; source prefix; separator; query]`` (paper, Eq. supp-pan26-conditional-input)."""
     anchor = np.array([anchor_id(tokenizer)], dtype=np.int64)
     return ScoringInput(np.concatenate([anchor, prefix_ids, separator_ids(tokenizer)]), target)
 
 
-def token_ids(tokenizer: Tokenizer, text: str, special: bool = False) -> np.ndarray:
+def token_ids(tokenizer: Tokenizer, text: str, special: bool = False) -> TokenIds:
     """``text`` as int64 ids, with the tokenizer's special tokens when ``special``."""
     return np.array(tokenizer.encode(text, add_special_tokens=special), dtype=np.int64)

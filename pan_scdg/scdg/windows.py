@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pan_scdg.profile import WindowSettings
+from pan_scdg.scdg.arrays import TokenIds
 
 Encode = Callable[[str], list[int]]
 
@@ -35,7 +36,7 @@ def overlap_terms(text: str) -> set[str]:
 
 def source_prefix(
     source: str, query_terms: set[str], budget: int, encode: Encode, settings: WindowSettings
-) -> np.ndarray:
+) -> TokenIds:
     """The ids of ``source``, or of the windows nearest to the query, at most ``budget`` of them (int64).
 
     Raises:
@@ -49,12 +50,12 @@ class SourceWindows:
 
     def __init__(self, source: str, encode: Encode, settings: WindowSettings) -> None:
         self._source, self._encode, self._settings = source, encode, settings
-        self._whole: np.ndarray | None = None
+        self._whole: TokenIds | None = None
         self._texts: list[str] | None = None
         self._terms: list[set[str]] = []
-        self._ids: dict[int, np.ndarray] = {}
+        self._ids: dict[int, TokenIds] = {}
 
-    def prefix(self, query_terms: set[str], budget: int) -> np.ndarray:
+    def prefix(self, query_terms: set[str], budget: int) -> TokenIds:
         """The whole source if it fits in ``budget`` tokens, else its chosen windows in source order (int64).
 
         Raises:
@@ -97,12 +98,12 @@ class SourceWindows:
     def _meet(self, one: Window, other: Window) -> bool:
         return abs(one.start - other.start) < self._settings.words
 
-    def _whole_ids(self) -> np.ndarray:
+    def _whole_ids(self) -> TokenIds:
         if self._whole is None:
             self._whole = np.array(self._encode(self._source), dtype=np.int64)
         return self._whole
 
-    def _window_ids(self, start: int) -> np.ndarray:
+    def _window_ids(self, start: int) -> TokenIds:
         if start not in self._ids:
             text = self._split()[start // self._settings.stride]
             self._ids[start] = np.array(self._encode(text), dtype=np.int64)

@@ -1,0 +1,12 @@
+"""Names of the array types that the method works on."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+TokenIds = npt.NDArray[np.int64]
+"""Token ids, ``[n]``."""
+
+Floats = npt.NDArray[np.floating[Any]]
+"""Numbers of any float type, ``[n]``."""
