@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 internal error, 2 input or settings, 3 stopped before the 
 
 import errno
 import json
+import os
 import signal
 import sys
 import tempfile
@@ -118,6 +119,8 @@ def score(
     from pan_scdg.tasks.single_pair import score_files
 
     chosen = _profile(profile, over_long)
+    if tokens is not None and not os.access(tokens.parent, os.W_OK | os.X_OK):
+        raise UserError("cannot be written", "give a file in an existing, writable folder with --tokens", tokens)
     options = RunOptions(suspicious, source, best_device(device), model=model)
     result = score_files(chosen, suspicious, source, options, tokens)
     click.echo(json.dumps(result, indent=1))
@@ -150,11 +153,12 @@ def calibrate(
     """
     from pan_scdg.lm.checkpoint import best_device
     from pan_scdg.tasks.calibration import calibrate as choose_on
-    from pan_scdg.tasks.calibration import write_profile
+    from pan_scdg.tasks.calibration import check_target, write_profile
     from pan_scdg.tasks.options import RunOptions
     from pan_scdg.tasks.pair_detection import aggregation_name, show
 
     chosen = _profile(profile, over_long)
+    check_target(profile, write)
     options = RunOptions(directory, write.parent, best_device(device), model=model)
     with tempfile.TemporaryDirectory(prefix="pan_scdg-") as scratch:
         choice, calibration, lines = choose_on(chosen, options, truth, state or Path(scratch))

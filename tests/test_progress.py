@@ -19,6 +19,22 @@ class Clock:
         return self.now
 
 
+class Bar:
+    """Stands for a tqdm bar."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.options, self.done, self.note, self.closed = options, 0, "", False
+
+    def set_postfix_str(self, note: str, refresh: bool) -> None:
+        self.note = note
+
+    def update(self, items: int) -> None:
+        self.done += items
+
+    def close(self) -> None:
+        self.closed = True
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
@@ -85,21 +101,11 @@ def test_a_terminal_gets_a_bar_and_no_lines(
 
     bars: list[Bar] = []
 
-    class Bar:
-        def __init__(self, **options: Any) -> None:
-            self.options, self.done, self.note, self.closed = options, 0, "", False
-            bars.append(self)
+    def make(**options: Any) -> Bar:
+        bars.append(Bar(options))
+        return bars[-1]
 
-        def set_postfix_str(self, note: str, refresh: bool) -> None:
-            self.note = note
-
-        def update(self, items: int) -> None:
-            self.done += items
-
-        def close(self) -> None:
-            self.closed = True
-
-    monkeypatch.setattr(tqdm, "tqdm", Bar)
+    monkeypatch.setattr(tqdm, "tqdm", make)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     with Progress("scoring", 8) as progress:
         clock.now += INTERVAL

@@ -151,7 +151,7 @@ def test_a_file_system_without_write_ahead_log_is_noticed_at_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = sqlite3.connect
-    monkeypatch.setattr(store_module.sqlite3, "connect", lambda *a, **k: real(*a, **k, factory=_WithoutLog))
+    monkeypatch.setattr("pan_scdg.store.sqlite3.connect", lambda *a, **k: real(*a, **k, factory=_WithoutLog))
     with pytest.raises(UserError, match="write-ahead log refused, journal mode is delete; .* on a local disk"):
         Store(tmp_path)
 
@@ -160,7 +160,7 @@ def test_a_file_system_without_locks_is_noticed_at_the_start(tmp_path: Path, mon
     def refuse(*_: object) -> None:
         raise OSError(38, "Function not implemented")
 
-    monkeypatch.setattr(store_module.fcntl, "flock", refuse)
+    monkeypatch.setattr("pan_scdg.store.fcntl.flock", refuse)
     with pytest.raises(UserError, match=r"has no file locks \(Function not implemented\)"):
         Store(tmp_path)
 

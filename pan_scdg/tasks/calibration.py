@@ -1,6 +1,8 @@
 """``calibrate``: q and threshold from pairs with truth, written into a profile file (paper, PAN25 aggregation)."""
 
+import os
 from pathlib import Path
+from typing import Any
 
 import tomlkit
 
@@ -32,7 +34,9 @@ def calibrate(
     found = truth or find_truth(options.input)
     if found is None:
         raise UserError("there is no truth beside the pairs", "give its folder with --truth", options.input)
-    passages = read_truth(found, corpus.pairs)
+    positive = {pair: bool(spans) for pair, spans in read_truth(found, corpus.pairs).items()}
+    if len(set(positive.values())) < 2:
+        raise UserError("all pairs have the same label", "calibrate on pairs of both classes", found)
     model = ModelAtHand(profile.model, options)
     # the percentages of the grid are features of every pair, whatever q the profile has now
     wanted = settings.model_copy(update={"q": None, "threshold": None})
@@ -42,10 +46,7 @@ def calibrate(
         )
     with Store(state) as store:
         scored, _failed = score_pairs(corpus, model, wanted, store, notices, options)
-    positive = {pair: bool(spans) for pair, spans in passages.items()}
     labels, scores = labels_and_scores(scored, positive, settings.q_grid)
-    if labels.all() or not labels.any():
-        raise UserError("all pairs have the same label", "calibrate on pairs of both classes", found)
     choice = choose(scores, labels)
     calibration = Calibration(
         digest=input_digest(options.input, "pairs"),
@@ -57,17 +58,31 @@ def calibrate(
     return choice, calibration, notices.lines()
 
 
-def write_profile(profile: str, target: Path, choice: Choice, calibration: Calibration) -> None:
-    """Copy the profile file to ``target`` with the chosen q, threshold and calibration; comments are kept.
+def check_target(profile: str, target: Path) -> None:
+    """Find out before hours of scoring that the profile could not be written to ``target``.
 
-    A profile file other than a shipped one gets the name of its file, so that results tell the two apart.
+    Raises:
+        UserError: its folder is missing or not writable, or its name is none for a profile.
     """
-    document = tomlkit.parse(find_profile(profile).read_text(encoding="utf-8"))
-    if target.stem != document["name"]:
-        document["name"] = target.stem
-    pairs = document["pairs"]
+    parse_profile(_renamed(profile, target).unwrap(), target)
+    if target.is_dir() or not os.access(target.parent, os.W_OK | os.X_OK):
+        raise UserError("cannot be written", "give a file in an existing, writable folder with --write", target)
+
+
+def write_profile(profile: str, target: Path, choice: Choice, calibration: Calibration) -> None:
+    """Copy the profile file to ``target`` with the chosen q, threshold and calibration; comments are kept."""
+    document = _renamed(profile, target)
+    pairs: Any = document["pairs"]
     pairs["q"] = float(choice.q)
     pairs["threshold"] = float(choice.threshold)
     pairs["calibration"] = calibration.model_dump()
     parse_profile(document.unwrap(), target)
     write_atomically(target, tomlkit.dumps(document))
+
+
+def _renamed(profile: str, target: Path) -> tomlkit.TOMLDocument:
+    """The profile file under the name of ``target``, so that results tell the two apart."""
+    document = tomlkit.parse(find_profile(profile).read_text(encoding="utf-8"))
+    if target.stem != document["name"]:
+        document["name"] = target.stem
+    return document

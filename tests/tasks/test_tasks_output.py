@@ -1,0 +1,165 @@
+"""The life of an output directory: finished, refused, redone, and what in it is never touched."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pan_scdg.errors import UserError
+from pan_scdg.tasks import passes
+from pan_scdg.tasks.output import HIDDEN, MARK, OutputDirectory, read_mark
+
+Run = Callable[..., Any]
+Visible = Callable[[Path], dict[str, bytes]]
+JOB = {"task": "test", "profile": {"q": 2.0}}
+
+
+@pytest.fixture
+def out(pairs_input: Path, finished: Callable[[Path], Path], tmp_path: Path) -> Path:
+    """A copy of a finished output (made with --keep-gains)."""
+    return Path(shutil.copytree(finished(pairs_input), tmp_path / "out"))
+
+
+@pytest.fixture
+def no_forward(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def forbidden(*_: object) -> None:
+        raise AssertionError("no forward pass was expected")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(passes, "target_log_probs", forbidden)
+        yield
+
+
+def test_finished_output_holds_results_and_mark_alone(out: Path) -> None:
+    assert {p.name for p in out.iterdir() if p.name.startswith(".")} == {MARK}
+    mark = read_mark(out)
+    assert mark is not None
+    assert list(mark["files"])[-1] == "decisions.jsonl", "the mark of completeness is published last"
+    assert set(mark["files"]) == {p.name for p in out.iterdir()} - {MARK}
+
+
+def test_finished_output_says_so(pairs_input: Path, out: Path, run: Run, visible: Visible, no_forward: None) -> None:
+    before = visible(out)
+    result = run(pairs_input, out, "--keep-gains")
+    assert (result.code, "already complete" in result.err) == (0, True)
+    assert visible(out) == before
+
+
+def test_overwrite_gives_identical_bytes(
+    pairs_input: Path, out: Path, run: Run, visible: Visible, forwards: list[int]
+) -> None:
+    before = visible(out)
+    (out / ".tracking-results.yml").write_text("of a tracker\n", encoding="utf-8")
+    assert run(pairs_input, out, "--keep-gains", "--overwrite").code == 0
+    assert forwards, "it was computed again"
+    assert visible(out) == before
+    assert (out / ".tracking-results.yml").read_text(encoding="utf-8") == "of a tracker\n"
+
+
+def test_result_of_another_profile_or_input_is_refused(
+    pairs_input: Path, out: Path, run: Run, profile_with: Callable[..., Path], visible: Visible, tmp_path: Path
+) -> None:
+    before = visible(out)
+    other = Path(shutil.copytree(pairs_input, tmp_path / "other"))
+    (other / "susp" / "s1.txt").write_text("Another text about something else entirely.", encoding="utf-8")
+    for result in (
+        run(pairs_input, out, "--keep-gains", profile=profile_with({"pairs.threshold": 0.6})),
+        run(other, out, "--keep-gains"),
+        run(pairs_input, out),
+    ):
+        assert (result.code, result.err.count("\n")) == (2, 1)
+        assert "another input, profile or setting" in result.err
+        assert "--overwrite" in result.err
+    assert visible(out) == before
+    assert run(other, out, "--keep-gains", "--overwrite").code == 0
+    assert visible(out) != before
+
+
+@pytest.mark.parametrize("overwrite", [[], ["--overwrite"]])
+def test_visible_foreign_entry_is_refused_and_nothing_is_deleted(
+    pairs_input: Path, out: Path, run: Run, visible: Visible, tmp_path: Path, overwrite: list[str]
+) -> None:
+    foreign = tmp_path / "foreign"
+    (foreign / "folder").mkdir(parents=True)
+    (foreign / "notes.txt").write_text("mine", encoding="utf-8")
+    (foreign / "folder" / "deep.txt").write_text("mine too", encoding="utf-8")
+    result = run(pairs_input, foreign, *overwrite)
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "not empty" in result.err
+    assert sorted(p.name for p in foreign.rglob("*")) == ["deep.txt", "folder", "notes.txt"]
+
+
+def test_overwrite_beside_a_foreign_entry_keeps_the_former_result(
+    pairs_input: Path, out: Path, run: Run, visible: Visible
+) -> None:
+    (out / "notes.txt").write_text("mine", encoding="utf-8")
+    before = visible(out)
+    result = run(pairs_input, out, "--keep-gains", "--overwrite")
+    assert (result.code, "'notes.txt'" in result.err) == (2, True)
+    assert visible(out) == before
+
+
+def test_missing_result_is_not_called_complete(pairs_input: Path, out: Path, run: Run, visible: Visible) -> None:
+    before = visible(out)
+    (out / "s1-r1.xml").unlink()
+    result = run(pairs_input, out, "--keep-gains")
+    assert (result.code, "s1-r1.xml is gone" in result.err) == (2, True)
+    assert run(pairs_input, out, "--keep-gains", "--overwrite").code == 0
+    assert visible(out) == before
+
+
+def test_dot_files_of_others_and_our_own_state_are_accepted(
+    pairs_input: Path, finished: Callable[[Path], Path], run: Run, visible: Visible, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / ".tracking-results.yml").write_text("of a tracker\n", encoding="utf-8")
+    job = json.loads((finished(pairs_input) / MARK).read_text(encoding="utf-8"))["job"]
+    assert OutputDirectory(out, job).prepare() is False, "as an interrupted run leaves it"
+    assert (out / HIDDEN / "job.json").is_file()
+    assert run(pairs_input, out, "--keep-gains").code == 0
+    assert visible(out) == visible(finished(pairs_input))
+    assert sorted(p.name for p in out.iterdir() if p.name.startswith(".")) == [MARK, ".tracking-results.yml"]
+
+
+def test_unfinished_state_of_another_job_is_refused(pairs_input: Path, run: Run, tmp_path: Path) -> None:
+    OutputDirectory(tmp_path / "out", JOB).prepare()
+    result = run(pairs_input, tmp_path / "out")
+    assert (result.code, "unfinished state of another" in result.err) == (2, True)
+    assert run(pairs_input, tmp_path / "out", "--overwrite").code == 0
+
+
+def test_mark_that_names_files_elsewhere_deletes_nothing_there(tmp_path: Path) -> None:
+    outside = tmp_path / "precious.txt"
+    outside.write_text("mine", encoding="utf-8")
+    (tmp_path / "out").mkdir()
+    files = {"../precious.txt": "", str(outside): ""}
+    (tmp_path / "out" / MARK).write_text(json.dumps({"job": JOB, "files": files}), encoding="utf-8")
+    OutputDirectory(tmp_path / "out", JOB).prepare(overwrite=True)
+    assert outside.read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize("text", ["{", "\x00", '{"job": 1'])
+def test_damaged_mark_is_a_user_error(tmp_path: Path, text: str) -> None:
+    (tmp_path / MARK).write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match="not a file of this program"):
+        OutputDirectory(tmp_path, JOB).prepare()
+
+
+def test_output_path_that_is_a_file_is_refused(pairs_input: Path, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file", encoding="utf-8")
+    assert run(pairs_input, tmp_path / "out").code == 2
+    assert run(pairs_input, tmp_path / "out" / "below").code == 2
+    assert (tmp_path / "out").read_text(encoding="utf-8") == "a file"
+
+
+def test_state_folder_is_made_and_kept(
+    pairs_input: Path, run: Run, tmp_path: Path, visible: Visible, no_forward: None
+) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    result = run(pairs_input, tmp_path / "out", "--state", tmp_path / "file" / "state")
+    assert (result.code, "--state" in result.err) == (2, True)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,96 @@
+"""The unconditional pass of a target is computed once per store, and that changes no gain."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pan_scdg.lm.fingerprint import weights_fingerprint
+from pan_scdg.profile import Profile, load_profile
+from pan_scdg.scdg.sequences import Passes, ScoringInput, pair_passes
+from pan_scdg.store import Store
+from pan_scdg.tasks.options import ModelAtHand, RunOptions
+from pan_scdg.tasks.passes import PassScorer
+
+SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
+TARGET = "The samples held 17.5 grams of salt per litre; nobody on the quay said a word."
+SOURCES = ("Measured twice, the third was lost.", "Nobody said a word about the salt.", "")
+
+
+@pytest.fixture
+def profile() -> Profile:
+    return load_profile(str(SMALL))
+
+
+@pytest.fixture
+def at_hand(profile: Profile, tiny_folder: Callable[[str], Path]) -> ModelAtHand:
+    options = RunOptions(Path(), Path(), "cpu", model=tiny_folder("qwen2"))
+    return ModelAtHand(profile.model, options)
+
+
+def all_passes(model: ModelAtHand) -> list[Passes]:
+    return [pair_passes(model.tokenizer, source, TARGET) for source in SOURCES]
+
+
+def test_reuse_changes_no_gain(at_hand: ModelAtHand, tmp_path: Path) -> None:
+    plain = [PassScorer(at_hand, None).gains([p]) for p in all_passes(at_hand)]
+    with Store(tmp_path) as store:
+        cold = [PassScorer(at_hand, store).gains([p]) for p in all_passes(at_hand)]
+    with Store(tmp_path) as store:
+        warm = [PassScorer(at_hand, store).gains([p]) for p in all_passes(at_hand)]
+    for one, two, three in zip(plain, cold, warm, strict=True):
+        assert all(np.array_equal(x, y) and np.array_equal(y, z) for x, y, z in zip(one, two, three, strict=True))
+
+
+def test_one_unconditional_pass_serves_all_sources(at_hand: ModelAtHand, tmp_path: Path, forwards: list[int]) -> None:
+    passes = all_passes(at_hand)
+    with Store(tmp_path) as store:
+        scorer = PassScorer(at_hand, store)
+        for p in passes:
+            scorer.gains([p])
+    expected = [passes[0].unconditional.length, *(p.conditional.length for p in passes)]
+    assert forwards == expected
+    assert scorer.tokens == sum(expected)
+    PassScorer(at_hand, None).gains([passes[0]])
+    assert len(forwards) == len(expected) + 2, "without a store both passes are computed"
+
+
+def test_another_context_is_another_unconditional_pass(
+    at_hand: ModelAtHand, tmp_path: Path, forwards: list[int]
+) -> None:
+    ids = np.arange(20, 30, dtype=np.int64)
+    with Store(tmp_path) as store:
+        scorer = PassScorer(at_hand, store)
+        cut = [scorer.unconditional(ScoringInput(ids[:n], ids[n:])) for n in (1, 2, 1)]
+    assert len(forwards) == 2, "the same ids, divided otherwise, are not the same pass"
+    np.testing.assert_allclose(cut[0][1:], cut[1], atol=1e-6)
+    assert np.array_equal(cut[0], cut[2])
+
+
+def test_segments_are_joined_in_order(at_hand: ModelAtHand) -> None:
+    passes = all_passes(at_hand)
+    joined = PassScorer(at_hand, None).gains(passes)
+    parts = [PassScorer(at_hand, None).gains([p]) for p in passes]
+    assert np.array_equal(joined.gains, np.concatenate([p.gains for p in parts]))
+
+
+@pytest.mark.parametrize(
+    "change", [{"dtype": "bfloat16"}, {"attention": "eager"}, {"head_rows": 7}], ids=["dtype", "attention", "rows"]
+)
+def test_arithmetic_is_part_of_every_key_and_memory_is_not(
+    at_hand: ModelAtHand, profile: Profile, tiny_folder: Callable[[str], Path], change: dict[str, Any]
+) -> None:
+    other = ModelAtHand(
+        profile.model.model_copy(update=change), RunOptions(Path(), Path(), "cpu", model=tiny_folder("qwen2"))
+    )
+    assert (other.key_parts() == at_hand.key_parts()) == ("head_rows" in change)
+
+
+def test_weights_are_known_by_their_bytes(at_hand: ModelAtHand, other_weights: Any, tmp_path: Path) -> None:
+    same, changed = (other_weights(tmp_path / f"m{factor}", factor) for factor in (1.0, 1.5))
+    identity = at_hand.identity()
+    assert identity["weights"] == weights_fingerprint(at_hand.folder) != weights_fingerprint(changed)
+    assert weights_fingerprint(same) != weights_fingerprint(changed)
+    assert set(identity["metadata"]) >= {"config.json", "tokenizer.json"}

@@ -1,0 +1,319 @@
+"""The command line: help, exit codes, what is printed, and TIRA's variables."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pan_scdg import __version__
+from pan_scdg.cli import cli, exit_code_of
+from pan_scdg.profile import shipped_profiles
+
+ROOT = Path(__file__).parents[1]
+PROFILE = Path(__file__).parent / "profiles" / "small.toml"
+HEAVY = (
+    "torch",
+    "transformers",
+    "sentence_transformers",
+    "sklearn",
+    "scipy",
+    "numpy",
+    "ir_measures",
+    "pyterrier",
+    "tira",
+    "pydantic",
+    "lxml",
+)
+SENTENCE = "the tide turned before noon and the nets came up empty again while nobody on the quay said a word"
+
+Small = Callable[..., int]
+
+
+def _text(seed: int, words: int = 60) -> str:
+    known = SENTENCE.split()
+    return " ".join(known[(seed * 7 + i * (seed + 3)) % len(known)] for i in range(words)).capitalize() + ".\n"
+
+
+def _pairs(folder: Path, count: int, words: int = 60) -> Path:
+    for side, letter in (("susp", "s"), ("src", "r")):
+        (folder / side).mkdir(parents=True)
+        for i in range(count):
+            (folder / side / f"{letter}{i}.txt").write_text(_text(i + 5 * (side == "src"), words))
+    (folder / "pairs").write_text("".join(f"s{i}.txt r{i}.txt\n" for i in range(count)))
+    return folder
+
+
+@pytest.fixture
+def small(tiny_folder: Callable[[str], Path]) -> Small:
+    """Call the command line in this process with the test profile and a tiny checkpoint; returns the exit code."""
+
+    def call(command: str, *arguments: object) -> int:
+        settings = ["--profile", PROFILE, "--model", tiny_folder("qwen2"), "--device", "cpu"]
+        return exit_code_of([command, *map(str, (*arguments, *settings))])
+
+    return call
+
+
+@pytest.mark.parametrize("arguments", [[], *([name] for name in cli.commands)], ids=lambda a: " ".join(a) or "top")
+def test_help_works_and_holds_an_example(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code_of([*arguments, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert re.search(rf"Example:\s+python entrypoint\.py {' '.join(arguments)}\b", text), text
+    assert max(map(len, text.splitlines())) <= 110
+
+
+def test_help_imports_nothing_heavy() -> None:
+    names = " ".join(["", *cli.commands])
+    code = f"""
+import sys
+from pan_scdg.cli import exit_code_of
+assert [exit_code_of(f"{{name}} --help".split()) for name in {names!r}.split(" ")] == [0] * {1 + len(cli.commands)}
+assert exit_code_of(["--version"]) == 0
+sys.stderr.write(" ".join(name for name in {HEAVY!r} if name in sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert done.stdout.rstrip().endswith(__version__)
+
+
+def test_all_commands_of_the_issue_are_there() -> None:
+    assert set(cli.commands) >= {"run", "score", "calibrate", "evaluate", "profiles", "prepare", "demo"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run", "--output", "o"], "Missing option '--input'; see --help"),
+        (["run", "--input", "i"], "Missing option '--output'; see --help"),
+        (["run", "--input", "i", "--output", "o", "--task", "guess"], "'guess' is not one of"),
+        (["run", "--input", "i", "--output", "o", "--device", "a\nb\x1b[31m"], r"'a\nb\x1b[31m' is not one of"),
+        (["runn"], "No such command 'runn'"),
+        (["--colour"], "No such option"),
+        (["score", "one.txt"], "Missing argument 'SOURCE'"),
+        (["profiles", "extra"], "unexpected extra argument"),
+        (["run", "--input", "i", "--output", "o", "--profile", "none"], "there is no profile 'none'; give a profile"),
+    ],
+)
+def test_a_usage_error_is_one_line(
+    arguments: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _pairs(tmp_path / "i", 3)
+    for name in ("TIRA_INPUT_DATASET", "inputDataset", "TIRA_OUTPUT_DIR", "outputDir"):
+        monkeypatch.delenv(name, raising=False)
+    assert exit_code_of(arguments) == 2
+    captured = capsys.readouterr()
+    assert says in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+    assert not (tmp_path / "o").exists()
+
+
+def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code_of([]) == 2
+    assert "Commands:" in capsys.readouterr().err
+
+
+def test_an_internal_error_is_one_line_and_its_traceback_is_in_a_log_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def broken() -> list[str]:
+        raise ZeroDivisionError("two\nlines and a colour \x1b[31m")
+
+    monkeypatch.setattr("pan_scdg.profile.shipped_profiles", broken)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert exit_code_of(["profiles"]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "\x1b" not in error
+    found = re.search(r"internal error: ZeroDivisionError: two.nlines and .*; details in (\S+)$", error.strip())
+    assert found is not None, error
+    log = Path(found[1]).read_text()
+    assert log.startswith("Traceback")
+    assert "in broken" in log
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt, EOFError])
+def test_a_keyboard_interrupt_is_resumable(
+    fault: type[BaseException], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped() -> list[str]:
+        raise fault
+
+    monkeypatch.setattr("pan_scdg.profile.shipped_profiles", stopped)
+    assert exit_code_of(["profiles"]) == 3
+    assert capsys.readouterr().err.strip() == "stopped; the same command goes on from here"
+
+
+def test_a_terminated_run_says_that_it_can_go_on_and_goes_on(
+    tmp_path: Path, tiny_folder: Callable[[str], Path], small: Small
+) -> None:
+    directory, output = _pairs(tmp_path / "input", 12, words=200), tmp_path / "output"
+    arguments = ["run", "--input", directory, "--output", output, "--profile", PROFILE, "--device", "cpu"]
+    command = [sys.executable, "entrypoint.py", *map(str, [*arguments, "--model", tiny_folder("qwen2")])]
+    with subprocess.Popen(command, cwd=ROOT, text=True, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("checking pairs: 0 of 12"):
+                process.send_signal(signal.SIGTERM)
+                break
+        rest = process.stderr.read().splitlines()
+    assert process.returncode == 3, rest
+    assert rest[-1] == "stopped; the same command goes on from here"
+    assert not [p for p in output.iterdir() if not p.name.startswith(".")]
+    assert small("run", "--input", directory, "--output", output) == 0
+    assert len((output / "decisions.jsonl").read_text().splitlines()) == 12
+
+
+@pytest.mark.parametrize(
+    ("names", "others"),
+    [
+        (("inputDataset", "outputDir"), ("TIRA_INPUT_DATASET", "TIRA_OUTPUT_DIR")),
+        (("TIRA_INPUT_DATASET", "TIRA_OUTPUT_DIR"), ("inputDataset", "outputDir")),
+    ],
+)
+def test_tiras_variables_stand_for_input_and_output(
+    names: tuple[str, str], others: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: Small
+) -> None:
+    for name in others:
+        monkeypatch.delenv(name, raising=False)
+    output = tmp_path / "output"
+    output.mkdir()
+    (output / ".tracking-results.yml").write_text("x: 1\n")  # TIRA's tracker is there first
+    monkeypatch.setenv(names[0], str(_pairs(tmp_path / "input", 3)))
+    monkeypatch.setenv(names[1], str(output))
+    assert small("run") == 0
+    assert sorted(p.name for p in output.iterdir() if not p.name.startswith(".")) == [
+        "decisions.jsonl",
+        "s0-r0.xml",
+        "s1-r1.xml",
+        "s2-r2.xml",
+    ]
+    assert (output / ".tracking-results.yml").read_text() == "x: 1\n"
+
+
+def test_the_options_go_before_tiras_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: Small) -> None:
+    monkeypatch.setenv("inputDataset", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("outputDir", str(tmp_path / "unused"))
+    assert small("run", "--input", _pairs(tmp_path / "input", 3), "--output", tmp_path / "output") == 0
+    assert (tmp_path / "output" / "decisions.jsonl").is_file()
+    assert not (tmp_path / "unused").exists()
+
+
+def test_a_state_folder_is_made_and_outlives_the_run(
+    tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory, state = _pairs(tmp_path / "input", 3), tmp_path / "deep" / "state"
+    assert small("run", "--input", directory, "--output", tmp_path / "one", "--state", state) == 0
+    assert (state / "scores.sqlite").is_file()
+
+    def unexpected(*_: object) -> None:
+        raise AssertionError("nothing is left to be computed")
+
+    monkeypatch.setattr("pan_scdg.tasks.options.load_model", unexpected)
+    assert small("run", "--input", directory, "--output", tmp_path / "two", "--state", state) == 0
+    one, two = ((tmp_path / name / "decisions.jsonl").read_bytes() for name in ("one", "two"))
+    assert one == two
+
+
+def test_a_finished_output_says_so(tmp_path: Path, small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["run", "--input", _pairs(tmp_path / "input", 3), "--output", tmp_path / "output"]
+    assert small(*arguments) == 0
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "output").iterdir()}
+    capsys.readouterr()
+    assert small(*arguments) == 0
+    assert capsys.readouterr().err == f"already complete: {tmp_path / 'output'}\n"
+    assert before == {p: p.stat().st_mtime_ns for p in (tmp_path / "output").iterdir()}
+
+
+def test_profiles_lists_all_with_a_description(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code_of(["profiles"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == shipped_profiles()
+    assert "offline" in shipped_profiles()
+    assert all(len(line.split()) > 3 for line in lines)
+
+
+@pytest.mark.parametrize("words", [40, 900])
+def test_score_prints_json_that_agrees_with_the_tokens(
+    words: int, tmp_path: Path, small: Small, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suspicious, source, tokens = tmp_path / "a b.txt", tmp_path / "ß.txt", tmp_path / "tokens.jsonl"
+    suspicious.write_text(_text(1, words))
+    source.write_text(_text(2, words))
+    assert small("score", suspicious, source, "--tokens", tokens) == 0
+    result = json.loads(capsys.readouterr().out)
+    records = [json.loads(line) for line in tokens.read_text().splitlines()]
+    gains = [r["gain"] for r in records]
+    count = len(gains)
+    rounding = 1e-6  # the file holds six decimals
+    assert result["tokens"] == count > words
+    assert result["mode"] == ("whole" if words == 40 else "segments")
+    assert result["mean"] == pytest.approx(sum(gains) / count, abs=rounding)
+    assert result["total_gain_nats"] == pytest.approx(sum(gains), abs=rounding * count)
+    assert result["total_gain_nats"] == pytest.approx(
+        sum(r["conditional"] for r in records) - sum(r["unconditional"] for r in records), abs=2 * rounding * count
+    )
+    assert result["positive_gain_rate"] == pytest.approx(sum(g > 0 for g in gains) / count, abs=2 / count)
+    best = sorted(gains, reverse=True)[: -(-count // 10)]
+    assert result["top_10"] == result["score"] == pytest.approx(sum(best) / len(best), abs=rounding)
+    assert (result["threshold"], result["aggregation"]) == (0.5, "top-10%")
+    assert result["decision"] == (result["score"] >= 0.5)
+    assert [r["position"] for r in records] == list(range(count))
+    assert "".join(r["token"] for r in records) == suspicious.read_text()
+
+
+def test_score_without_a_threshold_decides_nothing(
+    tmp_path: Path, tiny_folder: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = tmp_path / "open.toml"
+    profile.write_text(re.sub(r"(?m)^(q|threshold) = .*\n", "", PROFILE.read_text()))
+    files = []
+    for i in range(2):
+        files.append(tmp_path / f"{i}.txt")
+        files[-1].write_text(_text(i))
+    settings = ["--profile", profile, "--model", tiny_folder("qwen2"), "--device", "cpu"]
+    assert exit_code_of(["score", *map(str, [*files, *settings])]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["decision"], result["threshold"], result["aggregation"]) == (None, None, "average")
+    assert result["score"] == pytest.approx(result["mean"])
+
+
+def test_prepare_then_run_shows_the_original_names(
+    tmp_path: Path, small: Small, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [("theses/über uns.txt", "books/same name.txt"), ("same name.txt", "books/π (2).txt"), ("c.txt", "d.txt")]
+    for i, name in enumerate(name for pair in names for name in pair):
+        path = tmp_path / "desk" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_text(i))
+    table = tmp_path / "desk" / "pairs.csv"
+    table.write_text("suspicious,source\n" + "".join(f"{a},{b}\n" for a, b in names), encoding="utf-8")
+    directory, output = tmp_path / "prepared", tmp_path / "output"
+    assert exit_code_of(["prepare", "--table", str(table), "--output", str(directory)]) == 0
+    assert capsys.readouterr().out == f"3 pairs in {directory}\n"
+    assert small("run", "--input", directory, "--output", output) == 0
+    decisions = [json.loads(line) for line in (output / "decisions.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(d["suspicious_name"], d["source_name"]) for d in decisions] == names
+    for d in decisions:
+        assert re.fullmatch(r"[a-z0-9-]+", d["suspicious"])
+        assert (output / f"{d['suspicious']}-{d['source']}.xml").is_file()
+
+
+def test_entrypoint_leaves_with_the_exit_code() -> None:
+    environment = {k: v for k, v in os.environ.items() if k not in ("inputDataset", "TIRA_INPUT_DATASET")}
+    command = [sys.executable, "entrypoint.py", "run", "--output", "unused"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "Missing option '--input'; see --help\n"
