@@ -35,7 +35,7 @@ def source(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture
 def one_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Load the encoder once, not in each of many runs in this process."""
-    real, loaded = source_retrieval.find_encoder, {}
+    real, loaded = source_retrieval.find_encoder, dict[str, Any]()
 
     def find(settings: Any, device: str) -> Any:
         if settings.model not in loaded:
@@ -46,10 +46,11 @@ def one_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def start(source: Path, output: Path, model: Path, *more: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "entrypoint.py", "run", "--input", source, "--output", output, "--profile", SMALL]
-    arguments = [*command, "--model", model, "--device", "cpu", "--keep-gains", *more]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    return subprocess.Popen(map(str, arguments), cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, **quiet)
+    paths = ["--input", source, "--output", output, "--profile", SMALL, "--model", model]
+    command = [sys.executable, "entrypoint.py", "run", *map(str, paths), "--device", "cpu", "--keep-gains", *more]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    nowhere = subprocess.DEVNULL
+    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=nowhere, stderr=nowhere)
 
 
 def ended_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
@@ -76,7 +77,8 @@ def test_killed_at_random_moments_ends_byte_identical(
     assert start(source, tmp_path / "reference", model).wait() == 0
     duration = time.monotonic() - began
     reference = visible(tmp_path / "reference")
-    moments, kills, more = random.Random(20260731), 0, []
+    moments, kills = random.Random(20260731), 0
+    more: list[str] = []
     for _ in range(ATTEMPTS):
         if ended_within(start(source, output, model, *more), moments.uniform(0, duration)):
             assert visible(output) == reference

@@ -80,7 +80,7 @@ def test_result_of_another_profile_or_input_is_refused(
 
 @pytest.mark.parametrize("overwrite", [[], ["--overwrite"]])
 def test_visible_foreign_entry_is_refused_and_nothing_is_deleted(
-    pairs_input: Path, out: Path, run: Run, visible: Visible, tmp_path: Path, overwrite: list[str]
+    pairs_input: Path, run: Run, tmp_path: Path, overwrite: list[str]
 ) -> None:
     foreign = tmp_path / "foreign"
     (foreign / "folder").mkdir(parents=True)
@@ -156,8 +156,8 @@ def test_output_path_that_is_a_file_is_refused(pairs_input: Path, run: Run, tmp_
     assert (tmp_path / "out").read_text(encoding="utf-8") == "a file"
 
 
-def test_state_folder_is_made_and_kept(
-    pairs_input: Path, run: Run, tmp_path: Path, visible: Visible, no_forward: None
+def test_state_that_cannot_be_made_is_refused_before_the_output(
+    pairs_input: Path, run: Run, tmp_path: Path, no_forward: None
 ) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     result = run(pairs_input, tmp_path / "out", "--state", tmp_path / "file" / "state")
