@@ -26,7 +26,7 @@ from pan_scdg.store import Store
 from pan_scdg.tasks.demo import EXAMPLES, RETRIEVAL
 from pan_scdg.tasks.first_stage import find_encoder, first_stage
 from pan_scdg.tasks.options import ModelAtHand, RunOptions
-from pan_scdg.tasks.pair_detection import aggregation_name, score_pairs
+from pan_scdg.tasks.pair_scoring import aggregation_name, check_pairs, score_pairs
 from pan_scdg.tasks.source_retrieval import corpus_digest, final_ranking, prepare_targets, score_candidates
 
 
@@ -37,7 +37,9 @@ def pair_rows(half: Path, options: RunOptions, store: Store, profile_name: str) 
     truth = read_truth(half / "truth", corpus.pairs)
     labels = [bool(truth[p.suspicious.doc_id, p.source.doc_id]) for p in corpus.pairs]
     texts = [(read_text(p.suspicious), read_text(p.source)) for p in corpus.pairs]
-    scored, _ = score_pairs(corpus, ModelAtHand(profile.model, options), settings, store, Notices(), options)
+    model = ModelAtHand(profile.model, options)
+    planned, _none_failed = check_pairs(corpus, model, settings, Notices(), options)
+    scored = score_pairs(planned, model, settings, store, keep_gains=False)
     methods = {f"SCDG {aggregation_name(q)}": [s.features.top[q] for s in scored] for q in map(float, settings.q_grid)}
     methods["SCDG positive-gain rate"] = [s.features.positive_rate for s in scored]
     methods["4-gram containment"] = four_gram_containment(texts)

@@ -82,13 +82,13 @@ def run(
     from pan_scdg.lm.checkpoint import best_device
     from pan_scdg.pan.inputs import detect_task
     from pan_scdg.tasks.options import RunOptions
-    from pan_scdg.tasks.pair_detection import detect_pairs, show
+    from pan_scdg.tasks.pair_detection import detect_pairs
     from pan_scdg.tasks.source_retrieval import retrieve_sources
 
     found = detect_task(directory, task)  # type: ignore[arg-type]
     chosen = _profile(profile, over_long)
     options = RunOptions(directory, output, best_device(device), **rest)
-    show(detect_pairs(chosen, options) if found == "pairs" else retrieve_sources(chosen, options))
+    _tell(detect_pairs(chosen, options) if found == "pairs" else retrieve_sources(chosen, options))
 
 
 @cli.command()
@@ -155,15 +155,15 @@ def calibrate(
     from pan_scdg.tasks.calibration import calibrate as choose_on
     from pan_scdg.tasks.calibration import check_target, write_profile
     from pan_scdg.tasks.options import RunOptions
-    from pan_scdg.tasks.pair_detection import aggregation_name, show
+    from pan_scdg.tasks.pair_scoring import aggregation_name
 
     chosen = _profile(profile, over_long)
     check_target(profile, write)
     options = RunOptions(directory, write.parent, best_device(device), model=model)
     with tempfile.TemporaryDirectory(prefix="pan_scdg-") as scratch:
         choice, calibration, lines = choose_on(chosen, options, truth, state or Path(scratch))
-    write_profile(profile, write, choice, calibration)
-    show(lines)
+    write_profile(profile, write, choice, calibration, over_long)
+    _tell(lines)
     click.echo(
         f"{aggregation_name(choice.q)}, threshold {choice.threshold:.6f}: F1 {choice.f1:.4f}, accuracy "
         f"{choice.accuracy:.4f} on {calibration.pairs} pairs ({calibration.positives} positive); wrote {write}"
@@ -230,6 +230,12 @@ def demo(output: Path, device: str, state: Path | None) -> None:
     from pan_scdg.tasks.demo import demo as show_both
 
     click.echo(show_both(output, best_device(device), state))
+
+
+def _tell(lines: list[str]) -> None:
+    """What is said about a run goes to stderr, in ASCII; stdout is for results."""
+    for line in lines:
+        click.echo(line.encode("ascii", "backslashreplace"), err=True)
 
 
 def _profile(name: str, over_long: str | None) -> Any:

@@ -17,7 +17,7 @@ from pan_scdg.store import Store
 from pan_scdg.tasks.features import feature_grid
 from pan_scdg.tasks.options import ModelAtHand, RunOptions
 from pan_scdg.tasks.output import write_atomically
-from pan_scdg.tasks.pair_detection import labels_and_scores, score_pairs
+from pan_scdg.tasks.pair_scoring import check_pairs, labels_and_scores, score_pairs
 
 
 def calibrate(
@@ -44,8 +44,9 @@ def calibrate(
         raise UserError(
             f"q_grid has percentages that are not scored: {sorted(missing)}", "take them from the paper's grid"
         )
+    planned, _none_failed = check_pairs(corpus, model, wanted, notices, options)
     with Store(state) as store:
-        scored, _failed = score_pairs(corpus, model, wanted, store, notices, options)
+        scored = score_pairs(planned, model, wanted, store, keep_gains=False)
     labels, scores = labels_and_scores(scored, positive, settings.q_grid)
     choice = choose(scores, labels)
     calibration = Calibration(
@@ -69,13 +70,20 @@ def check_target(profile: str, target: Path) -> None:
         raise UserError("cannot be written", "give a file in an existing, writable folder with --write", target)
 
 
-def write_profile(profile: str, target: Path, choice: Choice, calibration: Calibration) -> None:
+def write_profile(
+    profile: str, target: Path, choice: Choice, calibration: Calibration, over_long: str | None = None
+) -> None:
     """Copy the profile file to ``target`` with the chosen q, threshold and calibration; comments are kept."""
     document = _renamed(profile, target)
     pairs: Any = document["pairs"]
     pairs["q"] = float(choice.q)
     pairs["threshold"] = float(choice.threshold)
-    pairs["calibration"] = calibration.model_dump()
+    if over_long is not None:  # what the threshold was chosen under
+        pairs["over_long"] = over_long
+    table = tomlkit.table()
+    table.update(calibration.model_dump())
+    table.add(tomlkit.nl())
+    pairs["calibration"] = table
     parse_profile(document.unwrap(), target)
     write_atomically(target, tomlkit.dumps(document))
 

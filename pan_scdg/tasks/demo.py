@@ -7,7 +7,8 @@ from pan_scdg.pan.detections import read_decisions
 from pan_scdg.profile import load_profile
 from pan_scdg.tasks.evaluation import evaluate_pairs, evaluate_retrieval
 from pan_scdg.tasks.options import RunOptions
-from pan_scdg.tasks.pair_detection import DECISIONS, detect_pairs
+from pan_scdg.tasks.pair_detection import detect_pairs
+from pan_scdg.tasks.pair_results import DECISIONS
 from pan_scdg.tasks.source_retrieval import RUN, retrieve_sources
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"

@@ -20,7 +20,7 @@ from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import find_truth, read_truth
 from pan_scdg.profile import Calibration
 from pan_scdg.tasks.output import read_mark
-from pan_scdg.tasks.pair_detection import DECISIONS
+from pan_scdg.tasks.pair_results import DECISIONS
 
 
 def evaluate(directory: Path, output: Path, truth: Path | None) -> tuple[dict[str, float], str]:

@@ -76,14 +76,14 @@ def first_stage(
         "device": encoder.device,
     }
     keys = {q.query_id: key_of("routes", {**parts, "query": text_digest(q.text)}) for q in queries}
-    missing = [q for q in queries if store.get(keys[q.query_id]) is None]
+    missing = {keys[q.query_id]: q for q in queries if store.get(keys[q.query_id]) is None}  # equal texts once
     if missing:
         index_file = bm25_file(directory, store, corpus)
         vectors = dense_index(directory, settings.dense, encoder, store)
         with Bm25Index(index_file, settings.bm25) as index, Progress("first stage", len(missing)) as progress:
-            for query in missing:
+            for key, query in missing.items():
                 routes = _search(query, index, vectors, encoder, settings.dense)
-                store.put([(keys[query.query_id], json.dumps(routes).encode())])
+                store.put([(key, json.dumps(routes).encode())])
                 progress.update()
     found = {}
     for query in queries:

@@ -8,6 +8,7 @@ which the same command continues; nothing incomplete ever has its final name.
 Results are staged here and not in a ``--state`` folder elsewhere: a rename is atomic only within one file system.
 """
 
+import errno
 import json
 import os
 import shutil
@@ -40,28 +41,48 @@ class OutputDirectory:
         self.job = json.loads(json.dumps(job))
         self.hidden = path / HIDDEN
         self.staged = self.hidden / "staged"
+        self._overwrite = False
 
     def prepare(self, overwrite: bool = False) -> bool:
-        """Make the directory ready; True when the finished result of this very job is already in it.
+        """Check the directory; True when the finished result of this very job is already in it.
+
+        Nothing of a former result is touched yet: a run that is refused later must not cost it.
 
         Raises:
             UserError: it is not writable, or holds a visible entry, or the state or result of another job
-                (``overwrite`` removes results and state of ours, never anything else).
+                (``overwrite`` permits results and state of ours, never anything else).
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            if overwrite:
+        except OSError as e:
+            raise self._not_writable(e.strerror) from e
+        if not os.access(self.path, os.W_OK | os.X_OK):
+            raise self._not_writable(os.strerror(errno.EACCES))
+        self._overwrite = overwrite
+        if not overwrite and self._is_complete():
+            return True
+        if not overwrite:
+            self._refuse_other_state()
+        former = _load(self.hidden / "manifest.json") or (_load(self.path / MARK) if overwrite else None) or {}
+        self._refuse_entries_beside(former.get("files", {}))
+        return False
+
+    def start(self) -> None:
+        """Begin or go on: from here on there is a hidden folder and, with ``overwrite``, no former result.
+
+        Raises:
+            UserError: it is not writable.
+        """
+        try:
+            if self._overwrite:
                 self._remove_ours()
-            if self._is_complete():
-                return True
-            self._refuse_foreign_entries()
             self.staged.mkdir(parents=True, exist_ok=True)
             write_atomically(self.hidden / "job.json", _dump(self.job))
         except OSError as e:
-            raise UserError(
-                f"cannot write the output directory: {e.strerror}", "choose another --output", self.path
-            ) from e
-        return False
+            raise self._not_writable(e.strerror) from e
+
+    def _not_writable(self, why: str | None) -> UserError:
+        return UserError(f"cannot write the output directory: {why}", "choose another --output", self.path)
 
     def _is_complete(self) -> bool:
         mark = _load(self.path / MARK)
@@ -79,7 +100,7 @@ class OutputDirectory:
         shutil.rmtree(self.hidden, ignore_errors=True)
         return True
 
-    def _refuse_foreign_entries(self) -> None:
+    def _refuse_other_state(self) -> None:
         job = _load(self.hidden / "job.json")
         if job is not None and job != self.job:
             raise UserError(
@@ -87,7 +108,6 @@ class OutputDirectory:
                 "choose another --output, or --overwrite to discard it",
                 self.path,
             )
-        self._refuse_entries_beside((_load(self.hidden / "manifest.json") or {}).get("files", {}))
 
     def _refuse_entries_beside(self, ours: Container[str]) -> None:
         foreign = sorted(p.name for p in self.path.iterdir() if not p.name.startswith(".") and p.name not in ours)
@@ -97,28 +117,22 @@ class OutputDirectory:
             )
 
     def _remove_ours(self) -> None:
-        mark = _load(self.path / MARK) or _load(self.hidden / "manifest.json") or {}
-        ours = mark.get("files", {})
-        self._refuse_entries_beside(ours)  # first: a run that is refused must not cost the former result
-        for name in ours:
+        former = _load(self.hidden / "manifest.json") or _load(self.path / MARK) or {}
+        for name in former.get("files", {}):
             (self.path / Path(name).name).unlink(missing_ok=True)
         (self.path / MARK).unlink(missing_ok=True)
         shutil.rmtree(self.hidden, ignore_errors=True)
 
-    def abandon(self) -> None:
-        """Forget an attempt in which nothing was computed, so that one with other settings may use the directory."""
-        shutil.rmtree(self.hidden, ignore_errors=True)
-
     def publishing(self) -> bool:
         """Whether a former run had all results staged, so that only renaming is left."""
-        return (self.hidden / "manifest.json").is_file()
+        return not self._overwrite and (self.hidden / "manifest.json").is_file()
 
     def seal(self, names: Sequence[str]) -> None:
         """Say that the files ``names`` in the staging folder are complete; the last one will be published last."""
         files = {name: file_digest(self.staged / name) for name in names}
         write_atomically(self.hidden / "manifest.json", _dump({"job": self.job, "files": files}))
 
-    def publish(self, keep_hidden: bool = False) -> None:
+    def publish(self) -> None:
         """Rename every sealed file to its final name, in the order of `seal`, then leave the mark."""
         manifest = _load(self.hidden / "manifest.json")
         if manifest is None:
@@ -127,8 +141,7 @@ class OutputDirectory:
             if (self.staged / name).exists():
                 os.replace(self.staged / name, self.path / name)
         write_atomically(self.path / MARK, _dump(manifest))
-        if not keep_hidden:
-            shutil.rmtree(self.hidden, ignore_errors=True)
+        shutil.rmtree(self.hidden, ignore_errors=True)
 
 
 def read_mark(directory: Path) -> dict[str, Any] | None:

@@ -15,8 +15,8 @@ from pan_scdg.scdg.gains import Gains, statistics
 from pan_scdg.tasks.features import feature_grid
 from pan_scdg.tasks.options import ModelAtHand, RunOptions
 from pan_scdg.tasks.output import write_atomically
-from pan_scdg.tasks.pair_detection import aggregation_name
 from pan_scdg.tasks.pair_plan import passes_of, plan_pairs
+from pan_scdg.tasks.pair_scoring import aggregation_name
 from pan_scdg.tasks.passes import PassScorer
 
 

@@ -71,6 +71,7 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     if output.prepare(options.overwrite):
         return [f"already complete: {options.output}"]
     if not output.publishing():
+        output.start()
         with Store(options.state or output.hidden) as store:
             found = first_stage(options.input, queries, settings, encoder, store, corpus_digest(options.input))
             features = score_candidates(options.input, targets, found, model, settings, store, options.keep_gains)

@@ -102,6 +102,15 @@ def test_overwrite_beside_a_foreign_entry_keeps_the_former_result(
     assert visible(out) == before
 
 
+def test_overwrite_that_is_refused_does_not_cost_the_former_result(
+    pairs_input: Path, out: Path, run: Run, visible: Visible
+) -> None:
+    before = visible(out)
+    assert run(pairs_input, out, "--overwrite", "--over-long", "error").code == 2
+    assert visible(out) == before
+    assert run(pairs_input, out, "--keep-gains").err.startswith("already complete")
+
+
 def test_missing_result_is_not_called_complete(pairs_input: Path, out: Path, run: Run, visible: Visible) -> None:
     before = visible(out)
     (out / "s1-r1.xml").unlink()
@@ -118,7 +127,9 @@ def test_dot_files_of_others_and_our_own_state_are_accepted(
     out.mkdir()
     (out / ".tracking-results.yml").write_text("of a tracker\n", encoding="utf-8")
     job = json.loads((finished(pairs_input) / MARK).read_text(encoding="utf-8"))["job"]
-    assert OutputDirectory(out, job).prepare() is False, "as an interrupted run leaves it"
+    begun = OutputDirectory(out, job)
+    assert begun.prepare() is False, "as an interrupted run leaves it"
+    begun.start()
     assert (out / HIDDEN / "job.json").is_file()
     assert run(pairs_input, out, "--keep-gains").code == 0
     assert visible(out) == visible(finished(pairs_input))
@@ -126,7 +137,9 @@ def test_dot_files_of_others_and_our_own_state_are_accepted(
 
 
 def test_unfinished_state_of_another_job_is_refused(pairs_input: Path, run: Run, tmp_path: Path) -> None:
-    OutputDirectory(tmp_path / "out", JOB).prepare()
+    begun = OutputDirectory(tmp_path / "out", JOB)
+    begun.prepare()
+    begun.start()
     result = run(pairs_input, tmp_path / "out")
     assert (result.code, "unfinished state of another" in result.err) == (2, True)
     assert run(pairs_input, tmp_path / "out", "--overwrite").code == 0
@@ -138,7 +151,9 @@ def test_mark_that_names_files_elsewhere_deletes_nothing_there(tmp_path: Path) -
     (tmp_path / "out").mkdir()
     files = {"../precious.txt": "", str(outside): ""}
     (tmp_path / "out" / MARK).write_text(json.dumps({"job": JOB, "files": files}), encoding="utf-8")
-    OutputDirectory(tmp_path / "out", JOB).prepare(overwrite=True)
+    again = OutputDirectory(tmp_path / "out", JOB)
+    again.prepare(overwrite=True)
+    again.start()
     assert outside.read_text(encoding="utf-8") == "mine"
 
 
