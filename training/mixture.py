@@ -49,6 +49,7 @@ class Mixture:
 
     def __init__(self, data: Path, tokenizer: Tokenizer, length: int, seed: int) -> None:
         self.tokenizer, self.length, self.seed = tokenizer, length, seed
+        self.most = max(1, length // 640)  # passages grow with the sequences, up to so many times
         self.by_file = {
             n: [r["text"] for r in read_jsonl(data / "lm-text" / f"{n}.jsonl.xz", k)] for n, k in LM_FILES.items()
         }
@@ -71,26 +72,27 @@ class Mixture:
         return ids[: self.length + 1]
 
     def _text(self, rng: random.Random) -> str:
+        size = rng.randint(1, self.most)
         kind = rng.choices(("paraphrase", "altered", "partial", "other", "plain"), (0.32, 0.28, 0.15, 0.10, 0.15))[0]
         if kind == "paraphrase":
-            return self._paraphrase(rng)
+            return self._paraphrase(rng, size)
         if kind == "altered":
-            passage = self._passage(rng, 1100)
+            passage = self._passage(rng, 1100 * size)
             return f"{passage}\n\n{self._copy(passage, rng)}"
         if kind == "partial":
-            source, other = self._passage(rng, 1000), self._passage(rng, 700)
-            start = rng.randrange(max(1, len(source) - 500))
-            return f"{source}\n\n{other} {self._copy(source[start : start + 500], rng)}"
+            source, other = self._passage(rng, 1000 * size), self._passage(rng, 700 * size)
+            start = rng.randrange(max(1, len(source) - 500 * size))
+            return f"{source}\n\n{other} {self._copy(source[start : start + 500 * size], rng)}"
         if kind == "other":
             name = rng.choice(list(self.by_file))
-            return f"{self._passage(rng, 900, name)}\n\n{self._passage(rng, 900, name)}"
-        return self._passage(rng, 3000)
+            return f"{self._passage(rng, 900 * size, name)}\n\n{self._passage(rng, 900 * size, name)}"
+        return self._passage(rng, 3000 * size)
 
-    def _paraphrase(self, rng: random.Random) -> str:
-        """One to four groups: their first versions, in order, then other versions, in order."""
+    def _paraphrase(self, rng: random.Random, size: int) -> str:
+        """Some groups: their first versions, in order, then other versions, in order."""
         name = rng.choices(list(PARAPHRASE_FILES), [share for _k, share in PARAPHRASE_FILES.values()])[0]
         groups = self.groups[name]
-        start, count = rng.randrange(len(groups)), {"wikipedia-sentences": 4, "llm-rewrites": 2}.get(name, 1)
+        start, count = rng.randrange(len(groups)), {"wikipedia-sentences": 4, "llm-rewrites": 2}.get(name, 1) * size
         chosen = [rng.sample(groups[(start + i) % len(groups)], 2) for i in range(count)]
         return "\n\n".join([first for first, _ in chosen] + [second for _, second in chosen])
 

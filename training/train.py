@@ -7,6 +7,7 @@ bf16 safetensors. Data order depends on the seed and the step alone, so a resume
 import json
 import math
 import os
+import shutil
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -66,14 +67,14 @@ def save_atomically(state: dict[str, Any], path: Path) -> None:
     os.replace(path.with_suffix(".part"), path)
 
 
-def train(data: Path, work: Path, steps: int, rows: int, length: int, minutes: float) -> Qwen2ForCausalLM:
+def train(data: Path, work: Path, steps: int, rows: int, length: int, minutes: float, rate: float) -> Qwen2ForCausalLM:
     """Run until ``steps`` are done or ``minutes`` have passed, from the last checkpoint in ``work``."""
     tokenizer = AutoTokenizer.from_pretrained(work / "start")
     model = Qwen2ForCausalLM.from_pretrained(work / "start", dtype=torch.float32)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model.to(device).train()
     opts, first, checkpoint = optimizers(model), 0, work / "checkpoint.pt"
-    base = [[group["lr"] for group in o.param_groups] for o in opts]
+    base = [[rate * group["lr"] for group in o.param_groups] for o in opts]
     if checkpoint.exists():
         state = torch.load(checkpoint, map_location=device, weights_only=True)
         model.load_state_dict(state["model"])
@@ -84,8 +85,8 @@ def train(data: Path, work: Path, steps: int, rows: int, length: int, minutes: f
     mixture, began, tokens = Mixture(data, tokenizer, length, seed=1), time.monotonic(), 0
     for step in range(first, steps):
         for o, rates in zip(opts, base, strict=True):
-            for group, rate in zip(o.param_groups, rates, strict=True):
-                group["lr"] = rate * schedule(step, steps)
+            for group, own in zip(o.param_groups, rates, strict=True):
+                group["lr"] = own * schedule(step, steps)
         loss = training_step(model, body, mixture.batch(step, rows), step, device)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for o in opts:
@@ -148,17 +149,30 @@ def export(model: Qwen2ForCausalLM, work: Path, folder: Path) -> None:
 @click.option("--rows", default=10, show_default=True)
 @click.option("--length", default=640, show_default=True)
 @click.option("--minutes", default=60.0, show_default=True, help="Stop after this long, with a checkpoint.")
+@click.option("--rate", default=1.0, show_default=True, help="Factor on all learning rates.")
+@click.option("--init", type=click.Path(path_type=Path, exists=True), help="Begin from this model folder.")
 @click.option("--threads", default=2, show_default=True)
 @click.option("--export", "target", type=click.Path(path_type=Path), help="Write the finished model here.")
 def main(
-    data: Path, work: Path, steps: int, rows: int, length: int, minutes: float, threads: int, target: Path | None
+    data: Path,
+    work: Path,
+    steps: int,
+    rows: int,
+    length: int,
+    minutes: float,
+    rate: float,
+    init: Path | None,
+    threads: int,
+    target: Path | None,
 ) -> None:
     torch.set_num_threads(threads)
     work.mkdir(parents=True, exist_ok=True)
+    if init is not None and not (work / "start").exists():
+        shutil.copytree(init, work / "start")
     if not (work / "start" / "config.json").exists():
         build_start(data, work, 12288, Shape())
-    (work / "recipe.json").write_text(json.dumps({"steps": steps, "rows": rows, "length": length, **asdict(Shape())}))
-    model = train(data, work, steps, rows, length, minutes)
+    (work / "recipe.json").write_text(json.dumps({"steps": steps, "rows": rows, "length": length, "rate": rate, **asdict(Shape())}))
+    model = train(data, work, steps, rows, length, minutes, rate)
     if target is not None:
         export(model, work, target)
 

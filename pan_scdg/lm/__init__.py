@@ -1,0 +1,1 @@
+"""Frozen causal language models -> log-probabilities. Knows no task."""

@@ -1,0 +1,1 @@
+"""The method: NumPy arrays in, NumPy arrays out. Imports no torch."""
