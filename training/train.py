@@ -171,7 +171,8 @@ def main(
         shutil.copytree(init, work / "start")
     if not (work / "start" / "config.json").exists():
         build_start(data, work, 12288, Shape())
-    (work / "recipe.json").write_text(json.dumps({"steps": steps, "rows": rows, "length": length, "rate": rate, **asdict(Shape())}))
+    recipe = {"steps": steps, "rows": rows, "length": length, "rate": rate, **asdict(Shape())}
+    (work / "recipe.json").write_text(json.dumps(recipe) + "\n")
     model = train(data, work, steps, rows, length, minutes, rate)
     if target is not None:
         export(model, work, target)
