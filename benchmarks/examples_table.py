@@ -25,7 +25,8 @@ from pan_scdg.retrieval.ranking import Ranking
 from pan_scdg.store import Store
 from pan_scdg.tasks.demo import EXAMPLES, RETRIEVAL
 from pan_scdg.tasks.first_stage import find_encoder, first_stage
-from pan_scdg.tasks.options import ModelAtHand, RunOptions
+from pan_scdg.tasks.model_at_hand import ModelAtHand
+from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.pair_scoring import aggregation_name, check_pairs, score_pairs
 from pan_scdg.tasks.source_retrieval import corpus_digest, final_ranking, prepare_targets, score_candidates
 

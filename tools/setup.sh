@@ -26,9 +26,9 @@ python=$(find_python)
 
 if [ -n "${TORCH_INDEX_URL:-}" ]; then
     need_gb=3
-    echo "setup: installing into .venv with torch from TORCH_INDEX_URL; needs about $need_gb GB of disk"
+    echo "setup: installing into .venv with torch from TORCH_INDEX_URL; wants $need_gb GB of free disk"
 else
-    echo "setup: installing into .venv; downloads about 3 GB and needs about 6 GB of disk, most of it CUDA libraries"
+    echo "setup: downloads and installs into .venv; needs about 6 GB of disk, most of it CUDA libraries"
     echo "setup: that torch brings along (set TORCH_INDEX_URL to an index with CPU wheels to avoid them); takes minutes"
 fi
 free_gb=$(($(df -Pk . | awk 'NR == 2 { print $4 }') / 1048576))

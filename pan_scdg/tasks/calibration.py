@@ -15,7 +15,8 @@ from pan_scdg.profile import Calibration, Profile, find_profile, parse_profile
 from pan_scdg.scdg.decision import Choice, choose
 from pan_scdg.store import Store
 from pan_scdg.tasks.features import feature_grid
-from pan_scdg.tasks.options import ModelAtHand, RunOptions
+from pan_scdg.tasks.model_at_hand import ModelAtHand
+from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.output import write_atomically
 from pan_scdg.tasks.pair_scoring import check_pairs, labels_and_scores, score_pairs
 

@@ -1,15 +1,10 @@
-"""What a user asked for, as one record that the tasks read."""
+"""What a user asked for, as one record that the tasks read, and the identity of the job that follows from it."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pan_scdg.errors import UserError
-from pan_scdg.lm.checkpoint import check_device, read_config
-from pan_scdg.lm.fingerprint import metadata_fingerprint, weights_fingerprint
-from pan_scdg.lm.models import LanguageModel, load_model, load_tokenizer
-from pan_scdg.model_cache import find_model
-from pan_scdg.profile import ModelSettings, Profile
+from pan_scdg.profile import Profile
 
 
 @dataclass(frozen=True)
@@ -25,68 +20,6 @@ class RunOptions:
     strict: bool = False
     keep_gains: bool = False
     on_error: Literal["stop", "negative"] = "stop"
-
-
-class ModelAtHand:
-    """A checkpoint folder whose fingerprint and tokenizer are there at once and whose weights load when first needed.
-
-    Args:
-        settings: the profile's.
-        options: where the model is looked for and runs; weights' digests are remembered in its state folder.
-
-    Raises:
-        UserError: the folder is missing or incomplete, or the device cannot do what the profile asks.
-    """
-
-    def __init__(self, settings: ModelSettings, options: RunOptions) -> None:
-        self.settings, self.device = settings, options.device
-        self.folder = find_model(settings.name, options.model)
-        self._remembered = None if options.state is None else _made(options.state) / "weights.json"
-        config = read_config(self.folder)
-        self.positions = (config.get("text_config") or config).get("max_position_embeddings")
-        check_device(settings, self.device)
-        self.fingerprint = weights_fingerprint(self.folder, self._remembered)
-        self.tokenizer = load_tokenizer(self.folder, settings)
-        self._loaded: LanguageModel | None = None
-
-    @property
-    def loaded(self) -> LanguageModel:
-        """The model with its weights."""
-        if self._loaded is None:
-            self._loaded = load_model(self.folder, self.settings, self.device, self._remembered)
-        return self._loaded
-
-    def check_length(self, tokens: int, field: str) -> None:
-        """Raise UserError when the profile permits inputs that the model cannot read."""
-        if self.positions is not None and tokens > self.positions:
-            raise UserError(
-                f"{field} is {tokens} tokens, but {self.settings.name} reads at most {self.positions}",
-                f"lower {field} in the profile",
-            )
-
-    def identity(self) -> dict[str, Any]:
-        """The fingerprint of the weights' bytes and, beside it, the paper's fingerprints of the metadata files."""
-        return {"weights": self.fingerprint, "metadata": metadata_fingerprint(self.folder)}
-
-    def key_parts(self) -> dict[str, Any]:
-        """What every stored score depends on, on the side of the model. ``head_rows`` is not among it: it bounds
-        memory and changes no result."""
-        return {
-            "model": self.fingerprint,
-            "tokenizer": self.settings.tokenizer,
-            "dtype": self.settings.dtype,
-            "attention": self.settings.attention,
-            "device": self.device,
-        }
-
-
-def _made(folder: Path) -> Path:
-    """The state folder, made when missing."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise UserError(f"cannot write the state: {e.strerror}", "choose another --state folder", folder) from e
-    return folder
 
 
 def job_of(

@@ -7,7 +7,8 @@ from pan_scdg.pan.prepare import read_names
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.profile import Profile
 from pan_scdg.store import Store
-from pan_scdg.tasks.options import ModelAtHand, RunOptions, job_of
+from pan_scdg.tasks.model_at_hand import ModelAtHand
+from pan_scdg.tasks.options import RunOptions, job_of
 from pan_scdg.tasks.output import OutputDirectory
 from pan_scdg.tasks.pair_results import (
     DECISIONS,

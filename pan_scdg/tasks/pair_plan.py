@@ -13,7 +13,7 @@ from pan_scdg.retrieval.units import sentence_spans
 from pan_scdg.scdg.segments import segment_passes
 from pan_scdg.scdg.sequences import AlignmentError, Passes, pair_passes
 from pan_scdg.store import key_of
-from pan_scdg.tasks.options import ModelAtHand
+from pan_scdg.tasks.model_at_hand import ModelAtHand
 
 Mode = Literal["whole", "segments"]
 

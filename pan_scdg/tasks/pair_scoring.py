@@ -14,7 +14,8 @@ from pan_scdg.progress import Progress
 from pan_scdg.scdg.gains import GainStatistics
 from pan_scdg.store import Store
 from pan_scdg.tasks.features import feature_grid, load_features, save_features
-from pan_scdg.tasks.options import ModelAtHand, RunOptions
+from pan_scdg.tasks.model_at_hand import ModelAtHand
+from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.pair_plan import FailedPair, PlannedPair, passes_of, plan_pairs
 from pan_scdg.tasks.passes import PassScorer
 

@@ -10,7 +10,7 @@ from pan_scdg.lm.logprobs import target_log_probs
 from pan_scdg.scdg.gains import Gains, gains_of, join
 from pan_scdg.scdg.sequences import Passes, ScoringInput
 from pan_scdg.store import Store, key_of, pack_array, unpack_array
-from pan_scdg.tasks.options import ModelAtHand
+from pan_scdg.tasks.model_at_hand import ModelAtHand
 
 LogProbs = npt.NDArray[np.float32]
 

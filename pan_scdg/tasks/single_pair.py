@@ -13,7 +13,8 @@ from pan_scdg.pan.text_alignment import DocumentPair, TextFile, read_text
 from pan_scdg.profile import Profile
 from pan_scdg.scdg.gains import Gains, statistics
 from pan_scdg.tasks.features import feature_grid
-from pan_scdg.tasks.options import ModelAtHand, RunOptions
+from pan_scdg.tasks.model_at_hand import ModelAtHand
+from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.output import write_atomically
 from pan_scdg.tasks.pair_plan import passes_of, plan_pairs
 from pan_scdg.tasks.pair_scoring import aggregation_name

@@ -31,7 +31,8 @@ from pan_scdg.scdg.windows import overlap_terms, source_prefix
 from pan_scdg.store import Store, key_of
 from pan_scdg.tasks.features import feature_grid, load_features, load_gains, save_features
 from pan_scdg.tasks.first_stage import ROUTES, FirstStage, find_encoder, first_stage
-from pan_scdg.tasks.options import ModelAtHand, RunOptions, job_of
+from pan_scdg.tasks.model_at_hand import ModelAtHand
+from pan_scdg.tasks.options import RunOptions, job_of
 from pan_scdg.tasks.output import OutputDirectory
 from pan_scdg.tasks.passes import PassScorer
 

@@ -11,7 +11,8 @@ from pan_scdg.lm.fingerprint import weights_fingerprint
 from pan_scdg.profile import Profile, load_profile
 from pan_scdg.scdg.sequences import Passes, ScoringInput, pair_passes
 from pan_scdg.store import Store
-from pan_scdg.tasks.options import ModelAtHand, RunOptions
+from pan_scdg.tasks.model_at_hand import ModelAtHand
+from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.passes import PassScorer
 
 SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
