@@ -15,7 +15,7 @@ from pan_scdg.lm.logprobs import target_log_probs
 from pan_scdg.lm.models import LanguageModel, load_model
 from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import pair_passes
-from training.mixture import read_jsonl
+from training.pack import read_jsonl
 
 
 def running_text(lm: LanguageModel, data: Path, characters: int) -> dict[str, tuple[float, float, int]]:

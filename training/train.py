@@ -1,7 +1,9 @@
 """Train scdg-mini: ``python -m training.train --data FOLDER --work FOLDER --minutes 60``. Resumes its own checkpoints.
 
-The work folder holds the tokenizer, the last checkpoint and ``log.jsonl``; ``--export FOLDER`` writes the model as
-bf16 safetensors. Data order depends on the seed and the step alone, so a resumed run sees what an undisturbed one sees.
+The work folder holds the tokenizer, the packed text, the last checkpoint and ``log.jsonl``; ``--export FOLDER`` writes
+the model as bf16 safetensors, in pieces of 15 MB with ``--pieces``. Data order depends on the seed and the step alone,
+so a resumed run sees what an undisturbed one sees. Once text is packed, ``--data`` is not needed: the work folder can
+be carried to another machine.
 """
 
 import json
@@ -18,7 +20,8 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import AutoTokenizer, Qwen2ForCausalLM
 
-from training.mixture import LM_FILES, Mixture, read_jsonl
+from training.mixture import Mixture
+from training.pack import LM_FILES, pack, read_jsonl
 from training.start import Shape, copying_model
 from training.tokenizer import save_tokenizer
 
@@ -56,9 +59,16 @@ def optimizers(model: Qwen2ForCausalLM) -> list[torch.optim.Optimizer]:
 
 
 def schedule(step: int, steps: int) -> float:
-    """Factor on the learning rates: 40 steps of warm-up, constant to half, then linear to 3 %."""
+    """Factor on the learning rates: 40 steps of warm-up, constant to three fifths, then linear to 3 %."""
     done = step / steps
-    return min(1.0, (step + 1) / 40) * (1.0 if done < 0.5 else 1.0 - 0.97 * (done - 0.5) / 0.5)
+    return min(1.0, (step + 1) / 40) * (1.0 if done < 0.6 else 1.0 - 0.97 * (done - 0.6) / 0.4)
+
+
+def batch_shape(step: int, rows: int, length: int) -> tuple[int, int]:
+    """Rows and length of a step: mostly short sequences; every sixth step longer ones, every 24th very long ones, with
+    about as many tokens, so that copying holds over the distances of whole documents."""
+    factor = 10 if step % 24 == 23 else 4 if step % 6 == 5 else 1
+    return max(1, rows // factor), length * factor
 
 
 def save_atomically(state: dict[str, Any], path: Path) -> None:
@@ -67,8 +77,9 @@ def save_atomically(state: dict[str, Any], path: Path) -> None:
     os.replace(path.with_suffix(".part"), path)
 
 
-def train(data: Path, work: Path, steps: int, rows: int, length: int, minutes: float, rate: float) -> Qwen2ForCausalLM:
+def train(work: Path, steps: int, rows: int, length: int, minutes: float, rate: float) -> Qwen2ForCausalLM:
     """Run until ``steps`` are done or ``minutes`` have passed, from the last checkpoint in ``work``."""
+    packed = work / "packed" / "text.npz"
     tokenizer = AutoTokenizer.from_pretrained(work / "start")
     model = Qwen2ForCausalLM.from_pretrained(work / "start", dtype=torch.float32)
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -82,21 +93,23 @@ def train(data: Path, work: Path, steps: int, rows: int, length: int, minutes: f
             o.load_state_dict(saved)
         first = state["step"]
     body = torch.compile(model.model)
-    mixture, began, tokens = Mixture(data, tokenizer, length, seed=1), time.monotonic(), 0
+    mixture, began, tokens = Mixture(packed, tokenizer, seed=1), time.monotonic(), 0
     for step in range(first, steps):
         for o, rates in zip(opts, base, strict=True):
             for group, own in zip(o.param_groups, rates, strict=True):
                 group["lr"] = own * schedule(step, steps)
-        loss = training_step(model, body, mixture.batch(step, rows), step, device)
+        shape = batch_shape(step, rows, length)
+        loss = training_step(model, body, mixture.batch(step, *shape), step, device)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for o in opts:
             o.step()
             o.zero_grad(set_to_none=True)
-        tokens += rows * length
+        tokens += shape[0] * shape[1]
         last = step + 1 == steps or time.monotonic() - began > minutes * 60
         if step % 20 == 0 or last:
             record = {
                 "step": step,
+                "length": shape[1],
                 "loss": round(loss, 4),
                 "tokens_per_second": round(tokens / (time.monotonic() - began)),
             }
@@ -118,16 +131,18 @@ def _has_bf16(device: str) -> bool:
 
 
 def training_step(model: Qwen2ForCausalLM, body: Any, batch: list[list[int]], step: int, device: str) -> float:
-    """Forward and backward on one batch, in two halves to save memory; the loss is taken on half of the positions."""
+    """Forward and backward on one batch, in two parts to save memory; the loss is taken on half of the positions."""
     ids = torch.tensor(batch, device=device)
     total = 0.0
-    for part in ids.chunk(2):
+    parts = ids.chunk(2)
+    for part in parts:
         with torch.autocast(device, dtype=torch.bfloat16, enabled=_has_bf16(device)):
-            hidden = body(input_ids=part[:, :-1]).last_hidden_state
+            # no mask: attention is then causal by itself, which costs half of what an explicit mask costs
+            hidden = body(input_ids=part[:, :-1], attention_mask={"full_attention": None}).last_hidden_state
             generator = torch.Generator().manual_seed(step)
             chosen = torch.randperm(hidden.shape[1], generator=generator)[: hidden.shape[1] // 2].to(device)
             logits = model.lm_head(hidden[:, chosen])
-        loss = cross_entropy(logits.float().flatten(0, 1), part[:, 1:][:, chosen].flatten()) / 2
+        loss = cross_entropy(logits.float().flatten(0, 1), part[:, 1:][:, chosen].flatten()) * len(part) / len(ids)
         loss.backward()
         total += loss.item()
     if not math.isfinite(total):
@@ -135,15 +150,15 @@ def training_step(model: Qwen2ForCausalLM, body: Any, batch: list[list[int]], st
     return total
 
 
-def export(model: Qwen2ForCausalLM, work: Path, folder: Path) -> None:
-    """Write ``model`` in bf16 with its tokenizer."""
+def export(model: Qwen2ForCausalLM, work: Path, folder: Path, piece: str = "1GB") -> None:
+    """Write ``model`` in bf16 with its tokenizer, weights in files of at most ``piece``."""
     folder.mkdir(parents=True, exist_ok=True)
-    model.cpu().to(torch.bfloat16).save_pretrained(folder, safe_serialization=True)
+    model.cpu().to(torch.bfloat16).save_pretrained(folder, safe_serialization=True, max_shard_size=piece)
     AutoTokenizer.from_pretrained(work / "start").save_pretrained(folder)
 
 
 @click.command(help=__doc__)
-@click.option("--data", type=click.Path(path_type=Path, exists=True), required=True)
+@click.option("--data", type=click.Path(path_type=Path, exists=True), help="Not needed once text is packed.")
 @click.option("--work", type=click.Path(path_type=Path), required=True)
 @click.option("--steps", default=1500, show_default=True)
 @click.option("--rows", default=10, show_default=True)
@@ -152,9 +167,13 @@ def export(model: Qwen2ForCausalLM, work: Path, folder: Path) -> None:
 @click.option("--rate", default=1.0, show_default=True, help="Factor on all learning rates.")
 @click.option("--init", type=click.Path(path_type=Path, exists=True), help="Begin from this model folder.")
 @click.option("--threads", default=2, show_default=True)
+@click.option("--width", default=Shape.width, show_default=True)
+@click.option("--layers", default=Shape.layers, show_default=True)
+@click.option("--feed-forward", default=Shape.feed_forward, show_default=True)
+@click.option("--pieces", is_flag=True, help="Export weights in files of at most 15 MB.")
 @click.option("--export", "target", type=click.Path(path_type=Path), help="Write the finished model here.")
 def main(
-    data: Path,
+    data: Path | None,
     work: Path,
     steps: int,
     rows: int,
@@ -163,19 +182,29 @@ def main(
     rate: float,
     init: Path | None,
     threads: int,
+    width: int,
+    layers: int,
+    feed_forward: int,
+    pieces: bool,
     target: Path | None,
 ) -> None:
     torch.set_num_threads(threads)
     work.mkdir(parents=True, exist_ok=True)
-    if init is not None and not (work / "start").exists():
-        shutil.copytree(init, work / "start")
-    if not (work / "start" / "config.json").exists():
-        build_start(data, work, 12288, Shape())
-    recipe = {"steps": steps, "rows": rows, "length": length, "rate": rate, **asdict(Shape())}
+    if init is not None and not (work / "start" / "config.json").exists():
+        shutil.copytree(init, work / "start", dirs_exist_ok=True)
+    shape = Shape(width=width, layers=layers, feed_forward=feed_forward)
+    packed = work / "packed" / "text.npz"
+    if data is None and not ((work / "start" / "config.json").exists() and packed.exists()):
+        raise click.UsageError("give --data: the work folder has no start or no packed text yet")
+    if data is not None and not (work / "start" / "config.json").exists():
+        build_start(data, work, 12288, shape)
+    if data is not None and not packed.exists():
+        pack(data, AutoTokenizer.from_pretrained(work / "start"), packed)
+    recipe = {"steps": steps, "rows": rows, "length": length, "rate": rate, **asdict(shape)}
     (work / "recipe.json").write_text(json.dumps(recipe) + "\n")
-    model = train(data, work, steps, rows, length, minutes, rate)
+    model = train(work, steps, rows, length, minutes, rate)
     if target is not None:
-        export(model, work, target)
+        export(model, work, target, "15MB" if pieces else "1GB")
 
 
 if __name__ == "__main__":
