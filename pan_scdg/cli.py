@@ -145,17 +145,17 @@ def calibrate(
     over_long: str | None,
     state: Path | None,
 ) -> None:
-    """Choose q and the threshold on pairs with truth, and write them into a profile file.
+    """Choose q or w and the threshold on pairs with truth, and write them into a profile file.
 
     \b
     Example:
       python entrypoint.py calibrate --input examples/pan25-pairs/calibration --write my-profile.toml
     """
     from pan_scdg.lm.checkpoint import best_device
+    from pan_scdg.scdg.aggregation import Aggregate
     from pan_scdg.tasks.calibration import calibrate as choose_on
     from pan_scdg.tasks.calibration import check_target, write_profile
     from pan_scdg.tasks.options import RunOptions
-    from pan_scdg.tasks.pair_scoring import aggregation_name
 
     chosen = _profile(profile, over_long)
     check_target(profile, write)
@@ -164,8 +164,9 @@ def calibrate(
         choice, calibration, lines = choose_on(chosen, options, truth, state or Path(scratch))
     write_profile(profile, write, choice, calibration, over_long)
     _tell(lines)
+    aggregate = Aggregate(chosen.need_pairs().aggregation, choice.parameter)
     click.echo(
-        f"{aggregation_name(choice.q)}, threshold {choice.threshold:.6f}: F1 {choice.f1:.4f}, accuracy "
+        f"{aggregate.name}, threshold {choice.threshold:.6f}: F1 {choice.f1:.4f}, accuracy "
         f"{choice.accuracy:.4f} on {calibration.pairs} pairs ({calibration.positives} positive); wrote {write}"
     )
 

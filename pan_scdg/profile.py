@@ -7,7 +7,7 @@ the field's class says what we chose.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import tomlkit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -17,6 +17,12 @@ from pan_scdg.errors import UserError, UserErrors
 
 SHIPPED = Path(__file__).parent / "profiles"
 PAPER_GRID = (1, 2, 5, 10, 20, 30, 50)
+WINDOW_GRID = (64, 96, 128, 192, 256)
+
+Control = Literal["none", "shuffled-source", "both"]
+"""What the conditional log-probability is held against: see `scdg.gains.Gains`. The paper's is "none"."""
+Aggregation = Literal["top", "window", "window-median"]
+"""How the gains of a target become one score: see `scdg.aggregation.Aggregate`. The paper's is "top"."""
 
 
 class Table(BaseModel):
@@ -56,29 +62,64 @@ class SegmentSettings(Table):
     windows: WindowSettings = WindowSettings(words=128, stride=128, considered=1_000_000)
 
 
+class CalibrationRange(Table):
+    """What the targets of the calibration pairs were like: see `scdg.calibration_range`."""
+
+    tokens: tuple[int, int]
+    """Fewest and most scored tokens."""
+    nats_per_byte: tuple[float, float]
+    """Least and largest code length without a source, over the UTF-8 bytes of the target."""
+    common_words: float
+    """Smallest share of words that are one token."""
+
+
 class Calibration(Table):
-    """Where q and the threshold come from."""
+    """Where q or w and the threshold come from."""
 
     digest: str
     pairs: int
     positives: int
     f1: float
     accuracy: float
+    negatives: tuple[float, ...] = ()
+    """Scores of the negative pairs in order, 4 decimals, at most 1,000 of them."""
+    negative_pairs: int = Field(default=0, ge=0)
+    """How many negative pairs there are."""
+    range: CalibrationRange | None = None
+    """None: a verdict does not say whether its target is like those of the calibration."""
 
 
 class PairSettings(Table):
-    """Job 1 (paper, PAN25): ``q`` percent of the gains are averaged (100 is the paper's Average)."""
+    """Job 1 (paper, PAN25). The parameter of ``top`` is q, that of ``window`` and ``window-median`` is w."""
 
     limit: int = Field(ge=8)
     """Most tokens of a combined input; beyond it ``over_long`` applies."""
     over_long: Literal["error", "segments"] = "error"
+    control: Control = "none"
+    aggregation: Aggregation = "top"
     q: float | None = Field(default=None, gt=0, le=100)
+    """Percent of the gains that are averaged; 100 is the paper's Average."""
+    w: int | None = Field(default=None, ge=1)
+    """Consecutive tokens of the target that a window holds."""
     threshold: float | None = None
     """A pair is positive when its score is at least this; None: not calibrated, decides nothing."""
+    most_false_positives: float = Field(default=1.0, ge=0, le=1)
+    """Largest share of negative calibration pairs that the threshold may call positive; with 1 only F1 counts."""
     q_grid: tuple[float, ...] = PAPER_GRID
     """What ``calibrate`` chooses q from."""
+    w_grid: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=WINDOW_GRID, min_length=1)
+    """What ``calibrate`` chooses w from."""
     segments: SegmentSettings = SegmentSettings()
     calibration: Calibration | None = None
+
+    @model_validator(mode="after")
+    def _has_one_parameter(self) -> "PairSettings":
+        name, parameter, other = ("q", self.q, "w") if self.aggregation == "top" else ("w", self.w, "q")
+        if getattr(self, other) is not None:
+            raise ValueError(f"{other} is no parameter of the aggregation {self.aggregation}, which has {name}")
+        if self.threshold is not None and parameter is None:
+            raise ValueError(f"a threshold needs the {name} that it was chosen with")
+        return self
 
 
 class Bm25Settings(Table):
@@ -120,10 +161,23 @@ class RetrievalSettings(Table):
     """Candidates kept after fusion."""
     scored: int | None = Field(default=None, ge=1)
     """The first so many candidates are reranked, the rest keep their coarse order behind them; None: all (paper)."""
+    source_tokens: int | None = Field(default=None, ge=1)
+    """Most tokens of a source prefix, chosen as windows from a longer source; None: what the context leaves (paper)."""
+    control: Control = "none"
+    aggregation: Aggregation = "top"
     q: float = Field(default=2.0, gt=0, le=100)
+    """Parameter of ``top``, without effect otherwise."""
+    w: int | None = Field(default=None, ge=1)
+    """Parameter of ``window`` and ``window-median``."""
     weight: float = Field(default=0.75, ge=0, le=1)
     """Weight of the normalised gain; the coarse score has the rest."""
     tag: str = Field(default="pan-scdg", pattern=r"^[!-~]+$")
+
+    @model_validator(mode="after")
+    def _has_one_parameter(self) -> "RetrievalSettings":
+        if (self.aggregation == "top") != (self.w is None):
+            raise ValueError("w is the parameter of the aggregations window and window-median, and of no other")
+        return self
 
 
 class Profile(Table):

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from pan_scdg.errors import UserError
 
-ARITHMETIC = 1
+ARITHMETIC = 2
 """Raised when the code computes something else than before under the same settings; part of every key."""
 
 

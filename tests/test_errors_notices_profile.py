@@ -115,6 +115,16 @@ class TestProfile:
             (SMALL + "q = 0.0\n", "pairs.q: "),
             (SMALL + "q = 100.5\n", "pairs.q: "),
             (SMALL + 'over_long = "cut"\n', "pairs.over_long: "),
+            (SMALL + 'control = "shuffled"\n', "pairs.control: "),
+            (SMALL + 'aggregation = "windows"\n', "pairs.aggregation: "),
+            (SMALL + 'aggregation = "window"\nw = 0\n', "pairs.w: "),
+            (SMALL + 'aggregation = "window"\nw = 64.0\n', "pairs.w: "),
+            (SMALL + "w_grid = [0]\n", "pairs.w_grid.0: "),
+            (SMALL + "w_grid = []\n", "pairs.w_grid: "),
+            (SMALL + "w = 64\n", "w is no parameter of the aggregation top, which has q"),
+            (SMALL + 'aggregation = "window-median"\nq = 2.0\n', "q is no parameter of the aggregation window-median"),
+            (SMALL + 'aggregation = "window"\nthreshold = 0.1\n', "pairs: Value error, a threshold needs the w"),
+            (SMALL + "threshold = 0.1\n", "a threshold needs the q"),
             (SMALL.replace('"small"', '"../small"'), "name: "),
             (SMALL.replace('"some-model"', '"/etc/model"'), "model.name: "),
             (SMALL.split("[pairs]")[0], r"a [pairs] or a [retrieval] table"),
@@ -148,6 +158,31 @@ class TestProfile:
         assert (profile.need_retrieval().q, profile.need_retrieval().weight) == (2.0, 0.75)
         with pytest.raises(UserError, match=r"no \[pairs\] table"):
             profile.need_pairs()
+
+    def test_control_and_aggregation_are_off_unless_asked_for(self, tmp_path):
+        pairs = load_profile(write(tmp_path, SMALL)).need_pairs()
+        assert (pairs.control, pairs.aggregation, pairs.w) == ("none", "top", None)
+        assert pairs.w_grid == (64, 96, 128, 192, 256)
+        window = 'control = "both"\naggregation = "window"\nw = 96\nthreshold = 0.5\nw_grid = [64, 96]\n'
+        pairs = load_profile(write(tmp_path, SMALL + window)).need_pairs()
+        assert (pairs.control, pairs.aggregation, pairs.w, pairs.w_grid) == ("both", "window", 96, (64, 96))
+
+    @pytest.mark.parametrize(
+        ("fields", "told"),
+        [
+            ({"aggregation": "window"}, "w is the parameter"),
+            ({"w": 64}, "w is the parameter"),
+            ({"source_tokens": 0}, "retrieval.source_tokens"),
+            ({"control": "mixture"}, "retrieval.control"),
+        ],
+    )
+    def test_retrieval_windows_need_their_width(self, fields, told):
+        data = {"name": "r", "description": "d", "model": {"name": "m"}, "retrieval": {"dense": {"model": "e"}}}
+        default = parse_profile(data, "r.toml").need_retrieval()
+        assert (default.control, default.aggregation, default.w, default.source_tokens) == ("none", "top", None, None)
+        data["retrieval"] |= fields
+        with pytest.raises(UserErrors, match=told):
+            parse_profile(data, "r.toml")
 
     def test_not_toml_names_the_line(self, tmp_path):
         path = write(tmp_path, 'name = "x"\n\n[model\n')

@@ -58,9 +58,13 @@ def test_offline_threshold_is_what_calibrate_gives(clone: Path) -> None:
         tomlkit.parse(path.read_text(encoding="utf-8")).unwrap()["pairs"]
         for path in (clone / "my-offline.toml", ROOT / "pan_scdg" / "profiles" / "offline.toml")
     )
-    assert written["q"] == shipped["q"]
+    for field in ("aggregation", "control", "q", "w"):
+        assert written.get(field) == shipped.get(field)
     assert written["threshold"] == pytest.approx(shipped["threshold"], abs=1e-4)
-    assert written["calibration"] == shipped["calibration"]
+    found, kept = ({**c, **c.get("range", {})} for c in (written["calibration"], shipped["calibration"]))
+    for field in kept.keys() - {"range"}:
+        # scores of the negatives and nats per byte are rounded, and another processor may round the other way
+        assert found[field] == pytest.approx(kept[field], abs=2e-4), field
 
 
 def test_demo_reports_both_jobs_and_explains_a_verdict(clone: Path) -> None:

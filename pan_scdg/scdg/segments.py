@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pan_scdg.digests import text_digest
 from pan_scdg.profile import SegmentSettings
 from pan_scdg.scdg.arrays import TokenIds
+from pan_scdg.scdg.control import shuffled_source
 from pan_scdg.scdg.sequences import Passes, ScoringInput, Tokenizer, anchor_id, separator_ids
 from pan_scdg.scdg.windows import Encode, SourceWindows, overlap_terms
 
@@ -26,13 +28,19 @@ class Segment(NamedTuple):
 
 
 def segment_passes(
-    tokenizer: Tokenizer, source: str, target: str, spans: Sequence[tuple[int, int]], settings: SegmentSettings
+    tokenizer: Tokenizer,
+    source: str,
+    target: str,
+    spans: Sequence[tuple[int, int]],
+    settings: SegmentSettings,
+    control: bool = False,
 ) -> Iterator[Passes]:
     """Both inputs of every segment of ``target``, in order.
 
     Unconditional ``[anchor; preceding; segment]``, conditional ``[anchor; windows; separator; preceding; segment]``:
     windows are those of ``source`` that share most terms with the segment, preceding is up to ``context_tokens`` ids
-    directly before it. The unconditional inputs depend on target and settings alone.
+    directly before it. The unconditional inputs depend on target and settings alone. The control is the conditional
+    input with its windows shuffled (`shuffled_source`).
 
     Args:
         tokenizer: Encodes spans and windows without special tokens.
@@ -40,6 +48,7 @@ def segment_passes(
         target: The whole target text.
         spans: Character spans of the target's sentences, in order.
         settings: Sizes of segment, preceding text and source prefix.
+        control: Whether each segment gets a control.
 
     Raises:
         ValueError: ``spans`` are not in order or not inside ``target``.
@@ -52,11 +61,14 @@ def segment_passes(
     anchor = np.array([anchor_id(tokenizer)], dtype=np.int64)
     separator = separator_ids(tokenizer)
     before: TokenIds = np.empty(0, dtype=np.int64)
+    digests = text_digest(source), text_digest(target)
     for ids, text in cut_segments(target, spans, encode, tokenizer.decode, settings.target_tokens):
         prefix = windows.prefix(overlap_terms(text), settings.source_tokens)
+        shuffled = shuffled_source(tokenizer, prefix, *digests) if control else None
         yield Passes(
             ScoringInput(np.concatenate([anchor, before]), ids),
             ScoringInput(np.concatenate([anchor, prefix, separator, before]), ids),
+            None if shuffled is None else ScoringInput(np.concatenate([anchor, shuffled, separator, before]), ids),
         )
         seen = np.concatenate([before, ids])
         before = seen[max(0, len(seen) - settings.context_tokens) :]

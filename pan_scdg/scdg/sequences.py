@@ -1,6 +1,7 @@
 """Input construction: the token ids of both passes (paper, PAN25 input construction and PAN26 source prefix)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -36,6 +37,10 @@ class Tokenizer(Protocol):
         """The text of ``token_ids``."""
         ...
 
+    def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
+        """The vocabulary's own spelling of each id; only the shuffled source (`scdg.control`) asks for it."""
+        ...
+
 
 class ScoringInput(NamedTuple):
     """One teacher-forced sequence: ``context_ids`` (int64, at least one) are given, ``target_ids`` are scored."""
@@ -49,11 +54,19 @@ class ScoringInput(NamedTuple):
         return len(self.context_ids) + len(self.target_ids)
 
 
-class Passes(NamedTuple):
-    """The two inputs whose targets are the same ids: without and with the source."""
+@dataclass(frozen=True)
+class Passes:
+    """The inputs whose targets are the same ids: without and with the source and, on request, with it shuffled."""
 
     unconditional: ScoringInput
     conditional: ScoringInput
+    control: ScoringInput | None = None
+
+    def __iter__(self) -> Iterator[ScoringInput]:
+        """The inputs that there are, in the order of the fields: two, or three with a control."""
+        yield from (self.unconditional, self.conditional)
+        if self.control is not None:
+            yield self.control
 
 
 class AlignmentError(ValueError):

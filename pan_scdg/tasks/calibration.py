@@ -1,4 +1,4 @@
-"""``calibrate``: q and threshold from pairs with truth, written into a profile file (paper, PAN25 aggregation)."""
+"""``calibrate``: q or w and the threshold from pairs with truth, for a profile file (paper, PAN25 aggregation)."""
 
 import os
 from pathlib import Path
@@ -12,9 +12,11 @@ from pan_scdg.pan.inputs import input_digest
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import find_truth, read_truth
 from pan_scdg.profile import Calibration, Profile, find_profile, parse_profile
+from pan_scdg.scdg.calibration_range import range_of, thinned
 from pan_scdg.scdg.decision import Choice, choose
 from pan_scdg.store import Store
 from pan_scdg.tasks.features import feature_grid
+from pan_scdg.tasks.known_range import facts_of_pairs
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.output import write_atomically
@@ -24,7 +26,10 @@ from pan_scdg.tasks.pair_scoring import check_pairs, labels_and_scores, score_pa
 def calibrate(
     profile: Profile, options: RunOptions, truth: Path | None, state: Path
 ) -> tuple[Choice, Calibration, list[str]]:
-    """Choose q from the profile's grid and the threshold on the pairs of ``options.input``.
+    """Choose q or w, as the aggregation has it, from the profile's grid, and the threshold, on the pairs of the input.
+
+    What a verdict needs to know of these pairs is kept with the choice: the range of their targets, and what the
+    negative ones score.
 
     Raises:
         UserError: there is no truth, a pair cannot be scored, or one class is missing.
@@ -39,8 +44,8 @@ def calibrate(
     if len(set(positive.values())) < 2:
         raise UserError("all pairs have the same label", "calibrate on pairs of both classes", found)
     model = ModelAtHand(profile.model, options)
-    # the percentages of the grid are features of every pair, whatever q the profile has now
-    wanted = settings.model_copy(update={"q": None, "threshold": None})
+    # the percentages and widths of the grids are features of every pair, whatever the profile has now
+    wanted = settings.model_copy(update={"q": None, "w": None, "threshold": None})
     if missing := set(map(float, settings.q_grid)) - set(feature_grid([])):
         raise UserError(
             f"q_grid has percentages that are not scored: {sorted(missing)}", "take them from the paper's grid"
@@ -48,14 +53,18 @@ def calibrate(
     planned, _none_failed = check_pairs(corpus, model, wanted, notices, options)
     with Store(state) as store:
         scored = score_pairs(planned, model, wanted, store, keep_gains=False)
-    labels, scores = labels_and_scores(scored, positive, settings.q_grid)
-    choice = choose(scores, labels)
+    grid = settings.q_grid if settings.aggregation == "top" else settings.w_grid
+    labels, scores = labels_and_scores(scored, positive, grid, settings.aggregation)
+    choice = choose(scores, labels, settings.most_false_positives)
     calibration = Calibration(
         digest=input_digest(options.input, "pairs"),
         pairs=len(labels),
         positives=int(labels.sum()),
         f1=round(choice.f1, 6),
         accuracy=round(choice.accuracy, 6),
+        negatives=thinned(scores[choice.parameter][~labels]),
+        negative_pairs=int((~labels).sum()),
+        range=range_of(list(facts_of_pairs(scored, model.tokenizer))),
     )
     return choice, calibration, notices.lines()
 
@@ -74,16 +83,24 @@ def check_target(profile: str, target: Path) -> None:
 def write_profile(
     profile: str, target: Path, choice: Choice, calibration: Calibration, over_long: str | None = None
 ) -> None:
-    """Copy the profile file to ``target`` with the chosen q, threshold and calibration; comments are kept."""
+    """Copy the profile file to ``target`` with the chosen q or w, threshold and calibration; comments are kept."""
     document = _renamed(profile, target)
     pairs: Any = document["pairs"]
-    pairs["q"] = float(choice.q)
+    if pairs.get("aggregation", "top") == "top":
+        pairs["q"] = float(choice.parameter)
+    else:
+        pairs["w"] = int(choice.parameter)
     pairs["threshold"] = float(choice.threshold)
     if over_long is not None:  # what the threshold was chosen under
         pairs["over_long"] = over_long
     table = tomlkit.table()
-    table.update(calibration.model_dump())
-    table.add(tomlkit.nl())
+    table.update(calibration.model_dump(mode="json", exclude={"range"}))
+    last = table
+    if calibration.range is not None:
+        last = tomlkit.table()
+        last.update(calibration.range.model_dump(mode="json"))
+        table["range"] = last
+    last.add(tomlkit.nl())
     pairs["calibration"] = table
     parse_profile(document.unwrap(), target)
     write_atomically(target, tomlkit.dumps(document))

@@ -1,5 +1,6 @@
 """``evaluate``: the results in an output directory against the truth."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -104,4 +105,6 @@ def _calibration_note(directory: Path, output: Path) -> str | None:
     stored = ((mark.get("job") or {}).get("profile") or {}).get("pairs") or {}
     if not stored.get("calibration"):
         return None
-    return calibration_note(Calibration(**stored["calibration"]), input_digest(directory, "pairs"))
+    # as JSON, in which arrays stand for tuples
+    calibration = Calibration.model_validate_json(json.dumps(stored["calibration"]))
+    return calibration_note(calibration, input_digest(directory, "pairs"))

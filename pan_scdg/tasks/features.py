@@ -1,17 +1,37 @@
 """What is stored of a scored pair: the statistics of its gains and, on request, the gains themselves."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.profile import PAPER_GRID
-from pan_scdg.scdg.gains import Gains, GainStatistics, statistics
+from pan_scdg.profile import PAPER_GRID, Control
+from pan_scdg.scdg.gains import Gains, GainStatistics, baseline_of, statistics
 from pan_scdg.store import Store, pack_array, unpack_array
 
 STORED_GRID = (*PAPER_GRID, 100)
 """Percentages whose Top-q mean is stored with every pair, so that another q rescores nothing."""
+STORED_WINDOWS = (32, 64, 96, 128, 192, 256, 384)
+"""Widths whose best windows are stored with every pair of job 1, so that another w rescores nothing."""
+_TABLES: dict[str, Callable[[str], float]] = {"top": float, "window": int, "window_median": int}
+
+
+class Wanted(NamedTuple):
+    """The percentages and window widths that `statistics` is to know."""
+
+    grid: tuple[float, ...]
+    windows: tuple[int, ...] = ()
+    medians: tuple[int, ...] = ()
+
+    def known(self, statistics: GainStatistics) -> bool:
+        """Whether all of them are in ``statistics``."""
+        return (
+            set(self.grid) <= set(statistics.top)
+            and set(self.windows) <= set(statistics.window)
+            and set(self.medians) <= set(statistics.window_median)
+        )
 
 
 def feature_grid(wanted: Iterable[float]) -> tuple[float, ...]:
@@ -19,34 +39,47 @@ def feature_grid(wanted: Iterable[float]) -> tuple[float, ...]:
     return tuple(sorted({float(q) for q in (*STORED_GRID, *wanted)}))
 
 
-def save_features(store: Store, key: str, gains: Gains, grid: Iterable[float], keep_gains: bool) -> GainStatistics:
+def pair_features(q: float | None, windows: Iterable[int]) -> Wanted:
+    """What is known of every pair: the stored percentages and widths, and what a profile asks for besides."""
+    widths = tuple(sorted({*STORED_WINDOWS, *windows}))
+    return Wanted(feature_grid([] if q is None else [q]), widths, widths)
+
+
+def features_of(gains: Gains, wanted: Wanted) -> GainStatistics:
+    """The statistics of ``gains`` with the code length of the target alone."""
+    return statistics(gains.gains, *wanted)._replace(code_length=-float(np.sum(gains.unconditional)))
+
+
+def save_features(store: Store, key: str, gains: Gains, wanted: Wanted, keep_gains: bool) -> GainStatistics:
     """Store the statistics of ``gains``, and the gains when they are to be kept, in one transaction."""
-    values = statistics(gains.gains, tuple(grid))
-    items = [(key, json.dumps({**values._asdict(), "top": {repr(q): v for q, v in values.top.items()}}).encode())]
+    values = features_of(gains, wanted)
+    tables = {name: {repr(k): v for k, v in getattr(values, name).items()} for name in _TABLES}
+    items = [(key, json.dumps({**values._asdict(), **tables}).encode())]
     if keep_gains:
-        items.append((f"{key}/gains", pack_array(np.stack([gains.unconditional, gains.conditional]))))
+        rows = [a for a in (gains.unconditional, gains.conditional, gains.control) if a is not None]
+        items.append((f"{key}/gains", pack_array(np.stack(rows))))
         items.append((f"{key}/ids", pack_array(gains.token_ids)))
     store.put(items)
     return values
 
 
-def load_features(store: Store, key: str, grid: Iterable[float], keep_gains: bool) -> GainStatistics | None:
-    """The stored statistics; None when there are none, or they lack a percentage or the gains that are asked for."""
+def load_features(store: Store, key: str, wanted: Wanted, keep_gains: bool) -> GainStatistics | None:
+    """The stored statistics; None when there are none, or they lack what is wanted or the gains that are asked for."""
     stored = store.get(key)
     if stored is None or (keep_gains and store.get(f"{key}/ids") is None):
         return None
     data = json.loads(stored)
-    top = {float(q): v for q, v in data.pop("top").items()}
-    if any(q not in top for q in grid):
-        return None
-    return GainStatistics(**data, top=top)
+    for name, number in _TABLES.items():
+        data[name] = {number(k): v for k, v in data[name].items()}
+    values = GainStatistics(**data)
+    return values if wanted.known(values) else None
 
 
-def load_gains(store: Store, key: str) -> npt.NDArray[np.float64]:
-    """The gains that `save_features` kept, ``[n]`` nats."""
+def load_gains(store: Store, key: str, baseline: Control = "none") -> npt.NDArray[np.float64]:
+    """The gains over ``baseline`` that `save_features` kept, ``[n]`` nats."""
     data = store.get(f"{key}/gains")
     if data is None:
         raise ValueError("the gains of this pair were not kept")
-    unconditional, conditional = unpack_array(data)
-    gains: npt.NDArray[np.float64] = conditional - unconditional
+    unconditional, conditional, *control = unpack_array(data)
+    gains: npt.NDArray[np.float64] = conditional - baseline_of(unconditional, control[0] if control else None, baseline)
     return gains

@@ -1,12 +1,17 @@
 """Job 1, start to end: pairs in, one detection XML per pair and ``decisions.jsonl`` out (paper, PAN25)."""
 
+from collections.abc import Iterable, Sequence
+
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import input_digest
 from pan_scdg.pan.prepare import read_names
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.profile import Profile
+from pan_scdg.scdg.aggregation import aggregate_of
+from pan_scdg.scdg.calibration_range import TargetFacts
 from pan_scdg.store import Store
+from pan_scdg.tasks.known_range import facts_of_pairs
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import RunOptions, job_of
 from pan_scdg.tasks.output import OutputDirectory
@@ -20,7 +25,7 @@ from pan_scdg.tasks.pair_results import (
     write_gains,
     write_verdicts,
 )
-from pan_scdg.tasks.pair_scoring import check_pairs, score_pairs
+from pan_scdg.tasks.pair_scoring import ScoredPair, check_pairs, score_pairs
 
 
 def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
@@ -44,8 +49,9 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
         with Store(options.state or output.hidden) as store:
             scored = score_pairs(planned, model, settings, store, options.keep_gains)
             if options.keep_gains:
-                write_gains(output.staged / GAINS, scored, store)
-        verdicts = {s.plan.pair: scored_verdict(s, rule, names) for s in scored}
+                write_gains(output.staged / GAINS, scored, store, settings.control)
+        facts = _facts(scored, rule, model)
+        verdicts = {s.plan.pair: scored_verdict(s, rule, names, f) for s, f in zip(scored, facts, strict=True)}
         verdicts |= {f.pair: failed_verdict(f, rule, names) for f in failed}
         written = write_verdicts(output.staged, {pair: verdicts[pair] for pair in corpus.pairs})
         _warn_of_few(sum(bool(v.passages) for v in verdicts.values()), notices, options)
@@ -61,12 +67,20 @@ def calibrated(profile: Profile) -> Rule:
         UserError: the profile was never calibrated.
     """
     settings = profile.need_pairs()
-    if settings.q is None or settings.threshold is None:
+    aggregate = aggregate_of(settings)
+    if aggregate is None or settings.threshold is None:
         raise UserError(
             f"profile {profile.name} has no threshold, so it decides nothing",
             "calibrate it on pairs with truth: `calibrate --input DIR --profile NAME --write FILE`",
         )
-    return Rule(settings.q, settings.threshold)
+    return Rule(aggregate, settings.threshold, settings.control, settings.calibration)
+
+
+def _facts(scored: Sequence[ScoredPair], rule: Rule, model: ModelAtHand) -> Iterable[TargetFacts | None]:
+    """What is held against the calibration's range, where there is one."""
+    if rule.calibration is None or rule.calibration.range is None:
+        return [None] * len(scored)
+    return facts_of_pairs(scored, model.tokenizer)
 
 
 def _warn_of_few(positives: int, notices: Notices, options: RunOptions) -> None:

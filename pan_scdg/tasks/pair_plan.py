@@ -10,6 +10,7 @@ from pan_scdg.pan.text_alignment import DocumentPair, read_text
 from pan_scdg.profile import PairSettings
 from pan_scdg.progress import Progress
 from pan_scdg.retrieval.units import sentence_spans
+from pan_scdg.scdg.control import controlled_pair
 from pan_scdg.scdg.segments import segment_passes
 from pan_scdg.scdg.sequences import AlignmentError, Passes, pair_passes
 from pan_scdg.store import key_of
@@ -85,9 +86,11 @@ def _mode(pair: DocumentPair, source: str, target: str, model: ModelAtHand, sett
 
 
 def pair_key(source: str, target: str, mode: Mode, model: ModelAtHand, settings: PairSettings) -> str:
-    """The store's key of a pair's features: neither q nor threshold is part of it."""
+    """The store's key of a pair's features: neither the aggregation nor the threshold is part of it."""
+    # a control is named only where there is one, so that what was stored without keeps its key
     parts: dict[str, Any] = {
         **model.key_parts(),
+        **({} if settings.control == "none" else {"control": settings.control}),
         "mode": mode,
         "segments": settings.segments.model_dump(mode="json") if mode == "segments" else None,
         "source": text_digest(source),
@@ -97,8 +100,11 @@ def pair_key(source: str, target: str, mode: Mode, model: ModelAtHand, settings:
 
 
 def passes_of(source: str, target: str, mode: Mode, model: ModelAtHand, settings: PairSettings) -> Iterator[Passes]:
-    """The passes of a planned pair: one of the whole texts, or one a segment."""
+    """The passes of a planned pair: one of the whole texts, or one a segment; with a control if the profile has one."""
+    control = settings.control != "none"
     if mode == "whole":
-        yield pair_passes(model.tokenizer, source, target)
+        passes = pair_passes(model.tokenizer, source, target)
+        yield controlled_pair(model.tokenizer, passes, source, target) if control else passes
         return
-    yield from segment_passes(model.tokenizer, source, target, sentence_spans(target), settings.segments)
+    spans = sentence_spans(target)
+    yield from segment_passes(model.tokenizer, source, target, spans, settings.segments, control)

@@ -10,24 +10,30 @@ from pan_scdg.pan.detections import decision_line, detection_name, detection_xml
 from pan_scdg.pan.runs import open_gzip_text
 from pan_scdg.pan.text_alignment import DocumentPair
 from pan_scdg.pan.truth import Passage
+from pan_scdg.profile import Calibration, Control
+from pan_scdg.scdg.aggregation import Aggregate
+from pan_scdg.scdg.calibration_range import TargetFacts
 from pan_scdg.store import Store
 from pan_scdg.tasks.features import load_gains
+from pan_scdg.tasks.known_range import negatives_fields, warnings_about
 from pan_scdg.tasks.pair_plan import FailedPair
-from pan_scdg.tasks.pair_scoring import ScoredPair, aggregation_name
+from pan_scdg.tasks.pair_scoring import ScoredPair, control_field
 
 DECISIONS = "decisions.jsonl"
 GAINS = "gains.jsonl.gz"
 
 
 class Rule(NamedTuple):
-    """A pair is positive when the mean of its largest ``q`` percent of gains is at least ``threshold``."""
+    """A pair is positive when its score is at least ``threshold``."""
 
-    q: float
+    aggregate: Aggregate
     threshold: float
+    control: Control = "none"
+    calibration: Calibration | None = None
 
     def positive(self, item: ScoredPair) -> bool:
         """The decision about a scored pair (paper, PAN25 decision rule, ``>=``)."""
-        return bool(item.features.top[self.q] >= self.threshold)
+        return bool(self.aggregate.of(item.features) >= self.threshold)
 
 
 class Verdict(NamedTuple):
@@ -37,23 +43,31 @@ class Verdict(NamedTuple):
     passages: tuple[Passage, ...]
 
 
-def scored_verdict(item: ScoredPair, rule: Rule, names: Mapping[str, str]) -> Verdict:
-    """The verdict about a scored pair; ``names`` maps document ids to the names that the user knows, if any."""
+def scored_verdict(item: ScoredPair, rule: Rule, names: Mapping[str, str], facts: TargetFacts | None = None) -> Verdict:
+    """The verdict about a scored pair.
+
+    ``names`` maps document ids to the names that the user knows, if any; ``facts`` are held against the range of the
+    rule's calibration.
+    """
+    score = rule.aggregate.of(item.features)
     warnings = []
     if item.plan.mode == "segments":
         warnings.append("scored in segments: the pair is longer than the profile's limit")
     if item.plan.source_length == 0:
         warnings.append("the source document is empty")
+    warnings += warnings_about(facts, rule.calibration, rule.aggregate)
     record = {
         **_who(item.plan.pair, names),
-        "score": item.features.top[rule.q],
+        "score": score,
         "threshold": rule.threshold,
         "decision": rule.positive(item),
-        "aggregation": aggregation_name(rule.q),
+        "aggregation": rule.aggregate.name,
+        **control_field(rule.control),
         "tokens": item.features.tokens,
         "mean": item.features.mean,
         "median": item.features.median,
         "positive_gain_rate": item.features.positive_rate,
+        **negatives_fields(score, rule.calibration),
         "warnings": warnings,
     }
     # One feature spans both documents. A feature of length 0 would break evaluators.
@@ -70,7 +84,9 @@ def failed_verdict(item: FailedPair, rule: Rule, names: Mapping[str, str]) -> Ve
         **nothing,
         "threshold": rule.threshold,
         "decision": False,
-        "aggregation": aggregation_name(rule.q),
+        "aggregation": rule.aggregate.name,
+        **control_field(rule.control),
+        **negatives_fields(None, rule.calibration),
         "warnings": [f"not scored, decided negative: {item.error.what}"],
     }
     return Verdict(record, ())
@@ -100,9 +116,10 @@ def write_verdicts(folder: Path, verdicts: Mapping[DocumentPair, Verdict]) -> li
     return [*written, DECISIONS]
 
 
-def write_gains(path: Path, scored: Sequence[ScoredPair], store: Store) -> None:
-    """Write one JSON line a pair with the gain of each token in nats, 6 decimals."""
+def write_gains(path: Path, scored: Sequence[ScoredPair], store: Store, control: Control) -> None:
+    """Write one JSON line a pair with the gain of each token in nats, 6 decimals, and the control if there is one."""
     with open_gzip_text(path) as file:
         for item in scored:
-            gains = [round(float(g), 6) for g in load_gains(store, item.plan.key)]
-            file.write(json.dumps({**_who(item.plan.pair, {}), "gains": gains}) + "\n")
+            gains = [round(float(g), 6) for g in load_gains(store, item.plan.key, control)]
+            record = {**_who(item.plan.pair, {}), **control_field(control), "gains": gains}
+            file.write(json.dumps(record) + "\n")

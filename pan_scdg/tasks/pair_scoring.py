@@ -9,11 +9,12 @@ import numpy.typing as npt
 from pan_scdg.errors import UserErrors
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import PairCorpus, read_text
-from pan_scdg.profile import PairSettings
+from pan_scdg.profile import Aggregation, Control, PairSettings, RetrievalSettings
 from pan_scdg.progress import Progress
+from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
 from pan_scdg.scdg.gains import GainStatistics
 from pan_scdg.store import Store
-from pan_scdg.tasks.features import feature_grid, load_features, save_features
+from pan_scdg.tasks.features import load_features, pair_features, save_features
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.pair_plan import FailedPair, PlannedPair, passes_of, plan_pairs
@@ -46,29 +47,46 @@ def score_pairs(
     planned: Sequence[PlannedPair], model: ModelAtHand, settings: PairSettings, store: Store, keep_gains: bool
 ) -> list[ScoredPair]:
     """The gain statistics of every planned pair, in order."""
-    grid = feature_grid([settings.q] if settings.q else [])
+    wanted = pair_features(settings.q, [*settings.w_grid, *([] if settings.w is None else [settings.w])])
     scorer, scored = PassScorer(model, store), []
     with Progress("scoring pairs", len(planned)) as progress:
         for plan in planned:
             before = scorer.tokens
-            features = load_features(store, plan.key, grid, keep_gains)
+            features = load_features(store, plan.key, wanted, keep_gains)
             if features is None:
                 source, target = read_text(plan.pair.source), read_text(plan.pair.suspicious)
-                gains = scorer.gains(passes_of(source, target, plan.mode, model, settings))
-                features = save_features(store, plan.key, gains, grid, keep_gains)
+                passes = passes_of(source, target, plan.mode, model, settings)
+                gains = scorer.gains(passes, settings.control)
+                features = save_features(store, plan.key, gains, wanted, keep_gains)
             scored.append(ScoredPair(plan, features))
             progress.update(tokens=scorer.tokens - before)
     return scored
 
 
-def aggregation_name(q: float) -> str:
-    """How an aggregation is called in results: ``average`` or ``top-2%``."""
-    return "average" if q == 100 else f"top-{q:g}%"
+def aggregation_name(rule: float | PairSettings | RetrievalSettings) -> str:
+    """How an aggregation is called in results: that of a profile, or Top-q of a percentage.
+
+    Raises:
+        ValueError: the profile has no parameter for its aggregation.
+    """
+    chosen = Aggregate("top", rule) if isinstance(rule, int | float) else aggregate_of(rule)
+    if chosen is None:
+        raise ValueError("the profile was not calibrated")
+    return chosen.name
+
+
+def control_field(control: Control) -> dict[str, str]:
+    """What results say about the control: nothing where there is none, as in the paper."""
+    return {} if control == "none" else {"control": control}
 
 
 def labels_and_scores(
-    scored: Sequence[ScoredPair], positive: Mapping[tuple[str, str], bool], grid: Sequence[float]
+    scored: Sequence[ScoredPair],
+    positive: Mapping[tuple[str, str], bool],
+    grid: Sequence[float],
+    kind: Aggregation = "top",
 ) -> tuple[npt.NDArray[np.bool_], dict[float, npt.NDArray[Any]]]:
-    """Labels ``[pairs]`` and, for each q of ``grid``, scores ``[pairs]``, in the order of ``scored``."""
+    """Labels ``[pairs]`` and, for each parameter in ``grid``, scores ``[pairs]``, in the order of ``scored``."""
     labels = np.array([positive[s.plan.pair.suspicious.doc_id, s.plan.pair.source.doc_id] for s in scored], dtype=bool)
-    return labels, {float(q): np.array([s.features.top[float(q)] for s in scored]) for q in grid}
+    scores = {float(p): np.array([Aggregate(kind, p).of(s.features) for s in scored]) for p in grid}
+    return labels, scores

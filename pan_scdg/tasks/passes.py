@@ -1,4 +1,4 @@
-"""The two forward passes of a target, with everything that was computed before taken from the store."""
+"""The forward passes of a target, with everything that was computed before taken from the store."""
 
 import hashlib
 from collections.abc import Iterable
@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.lm.logprobs import target_log_probs
+from pan_scdg.profile import Control
 from pan_scdg.scdg.gains import Gains, gains_of, join
 from pan_scdg.scdg.sequences import Passes, ScoringInput
 from pan_scdg.store import Store, key_of, pack_array, unpack_array
@@ -23,9 +24,24 @@ class PassScorer:
         self.tokens = 0
         """Tokens that went through the model so far."""
 
-    def gains(self, passes: Iterable[Passes]) -> Gains:
-        """The gains of consecutive segments (one for a pair that is not cut), joined in order."""
-        return join([gains_of(p, self.unconditional(p.unconditional), self._forward(p.conditional)) for p in passes])
+    def gains(self, passes: Iterable[Passes], baseline: Control = "none") -> Gains:
+        """The gains over ``baseline`` of consecutive segments (one for a pair that is not cut), joined in order.
+
+        Raises:
+            ValueError: the baseline needs a control and the passes have none.
+        """
+        return join([self._gains(p, baseline) for p in passes])
+
+    def _gains(self, passes: Passes, baseline: Control) -> Gains:
+        if baseline != "none" and passes.control is None:
+            raise ValueError(f"baseline {baseline} needs passes with a control")
+        return gains_of(
+            passes,
+            self.unconditional(passes.unconditional),
+            self._forward(passes.conditional),
+            None if passes.control is None else self._forward(passes.control),
+            baseline,
+        )
 
     def unconditional(self, item: ScoringInput) -> LogProbs:
         """Log-probabilities of the target without a source, ``[n]`` nats."""

@@ -5,19 +5,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import DocumentPair, TextFile, read_text
-from pan_scdg.profile import Profile
-from pan_scdg.scdg.gains import Gains, statistics
-from pan_scdg.tasks.features import feature_grid
+from pan_scdg.profile import PairSettings, Profile
+from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
+from pan_scdg.scdg.gains import Gains
+from pan_scdg.tasks.features import Wanted, feature_grid, features_of
+from pan_scdg.tasks.known_range import negatives_fields, target_facts, warnings_about
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.output import write_atomically
-from pan_scdg.tasks.pair_plan import passes_of, plan_pairs
-from pan_scdg.tasks.pair_scoring import aggregation_name
+from pan_scdg.tasks.pair_plan import PlannedPair, passes_of, plan_pairs
+from pan_scdg.tasks.pair_scoring import control_field
 from pan_scdg.tasks.passes import PassScorer
 
 
@@ -36,25 +36,38 @@ def score_files(
     if failed:
         raise failed[0].error
     passes = passes_of(read_text(pair.source), read_text(pair.suspicious), planned[0].mode, model, settings)
-    gains = PassScorer(model, None).gains(passes)
+    gains = PassScorer(model, None).gains(passes, settings.control)
     if tokens is not None:
         write_atomically(tokens, "".join(_token_lines(gains, model)))
-    q = 100.0 if settings.q is None else settings.q
-    values = statistics(gains.gains, feature_grid([q]))
-    score = values.top[q]
-    return {
+    return _described(gains, planned[0], model, settings)
+
+
+def _described(gains: Gains, plan: PlannedPair, model: ModelAtHand, settings: PairSettings) -> dict[str, Any]:
+    """What is printed about the gains; a profile without q or w is shown the average."""
+    aggregate = aggregate_of(settings) or Aggregate("top", 100.0)
+    grid = feature_grid([] if settings.q is None else [settings.q])
+    values = features_of(gains, Wanted(grid, aggregate.windows, aggregate.medians))
+    score = aggregate.of(values)
+    known = settings.calibration
+    result = {
         "score": score,
         "threshold": settings.threshold,
         "decision": None if settings.threshold is None else bool(score >= settings.threshold),
-        "aggregation": aggregation_name(q),
-        "mode": planned[0].mode,
+        "aggregation": aggregate.name,
+        **control_field(settings.control),
+        "mode": plan.mode,
         "tokens": values.tokens,
         "mean": values.mean,
         "median": values.median,
         "positive_gain_rate": values.positive_rate,
         "total_gain_nats": values.total,
         **{f"top_{p:g}": v for p, v in sorted(values.top.items())},
+        **negatives_fields(score, known),
     }
+    if known is not None and known.range is not None:
+        facts = target_facts(model.tokenizer, read_text(plan.pair.suspicious), values)
+        result["warnings"] = warnings_about(facts, known, aggregate)
+    return result
 
 
 def _text_file(path: Path) -> TextFile:
@@ -64,14 +77,15 @@ def _text_file(path: Path) -> TextFile:
 
 
 def _token_lines(gains: Gains, model: ModelAtHand) -> Iterator[str]:
-    columns = (gains.token_ids, gains.unconditional, gains.conditional, gains.gains)
-    for position, (token, alone, given, gain) in enumerate(zip(*(np.asarray(c).tolist() for c in columns))):
+    columns = {"unconditional": gains.unconditional, "conditional": gains.conditional}
+    if gains.control is not None:
+        columns["control"] = gains.control
+    columns["gain"] = gains.gains
+    for position, token in enumerate(gains.token_ids.tolist()):
         record = {
             "position": position,
-            "token_id": int(token),
-            "token": model.tokenizer.decode([int(token)]),
-            "unconditional": round(alone, 6),
-            "conditional": round(given, 6),
-            "gain": round(gain, 6),
+            "token_id": token,
+            "token": model.tokenizer.decode([token]),
+            **{name: round(float(values[position]), 6) for name, values in columns.items()},
         }
         yield json.dumps(record, ensure_ascii=True) + "\n"

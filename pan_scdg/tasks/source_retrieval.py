@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,8 +16,10 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import input_digest
 from pan_scdg.pan.runs import open_gzip_text, run_lines
 from pan_scdg.pan.source_retrieval import Document, Query, corpus_file, read_queries, stream_corpus
-from pan_scdg.profile import Profile, RetrievalSettings
+from pan_scdg.profile import Control, Profile, RetrievalSettings
 from pan_scdg.progress import Progress
+from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
+from pan_scdg.scdg.control import shuffled_source
 from pan_scdg.scdg.gains import GainStatistics
 from pan_scdg.scdg.rerank import rerank
 from pan_scdg.scdg.sequences import (
@@ -29,11 +32,12 @@ from pan_scdg.scdg.sequences import (
 )
 from pan_scdg.scdg.windows import overlap_terms, source_prefix
 from pan_scdg.store import Store, key_of
-from pan_scdg.tasks.features import feature_grid, load_features, load_gains, save_features
+from pan_scdg.tasks.features import Wanted, feature_grid, load_features, load_gains, save_features
 from pan_scdg.tasks.first_stage import ROUTES, FirstStage, find_encoder, first_stage
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import RunOptions, job_of
 from pan_scdg.tasks.output import OutputDirectory
+from pan_scdg.tasks.pair_scoring import control_field
 from pan_scdg.tasks.passes import PassScorer
 
 RUN = "run.txt.gz"
@@ -94,7 +98,8 @@ def prepare_targets(
     for query in queries:
         try:
             ids = retrieval_target(model.tokenizer, query.text)
-            budget = prefix_budget(model.tokenizer, ids, settings.context)
+            room = prefix_budget(model.tokenizer, ids, settings.context)
+            budget = room if settings.source_tokens is None else min(room, settings.source_tokens)
             targets.append(Target(query, ids, overlap_terms(query.text), budget, text_digest(query.text)))
         except AlignmentError as e:
             errors.append(UserError(f"query {query.query_id}: {e}", "use a profile with a larger context", where))
@@ -104,9 +109,16 @@ def prepare_targets(
 
 
 def candidate_key(document: Document, target: Target, model: ModelAtHand, settings: RetrievalSettings) -> str:
-    """The store's key of a candidate's features: neither q nor the fusion weight is part of it."""
+    """The store's key of a candidate's features: neither the aggregation nor the fusion weight is.
+
+    What the paper does not have is part of it only where the profile has it: what was stored without keeps its key.
+    """
+    control = {} if settings.control == "none" else {"control": settings.control}
+    most = {} if settings.source_tokens is None else {"source_tokens": settings.source_tokens}
     parts = {
         **model.key_parts(),
+        **control,
+        **most,
         "context": settings.context,
         "windows": settings.windows.model_dump(mode="json"),
         "source": text_digest(document.text),
@@ -134,32 +146,45 @@ def score_candidates(
         for candidate in found[target.query.query_id].candidates[: settings.scored]:
             wanted[candidate.doc_id].append(target)
     scorer, features = PassScorer(model, store), {}
-    grid = feature_grid([settings.q])
+    aggregate = _aggregate(settings)
+    asked = Wanted(feature_grid([settings.q]), aggregate.windows, aggregate.medians)
     with Progress("scoring candidates", sum(map(len, wanted.values()))) as progress:
         for document in stream_corpus(directory, Notices()):
             for target in wanted.get(document.doc_id, ()):
                 before = scorer.tokens
                 key = candidate_key(document, target, model, settings)
-                values = load_features(store, key, grid, keep_gains)
+                values = load_features(store, key, asked, keep_gains)
                 if values is None:
-                    gains = scorer.gains([candidate_passes(document, target, model, settings)])
-                    values = save_features(store, key, gains, grid, keep_gains)
+                    passes = candidate_passes(document, target, model, settings)
+                    gains = scorer.gains([passes], settings.control)
+                    values = save_features(store, key, gains, asked, keep_gains)
                 features[target.query.query_id, document.doc_id] = values, key
                 progress.update(tokens=scorer.tokens - before)
     return features
 
 
 def candidate_passes(document: Document, target: Target, model: ModelAtHand, settings: RetrievalSettings) -> Passes:
-    """Both inputs of a query and a candidate (paper, PAN26 source-prefix construction)."""
+    """The inputs of a query and a candidate (paper, PAN26 source-prefix construction), with the profile's control."""
 
     def encode(text: str) -> list[int]:
         return list(model.tokenizer.encode(text, add_special_tokens=False))
 
     prefix = source_prefix(document.text, target.terms, target.budget, encode, settings.windows)
-    return Passes(
+    passes = Passes(
         retrieval_unconditional(model.tokenizer, target.token_ids),
         retrieval_conditional(model.tokenizer, target.token_ids, prefix),
     )
+    if settings.control == "none":
+        return passes
+    shuffled = shuffled_source(model.tokenizer, prefix, text_digest(document.text), target.digest)
+    return replace(passes, control=retrieval_conditional(model.tokenizer, target.token_ids, shuffled))
+
+
+def _aggregate(settings: RetrievalSettings) -> Aggregate:
+    chosen = aggregate_of(settings)
+    if chosen is None:
+        raise ValueError("a window needs its w")  # what reads profiles has seen to it
+    return chosen
 
 
 def final_ranking(
@@ -186,20 +211,23 @@ def _stage(
     keep_gains: bool,
 ) -> list[str]:
     rankings = {}
+    aggregate = _aggregate(settings)
     for query in queries:
         stage = found[query.query_id]
         head = stage.candidates[: settings.scored]
-        gain = {c.doc_id: features[query.query_id, c.doc_id][0].top[settings.q] for c in head}
+        gain = {c.doc_id: aggregate.of(features[query.query_id, c.doc_id][0]) for c in head}
         rankings[query.query_id] = final_ranking(stage, gain, settings)
     with open_gzip_text(output.staged / SCORES) as file:
         for query in queries:
-            file.writelines(_score_lines(query.query_id, found[query.query_id], rankings[query.query_id], features))
+            ranking = rankings[query.query_id]
+            file.writelines(_score_lines(query.query_id, found[query.query_id], ranking, features, settings.control))
     names = [SCORES]
     if keep_gains:
         with open_gzip_text(output.staged / GAINS) as file:
             for (query_id, doc_id), (_values, key) in sorted(features.items()):
-                gains = [round(float(g), 6) for g in load_gains(store, key)]
-                file.write(json.dumps({"query": query_id, "document": doc_id, "gains": gains}) + "\n")
+                gains = [round(float(g), 6) for g in load_gains(store, key, settings.control)]
+                who = {"query": query_id, "document": doc_id, **control_field(settings.control)}
+                file.write(json.dumps({**who, "gains": gains}) + "\n")
         names.append(GAINS)
     with open_gzip_text(output.staged / RUN) as file:
         for query in queries:
@@ -212,6 +240,7 @@ def _score_lines(
     stage: FirstStage,
     ranking: Sequence[tuple[str, float | None]],
     features: Mapping[tuple[str, str], tuple[GainStatistics, str]],
+    control: Control,
 ) -> Iterator[str]:
     """One JSON line a candidate, in final order: ranks in the routes, coarse score, gain features, final score."""
     ranks = {name: {r.doc_id: i for i, r in enumerate(stage.routes[name], 1)} for name in ROUTES}
@@ -230,11 +259,14 @@ def _score_lines(
         if scored is not None:
             values = scored[0]
             record |= {
+                **control_field(control),
                 "tokens": values.tokens,
                 "mean": _rounded(values.mean),
                 "median": _rounded(values.median),
                 "positive_gain_rate": _rounded(values.positive_rate),
                 **{f"top_{q:g}": _rounded(v) for q, v in sorted(values.top.items())},
+                **{f"window_{w}": _rounded(v) for w, v in sorted(values.window.items())},
+                **{f"window_median_{w}": _rounded(v) for w, v in sorted(values.window_median.items())},
             }
         yield json.dumps(record, ensure_ascii=True) + "\n"
 

@@ -92,6 +92,25 @@ def test_segments_score_every_token_by_the_literal_formula(tiny_lm: Callable[[st
     assert lm.tokenizer.decode(gains.token_ids.tolist()) == TARGET
 
 
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_no_mask_is_built_and_none_is_missing(tiny_lm: Callable[[str], LanguageModel], architecture: str) -> None:
+    """The decoder gets no [length, length] mask, and the result is still that of the plain full model."""
+    lm = tiny_lm(architecture)
+    item = pair_passes(lm.tokenizer, SOURCE, TARGET).conditional
+    masks: list[object] = []
+    attention = [m for name, m in lm.model.named_modules() if name.endswith("self_attn") and "vision" not in name]
+    hooks = [
+        m.register_forward_pre_hook(lambda _m, _a, given: masks.append(given["attention_mask"]), with_kwargs=True)
+        for m in attention
+    ]
+    found = target_log_probs(lm, item, 1000)
+    for hook in hooks:
+        hook.remove()
+    assert len(masks) == 2
+    assert all(mask is None for mask in masks), "attention is causal without a mask"
+    np.testing.assert_allclose(found, literal_log_probs(lm, item), atol=1e-5)
+
+
 @pytest.mark.parametrize("architecture", ["qwen3", "mistral3"])
 def test_the_number_of_rows_changes_nothing(tiny_lm: Callable[[str], LanguageModel], architecture: str) -> None:
     lm = tiny_lm(architecture)

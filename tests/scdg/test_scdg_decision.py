@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
@@ -61,7 +61,7 @@ def test_no_pairs_are_an_error() -> None:
 
 @pytest.mark.parametrize("scores", [{}, {1: np.array([1.0])}, {1: np.array([1.0, np.nan])}])
 def test_scores_that_do_not_fit_the_labels_are_an_error(scores: dict[float, np.ndarray]) -> None:
-    with pytest.raises(ValueError, match=r"scores of q|one q or more"):
+    with pytest.raises(ValueError, match=r"scores of|one parameter or more"):
         choose(scores, labels("+-"))
 
 
@@ -87,3 +87,29 @@ def test_rule_restated_in_fractions(data: st.DataObject, n: int) -> None:
     f1, accuracy, q, threshold = brute_force(scores, truth)
     found = choose({q: np.array(s, dtype=float) for q, s in scores.items()}, np.array(truth))
     assert found == Choice(q, threshold, float(f1), float(accuracy))
+
+
+def test_a_limit_on_false_positives_by_hand() -> None:
+    scores, labels = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3]), np.array([1, 0, 1, 1, 0, 0, 0], dtype=bool)
+    assert choose({2.0: scores}, labels).threshold == 0.6  # F1 6/7 with one of four negatives
+    assert choose({2.0: scores}, labels, 0.25).threshold == 0.6
+    limited = choose({2.0: scores}, labels, 0.24)
+    assert (limited.threshold, limited.f1) == (0.9, 0.5)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=2, max_size=40),
+    st.sampled_from([0.0, 0.05, 0.1, 0.34, 0.5, 1.0]),
+)
+def test_a_limit_on_false_positives_against_every_threshold(pairs: list[tuple[int, bool]], limit: float) -> None:
+    scores, labels = np.array([p[0] for p in pairs], dtype=float), np.array([p[1] for p in pairs])
+    assume(labels.any() and not labels.all())
+    rates = {t: float(np.mean(scores[~labels] >= t)) for t in set(scores.tolist())}
+    f1 = {t: 2 * np.sum((scores >= t) & labels) / (np.sum(scores >= t) + np.sum(labels)) for t in rates}
+    allowed = [t for t in rates if rates[t] <= limit + 1e-12]
+    if not allowed:
+        with pytest.raises(UserError, match="most_false_positives"):
+            choose({2.0: scores}, labels, limit)
+        return
+    assert choose({2.0: scores}, labels, limit).f1 == pytest.approx(max(f1[t] for t in allowed))

@@ -1,11 +1,24 @@
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.scdg.gains import Gains, average, checked, gains_of, join, kept_tokens, statistics, top_q_mean
+from pan_scdg.scdg import gains as module
+from pan_scdg.scdg.gains import (
+    Gains,
+    average,
+    checked,
+    gains_of,
+    join,
+    kept_tokens,
+    statistics,
+    top_q_mean,
+    window_mean,
+    window_median,
+)
 from pan_scdg.scdg.sequences import AlignmentError, Passes, ScoringInput
 
 SIGNED = np.array([0.5, -4.0, 3.0, 0.0, 1.0, -0.5, 2.0, -1.0, 0.25, 0.75])
@@ -44,7 +57,7 @@ def test_no_token_is_an_error() -> None:
 def test_segments_join_in_order() -> None:
     one = Gains(np.array([1, 2]), np.array([-1.0, -2.0]), np.array([-3.0, -4.0]))
     two = Gains(np.array([3]), np.array([-5.0]), np.array([-6.0]))
-    assert [a.tolist() for a in join([one, two])] == [[1, 2, 3], [-1, -2, -5], [-3, -4, -6]]
+    assert [a.tolist() for a in join([one, two])[:3]] == [[1, 2, 3], [-1, -2, -5], [-3, -4, -6]]
 
 
 @pytest.mark.parametrize(
@@ -106,10 +119,13 @@ def test_gains_add_up_to_the_difference_of_code_lengths(pairs: list[tuple[float,
 
 
 def test_statistics_by_hand() -> None:
-    found = statistics(SIGNED, (10, 50))
+    found = statistics(SIGNED, (10, 50), (1, 3, 99), (2,))
     assert (found.tokens, found.median, found.positive_rate, found.total) == (10, 0.375, 0.6, 2.0)
     assert found.mean == pytest.approx(0.2)
     assert found.top == {10.0: 3.0, 50.0: 1.45}
+    assert found.window == {1: 3.0, 3: 4 / 3, 99: 0.2}
+    assert found.window_median == {2: 1.5}
+    assert found.code_length is None
 
 
 @pytest.mark.parametrize("q", [0, -1, 100.1, math.nan])
@@ -121,3 +137,112 @@ def test_q_outside_its_range_is_an_error(q: float) -> None:
 def test_no_gains_are_an_error() -> None:
     with pytest.raises(ValueError, match="no gains"):
         top_q_mean(np.array([]), 2)
+
+
+def three_codes(length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    draws = np.random.Generator(np.random.PCG64(7)).normal(-4, 2, (3, length))
+    unconditional, conditional, control = np.minimum(draws, -0.001)
+    return unconditional, conditional, control
+
+
+def test_gains_over_the_shuffled_source_add_up_to_the_difference_of_code_lengths() -> None:
+    unconditional, conditional, control = three_codes(50)
+    gains = Gains(np.arange(50), unconditional, conditional, control, "shuffled-source")
+    l_shuffled, l_s = -math.fsum(control), -math.fsum(conditional)
+    assert gains.gains.sum() == pytest.approx(l_shuffled - l_s, abs=1e-9)
+
+
+def test_both_is_the_mean_of_the_two_gains_and_adds_up_to_code_lengths() -> None:
+    unconditional, conditional, control = three_codes(50)
+    gains = Gains(np.arange(50), unconditional, conditional, control, "both").gains
+    for t in range(50):
+        assert gains[t] == pytest.approx(
+            ((conditional[t] - unconditional[t]) + (conditional[t] - control[t])) / 2, abs=1e-12
+        )
+    l_0, l_shuffled, l_s = (-math.fsum(x) for x in (unconditional, control, conditional))
+    assert gains.sum() == pytest.approx((l_0 + l_shuffled) / 2 - l_s, abs=1e-9)
+
+
+def test_the_paper_s_gain_knows_no_control() -> None:
+    unconditional, conditional, control = three_codes(9)
+    plain = Gains(np.arange(9), unconditional, conditional)
+    assert np.array_equal(plain.gains, conditional - unconditional)
+    assert np.array_equal(plain._replace(control=control).gains, plain.gains)
+
+
+@pytest.mark.parametrize("baseline", ["shuffled-source", "both"])
+def test_a_baseline_needs_its_control(baseline: str) -> None:
+    with pytest.raises(ValueError, match="shuffled source"):
+        gains_of(passes([7, 8], [7, 8]), np.zeros(2), np.zeros(2), None, baseline)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("control", [[-1.0], [-1.0, math.nan], [-1.0, -math.inf]])
+def test_missing_or_infinite_controls_are_an_error(control: list[float]) -> None:
+    with pytest.raises(ValueError, match=r"one common length|not finite"):
+        gains_of(passes([7, 8], [7, 8]), np.zeros(2), np.zeros(2), np.array(control))
+
+
+def test_a_control_of_another_target_is_an_error() -> None:
+    three = Passes(*passes([7, 8], [7, 8]), ScoringInput(np.array([0]), np.array([7, 9])))
+    with pytest.raises(AlignmentError, match="different target"):
+        gains_of(three, np.zeros(2), np.zeros(2), np.zeros(2))
+
+
+def test_controls_join_too_and_never_with_parts_that_have_none() -> None:
+    part = Gains(np.array([1]), np.array([-1.0]), np.array([-2.0]), np.array([-3.0]), "both")
+    joined = join([part, part._replace(control=np.array([-4.0]))])
+    assert joined.control is not None
+    assert joined.control.tolist() == [-3, -4]
+    assert joined.baseline == "both"
+    for other in (part._replace(baseline="shuffled-source"), part._replace(control=None)):
+        with pytest.raises(ValueError, match="one baseline"):
+            join([part, other])
+
+
+gains_list = st.lists(finite, min_size=1, max_size=60)
+
+
+@settings(max_examples=100, deadline=None)
+@given(values=gains_list, w=st.integers(1, 70))
+def test_window_mean_is_the_best_of_all_windows(values: list[float], w: int) -> None:
+    width = min(w, len(values))
+    means = [math.fsum(values[i : i + width]) / width for i in range(len(values) - width + 1)]
+    assert window_mean(np.array(values), w) == pytest.approx(max(means), abs=1e-11)
+    assert any(window_mean(np.array(values), w) == mean for mean in means), "the mean of one of them, to the last bit"
+
+
+@settings(max_examples=100, deadline=None)
+@given(values=gains_list, w=st.integers(1, 70), block=st.integers(1, 200))
+def test_window_median_is_the_best_of_all_windows(values: list[float], w: int, block: int) -> None:
+    width = min(w, len(values))
+    best = -math.inf
+    for i in range(len(values) - width + 1):
+        ranked = sorted(values[i : i + width])
+        best = max(best, (ranked[(width - 1) // 2] + ranked[width // 2]) / 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_BLOCK", block)
+        assert window_median(np.array(values), w) == best
+
+
+def test_windows_by_hand() -> None:
+    """SIGNED: .5 -4 3 0 1 -.5 2 -1 .25 .75; three in a row: best sum 3 + 0 + 1, best median of 1 -.5 2."""
+    assert window_mean(SIGNED, 3) == 4 / 3
+    assert window_median(SIGNED, 3) == 1.0
+    assert window_mean(SIGNED, 10) == window_mean(SIGNED, 11) == pytest.approx(average(SIGNED))
+    assert window_median(SIGNED, 11) == np.median(SIGNED)
+
+
+def test_running_sums_keep_their_error_bound() -> None:
+    values = np.random.Generator(np.random.PCG64(1)).normal(0, 3, 40_000)
+    values[:2000] += 1000  # large sums in front of what is looked for
+    exact = max(math.fsum(values[i : i + 64]) for i in range(0, 40_000 - 63)) / 64
+    bound = 4 * len(values) * 2.0**-53 * float(np.abs(values).sum()) / 64
+    assert exact - bound <= window_mean(values, 64) <= exact
+
+
+@pytest.mark.parametrize("window", [window_mean, window_median])
+def test_windows_need_gains_and_a_width(window: Callable[[np.ndarray, int], float]) -> None:
+    with pytest.raises(ValueError, match="no gains"):
+        window(np.array([]), 2)
+    with pytest.raises(ValueError, match="at least 1"):
+        window(SIGNED, 0)

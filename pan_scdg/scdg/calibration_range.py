@@ -1,0 +1,102 @@
+"""What the calibration has seen, and what a target outside of it is told (not in the paper).
+
+A threshold holds for texts like those it was chosen on. A short target, another language, text that a scanner spoilt
+or text that the model expects anyway have gains of another size, whatever the source.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pan_scdg.profile import CalibrationRange
+from pan_scdg.scdg.aggregation import Aggregate
+from pan_scdg.scdg.arrays import Floats, TokenIds
+from pan_scdg.scdg.control import word_starts
+from pan_scdg.scdg.sequences import Tokenizer
+
+MARGIN = 0.15
+"""How far outside the range is still inside: the first 150 words of a text differ from the whole by up to 13 %."""
+MOST_NEGATIVES = 1000
+
+
+class TargetFacts(NamedTuple):
+    """What of a target is held against the range.
+
+    ``tokens`` are those scored, ``nats_per_byte`` is the code length without the source over the target's UTF-8 bytes,
+    ``common_words`` the share of its words that are one token (`common_words`).
+    """
+
+    tokens: int
+    nats_per_byte: float
+    common_words: float
+
+
+def common_words(tokenizer: Tokenizer, ids: TokenIds) -> float:
+    """The share of words that the tokenizer knows whole: one id, of all words that hold a letter; 0 without words.
+
+    Words are the groups of `scdg.control.word_starts`, so that a mark behind a word makes it more than one id.
+    """
+    starts = np.flatnonzero(word_starts(tokenizer, ids))
+    known = words = 0
+    letters: dict[tuple[int, ...], bool] = {}
+    for group in (tuple(g.tolist()) for g in np.split(ids, starts[1:])):
+        if group not in letters:
+            letters[group] = any(c.isalpha() for c in tokenizer.decode(group))
+        words += letters[group]
+        known += letters[group] and len(group) == 1
+    return known / words if words else 0.0
+
+
+def range_of(facts: Sequence[TargetFacts]) -> CalibrationRange:
+    """The range of the targets of all calibration pairs, rounded to 4 decimals."""
+    tokens, nats, words = zip(*facts, strict=True)
+    return CalibrationRange(
+        tokens=(min(tokens), max(tokens)),
+        nats_per_byte=(round(min(nats), 4), round(max(nats), 4)),
+        common_words=round(min(words), 4),
+    )
+
+
+def range_warnings(facts: TargetFacts, known: CalibrationRange, aggregate: Aggregate) -> list[str]:
+    """One line for each way in which a target lies outside the range by more than `MARGIN`.
+
+    There is no upper limit of length, and for windows the lower one is at most w: what holds a window is scored by it
+    as the longest target is.
+    """
+    low, high = 1 - MARGIN, 1 + MARGIN
+    (fewest, most), (least, largest) = known.tokens, known.nats_per_byte
+    enough = fewest if aggregate.kind == "top" else min(fewest, int(aggregate.parameter))
+    found = []
+    if facts.tokens < low * enough:
+        found.append(f"outside calibration: {facts.tokens} target tokens, calibrated on {fewest} to {most}")
+    if facts.common_words < low * known.common_words:
+        found.append(
+            f"outside calibration: language or characters: share of common words {facts.common_words:.2f}, "
+            f"calibrated on at least {known.common_words:.2f}"
+        )
+    if facts.nats_per_byte > high * largest:
+        found.append(
+            f"outside calibration: {facts.nats_per_byte:.2f} nats per byte without the source, above the maximum "
+            f"{largest:.2f}"
+        )
+    if facts.nats_per_byte < low * least:
+        found.append(
+            f"target nearly predictable without the source: {facts.nats_per_byte:.2f} nats per byte, calibrated on at "
+            f"least {least:.2f}"
+        )
+    return found
+
+
+def thinned(scores: Floats) -> tuple[float, ...]:
+    """``scores`` in order, rounded to 4 decimals; of more than 1,000 as many, evenly spaced, with both ends."""
+    ordered = np.sort(scores)
+    if len(ordered) > MOST_NEGATIVES:
+        ordered = ordered[np.linspace(0, len(ordered) - 1, MOST_NEGATIVES).round().astype(int)]
+    return tuple(round(float(s), 4) for s in ordered)
+
+
+def share_at_least(negatives: Sequence[float], score: float) -> float:
+    """The share of the negatives that score at least ``score``, compared and rounded to 4 decimals."""
+    at_least = sum(n >= round(score, 4) for n in negatives)
+    return round(at_least / len(negatives), 4)
