@@ -28,7 +28,8 @@ from pan_scdg.tasks.first_stage import find_encoder, first_stage
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.pair_scoring import aggregation_name, check_pairs, score_pairs
-from pan_scdg.tasks.source_retrieval import corpus_digest, final_ranking, prepare_targets, score_candidates
+from pan_scdg.tasks.retrieval_results import final_ranking
+from pan_scdg.tasks.source_retrieval import corpus_digest, prepare_targets, score_candidates
 
 
 def pair_rows(half: Path, options: RunOptions, store: Store, profile_name: str) -> list[dict[str, Any]]:

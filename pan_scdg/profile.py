@@ -164,11 +164,12 @@ class RetrievalSettings(Table):
     source_tokens: int | None = Field(default=None, ge=1)
     """Most tokens of a source prefix, chosen as windows from a longer source; None: what the context leaves (paper)."""
     control: Control = "none"
-    aggregation: Aggregation = "top"
+    aggregation: Aggregation | Literal["share"] = "top"
+    """``share`` is the part of the query that a candidate explains best of all: see `scdg.attribution`."""
     q: float = Field(default=2.0, gt=0, le=100)
     """Parameter of ``top``, without effect otherwise."""
     w: int | None = Field(default=None, ge=1)
-    """Parameter of ``window`` and ``window-median``."""
+    """Parameter of ``window``, ``window-median`` and ``share``, in tokens of the query."""
     weight: float = Field(default=0.75, ge=0, le=1)
     """Weight of the normalised gain; the coarse score has the rest."""
     tag: str = Field(default="pan-scdg", pattern=r"^[!-~]+$")
@@ -176,7 +177,7 @@ class RetrievalSettings(Table):
     @model_validator(mode="after")
     def _has_one_parameter(self) -> "RetrievalSettings":
         if (self.aggregation == "top") != (self.w is None):
-            raise ValueError("w is the parameter of the aggregations window and window-median, and of no other")
+            raise ValueError("w is the parameter of the aggregations window, window-median and share, and of no other")
         return self
 
 

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import tomlkit
+
+from pan_scdg.profile import load_profile
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(<!-- needs: [^\n]+ -->\n)?```sh\n(.*?)```", re.S)
@@ -53,18 +54,18 @@ def test_marked_commands_are_the_two_of_make_and_those_on_own_files() -> None:
     ]
 
 
-def test_offline_threshold_is_what_calibrate_gives(clone: Path) -> None:
-    written, shipped = (
-        tomlkit.parse(path.read_text(encoding="utf-8")).unwrap()["pairs"]
-        for path in (clone / "my-offline.toml", ROOT / "pan_scdg" / "profiles" / "offline.toml")
-    )
-    for field in ("aggregation", "control", "q", "w"):
-        assert written.get(field) == shipped.get(field)
-    assert written["threshold"] == pytest.approx(shipped["threshold"], abs=1e-4)
-    found, kept = ({**c, **c.get("range", {})} for c in (written["calibration"], shipped["calibration"]))
-    for field in kept.keys() - {"range"}:
-        # scores of the negatives and nats per byte are rounded, and another processor may round the other way
-        assert found[field] == pytest.approx(kept[field], abs=2e-4), field
+def test_calibrate_writes_a_profile_that_decides_and_knows_its_range(clone: Path) -> None:
+    profile = load_profile(str(clone / "my-offline.toml"))
+    pairs, offline = profile.need_pairs(), load_profile("offline").need_pairs()
+    known = pairs.calibration
+    assert (profile.name, pairs.aggregation, pairs.control) == ("my-offline", offline.aggregation, offline.control)
+    assert known is not None
+    assert known.range is not None
+    assert known.digest != (offline.calibration and offline.calibration.digest)
+    assert (known.pairs, known.positives, known.negative_pairs, len(known.negatives)) == (24, 12, 12, 12)
+    # at most 5 % of 12 negatives is none
+    assert pairs.threshold is not None
+    assert pairs.threshold > max(known.negatives) - 1e-4
 
 
 def test_demo_reports_both_jobs_and_explains_a_verdict(clone: Path) -> None:

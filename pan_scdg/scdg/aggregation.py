@@ -42,6 +42,9 @@ class Aggregate(NamedTuple):
 
 
 def aggregate_of(settings: PairSettings | RetrievalSettings) -> Aggregate | None:
-    """The aggregation of a profile; None where its parameter was not chosen yet."""
+    """The aggregation of a profile; None where its parameter was not chosen yet, and for ``share``, which is no number
+    of one candidate's gains alone."""
+    if settings.aggregation == "share":
+        return None
     parameter = settings.q if settings.aggregation == "top" else settings.w
     return None if parameter is None else Aggregate(settings.aggregation, parameter)

@@ -9,7 +9,8 @@ from pan_scdg.tasks.evaluation import evaluate_pairs, evaluate_retrieval
 from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.pair_detection import detect_pairs
 from pan_scdg.tasks.pair_results import DECISIONS
-from pan_scdg.tasks.source_retrieval import RUN, retrieve_sources
+from pan_scdg.tasks.retrieval_results import RUN
+from pan_scdg.tasks.source_retrieval import retrieve_sources
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
 PAIRS = EXAMPLES / "pan25-pairs" / "test"

@@ -1,11 +1,10 @@
 """Job 2, start to end: corpus and queries in, ``run.txt.gz`` and ``scores.jsonl.gz`` out (paper, PAN26)."""
 
-import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +13,12 @@ from pan_scdg.digests import file_digest, text_digest
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import input_digest
-from pan_scdg.pan.runs import open_gzip_text, run_lines
 from pan_scdg.pan.source_retrieval import Document, Query, corpus_file, read_queries, stream_corpus
-from pan_scdg.profile import Control, Profile, RetrievalSettings
+from pan_scdg.profile import Profile, RetrievalSettings
 from pan_scdg.progress import Progress
-from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
+from pan_scdg.scdg.aggregation import aggregate_of
 from pan_scdg.scdg.control import shuffled_source
 from pan_scdg.scdg.gains import GainStatistics
-from pan_scdg.scdg.rerank import rerank
 from pan_scdg.scdg.sequences import (
     AlignmentError,
     Passes,
@@ -32,17 +29,13 @@ from pan_scdg.scdg.sequences import (
 )
 from pan_scdg.scdg.windows import overlap_terms, source_prefix
 from pan_scdg.store import Store, key_of
-from pan_scdg.tasks.features import Wanted, feature_grid, load_features, load_gains, save_features
-from pan_scdg.tasks.first_stage import ROUTES, FirstStage, find_encoder, first_stage
+from pan_scdg.tasks.features import Wanted, feature_grid, load_features, save_features
+from pan_scdg.tasks.first_stage import FirstStage, find_encoder, first_stage
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import RunOptions, job_of
 from pan_scdg.tasks.output import OutputDirectory
-from pan_scdg.tasks.pair_scoring import control_field
 from pan_scdg.tasks.passes import PassScorer
-
-RUN = "run.txt.gz"
-SCORES = "scores.jsonl.gz"
-GAINS = "gains.jsonl.gz"
+from pan_scdg.tasks.retrieval_results import RUN, write_ranking
 
 
 class Target(NamedTuple):
@@ -80,7 +73,7 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
         with Store(options.state or output.hidden) as store:
             found = first_stage(options.input, queries, settings, encoder, store, corpus_digest(options.input))
             features = score_candidates(options.input, targets, found, model, settings, store, options.keep_gains)
-            names = _stage(output, queries, found, features, settings, store, options.keep_gains)
+            names = write_ranking(output.staged, queries, found, features, settings, store, options.keep_gains)
         output.seal(names)
     output.publish()
     return [*notices.lines(), f"ranked sources of {len(queries)} queries: {options.output / RUN}"]
@@ -146,8 +139,10 @@ def score_candidates(
         for candidate in found[target.query.query_id].candidates[: settings.scored]:
             wanted[candidate.doc_id].append(target)
     scorer, features = PassScorer(model, store), {}
-    aggregate = _aggregate(settings)
-    asked = Wanted(feature_grid([settings.q]), aggregate.windows, aggregate.medians)
+    aggregate = aggregate_of(settings)
+    windows, medians = ((), ()) if aggregate is None else (aggregate.windows, aggregate.medians)
+    asked = Wanted(feature_grid([settings.q]), windows, medians)
+    keep_gains = keep_gains or settings.aggregation == "share"
     with Progress("scoring candidates", sum(map(len, wanted.values()))) as progress:
         for document in stream_corpus(directory, Notices()):
             for target in wanted.get(document.doc_id, ()):
@@ -178,101 +173,6 @@ def candidate_passes(document: Document, target: Target, model: ModelAtHand, set
         return passes
     shuffled = shuffled_source(model.tokenizer, prefix, text_digest(document.text), target.digest)
     return replace(passes, control=retrieval_conditional(model.tokenizer, target.token_ids, shuffled))
-
-
-def _aggregate(settings: RetrievalSettings) -> Aggregate:
-    chosen = aggregate_of(settings)
-    if chosen is None:
-        raise ValueError("a window needs its w")  # what reads profiles has seen to it
-    return chosen
-
-
-def final_ranking(
-    stage: FirstStage, gain: Mapping[str, float], settings: RetrievalSettings
-) -> list[tuple[str, float | None]]:
-    """The reranked candidates, then those below ``scored`` in their coarse order, without a score."""
-    head, tail = stage.candidates[: settings.scored], stage.candidates[len(stage.candidates[: settings.scored]) :]
-    order = rerank(
-        [c.doc_id for c in head],
-        np.array([c.score for c in head]),
-        np.array([gain[c.doc_id] for c in head]),
-        settings.weight,
-    )
-    return [*order, *((c.doc_id, None) for c in tail)]
-
-
-def _stage(
-    output: OutputDirectory,
-    queries: Sequence[Query],
-    found: Mapping[str, FirstStage],
-    features: Mapping[tuple[str, str], tuple[GainStatistics, str]],
-    settings: RetrievalSettings,
-    store: Store,
-    keep_gains: bool,
-) -> list[str]:
-    rankings = {}
-    aggregate = _aggregate(settings)
-    for query in queries:
-        stage = found[query.query_id]
-        head = stage.candidates[: settings.scored]
-        gain = {c.doc_id: aggregate.of(features[query.query_id, c.doc_id][0]) for c in head}
-        rankings[query.query_id] = final_ranking(stage, gain, settings)
-    with open_gzip_text(output.staged / SCORES) as file:
-        for query in queries:
-            ranking = rankings[query.query_id]
-            file.writelines(_score_lines(query.query_id, found[query.query_id], ranking, features, settings.control))
-    names = [SCORES]
-    if keep_gains:
-        with open_gzip_text(output.staged / GAINS) as file:
-            for (query_id, doc_id), (_values, key) in sorted(features.items()):
-                gains = [round(float(g), 6) for g in load_gains(store, key, settings.control)]
-                who = {"query": query_id, "document": doc_id, **control_field(settings.control)}
-                file.write(json.dumps({**who, "gains": gains}) + "\n")
-        names.append(GAINS)
-    with open_gzip_text(output.staged / RUN) as file:
-        for query in queries:
-            file.writelines(run_lines(query.query_id, [doc_id for doc_id, _ in rankings[query.query_id]], settings.tag))
-    return [*names, RUN]
-
-
-def _score_lines(
-    query_id: str,
-    stage: FirstStage,
-    ranking: Sequence[tuple[str, float | None]],
-    features: Mapping[tuple[str, str], tuple[GainStatistics, str]],
-    control: Control,
-) -> Iterator[str]:
-    """One JSON line a candidate, in final order: ranks in the routes, coarse score, gain features, final score."""
-    ranks = {name: {r.doc_id: i for i, r in enumerate(stage.routes[name], 1)} for name in ROUTES}
-    coarse = {c.doc_id: (i, c.score) for i, c in enumerate(stage.candidates, 1)}
-    for position, (doc_id, final) in enumerate(ranking, 1):
-        record: dict[str, Any] = {
-            "query": query_id,
-            "document": doc_id,
-            "rank": position,
-            "final": _rounded(final),
-            "coarse_rank": coarse[doc_id][0],
-            "coarse": _rounded(coarse[doc_id][1], 9),
-            **{f"{name}_rank": ranks[name].get(doc_id) for name in ROUTES},
-        }
-        scored = features.get((query_id, doc_id))
-        if scored is not None:
-            values = scored[0]
-            record |= {
-                **control_field(control),
-                "tokens": values.tokens,
-                "mean": _rounded(values.mean),
-                "median": _rounded(values.median),
-                "positive_gain_rate": _rounded(values.positive_rate),
-                **{f"top_{q:g}": _rounded(v) for q, v in sorted(values.top.items())},
-                **{f"window_{w}": _rounded(v) for w, v in sorted(values.window.items())},
-                **{f"window_median_{w}": _rounded(v) for w, v in sorted(values.window_median.items())},
-            }
-        yield json.dumps(record, ensure_ascii=True) + "\n"
-
-
-def _rounded(value: float | None, digits: int = 6) -> float | None:
-    return None if value is None else round(float(value), digits)
 
 
 def corpus_digest(directory: Path) -> str:

@@ -91,7 +91,7 @@ def test_pair_scores_equal_a_restatement_from_full_logits(
         contexts = ([], [*prefix, *separator], [*shuffled, *separator])
         assert encode(f"{source}\n\n{target}", special=True) == [alone[0], *contexts[1], *alone[1:]]
         u, s, c = (literal_log_probs([alone[0], *context, *alone[1:]], n) for context in contexts)
-        expected = s - c if control == "shuffled-source" else s - np.log((np.exp(u) + np.exp(c)) / 2)
+        expected = s - c if control == "shuffled-source" else s - (u + c) / 2
         np.testing.assert_allclose(kept[pair]["gains"], expected, atol=1e-5)
         if control == "shuffled-source":
             assert sum(kept[pair]["gains"]) == pytest.approx(-c.sum() + s.sum(), abs=1e-4)
@@ -234,7 +234,7 @@ def test_score_tells_the_control_of_a_pair_and_of_each_token(
     assert (found["aggregation"], found["control"]) == ("window-median-20", "both")
     tokens = records(tmp_path / "tokens.jsonl")
     u, s, c, g = (np.array([t[n] for t in tokens]) for n in ("unconditional", "conditional", "control", "gain"))
-    np.testing.assert_allclose(g, s - np.log((np.exp(u) + np.exp(c)) / 2), atol=5e-6)
+    np.testing.assert_allclose(g, s - (u + c) / 2, atol=5e-6)
     assert found["score"] == pytest.approx(best_median(g, 20), abs=2e-6)
     assert found["total_gain_nats"] == pytest.approx(g.sum(), abs=1e-3)
     plain = cli("score", *texts, "--profile", profile_with({}), *more)
@@ -321,3 +321,38 @@ def test_retrieval_keys_know_control_and_source_tokens_and_no_aggregation(
     assert len(forwards) - before == plain - queries
     assert run(retrieval_input, tmp_path / "fresh", profile=short).code == 0
     assert visible(tmp_path / "fresh") == visible(tmp_path / "short") != visible(tmp_path / "plain")
+
+
+@pytest.mark.usefixtures("needs_encoder")
+def test_retrieval_by_shares_credits_each_stretch_of_a_query_to_one_candidate(
+    retrieval_input: Path,
+    run: Run,
+    records: Read,
+    profile_with: Callable[..., Path],
+    tmp_path: Path,
+    forwards: list[int],
+    visible: Callable[[Path], dict[str, bytes]],
+) -> None:
+    profile = profile_with({"retrieval.aggregation": "share", "retrieval.w": 9})
+    state = ("--state", tmp_path / "state")
+    assert run(retrieval_input, tmp_path / "out", "--keep-gains", *state, profile=profile).code == 0
+    before = len(forwards)
+    assert run(retrieval_input, tmp_path / "again", *state, profile=profile).code == 0
+    assert len(forwards) == before
+    assert run(retrieval_input, tmp_path / "fresh", profile=profile).code == 0
+    assert visible(tmp_path / "again") == visible(tmp_path / "fresh")
+    kept: dict[str, dict[str, list[float]]] = {}
+    for g in records(tmp_path / "out" / "gains.jsonl.gz"):
+        kept.setdefault(g["query"], {})[g["document"]] = g["gains"]
+    lines = [line for line in records(tmp_path / "out" / "scores.jsonl.gz") if "mean" in line]
+    for query, gains in kept.items():
+        n = len(next(iter(gains.values())))
+        shares = dict.fromkeys(gains, 0.0)
+        for t in range(n):
+            around = {d: sum(g[max(0, t - 4) : t + 5]) for d, g in gains.items()}
+            shares[max(around, key=lambda d: around[d])] += 1 / n
+        found = {line["document"]: line["share_9"] for line in lines if line["query"] == query}
+        assert found.keys() == shares.keys()
+        for document, share in shares.items():  # gains are kept with 6 decimals: a near tie may fall the other way
+            assert found[document] == pytest.approx(share, abs=2 / n + 1e-6)
+        assert sum(found.values()) == pytest.approx(1, abs=1e-4)
