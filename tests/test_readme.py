@@ -51,6 +51,10 @@ def test_marked_commands_are_the_two_of_make_and_those_on_own_files() -> None:
         "make test",
         "python entrypoint.py prepare",
         "python entrypoint.py run",
+        "python -m benchmarks.development.build",
+        "python -m benchmarks.development.calibration",
+        "python entrypoint.py calibrate",
+        "python -m benchmarks.offline_quality",
     ]
 
 
