@@ -44,7 +44,7 @@ def texts_of(model: ModelAtHand, count: int, source_tokens: int, target_tokens: 
 @click.option("--profile", default="offline", show_default=True)
 @click.option("--model", type=click.Path(path_type=Path))
 @click.option("--device", default="cpu", show_default=True)
-@click.option("--count", default=12, show_default=True)
+@click.option("--count", default=20, show_default=True)
 @click.option("--source-tokens", default=3000, show_default=True)
 @click.option("--target-tokens", default=1000, show_default=True)
 def main(profile: str, model: Path | None, device: str, count: int, source_tokens: int, target_tokens: int) -> None:
