@@ -1,5 +1,7 @@
 """SCDG beside simple methods on the shipped examples: ``python -m benchmarks.examples_table [--model FOLDER]``.
 
+All forms of SCDG are of the profile's gains: with its control, whole or in segments.
+
 Pairs: AUROC on the test half with a 95 % bootstrap interval over pairs. Retrieval: nDCG@10 over the queries, with the
 first stage alone and reranked. Nothing is fitted here but what the profile froze on the calibration half.
 """
@@ -28,7 +30,7 @@ from pan_scdg.tasks.first_stage import find_encoder, first_stage
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.pair_scoring import aggregation_name, check_pairs, score_pairs
-from pan_scdg.tasks.retrieval_results import final_ranking
+from pan_scdg.tasks.retrieval_results import final_ranking, query_gains
 from pan_scdg.tasks.source_retrieval import corpus_digest, prepare_targets, score_candidates
 
 
@@ -42,8 +44,12 @@ def pair_rows(half: Path, options: RunOptions, store: Store, profile_name: str) 
     model = ModelAtHand(profile.model, options)
     planned, _none_failed = check_pairs(corpus, model, settings, Notices(), options)
     scored = score_pairs(planned, model, settings, store, keep_gains=False)
-    methods = {f"SCDG {aggregation_name(q)}": [s.features.top[q] for s in scored] for q in map(float, settings.q_grid)}
+    methods: dict[str, Any] = {
+        f"SCDG {aggregation_name(q)}": [s.features.top[q] for s in scored] for q in map(float, settings.q_grid)
+    }
     methods["SCDG positive-gain rate"] = [s.features.positive_rate for s in scored]
+    methods |= {f"SCDG window-{w}": [s.features.window[w] for s in scored] for w in (64, 96, 128, 192, 256)}
+    methods |= {f"SCDG window-median-{w}": [s.features.window_median[w] for s in scored] for w in (96, 192)}
     methods["4-gram containment"] = four_gram_containment(texts)
     methods["TF-IDF cosine"] = tfidf_cosine(texts)
     methods["content-word overlap"] = content_word_overlap(texts)
@@ -71,6 +77,11 @@ def retrieval_rows(options: RunOptions, store: Store, profile_name: str) -> list
         "MiniLM sentence-to-chunk": {q: _run(s.routes["dense"]) for q, s in found.items()},
         "DAAC": {q: _run(s.candidates) for q, s in found.items()},
     }
+    frozen = {
+        query: _order(final_ranking(stage, query_gains(query, stage, features, settings, store), settings))
+        for query, stage in found.items()
+    }
+    runs[f"DAAC + SCDG as in the profile {profile.name}"] = frozen
     for q_percent in (2.0, 10.0, 100.0):
         for weight in (0.25, 0.5, 0.75, 1.0):
             changed = settings.model_copy(update={"weight": weight})

@@ -62,7 +62,7 @@ def tfidf_ndcg(folder: Path) -> dict[str, float]:
 def main(pairs: Path, retrieval: Path | None, minilm: bool) -> None:
     methods = METHODS | ({"MiniLM": minilm_cosine} if minilm else {})
     groups: dict[str, list[Pair]] = defaultdict(list)
-    for line in pairs.read_text("utf-8").splitlines():
+    for line in pairs.read_text("utf-8").rstrip("\n").split("\n"):
         pair = Pair(**json.loads(line))
         groups[pair.kind].append(pair)
         if pair.kind in ("same-question", "passage-inside", "summary-inside", "altered-inside"):

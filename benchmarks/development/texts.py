@@ -14,7 +14,7 @@ from pan_scdg.errors import UserError
 from training.alter import load_thesaurus
 
 FIELDS = ("science", "technology", "society", "everyday")
-OWN_TEXTS = Path(__file__).with_name("texts")
+OWN_TEXTS = Path(__file__).with_name("own_texts")
 REWRITERS = ("ranhli/l2r_data", "Weixin-Liang/ChatGPT-Detector-Bias", "baoguangsheng/truth-mirror")
 """Held-out groups whose first text is the original and whose others are machine rewrites of it."""
 TRANSLATIONS = ("cltk/", "PerseusDL/", "katherinethai/", "several Bible")
@@ -100,7 +100,7 @@ class Material:
 
 def read_items(folder: Path = OWN_TEXTS) -> tuple[Item, ...]:
     """The own texts, in the order of the fields and of the files."""
-    lines = (line for field in FIELDS for line in (folder / f"{field}.jsonl").read_text("utf-8").splitlines())
+    lines = (line for field in FIELDS for line in (folder / f"{field}.jsonl").read_text("utf-8").split("\n") if line)
     return tuple(Item(**json.loads(line)) for line in lines)
 
 
