@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.development.compose import Pair
+from pan_scdg.digests import text_digest
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs, read_text
@@ -81,14 +82,18 @@ def folder_set(name: str, folders: Mapping[str, Path]) -> QualitySet:
 
 
 def at_most(quality: QualitySet, most: int | None) -> QualitySet:
-    """The first ``most`` pairs of each kind and label, by id."""
+    """``most`` pairs of each kind and label, in the order of ids.
+
+    They are taken by the digests of the ids without their last part: the first ids of a kind are alike, the heavy
+    paraphrases of one field for instance, and a positive comes with the negative made with it.
+    """
     taken: dict[tuple[str, int], int] = defaultdict(int)
     kept = []
-    for pair in sorted(quality.pairs):
+    for pair in sorted(quality.pairs, key=lambda p: (text_digest(p.id.rpartition("/")[0]), p.id)):
         taken[pair.kind, pair.label] += 1
         if most is None or taken[pair.kind, pair.label] <= most:
             kept.append(pair)
-    return quality._replace(pairs=tuple(kept))
+    return quality._replace(pairs=tuple(sorted(kept)))
 
 
 class PairGains(NamedTuple):
