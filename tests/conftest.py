@@ -86,3 +86,19 @@ def _model(architecture: str) -> Any:
     if architecture in ("qwen3", "qwen3-no-bos"):
         return hf.Qwen3ForCausalLM(hf.Qwen3Config(**size))
     raise ValueError(f"no tiny checkpoint of architecture {architecture!r}")
+
+
+@pytest.fixture
+def forwards(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Lengths of the inputs that went through the language model since the test began."""
+    from pan_scdg.tasks import passes
+
+    lengths: list[int] = []
+    real = passes.target_log_probs
+
+    def counted(lm: Any, item: Any, rows: int) -> Any:
+        lengths.append(item.length)
+        return real(lm, item, rows)
+
+    monkeypatch.setattr(passes, "target_log_probs", counted)
+    return lengths

@@ -14,8 +14,7 @@ from benchmarks.development.compose import Pair
 from benchmarks.development.inside_kinds import hosts, passage_inside, several_sources, summary_inside
 from benchmarks.development.long_kinds import Shelf, altered_inside, verbatim_inside
 from benchmarks.development.short_kinds import obfuscated, same_question
-from benchmarks.development.texts import Material, read_material
-from pan_scdg.errors import UserError
+from benchmarks.development.texts import Material, material_for_command
 
 
 def build(material: Material) -> list[Pair]:
@@ -43,10 +42,7 @@ def write_pairs(pairs: list[Pair], target: Path) -> None:
 @click.option("--data", type=click.Path(path_type=Path), required=True, help="Folder with lm-text and paraphrase.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write.")
 def main(data: Path, out: Path) -> None:
-    try:
-        pairs = build(read_material(data))
-    except UserError as error:
-        raise click.ClickException(str(error)) from error
+    pairs = build(material_for_command(data))
     write_pairs(pairs, out)
     click.echo(f"{len(pairs)} pairs of {len({p.kind for p in pairs})} kinds: {out}")
 

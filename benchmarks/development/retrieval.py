@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import click
 
 from benchmarks.development.compose import Neighbours, Pool, deal, draw, opening, with_passages
-from benchmarks.development.texts import FIELDS, Block, Item, Material, read_material, sentences
-from pan_scdg.errors import UserError
+from benchmarks.development.texts import FIELDS, Block, Item, Material, material_for_command, sentences
 
 DISTRACTORS = 284
 """Abstracts as documents: with two documents an item, about 500 in all."""
@@ -164,11 +163,7 @@ def _lines(records: Iterable[dict[str, Any]]) -> bytes:
 @click.option("--data", type=click.Path(path_type=Path), required=True, help="Folder with lm-text and paraphrase.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write.")
 def main(data: Path, out: Path) -> None:
-    try:
-        material = read_material(data)
-    except UserError as error:
-        raise click.ClickException(str(error)) from error
-    write_collection(material, out)
+    write_collection(material_for_command(data), out)
     click.echo(f"retrieval collection: {out}")
 
 

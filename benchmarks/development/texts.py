@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
+
 from benchmarks.simple_pair_scores import words
 from pan_scdg.errors import UserError
 from training.alter import load_thesaurus
@@ -183,3 +185,11 @@ def pieces(paragraph: str) -> Iterator[str]:
             held = ""
         held = f"{held} {sentence}".strip()
     yield held
+
+
+def material_for_command(data: Path) -> Material:
+    """As `read_material`; what is wrong with ``data`` becomes the one line with which a command ends."""
+    try:
+        return read_material(data)
+    except UserError as error:
+        raise click.ClickException(str(error)) from error

@@ -33,7 +33,6 @@ from pan_scdg.profile import PairSettings, load_profile
 from pan_scdg.scdg.aggregation import aggregate_of
 from pan_scdg.scdg.gains import top_q_mean, window_mean, window_median
 from pan_scdg.store import Store
-from pan_scdg.tasks import passes
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.pair_scoring import check_pairs, score_pairs
@@ -92,20 +91,6 @@ def settings() -> PairSettings:
 def model(tiny_folder: Callable[[str], Path], tmp_path: Path) -> ModelAtHand:
     options = RunOptions(tmp_path, tmp_path, "cpu", model=tiny_folder("qwen2"))
     return ModelAtHand(load_profile(str(SMALL)).model, options)
-
-
-@pytest.fixture
-def forwards(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Lengths of the inputs that went through the language model."""
-    lengths: list[int] = []
-    real = passes.target_log_probs
-
-    def counted(lm: Any, item: Any, rows: int) -> Any:
-        lengths.append(item.length)
-        return real(lm, item, rows)
-
-    monkeypatch.setattr(passes, "target_log_probs", counted)
-    return lengths
 
 
 def test_every_form_is_the_package_s_own(settings: PairSettings) -> None:

@@ -209,22 +209,6 @@ def records() -> Callable[[Path], list[dict[str, Any]]]:
     return read
 
 
-@pytest.fixture
-def forwards(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Lengths of the inputs that went through the language model since the test began."""
-    from pan_scdg.tasks import passes
-
-    lengths: list[int] = []
-    real = passes.target_log_probs
-
-    def counted(lm: Any, item: Any, rows: int) -> Any:
-        lengths.append(item.length)
-        return real(lm, item, rows)
-
-    monkeypatch.setattr(passes, "target_log_probs", counted)
-    return lengths
-
-
 @pytest.fixture(scope="session")
 def literal_log_probs(tiny_folder: Callable[[str], Path]) -> Callable[[Sequence[int], int], np.ndarray]:
     """``f(ids, n)``: log-probabilities of the last ``n`` ids, from the model's own full logits, in float64."""
