@@ -48,8 +48,9 @@ class Texts:
 class Mixture:
     """Draws training sequences. Same packed file, seed, step, row and length: same sequence."""
 
-    def __init__(self, packed: Path, tokenizer: Tokenizer, seed: int) -> None:
+    def __init__(self, packed: Path, tokenizer: Tokenizer, seed: int, without: Sequence[str] = ()) -> None:
         self.tokenizer, self.seed = tokenizer, seed
+        self.kinds = {kind: share for kind, share in KINDS.items() if kind not in without}
         with np.load(packed) as arrays:
             names = (*PASSAGES, *REWRITES)
             self.texts = {name: Texts(arrays[name], arrays[f"{name}/starts"]) for name in names}
@@ -71,7 +72,7 @@ class Mixture:
 
     def _text(self, rng: random.Random, size: int) -> list[int]:
         """One text, with a source in front of it or alone; ``size`` times as long as in a short sequence."""
-        kind = rng.choices(list(KINDS), list(KINDS.values()))[0]
+        kind = rng.choices(list(self.kinds), list(self.kinds.values()))[0]
         if kind == "rewritten":
             firsts, seconds = self._rewritten(rng, size)
             return self._joined([*firsts, *seconds])

@@ -17,6 +17,7 @@ HEAD_DIM = 64
 HALF = HEAD_DIM // 2
 ROPE_BASE = 1e12  # most rotary pairs turn by less than 1 rad in 6,000 tokens: matching does not feel distance
 ANGLES = ROPE_BASE ** -(torch.arange(HALF).double() / HALF)
+MEANING = 112  # directions of the residual stream for what a token means
 STILL = [i for i in range(HALF) if ANGLES[i] < 1.5e-4]  # pairs that hardly turn within the context
 
 
@@ -33,16 +34,20 @@ class Shape:
 
 def residual_parts(width: int) -> dict[str, torch.Tensor]:
     """Orthonormal directions of the residual stream, a block of rows for each kind of information."""
-    sizes = {"meaning": 112, "identity": 64, "previous": 64, "before_previous": 32, "recent": 44, "frequency": 1}
+    sizes = {"meaning": MEANING, "identity": 64, "previous": 64, "before_previous": 32, "recent": 44, "frequency": 1}
     basis = torch.linalg.qr(torch.randn(width, width)).Q.T
     return dict(zip(sizes, basis[: sum(sizes.values())].split(list(sizes.values())), strict=True))
 
 
-def token_vectors(parts: dict[str, torch.Tensor], counts: torch.Tensor) -> torch.Tensor:
-    """Unit vectors in the meaning and identity parts, and the log frequency on a direction of its own."""
+def token_vectors(
+    parts: dict[str, torch.Tensor], counts: torch.Tensor, meaning: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Unit vectors in the meaning and identity parts, and the log frequency on a direction of its own; without
+    ``meaning`` every token means something else, at random."""
     p = (counts.float() + 0.5) / (counts.float() + 0.5).sum()
-    weight = 0.8 * (1e-3 / (1e-3 + p)).clamp(min=0.2).unsqueeze(1)  # frequent tokens mean little
-    meaning = normalize(torch.randn(len(p), len(parts["meaning"])), dim=1) * weight
+    weight = 0.9 * (1e-3 / (1e-3 + p)).clamp(min=0.2).unsqueeze(1)  # frequent tokens mean little
+    drawn = torch.randn(len(p), MEANING)
+    meaning = normalize(drawn if meaning is None else meaning, dim=1) * weight
     identity = normalize(torch.randn(len(p), len(parts["identity"])), dim=1) * (1 - weight**2).sqrt()
     centred = (p.log() - (p * p.log()).sum()).clamp(-6, 6).unsqueeze(1) / 16
     return meaning @ parts["meaning"] + identity @ parts["identity"] + centred * parts["frequency"]
@@ -82,12 +87,16 @@ class Head:
 
 
 @torch.no_grad()
-def copying_model(counts: torch.Tensor, sample: torch.Tensor, shape: Shape) -> Qwen2ForCausalLM:
+def copying_model(
+    counts: torch.Tensor, sample: torch.Tensor, shape: Shape, meaning: torch.Tensor | None = None
+) -> Qwen2ForCausalLM:
     """A model that already copies.
 
     Args:
         counts: ``[vocabulary]`` occurrences of each token in ordinary text.
         sample: ``[batch, length]`` ordinary token ids on which attention strengths are measured.
+        meaning: ``[vocabulary, MEANING]`` vectors that are alike for tokens of like meaning; without them the model
+            copies by identity alone.
     """
     config = Qwen2Config(
         vocab_size=len(counts),
@@ -105,7 +114,7 @@ def copying_model(counts: torch.Tensor, sample: torch.Tensor, shape: Shape) -> Q
     )
     model = Qwen2ForCausalLM(config)
     parts = residual_parts(shape.width)
-    model.model.embed_tokens.weight.copy_(token_vectors(parts, counts))
+    model.model.embed_tokens.weight.copy_(token_vectors(parts, counts, meaning))
     _write_memory_heads(model, parts)
     _write_matching_heads(model, parts)
     _write_unigram_bias(model, parts, shape.heads - 1)

@@ -11,32 +11,45 @@ import math
 import os
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 from transformers import AutoTokenizer, Qwen2ForCausalLM
 
-from training.mixture import Mixture
-from training.pack import LM_FILES, pack, read_jsonl
-from training.start import Shape, copying_model
+from training.meaning import meaning_vectors
+from training.mixture import KINDS, Mixture
+from training.pack import LM_FILES, PARAPHRASE_FILES, pack, read_jsonl
+from training.start import MEANING, Shape, copying_model
 from training.tokenizer import save_tokenizer
 
 
-def build_start(data: Path, work: Path, vocabulary: int, shape: Shape) -> None:
-    """Write the tokenizer and the constructed, untrained model into ``work / "start"``."""
+def build_tokenizer(data: Path, work: Path, vocabulary: int) -> None:
+    """Train the tokenizer on a fifth of the running text and write it into ``work / "start"``."""
     texts = [
         r["text"] for name, k in LM_FILES.items() for r in read_jsonl(data / "lm-text" / f"{name}.jsonl.xz", k // 5)
     ]
     save_tokenizer(texts, vocabulary, work / "start")
+
+
+def build_start(work: Path, shape: Shape, random_meaning: bool) -> None:
+    """Write the constructed, untrained model for the packed text into ``work / "start"``."""
     tokenizer = AutoTokenizer.from_pretrained(work / "start")
-    ids = torch.tensor([i for text in texts[::4] for i in tokenizer.encode(text, add_special_tokens=False)])
-    counts = torch.bincount(ids, minlength=len(tokenizer))
+    with np.load(work / "packed" / "text.npz") as arrays:
+        ids = np.concatenate([arrays[name] for name in (*LM_FILES, *PARAPHRASE_FILES)])
+        sample = torch.tensor(arrays["openstax-textbooks"][: 12 * 300].astype(np.int64)).view(12, 300)
+        thesaurus = json.loads(arrays["thesaurus"].tobytes())
+    counts = torch.tensor(np.bincount(ids, minlength=len(tokenizer)))
+    meaning = None
+    if not random_meaning:
+        meaning = torch.tensor(meaning_vectors(ids, tokenizer, len(tokenizer), thesaurus, MEANING))
     torch.manual_seed(0)
-    copying_model(counts, ids[: 12 * 300].view(12, 300), shape).save_pretrained(work / "start")
+    copying_model(counts, sample, shape, meaning).save_pretrained(work / "start")
 
 
 def optimizers(model: Qwen2ForCausalLM) -> list[torch.optim.Optimizer]:
@@ -77,8 +90,11 @@ def save_atomically(state: dict[str, Any], path: Path) -> None:
     os.replace(path.with_suffix(".part"), path)
 
 
-def train(work: Path, steps: int, rows: int, length: int, minutes: float, rate: float) -> Qwen2ForCausalLM:
-    """Run until ``steps`` are done or ``minutes`` have passed, from the last checkpoint in ``work``."""
+def train(
+    work: Path, steps: int, rows: int, length: int, minutes: float, rate: float, without: Sequence[str] = ()
+) -> Qwen2ForCausalLM:
+    """Run until ``steps`` are done or ``minutes`` have passed, from the last checkpoint in ``work``; kinds of sequences
+    in ``without`` are not drawn."""
     packed = work / "packed" / "text.npz"
     tokenizer = AutoTokenizer.from_pretrained(work / "start")
     model = Qwen2ForCausalLM.from_pretrained(work / "start", dtype=torch.float32)
@@ -93,7 +109,7 @@ def train(work: Path, steps: int, rows: int, length: int, minutes: float, rate: 
             o.load_state_dict(saved)
         first = state["step"]
     body = torch.compile(model.model)
-    mixture, began, tokens = Mixture(packed, tokenizer, seed=1), time.monotonic(), 0
+    mixture, began, tokens = Mixture(packed, tokenizer, seed=1, without=without), time.monotonic(), 0
     for step in range(first, steps):
         for o, rates in zip(opts, base, strict=True):
             for group, own in zip(o.param_groups, rates, strict=True):
@@ -170,6 +186,8 @@ def export(model: Qwen2ForCausalLM, work: Path, folder: Path, piece: str = "1GB"
 @click.option("--width", default=Shape.width, show_default=True)
 @click.option("--layers", default=Shape.layers, show_default=True)
 @click.option("--feed-forward", default=Shape.feed_forward, show_default=True)
+@click.option("--random-meaning", is_flag=True, help="Construct the start without vectors of meaning (to compare).")
+@click.option("--without", multiple=True, type=click.Choice(list(KINDS)), help="Leave this kind out (to compare).")
 @click.option("--pieces", is_flag=True, help="Export weights in files of at most 15 MB.")
 @click.option("--export", "target", type=click.Path(path_type=Path), help="Write the finished model here.")
 def main(
@@ -185,6 +203,8 @@ def main(
     width: int,
     layers: int,
     feed_forward: int,
+    random_meaning: bool,
+    without: tuple[str, ...],
     pieces: bool,
     target: Path | None,
 ) -> None:
@@ -193,16 +213,18 @@ def main(
     if init is not None and not (work / "start" / "config.json").exists():
         shutil.copytree(init, work / "start", dirs_exist_ok=True)
     shape = Shape(width=width, layers=layers, feed_forward=feed_forward)
-    packed = work / "packed" / "text.npz"
-    if data is None and not ((work / "start" / "config.json").exists() and packed.exists()):
-        raise click.UsageError("give --data: the work folder has no start or no packed text yet")
-    if data is not None and not (work / "start" / "config.json").exists():
-        build_start(data, work, 12288, shape)
+    tokenizer, packed = work / "start" / "tokenizer.json", work / "packed" / "text.npz"
+    if data is None and not (tokenizer.exists() and packed.exists()):
+        raise click.UsageError("give --data: the work folder has no tokenizer or no packed text yet")
+    if data is not None and not tokenizer.exists():
+        build_tokenizer(data, work, 12288)
     if data is not None and not packed.exists():
         pack(data, AutoTokenizer.from_pretrained(work / "start"), packed)
-    recipe = {"steps": steps, "rows": rows, "length": length, "rate": rate, **asdict(shape)}
+    if not (work / "start" / "config.json").exists():
+        build_start(work, shape, random_meaning)
+    recipe = {"steps": steps, "rows": rows, "length": length, "rate": rate, "without": without, **asdict(shape)}
     (work / "recipe.json").write_text(json.dumps(recipe) + "\n")
-    model = train(work, steps, rows, length, minutes, rate)
+    model = train(work, steps, rows, length, minutes, rate, without)
     if target is not None:
         export(model, work, target, "15MB" if pieces else "1GB")
 
