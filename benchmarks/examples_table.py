@@ -25,13 +25,14 @@ from pan_scdg.pan.truth import read_truth
 from pan_scdg.profile import load_profile
 from pan_scdg.retrieval.ranking import Ranking
 from pan_scdg.store import Store
+from pan_scdg.tasks.corpus_index import corpus_digest
 from pan_scdg.tasks.demo import EXAMPLES, RETRIEVAL
-from pan_scdg.tasks.first_stage import find_encoder, first_stage
+from pan_scdg.tasks.first_stage import encoder_of, first_stage
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.pair_scoring import aggregation_name, check_pairs, score_pairs
 from pan_scdg.tasks.retrieval_results import final_ranking, query_gains
-from pan_scdg.tasks.source_retrieval import corpus_digest, prepare_targets, score_candidates
+from pan_scdg.tasks.source_retrieval import prepare_targets, score_candidates
 
 
 def pair_rows(half: Path, options: RunOptions, store: Store, profile_name: str) -> list[dict[str, Any]]:
@@ -41,7 +42,7 @@ def pair_rows(half: Path, options: RunOptions, store: Store, profile_name: str) 
     truth = read_truth(half / "truth", corpus.pairs)
     labels = [bool(truth[p.suspicious.doc_id, p.source.doc_id]) for p in corpus.pairs]
     texts = [(read_text(p.suspicious), read_text(p.source)) for p in corpus.pairs]
-    model = ModelAtHand(profile.model, options)
+    model = ModelAtHand(profile.need_model(), options)
     planned, _none_failed = check_pairs(corpus, model, settings, Notices(), options)
     scored = score_pairs(planned, model, settings, store, keep_gains=False)
     methods: dict[str, Any] = {
@@ -67,14 +68,14 @@ def retrieval_rows(options: RunOptions, store: Store, profile_name: str) -> list
     """nDCG@10 of the lexical route, of DAAC, and of DAAC reranked with every weight that the paper tried."""
     profile = load_profile(profile_name)
     settings = profile.need_retrieval()
-    queries, model = read_queries(options.input, Notices()), ModelAtHand(profile.model, options)
+    queries, model = read_queries(options.input, Notices()), ModelAtHand(profile.need_model(), options)
     targets = prepare_targets(queries, model, settings, options.input)
-    encoder = find_encoder(settings.dense, options.device)
+    encoder = encoder_of(settings, options.device)
     found = first_stage(options.input, queries, settings, encoder, store, corpus_digest(options.input))
     features = score_candidates(options.input, targets, found, model, settings, store, False)
     runs: dict[str, dict[str, Any]] = {
-        "BM25-Sentence1 (FTS5)": {q: _run(s.routes["bm25"]) for q, s in found.items()},
-        "MiniLM sentence-to-chunk": {q: _run(s.routes["dense"]) for q, s in found.items()},
+        "BM25-Sentence1 (FTS5)": {q: _run(s.routes["bm25-sentence"]) for q, s in found.items()},
+        "MiniLM sentence-to-chunk": {q: _run(s.routes["dense-sentence"]) for q, s in found.items()},
         "DAAC": {q: _run(s.candidates) for q, s in found.items()},
     }
     frozen = {

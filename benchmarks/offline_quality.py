@@ -41,12 +41,13 @@ from pan_scdg.pan.source_retrieval import Query, read_qrels, read_queries
 from pan_scdg.profile import PairSettings, Profile, load_profile
 from pan_scdg.scdg.decision import choose
 from pan_scdg.store import Store
+from pan_scdg.tasks.corpus_index import corpus_digest
 from pan_scdg.tasks.demo import EXAMPLES, RETRIEVAL
-from pan_scdg.tasks.first_stage import find_encoder, first_stage
+from pan_scdg.tasks.first_stage import encoder_of, first_stage
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.retrieval_results import final_ranking, query_gains
-from pan_scdg.tasks.source_retrieval import corpus_digest, prepare_targets, score_candidates
+from pan_scdg.tasks.source_retrieval import prepare_targets, score_candidates
 
 START = "untrained: "
 Row = dict[str, Any]
@@ -144,17 +145,17 @@ def query_groups(queries: Iterable[str]) -> dict[str, list[str]]:
 
 def retrieval_rows(folder: Path, profile: Profile, options: RunOptions, store: Store, most: int | None) -> list[Row]:
     """nDCG@10 and R@10 of the lexical route, of the fused first stage and of its reranking, by group of queries."""
-    settings, model = profile.need_retrieval(), ModelAtHand(profile.model, options)
+    settings, model = profile.need_retrieval(), ModelAtHand(profile.need_model(), options)
     queries = _first_of_each(read_queries(folder, Notices()), most)
     targets = prepare_targets(queries, model, settings, folder)
-    encoder = find_encoder(settings.dense, options.device)
+    encoder = encoder_of(settings, options.device)
     found = first_stage(folder, queries, settings, encoder, store, corpus_digest(folder))
     features = score_candidates(folder, targets, found, model, settings, store, False)
     fused = settings.fusion.upper()
     runs: dict[str, dict[str, list[tuple[str, float]]]] = {"BM25": {}, fused: {}, f"{fused} + SCDG": {}}
     for query, stage in found.items():
         gain = query_gains(query, stage, features, settings, store)
-        runs["BM25"][query] = _run(r.doc_id for r in stage.routes["bm25"])
+        runs["BM25"][query] = _run(r.doc_id for r in stage.routes["bm25-sentence"])
         runs[fused][query] = _run(r.doc_id for r in stage.candidates)
         runs[f"{fused} + SCDG"][query] = _run(doc_id for doc_id, _ in final_ranking(stage, gain, settings))
     qrels = {query: docs for query, docs in read_qrels(folder / "qrels.txt").items() if query in found}
@@ -187,13 +188,13 @@ def pair_report(
     sets: Sequence[QualitySet], profile: Profile, options: RunOptions, start: Path | None, store: Store
 ) -> dict[str, Any]:
     """Everything about pairs: figures by method, the frozen rule, and the best simple method beside it."""
-    settings, model = profile.need_pairs(), ModelAtHand(profile.model, options)
+    settings, model = profile.need_pairs(), ModelAtHand(profile.need_model(), options)
     form = frozen_form(settings)
     report: dict[str, Any] = {"model": model.fingerprint, "form": form, "threshold": settings.threshold}
     own = scdg(sets, model, settings, store)
     untrained: Sequence[Scores] = [{} for _ in sets]
     if start is not None:
-        model = ModelAtHand(profile.model, replace(options, model=start))
+        model = ModelAtHand(profile.need_model(), replace(options, model=start))
         report["start"] = model.fingerprint
         untrained = scdg(sets, model, settings, store)
     report |= {"pairs": {s.name: s.counts() for s in sets}, "figures": {}, "frozen": [], "peers": []}

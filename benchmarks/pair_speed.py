@@ -50,7 +50,7 @@ def texts_of(model: ModelAtHand, count: int, source_tokens: int, target_tokens: 
 def main(profile: str, model: Path | None, device: str, count: int, source_tokens: int, target_tokens: int) -> None:
     chosen = load_profile(profile)
     settings = chosen.need_pairs()
-    at_hand = ModelAtHand(chosen.model, RunOptions(PAIRS, Path(), device, model=model))
+    at_hand = ModelAtHand(chosen.need_model(), RunOptions(PAIRS, Path(), device, model=model))
     pairs = texts_of(at_hand, count + 1, source_tokens, target_tokens)
     scorer, scored, began = PassScorer(at_hand, None), 0, 0.0
     for number, (source, target) in enumerate(pairs):

@@ -43,6 +43,32 @@ def unpack_array(data: bytes) -> npt.NDArray[Any]:
     return array
 
 
+@contextlib.contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Make ``folder`` if need be and keep other processes out of it.
+
+    Raises:
+        UserError: it cannot be written, another process is at work in it, or its file system has no locks.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context(open(folder / "lock", "w"))
+        except OSError as e:
+            raise UserError(f"cannot write the state: {e.strerror}", "choose another --state folder", folder) from e
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as e:
+            raise UserError("another run is using this state", "wait for it or choose another --state", folder) from e
+        except OSError as e:
+            raise UserError(
+                f"the file system of the state has no file locks ({e.strerror})",
+                "choose a --state folder on a local disk",
+                folder,
+            ) from e
+        yield
+
+
 class Store:
     """A key-value file. Use it as a context manager; one process at a time.
 
@@ -54,34 +80,14 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._file = folder / "scores.sqlite"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._lock = open(folder / "lock", "w")  # noqa: SIM115 - held as long as the store
-        except OSError as e:
-            raise UserError(f"cannot write the state: {e.strerror}", "choose another --state folder", folder) from e
-        self._take_lock()
+        self._lock = contextlib.ExitStack()
+        self._lock.enter_context(locked_folder(folder))
         try:
             self._db = self._open()
         except sqlite3.Error as e:
             self._lock.close()
             raise UserError(
                 f"the state cannot be used: {e}", "delete it, or choose a --state folder on a local disk", self._file
-            ) from e
-
-    def _take_lock(self) -> None:
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as e:
-            self._lock.close()
-            raise UserError(
-                "another run is using this state", "wait for it or choose another --state", self.folder
-            ) from e
-        except OSError as e:
-            self._lock.close()
-            raise UserError(
-                f"the file system of the state has no file locks ({e.strerror})",
-                "choose a --state folder on a local disk",
-                self.folder,
             ) from e
 
     def _open(self) -> sqlite3.Connection:

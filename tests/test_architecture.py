@@ -17,8 +17,8 @@ LONGEST_FILE = 320
 FLOORS = (
     {"cli"},
     {"tasks"},
-    {"retrieval", "lm", "scdg", "pan", "evaluation", "store", "progress", "model_cache"},
-    {"profile", "errors", "notices", "digests"},
+    {"retrieval", "lm", "scdg", "pan", "evaluation", "store", "progress"},
+    {"profile", "errors", "notices", "digests", "model_cache"},
 )
 NEIGHBOURS = {
     # rooms of one floor, from which another may take these modules and no other

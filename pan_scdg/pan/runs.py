@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TextIO
 
 from pan_scdg.errors import UserError
-from pan_scdg.pan.untrusted import gzip_lines
+from pan_scdg.pan.untrusted import gzip_lines, is_file
 
+RUN_NAMES = ("run.txt", "run.txt.gz")
 TOP = 1000
 """Official depth of a run; the best of up to so many documents always has the score 1000."""
 
@@ -43,6 +44,23 @@ def open_gzip_text(path: Path) -> Iterator[TextIO]:
         TextIOWrapper(packed, encoding="utf-8", newline="\n") as text,
     ):
         yield text
+
+
+def run_file(path: Path) -> Path:
+    """``path`` itself, or the run in it if it is a folder (TIRA gives the output of an earlier stage so).
+
+    Raises:
+        UserError: there is no such file, or the folder has no run or two.
+    """
+    if not path.is_dir():
+        if is_file(path):
+            return path
+        raise UserError("there is no such run", "give a TREC run, or a folder with run.txt or run.txt.gz", path)
+    found = [path / name for name in RUN_NAMES if is_file(path / name)]
+    if len(found) != 1:
+        many = f"{len(found)} runs" if found else "no run"
+        raise UserError(f"{many} in this folder", "it must hold run.txt or run.txt.gz, and one of them", path)
+    return found[0]
 
 
 def read_run(path: Path) -> dict[str, list[tuple[str, float]]]:

@@ -1,4 +1,4 @@
-"""BM25-Sentence1 on SQLite FTS5 (paper, First-Stage PAN26 Retrieval: the original sparse route)."""
+"""BM25-Full and BM25-Sentence1 on SQLite FTS5 (paper, First-Stage PAN26 Retrieval: the original sparse routes)."""
 
 import os
 import sqlite3
@@ -109,13 +109,20 @@ class Bm25Index:
             raise UserError(f"not a readable search index: {e}", "delete it and run again", path) from e
         self._words = _Words()
 
-    def search(self, query_text: str) -> Ranking:
+    def search_sentences(self, query_text: str) -> Ranking:
         """Rank documents for a query: one search a sentence, the rankings fused by reciprocal rank with k = 60.
 
         The score is the fused one. A sentence without any indexed term adds nothing; without any there is no result.
         """
-        rankings = [self._search_terms(self._rarest(terms)) for terms in self._words.of_each(sentences(query_text))]
+        most = self._settings.terms
+        units = self._words.of_each(sentences(query_text))
+        rankings = [self._search_terms(self._rarest(terms, most)) for terms in units]
         return top(reciprocal_rank(rankings), self._settings.depth)
+
+    def search_full(self, query_text: str) -> Ranking:
+        """Rank documents for the rarest terms of the whole query; the score is that of BM25."""
+        (terms,) = self._words.of_each([query_text])
+        return self._search_terms(self._rarest(terms, self._settings.full_terms))
 
     def close(self) -> None:
         """Close the file."""
@@ -128,10 +135,10 @@ class Bm25Index:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _rarest(self, terms: set[str]) -> list[str]:
+    def _rarest(self, terms: set[str], most: int) -> list[str]:
         """The rarest indexed terms, by document frequency, then by term."""
         indexed = [(frequency, term) for term in terms if (frequency := self._frequency(term))]
-        return [term for _, term in sorted(indexed)[: self._settings.terms]]
+        return [term for _, term in sorted(indexed)[:most]]
 
     def _frequency(self, term: str) -> int:
         """How many documents hold the term; 0: not indexed."""

@@ -1,22 +1,25 @@
-"""Exact search with unit vectors: query sentences against document chunks, one vector against one vector a document.
+"""Exact search with unit vectors: units of a query against document chunks, one vector against one vector a document.
 
-Similarities are inner products, taken in float64 and rounded to 1e-6 before anything is compared. The last bits of a
-matrix product depend on how it is cut into blocks, so equal texts could otherwise differ in the 16th digit and change
-places with the block size; in float32 that noise would be as large as the rounding step itself.
+Similarities are exact inner products in steps of 1e-6 (`similarity`), so rankings are functions of the vectors alone.
+The routes differ in what is encoded and how many chunks are kept: ``dense-full`` searches with chunks of the query,
+``dense-sentence`` with its sentences, both with `sentences_to_chunks`.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.retrieval.ranking import Ranking, top
+from pan_scdg.retrieval.best_vectors import MEMORY, Best, best_vectors, decided, exact_at
+from pan_scdg.retrieval.fusion import comb_sum
+from pan_scdg.retrieval.ranking import Ranked, Ranking, top
+from pan_scdg.retrieval.similarity import STEP, Float32s, Floats, Steps
 
-STEP = 1e-6
-"""Similarities are multiples of this."""
-
-Floats = npt.NDArray[np.floating]
 Integers = npt.NDArray[np.integer]
+
+ABSENT = np.iinfo(np.int64).min
+"""Stands for the similarity of a document that has no chunk among those kept."""
 
 
 def sentence_to_chunk(
@@ -26,101 +29,174 @@ def sentence_to_chunk(
     doc_ids: Sequence[str],
     kept: int,
     depth: int,
-    block: int = 8192,
+    memory: int = MEMORY,
 ) -> Ranking:
-    """Rank documents by their best chunk for any sentence of the query (paper, Sentence1-Max).
+    """Rank documents by their best chunk for any unit of one query: see `sentences_to_chunks`."""
+    return sentences_to_chunks([query_vectors], chunk_vectors, chunk_owner, doc_ids, kept, depth, memory)[0]
+
+
+def sentences_to_chunks(
+    queries: Sequence[Floats],
+    chunk_vectors: Floats,
+    chunk_owner: Integers,
+    doc_ids: Sequence[str],
+    kept: int,
+    depth: int,
+    memory: int = MEMORY,
+) -> list[Ranking]:
+    """Rank documents by their best chunk for any unit of a query (paper, Sentence1-Max and Full).
+
+    The chunks are read once for as many queries as the memory allows.
 
     Args:
-        query_vectors: unit vectors of the sentences, ``[s, d]``.
-        chunk_vectors: unit vectors of all chunks, ``[c, d]``; a memory map will do, one block is read at a time.
+        queries: for each query the unit vectors of its sentences, or of its chunks, ``[s, d]``; read as float32.
+        chunk_vectors: unit vectors of all chunks, float16 or float32 ``[c, d]``; a memory map will do.
         chunk_owner: for each chunk the position of its document in ``doc_ids``, ``[c]``.
         doc_ids: document ids, without repetition.
-        kept: chunks kept per sentence before the maximum per document, equal ones by chunk position.
+        kept: chunks kept per unit before the maximum per document, equal ones by chunk position.
         depth: documents returned, equal ones by document id.
-        block: chunks multiplied at a time; it bounds the memory (``8 * block * (d + s)`` bytes), not the result.
+        memory: bytes that may be used besides the arguments and the result; it bounds the speed, not the result.
 
     Raises:
-        ValueError: shapes disagree, a value is not finite, or ``kept``, ``depth`` or ``block`` is below 1.
+        ValueError: shapes disagree, a value is not finite, ``kept`` or ``depth`` is below 1, or ``memory`` too small.
     """
-    if len(chunk_owner) != len(chunk_vectors):
-        raise ValueError(f"{len(chunk_vectors)} chunks but {len(chunk_owner)} owners")
-    if min(kept, depth) < 1:
-        raise ValueError("kept and depth must be at least 1")
-    steps, chunks = _best_chunks(query_vectors, chunk_vectors, kept, block)
-    best = max_per_document(steps.ravel(), np.asarray(chunk_owner)[chunks.ravel()], len(doc_ids))
-    return _best_documents(best, doc_ids, depth)
+    return [
+        _by_maximum(vectors, chunk_vectors, best, np.asarray(chunk_owner), doc_ids, depth)
+        for vectors, best in _searched(queries, chunk_vectors, chunk_owner, kept, depth, memory)
+    ]
+
+
+def sentence_comb_sum(
+    query_vectors: Floats,
+    chunk_vectors: Floats,
+    chunk_owner: Integers,
+    doc_ids: Sequence[str],
+    kept: int,
+    depth: int,
+    memory: int = MEMORY,
+) -> Ranking:
+    """Rank documents by the sum over sentences of their normalised similarity (paper, sentence-level CombSUM).
+
+    The chunks kept of a sentence are collapsed to documents by maximum; the similarities of these documents are
+    min-max normalised and summed across sentences. Arguments and errors are those of `sentences_to_chunks`.
+    """
+    owner = np.asarray(chunk_owner)
+    rankings = []
+    for vectors, best in _searched([query_vectors], chunk_vectors, owner, kept, depth, memory):
+        for vector, bounded in zip(vectors, best):
+            found = decided(vector, chunk_vectors, bounded)
+            exact = _exact(vector, chunk_vectors, found)
+            steps = max_per_document(exact, owner[found.positions], len(doc_ids))
+            rankings.append([Ranked(doc_ids[int(i)], _score(steps[i])) for i in np.flatnonzero(steps > ABSENT)])
+    return comb_sum(rankings, depth)
 
 
 def one_to_one(
-    query_vector: Floats, doc_vectors: Floats, doc_ids: Sequence[str], depth: int, block: int = 8192
+    query_vector: Floats, doc_vectors: Floats, doc_ids: Sequence[str], depth: int, memory: int = MEMORY
 ) -> Ranking:
-    """Rank documents by the similarity of their one vector with the query's one vector (paper, Linq-Abstract).
+    """Rank documents by the similarity of their one vector with a query's one vector: see `ones_to_ones`."""
+    return ones_to_ones(query_vector[None, :], doc_vectors, doc_ids, depth, memory)[0]
+
+
+def ones_to_ones(
+    query_vectors: Floats, doc_vectors: Floats, doc_ids: Sequence[str], depth: int, memory: int = MEMORY
+) -> list[Ranking]:
+    """For each query rank documents by the similarity of their one vector with its own (paper, Linq-Abstract).
 
     Args:
-        query_vector: unit vector, ``[d]``.
-        doc_vectors: unit vectors, ``[n, d]``; a memory map will do.
+        query_vectors: one unit vector a query, ``[q, d]``; read as float32.
+        doc_vectors: unit vectors, float16 or float32 ``[n, d]``; a memory map will do.
         doc_ids: ``n`` document ids, without repetition.
         depth: documents returned, equal ones by document id.
-        block: documents multiplied at a time; bounds the memory, not the result.
+        memory: bytes that may be used besides the arguments and the result; it bounds the speed, not the result.
 
     Raises:
-        ValueError: shapes disagree, a value is not finite, or ``depth`` or ``block`` is below 1.
+        ValueError: shapes disagree, a value is not finite, ``depth`` is below 1, or ``memory`` is too small.
     """
     if len(doc_vectors) != len(doc_ids):
         raise ValueError(f"{len(doc_vectors)} vectors but {len(doc_ids)} document ids")
-    parts = [steps[0] for _, steps in _blocks(query_vector[None, :], doc_vectors, block)]
-    return _best_documents(np.concatenate(parts) if parts else np.empty(0, np.int64), doc_ids, depth)
+    queries = query_vectors.astype(np.float32)
+    by_id = np.empty(len(doc_ids), np.int64)
+    by_id[sorted(range(len(doc_ids)), key=doc_ids.__getitem__)] = np.arange(len(doc_ids))
+    rankings = []
+    for vector, bounded in zip(queries, best_vectors(queries, doc_vectors, depth, memory, by_id)):
+        found = decided(vector, doc_vectors, bounded, by_id)
+        steps = _exact(vector, doc_vectors, found)
+        rankings.append(top({doc_ids[int(i)]: _score(s) for i, s in zip(found.positions, steps)}, depth))
+    return rankings
 
 
-ABSENT = np.iinfo(np.int64).min
-"""Stands for the similarity of a document that has no chunk among those kept."""
-
-
-def max_per_document(steps: Integers, owner: Integers, documents: int) -> npt.NDArray[np.int64]:
+def max_per_document(steps: Integers, owner: Integers, documents: int) -> Steps:
     """Largest similarity (in steps of 1e-6) of each document's chunks, ``[documents]``; ``ABSENT`` without any."""
     best = np.full(documents, ABSENT, np.int64)
     np.maximum.at(best, owner, steps)
     return best
 
 
-def _best_chunks(
-    queries: Floats, chunks: Floats, kept: int, block: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Similarities (in steps) and positions of the ``kept`` best chunks of each query vector, in no order.
-
-    Similarity and position are packed in one integer whose order is "more similar first, then earlier chunk": all
-    keys differ, so the running selection is exact and cannot depend on the blocks.
-    """
-    count = max(1, len(chunks))
-    keys: npt.NDArray[np.int64] = np.empty((len(queries), 0), np.int64)
-    for start, steps in _blocks(queries, chunks, block):
-        positions = np.arange(start, start + steps.shape[1])
-        keys = np.concatenate([keys, positions - steps * count], axis=1)
-        if keys.shape[1] > kept:
-            keys = np.partition(keys, kept - 1, axis=1)[:, :kept]
-    return -(keys // count), keys % count
-
-
-def _blocks(queries: Floats, vectors: Floats, block: int) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """Start of each block of ``vectors`` and its similarities with the queries in steps, ``[s, block]``."""
-    if queries.ndim != 2 or vectors.ndim != 2 or queries.shape[1] != vectors.shape[1]:
-        raise ValueError(f"vectors of shapes {queries.shape} and {vectors.shape} do not fit")
-    if block < 1:
-        raise ValueError(f"block must be at least 1, not {block}")
-    left = queries.astype(np.float64)
-    for start in range(0, len(vectors), block):
-        products = left @ vectors[start : start + block].astype(np.float64).T
-        if not np.isfinite(products).all():
-            raise ValueError("a vector holds a value that is not finite")
-        yield start, np.rint(products / STEP).astype(np.int64)
-
-
-def _best_documents(steps: npt.NDArray[np.int64], doc_ids: Sequence[str], depth: int) -> Ranking:
-    if depth < 1:
-        raise ValueError(f"depth must be at least 1, not {depth}")
+def best_documents(steps: Steps, doc_ids: Sequence[str], depth: int) -> Ranking:
+    """The ``depth`` documents of largest similarity (in steps, ``[documents]``) that are not ``ABSENT``."""
     found = np.flatnonzero(steps > ABSENT)
     if len(found) > depth:
         # The ids decide between equals, so everything as good as the last place stays in.
         last = np.partition(steps[found], len(found) - depth)[len(found) - depth]
         found = found[steps[found] >= last]
-    return top({doc_ids[int(i)]: round(int(steps[i]) * STEP, 6) for i in found}, depth)
+    return top({doc_ids[int(i)]: _score(steps[i]) for i in found}, depth)
+
+
+def _searched(
+    queries: Sequence[Floats], chunks: Floats, owner: Integers, kept: int, depth: int, memory: int
+) -> Iterator[tuple[Float32s, list[Best]]]:
+    """For each query its vectors in float32 and the chunks kept of each."""
+    if len(owner) != len(chunks):
+        raise ValueError(f"{len(chunks)} chunks but {len(owner)} owners")
+    if min(kept, depth) < 1:
+        raise ValueError("kept and depth must be at least 1")
+    vectors = [query.astype(np.float32) for query in queries]
+    if not vectors:
+        return
+    found = best_vectors(np.concatenate(vectors), chunks, kept, memory)
+    for query in vectors:
+        yield query, list(islice(found, len(query)))
+
+
+def _by_maximum(
+    queries: Float32s, chunks: Floats, best: Sequence[Best], owner: Integers, doc_ids: Sequence[str], depth: int
+) -> Ranking:
+    """The ranking by the maximum over units; exact similarities are computed only where they can decide."""
+    at_least = np.full(len(doc_ids), ABSENT, np.int64)
+    for found in best:
+        np.maximum.at(at_least, owner[found.positions[: found.sure]], found.least[: found.sure])
+    needed = np.maximum(at_least, _floor(at_least, depth))
+    # A chunk that may or may not be among those kept matters where it may raise its document.
+    best = [
+        decided(query, chunks, found) if (found.most >= needed[owner[found.positions]])[found.sure :].any() else found
+        for query, found in zip(queries, best)
+    ]
+    for found in best:
+        np.maximum.at(at_least, owner[found.positions[: found.sure]], found.least[: found.sure])
+    needed = np.maximum(at_least, _floor(at_least, depth))
+    steps = np.full(len(doc_ids), ABSENT, np.int64)
+    for query, found in zip(queries, best):
+        owners = owner[found.positions]
+        matters = np.flatnonzero((found.most >= needed[owners])[: found.sure])
+        chosen = Best(found.positions[matters], found.least[matters], found.most[matters], len(matters), found.kept)
+        np.maximum.at(steps, owners[matters], _exact(query, chunks, chosen))
+    return best_documents(steps, doc_ids, depth)
+
+
+def _floor(at_least: Steps, depth: int) -> int:
+    """Steps that a document needs to be among the ``depth`` best, whatever the others have beyond ``at_least``."""
+    present = at_least[at_least > ABSENT]
+    place = len(present) - depth
+    return int(np.partition(present, place)[place]) if place > 0 else int(ABSENT)
+
+
+def _exact(query: Float32s, vectors: Floats, found: Best) -> Steps:
+    """The steps of what was found, computed where they are not known."""
+    steps, unknown = found.least.copy(), found.least < found.most
+    steps[unknown] = exact_at(query, vectors, found.positions[unknown])
+    return steps
+
+
+def _score(steps: np.int64) -> float:
+    return round(int(steps) * STEP, 6)

@@ -140,6 +140,8 @@ def load_encoder(name_or_folder: str | Path, device: str, batch: int = 32) -> En
         )
     except (OSError, ValueError, KeyError, ImportError, SafetensorError) as e:
         raise UserError(f"the embedding model cannot be loaded: {e}", "copy the model's folder again", folder) from e
+    if type(model[-1]).__name__ == "Normalize":
+        del model[-1]  # it would round in bfloat16 what `Encoder` normalises in float32 (paper, BGE-M3)
     return Encoder(model.eval(), folder, batch)
 
 

@@ -43,7 +43,7 @@ def calibrate(
     positive = {pair: bool(spans) for pair, spans in read_truth(found, corpus.pairs).items()}
     if len(set(positive.values())) < 2:
         raise UserError("all pairs have the same label", "calibrate on pairs of both classes", found)
-    model = ModelAtHand(profile.model, options)
+    model = ModelAtHand(profile.need_model(), options)
     # the percentages and widths of the grids are features of every pair, whatever the profile has now
     wanted = settings.model_copy(update={"q": None, "w": None, "threshold": None})
     if missing := set(map(float, settings.q_grid)) - set(feature_grid([])):

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from pan_scdg.digests import file_digest
+from pan_scdg.pan.runs import run_file
 from pan_scdg.profile import Profile
 
 
@@ -20,12 +22,19 @@ class RunOptions:
     strict: bool = False
     keep_gains: bool = False
     on_error: Literal["stop", "negative"] = "stop"
+    index: Path | None = None
+    """Folder of ready indexes (job 2)."""
+    stop_after: Literal["first-stage"] | None = None
+    """Write the candidates as the result (job 2)."""
+    candidates: Path | None = None
+    """A TREC run to rerank, in the place of the first stage (job 2)."""
 
 
 def job_of(
     task: str, profile: Profile, options: RunOptions, input_digest: str, models: dict[str, Any]
 ) -> dict[str, Any]:
     """Everything that the bytes of a result depend on; the identity of an output directory."""
+    given = options.candidates
     return {
         "task": task,
         "input": input_digest,
@@ -34,4 +43,6 @@ def job_of(
         "device": options.device,
         "keep_gains": options.keep_gains,
         "on_error": options.on_error,
+        "stop_after": options.stop_after,
+        "candidates": None if given is None else file_digest(run_file(given)),
     }

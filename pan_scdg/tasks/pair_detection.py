@@ -37,7 +37,7 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
     settings, rule = profile.need_pairs(), calibrated(profile)
     notices = Notices(options.strict)
     corpus = read_pairs(options.input, notices)
-    model = ModelAtHand(profile.model, options)
+    model = ModelAtHand(profile.need_model(), options)
     names = read_names(options.input)
     job = job_of("pairs", profile, options, input_digest(options.input, "pairs"), {"language_model": model.identity()})
     output = OutputDirectory(options.output, {**job, "names": names_digest(names)})

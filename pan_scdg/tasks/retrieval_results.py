@@ -10,13 +10,14 @@ import numpy as np
 from pan_scdg.pan.runs import open_gzip_text, run_lines
 from pan_scdg.pan.source_retrieval import Query
 from pan_scdg.profile import RetrievalSettings
+from pan_scdg.retrieval.ranking import Ranking
 from pan_scdg.scdg.aggregation import aggregate_of
 from pan_scdg.scdg.attribution import attribution_shares
 from pan_scdg.scdg.gains import GainStatistics
 from pan_scdg.scdg.rerank import rerank
 from pan_scdg.store import Store
 from pan_scdg.tasks.features import load_gains
-from pan_scdg.tasks.first_stage import ROUTES, FirstStage
+from pan_scdg.tasks.first_stage import FirstStage
 from pan_scdg.tasks.pair_scoring import control_field
 
 RUN = "run.txt.gz"
@@ -27,11 +28,16 @@ Features = Mapping[tuple[str, str], tuple[GainStatistics, str]]
 """Statistics and store key of the gains of scored candidates, by (query, document)."""
 
 
+def scored_part(stage: FirstStage, settings: RetrievalSettings) -> Ranking:
+    """The candidates of a query that are reranked: the first ``scored``, or all, or none without reranking."""
+    return stage.candidates[: settings.scored] if settings.rerank else []
+
+
 def query_gains(
     query_id: str, stage: FirstStage, features: Features, settings: RetrievalSettings, store: Store
 ) -> dict[str, float]:
     """What each scored candidate of a query is reranked by: its aggregated gain, or its share of the query."""
-    head = [c.doc_id for c in stage.candidates[: settings.scored]]
+    head = [c.doc_id for c in scored_part(stage, settings)]
     aggregate = aggregate_of(settings)
     if aggregate is not None:
         return {doc_id: aggregate.of(features[query_id, doc_id][0]) for doc_id in head}
@@ -45,7 +51,8 @@ def final_ranking(
     stage: FirstStage, gain: Mapping[str, float], settings: RetrievalSettings
 ) -> list[tuple[str, float | None]]:
     """The reranked candidates, then those below ``scored`` in their coarse order, without a score."""
-    head, tail = stage.candidates[: settings.scored], stage.candidates[len(stage.candidates[: settings.scored]) :]
+    head = scored_part(stage, settings)
+    tail = stage.candidates[len(head) :]
     order = rerank(
         [c.doc_id for c in head],
         np.array([c.score for c in head]),
@@ -94,7 +101,7 @@ def _score_lines(
     settings: RetrievalSettings,
 ) -> Iterator[str]:
     """One JSON line a candidate, in final order: ranks in the routes, coarse score, gain features, final score."""
-    ranks = {name: {r.doc_id: i for i, r in enumerate(stage.routes[name], 1)} for name in ROUTES}
+    ranks = {name: {r.doc_id: i for i, r in enumerate(found, 1)} for name, found in stage.routes.items()}
     coarse = {c.doc_id: (i, c.score) for i, c in enumerate(stage.candidates, 1)}
     for position, (doc_id, final) in enumerate(ranking, 1):
         record: dict[str, Any] = {
@@ -104,7 +111,7 @@ def _score_lines(
             "final": _rounded(final),
             "coarse_rank": coarse[doc_id][0],
             "coarse": _rounded(coarse[doc_id][1], 9),
-            **{f"{name}_rank": ranks[name].get(doc_id) for name in ROUTES},
+            **{f"{name.replace('-', '_')}_rank": found.get(doc_id) for name, found in ranks.items()},
         }
         scored = features.get((query_id, doc_id))
         if scored is not None:

@@ -31,7 +31,7 @@ def score_files(
     """
     settings = profile.need_pairs()
     pair = DocumentPair(_text_file(suspicious), _text_file(source), 1)
-    model = ModelAtHand(profile.model, options)
+    model = ModelAtHand(profile.need_model(), options)
     planned, failed = plan_pairs([pair], model, settings, Notices())
     if failed:
         raise failed[0].error

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.digests import file_digest, text_digest
+from pan_scdg.digests import text_digest
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import input_digest
-from pan_scdg.pan.source_retrieval import Document, Query, corpus_file, read_queries, stream_corpus
+from pan_scdg.pan.source_retrieval import Document, Query, read_queries, stream_corpus
 from pan_scdg.profile import Profile, RetrievalSettings
 from pan_scdg.progress import Progress
 from pan_scdg.scdg.aggregation import aggregate_of
@@ -29,13 +29,15 @@ from pan_scdg.scdg.sequences import (
 )
 from pan_scdg.scdg.windows import overlap_terms, source_prefix
 from pan_scdg.store import Store, key_of
+from pan_scdg.tasks.corpus_index import check_catalogue, corpus_digest, parts_of
 from pan_scdg.tasks.features import Wanted, feature_grid, load_features, save_features
-from pan_scdg.tasks.first_stage import FirstStage, find_encoder, first_stage
+from pan_scdg.tasks.first_stage import FirstStage, encoder_of, first_stage
+from pan_scdg.tasks.given_candidates import read_candidates
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import RunOptions, job_of
 from pan_scdg.tasks.output import OutputDirectory
 from pan_scdg.tasks.passes import PassScorer
-from pan_scdg.tasks.retrieval_results import RUN, write_ranking
+from pan_scdg.tasks.retrieval_results import RUN, scored_part, write_ranking
 
 
 class Target(NamedTuple):
@@ -55,15 +57,25 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
         UserError: input, settings or output are not usable; nothing has its final name then.
     """
     settings = profile.need_retrieval()
+    if options.stop_after is not None:
+        settings = settings.model_copy(update={"rerank": False})
     notices = Notices(options.strict)
     queries = read_queries(options.input, notices)
-    model = ModelAtHand(profile.model, options)
-    model.check_length(settings.context, "retrieval.context")
-    targets = prepare_targets(queries, model, settings, options.input / "queries.jsonl")
-    for _document in stream_corpus(options.input, notices):
-        pass  # every line is checked, and every odd thing counted, before anything is computed
-    encoder = find_encoder(settings.dense, options.device)
-    models = {"language_model": model.identity(), "encoder": {"weights": encoder.fingerprint}}
+    model, targets = None, []
+    if settings.rerank:
+        model = ModelAtHand(profile.need_model(), options)
+        model.check_length(settings.context, "retrieval.context")
+        targets = prepare_targets(queries, model, settings, options.input / "queries.jsonl")
+    given = None if options.candidates is None else read_candidates(options.candidates, queries, settings, notices)
+    check_corpus(options.input, given, options.candidates, notices)
+    encoder = encoder_of(settings, options.device) if given is None else None
+    corpus = corpus_digest(options.input)
+    if options.index is not None and given is None:
+        check_catalogue(options.index, corpus, parts_of(settings, encoder, corpus))
+    models = {
+        **({} if model is None else {"language_model": model.identity()}),
+        **({} if encoder is None else {"encoder": {"weights": encoder.fingerprint}}),
+    }
     job = job_of("retrieval", profile, options, input_digest(options.input, "retrieval"), models)
     output = OutputDirectory(options.output, job)
     if output.prepare(options.overwrite):
@@ -71,12 +83,32 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     if not output.publishing():
         output.start()
         with Store(options.state or output.hidden) as store:
-            found = first_stage(options.input, queries, settings, encoder, store, corpus_digest(options.input))
-            features = score_candidates(options.input, targets, found, model, settings, store, options.keep_gains)
+            found = given or first_stage(options.input, queries, settings, encoder, store, corpus, options.index)
+            features = {}
+            if model is not None:
+                features = score_candidates(options.input, targets, found, model, settings, store, options.keep_gains)
             names = write_ranking(output.staged, queries, found, features, settings, store, options.keep_gains)
         output.seal(names)
     output.publish()
-    return [*notices.lines(), f"ranked sources of {len(queries)} queries: {options.output / RUN}"]
+    done = "ranked sources" if settings.rerank else "found candidates"
+    return [*notices.lines(), f"{done} of {len(queries)} queries: {options.output / RUN}"]
+
+
+def check_corpus(directory: Path, given: Mapping[str, FirstStage] | None, where: Path | None, notices: Notices) -> None:
+    """Read the corpus once, so that every line is checked, and every odd thing counted, before anything is computed.
+
+    Raises:
+        UserError: a line is not usable, or a given candidate is not in the corpus.
+    """
+    unseen = {c.doc_id for stage in (given or {}).values() for c in stage.candidates}
+    for document in stream_corpus(directory, notices):
+        unseen.discard(document.doc_id)
+    if unseen:
+        raise UserError(
+            f"{len(unseen)} candidates are not in the corpus, {min(unseen)!r} for one",
+            "give a run over this corpus",
+            where,
+        )
 
 
 def prepare_targets(
@@ -136,7 +168,7 @@ def score_candidates(
     """
     wanted: dict[str, list[Target]] = defaultdict(list)
     for target in targets:
-        for candidate in found[target.query.query_id].candidates[: settings.scored]:
+        for candidate in scored_part(found[target.query.query_id], settings):
             wanted[candidate.doc_id].append(target)
     scorer, features = PassScorer(model, store), {}
     aggregate = aggregate_of(settings)
@@ -173,11 +205,3 @@ def candidate_passes(document: Document, target: Target, model: ModelAtHand, set
         return passes
     shuffled = shuffled_source(model.tokenizer, prefix, text_digest(document.text), target.digest)
     return replace(passes, control=retrieval_conditional(model.tokenizer, target.token_ids, shuffled))
-
-
-def corpus_digest(directory: Path) -> str:
-    """SHA-256 of the corpus file as it is stored."""
-    path = corpus_file(directory)
-    if path is None:
-        raise UserError("there is no corpus file", "expected corpus.jsonl.gz", directory)
-    return file_digest(path)

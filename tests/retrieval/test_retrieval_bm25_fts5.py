@@ -56,7 +56,7 @@ def literal_bm25(documents: Sequence[Doc], terms: set[str]) -> dict[str, float]:
 def search(tmp_path: Path, documents: Sequence[Doc], query: str, terms: int = 64, depth: int = 1000) -> Ranking:
     build_index(documents, tmp_path / "index.db")
     with Bm25Index(tmp_path / "index.db", Bm25Settings(terms=terms, depth=depth)) as index:
-        return index.search(query)
+        return index.search_sentences(query)
 
 
 @pytest.mark.parametrize(("count", "depth"), [(40, 1000), (300, 20), (300, 1), (3, 5), (2, 1)])
@@ -81,9 +81,9 @@ def test_passing_over_documents_changes_nothing(tmp_path: Path, monkeypatch: pyt
         conditions: list[str] = []
         chosen = index._candidates
         monkeypatch.setattr(index, "_candidates", lambda *a: conditions.append(chosen(*a)) or conditions[-1])
-        passed_over = [index.search(query) for query in queries]
+        passed_over = [index.search_sentences(query) for query in queries]
         monkeypatch.setattr(index, "_candidates", lambda *_: "")
-        assert passed_over == [index.search(query) for query in queries]
+        assert passed_over == [index.search_sentences(query) for query in queries]
     assert any(conditions)
 
 
@@ -185,3 +185,16 @@ def test_paths_with_signs(tmp_path: Path) -> None:
     folder = tmp_path / "100% #1?"
     folder.mkdir()
     assert [r.doc_id for r in search(folder, [Doc("a", "x"), Doc("b", "y")], "y")] == ["b"]
+
+
+def test_the_whole_query_is_ranked_by_the_bm25_of_its_rarest_terms(tmp_path: Path) -> None:
+    documents = made_up_documents(200, 5)
+    query = " ".join(f"w{w}" for w in (0, 3, 7, 20, 41, 58, 59))
+    frequencies = Counter(term for d in documents for term in set(d.text.split()))
+    indexed = sorted((frequencies[t], t) for t in set(query.split()) if frequencies[t])
+    build_index(documents, tmp_path / "index.db")
+    with Bm25Index(tmp_path / "index.db", Bm25Settings(full_terms=4, depth=30)) as index:
+        found = index.search_full(query)
+    expected = top(literal_bm25(documents, {term for _, term in indexed[:4]}), 30)
+    assert [d for d, _ in found] == [d for d, _ in expected]
+    assert [s for _, s in found] == pytest.approx([s for _, s in expected], rel=1e-9)

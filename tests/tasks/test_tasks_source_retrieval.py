@@ -66,7 +66,7 @@ def test_tira_accepts_input_and_output(retrieval_input: Path, output: Path) -> N
 
 def test_coarse_score_is_daac_of_the_ranks(scores: dict[str, list[dict[str, Any]]]) -> None:
     def daac(record: Mapping[str, Any]) -> float:
-        ranks = (record["bm25_rank"], record["dense_rank"], record["abstract_rank"])
+        ranks = (record["bm25_sentence_rank"], record["dense_sentence_rank"], record["abstract_rank"])
         b, d, a = (0.0 if rank is None else 1 / (60 + rank) for rank in ranks)
         confidence = 0.0 if ranks[2] is None else 1 / log2(1 + ranks[2])
         return d * (1 + (1 - min(1.0, 61 * d)) * confidence) + b * b + a * a

@@ -1,0 +1,22 @@
+"""The command line: each command parses, calls one function and prints. See the README for worked examples."""
+
+import click
+
+from pan_scdg import __version__
+from pan_scdg.cli import jobs, shelf, truth
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__)
+def cli() -> None:
+    """Which sources was a suspicious document written from?
+
+    \b
+    Example:
+      python entrypoint.py run --input examples/pan25-pairs/test --output out
+    """
+
+
+for module in (jobs, truth, shelf):
+    for command in module.COMMANDS:
+        cli.add_command(command)

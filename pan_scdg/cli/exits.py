@@ -1,0 +1,67 @@
+"""How the process ends: every failure is one line on stderr and one of four exit codes.
+
+0 done, 1 internal error, 2 input or settings, 3 stopped before the end but resumable.
+"""
+
+import errno
+import signal
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from pan_scdg.cli.commands import cli
+from pan_scdg.errors import Interrupted, UserError, one_line
+
+DISK_FAULTS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS}
+
+
+def _stop(_signal: int, _frame: object) -> NoReturn:
+    raise Interrupted
+
+
+def main() -> NoReturn:
+    """Run the command line and leave with one of the four exit codes."""
+    signal.signal(signal.SIGTERM, _stop)
+    sys.exit(exit_code_of())
+
+
+def exit_code_of(arguments: list[str] | None = None) -> int:
+    """Run the command line with ``arguments`` (default: the process's); every failure is one line on stderr."""
+    try:
+        cli.main(arguments, prog_name="entrypoint.py", standalone_mode=False)
+    except UserError as e:
+        return max(_fail(line, 2) for line in str(e).split("\n"))
+    except click.exceptions.NoArgsIsHelpError as e:
+        click.echo(e.format_message(), err=True)
+        return 2
+    except click.ClickException as e:
+        return _fail(f"{e.format_message().rstrip('.')}; see --help", 2)
+    except (Interrupted, KeyboardInterrupt, click.Abort):
+        return _fail("stopped; the same command goes on from here", 3)
+    except OSError as e:
+        if e.errno not in DISK_FAULTS:
+            return _internal(e)
+        return _fail(f"{e.filename or 'disk'}: {e.strerror}; correct that, the same command goes on from here", 3)
+    except Exception as e:
+        return _internal(e)
+    return 0
+
+
+def _internal(e: Exception) -> int:
+    return _fail(f"internal error: {type(e).__name__}: {e}; details in {_log_traceback()}", 1)
+
+
+def _fail(message: str, code: int) -> int:
+    """Say ``message`` in one line, whatever it holds."""
+    print(one_line(message).encode("ascii", "backslashreplace").decode(), file=sys.stderr)
+    return code
+
+
+def _log_traceback() -> Path:
+    with tempfile.NamedTemporaryFile("w", prefix="pan_scdg-error-", suffix=".log", delete=False) as log:
+        traceback.print_exc(file=log)
+    return Path(log.name)

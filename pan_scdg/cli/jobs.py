@@ -1,0 +1,126 @@
+"""The commands that do the work: run, index, score."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pan_scdg.cli.options import (
+    FILE,
+    FOLDER,
+    chosen_profile,
+    device_option,
+    model_option,
+    on_error_option,
+    over_long_option,
+    profile_option,
+    state_option,
+    tell,
+)
+from pan_scdg.errors import UserError
+
+
+@click.command()
+@click.option("--input", "directory", type=FOLDER, envvar=["TIRA_INPUT_DATASET", "inputDataset"], required=True)
+@click.option("--output", type=FOLDER, envvar=["TIRA_OUTPUT_DIR", "outputDir"], required=True)
+@profile_option
+@click.option("--task", type=click.Choice(["auto", "pairs", "retrieval"]), default="auto", show_default=True)
+@device_option
+@state_option
+@model_option
+@over_long_option
+@on_error_option
+@click.option("--strict", is_flag=True, help="What is merely odd in the input is an error.")
+@click.option("--keep-gains", is_flag=True, help="Write the gain of every token (gains.jsonl.gz).")
+@click.option("--overwrite", is_flag=True, help="Redo a finished output.")
+@click.option("--index", type=FOLDER, help="Ready indexes of the corpus, made by the command index.")
+@click.option("--stop-after", type=click.Choice(["first-stage"]), help="Write the candidates, score nothing.")
+@click.option(
+    "--candidates",
+    type=click.Path(path_type=Path),
+    envvar="inputRun",
+    help="Rerank this TREC run (or folder with one).",
+)
+def run(
+    directory: Path, output: Path, profile: str, task: str, device: str, over_long: str | None, **rest: Any
+) -> None:
+    """Do the job that the input directory calls for: decide pairs, or rank sources.
+
+    Without --input and --output, TIRA's variables inputDataset and outputDir are used.
+
+    \b
+    Example:
+      python entrypoint.py run --input examples/pan26-retrieval --output out
+    """
+    from pan_scdg.lm.checkpoint import best_device
+    from pan_scdg.pan.inputs import detect_task
+    from pan_scdg.tasks.options import RunOptions
+    from pan_scdg.tasks.pair_detection import detect_pairs
+    from pan_scdg.tasks.source_retrieval import retrieve_sources
+
+    found = detect_task(directory, task)  # type: ignore[arg-type]
+    chosen = chosen_profile(profile, over_long)
+    options = RunOptions(directory, output, best_device(device), **rest)
+    tell(detect_pairs(chosen, options) if found == "pairs" else retrieve_sources(chosen, options))
+
+
+@click.command()
+@click.option("--input", "directory", type=FOLDER, required=True, help="Holds the corpus.")
+@click.option("--index", "folder", type=FOLDER, required=True, help="Where the indexes are kept.")
+@profile_option
+@device_option
+def index(directory: Path, folder: Path, profile: str, device: str) -> None:
+    """Make the indexes of a corpus that a profile's first stage needs, for any number of runs.
+
+    \b
+    Example:
+      python entrypoint.py index --input examples/pan26-retrieval --index my-index
+      python entrypoint.py run --input examples/pan26-retrieval --index my-index --output out
+    """
+    from pan_scdg.lm.checkpoint import best_device
+    from pan_scdg.tasks.corpus_index import index_corpus
+    from pan_scdg.tasks.first_stage import encoder_of
+
+    settings = chosen_profile(profile).need_retrieval()
+    for line in index_corpus(directory, folder, settings, encoder_of(settings, best_device(device))):
+        click.echo(line)
+
+
+@click.command()
+@click.argument("suspicious", type=FILE)
+@click.argument("source", type=FILE)
+@profile_option
+@device_option
+@model_option
+@over_long_option
+@click.option("--tokens", type=FILE, help="Write one JSON line a token: log-probabilities and gain in nats.")
+def score(
+    suspicious: Path,
+    source: Path,
+    profile: str,
+    device: str,
+    model: Path | None,
+    over_long: str | None,
+    tokens: Path | None,
+) -> None:
+    """Score one SUSPICIOUS file against one SOURCE file; prints JSON.
+
+    \b
+    Example:
+      python entrypoint.py score suspicious.txt source.txt --tokens gains.jsonl
+    """
+    from pan_scdg.lm.checkpoint import best_device
+    from pan_scdg.tasks.options import RunOptions
+    from pan_scdg.tasks.single_pair import score_files
+
+    chosen = chosen_profile(profile, over_long)
+    if tokens is not None and not os.access(tokens.parent, os.W_OK | os.X_OK):
+        raise UserError("cannot be written", "give a file in an existing, writable folder with --tokens", tokens)
+    options = RunOptions(suspicious, source, best_device(device), model=model)
+    result = score_files(chosen, suspicious, source, options, tokens)
+    click.echo(json.dumps(result, indent=1))
+
+
+COMMANDS = (run, index, score)

@@ -1,0 +1,48 @@
+"""What several commands have in common: their options, reading a profile, and telling the user."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+FOLDER = click.Path(path_type=Path, file_okay=False)
+FILE = click.Path(path_type=Path, dir_okay=False)
+profile_option = click.option("--profile", default="offline", show_default=True, help="Shipped profile, or a file.")
+device_option = click.option(
+    "--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True, help="Where models run."
+)
+model_option = click.option("--model", type=FOLDER, help="Folder of the language model, instead of model_cache/NAME.")
+state_option = click.option(
+    "--state", type=FOLDER, envvar="PAN_SCDG_STATE", help="Keep what is computed here, for later runs too."
+)
+truth_option = click.option("--truth", type=click.Path(path_type=Path), help="Truth XML folder, or qrels file.")
+over_long_option = click.option(
+    "--over-long",
+    type=click.Choice(["error", "segments"]),
+    help="What to do with pairs over the profile's limit.  [default: as the profile says]",
+)
+on_error_option = click.option(
+    "--on-error",
+    type=click.Choice(["stop", "negative"]),
+    default="stop",
+    show_default=True,
+    help="Stop when pairs cannot be scored, or decide those negative with the reason.",
+)
+
+
+def tell(lines: list[str]) -> None:
+    """What is said about a run goes to stderr, in ASCII; stdout is for results."""
+    for line in lines:
+        click.echo(line.encode("ascii", "backslashreplace"), err=True)
+
+
+def chosen_profile(name: str, over_long: str | None = None) -> Any:
+    """The profile, with the user's choice for over-long pairs."""
+
+    from pan_scdg.profile import load_profile
+
+    profile = load_profile(name)
+    if over_long is None:
+        return profile
+    pairs = profile.need_pairs().model_copy(update={"over_long": over_long})
+    return profile.model_copy(update={"pairs": pairs})

@@ -1,0 +1,83 @@
+"""The commands that read truth: calibrate, evaluate."""
+
+import tempfile
+from pathlib import Path
+
+import click
+
+from pan_scdg.cli.options import (
+    FILE,
+    FOLDER,
+    chosen_profile,
+    device_option,
+    model_option,
+    over_long_option,
+    profile_option,
+    state_option,
+    tell,
+    truth_option,
+)
+
+
+@click.command()
+@click.option("--input", "directory", type=FOLDER, required=True, help="Pairs with truth.")
+@profile_option
+@click.option("--write", type=FILE, required=True, help="Profile file to write.")
+@truth_option
+@device_option
+@model_option
+@over_long_option
+@state_option
+def calibrate(
+    directory: Path,
+    profile: str,
+    write: Path,
+    truth: Path | None,
+    device: str,
+    model: Path | None,
+    over_long: str | None,
+    state: Path | None,
+) -> None:
+    """Choose q or w and the threshold on pairs with truth, and write them into a profile file.
+
+    \b
+    Example:
+      python entrypoint.py calibrate --input examples/pan25-pairs/calibration --write my-profile.toml
+    """
+    from pan_scdg.lm.checkpoint import best_device
+    from pan_scdg.scdg.aggregation import Aggregate
+    from pan_scdg.tasks.calibration import calibrate as choose_on
+    from pan_scdg.tasks.calibration import check_target, write_profile
+    from pan_scdg.tasks.options import RunOptions
+
+    chosen = chosen_profile(profile, over_long)
+    check_target(profile, write)
+    options = RunOptions(directory, write.parent, best_device(device), model=model)
+    with tempfile.TemporaryDirectory(prefix="pan_scdg-") as scratch:
+        choice, calibration, lines = choose_on(chosen, options, truth, state or Path(scratch))
+    write_profile(profile, write, choice, calibration, over_long)
+    tell(lines)
+    aggregate = Aggregate(chosen.need_pairs().aggregation, choice.parameter)
+    click.echo(
+        f"{aggregate.name}, threshold {choice.threshold:.6f}: F1 {choice.f1:.4f}, accuracy "
+        f"{choice.accuracy:.4f} on {calibration.pairs} pairs ({calibration.positives} positive); wrote {write}"
+    )
+
+
+@click.command()
+@click.option("--input", "directory", type=FOLDER, required=True, help="What the results were made from.")
+@click.option("--output", type=FOLDER, required=True, help="The output directory of run.")
+@truth_option
+def evaluate(directory: Path, output: Path, truth: Path | None) -> None:
+    """Hold results against the truth, with bootstrap intervals.
+
+    \b
+    Example:
+      python entrypoint.py evaluate --input examples/pan25-pairs/test --output out
+    """
+    from pan_scdg.tasks.evaluation import evaluate as hold
+
+    click.echo(hold(directory, output, truth)[1], nl=False)
+
+
+COMMANDS = (calibrate, evaluate)

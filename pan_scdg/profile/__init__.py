@@ -1,0 +1,38 @@
+"""The frozen hyperparameters of a submission: one file a submission, one module a table."""
+
+from pan_scdg.profile.files import SHIPPED, Profile, find_profile, load_profile, parse_profile, shipped_profiles
+from pan_scdg.profile.pairs import (
+    PAPER_GRID,
+    WINDOW_GRID,
+    Calibration,
+    CalibrationRange,
+    PairSettings,
+    SegmentSettings,
+)
+from pan_scdg.profile.retrieval import DAAC_ROUTES, Bm25Settings, DenseSettings, RetrievalSettings, Route
+from pan_scdg.profile.table import Aggregation, Control, ModelSettings, Table, WindowSettings
+
+__all__ = [
+    "DAAC_ROUTES",
+    "PAPER_GRID",
+    "SHIPPED",
+    "WINDOW_GRID",
+    "Aggregation",
+    "Bm25Settings",
+    "Calibration",
+    "CalibrationRange",
+    "Control",
+    "DenseSettings",
+    "ModelSettings",
+    "PairSettings",
+    "Profile",
+    "RetrievalSettings",
+    "Route",
+    "SegmentSettings",
+    "Table",
+    "WindowSettings",
+    "find_profile",
+    "load_profile",
+    "parse_profile",
+    "shipped_profiles",
+]

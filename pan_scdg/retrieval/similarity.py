@@ -1,0 +1,114 @@
+"""The similarity of two vectors: their exact inner product in steps of 1e-6, and how far a float32 product is from it.
+
+A matrix product sums in an order that depends on the library, the processor and the block size; its last bits differ
+between them, and equal texts could change places. Similarities are therefore whole numbers of steps, defined by the
+exact sum: whatever order a product is summed in, `error_bound` says how far it may be off, and where that leaves two
+steps possible `exact_steps` decides.
+"""
+
+from math import fsum
+
+import numpy as np
+import numpy.typing as npt
+
+STEP = 1e-6
+"""Similarities are multiples of this."""
+PANEL = 4096
+"""Dimensions whose products are summed in one go: shorter sums have smaller errors."""
+
+Floats = npt.NDArray[np.floating]
+Float32s = npt.NDArray[np.float32]
+Steps = npt.NDArray[np.int64]
+_SMALLEST = np.array([1], np.int32)
+_HALF_SIGN_AND_VALUE = np.int32(-0x70000001)
+_HALF_SCALE = np.float32(2.0**112)
+
+
+def steps_of(similarities: npt.NDArray[np.float64]) -> Steps:
+    """Similarities rounded to whole steps; never decreasing in its argument."""
+    steps: Steps = np.rint(similarities / STEP).astype(np.int64)
+    return steps
+
+
+def exact_steps(query: Float32s, vectors: Floats) -> Steps:
+    """Steps of the exact inner products of one query vector ``[d]`` with each of ``vectors`` ``[n, d]``, ``[n]``.
+
+    The products of two numbers of at most float32 precision are exact in float64, so only their sum is rounded. Where
+    that can matter it is summed again without rounding.
+    """
+    left, right = query.astype(np.float64), as_float32(vectors).astype(np.float64)
+    sums = right @ left
+    error = 2.0**-52 * len(left) * np.linalg.norm(left) * np.linalg.norm(right, axis=1)
+    steps = steps_of(sums)
+    # about one product in a million is doubtful: error / STEP is below 1e-6 for unit vectors of 4,096 dimensions
+    doubtful = np.abs(np.abs(sums / STEP - steps) - 0.5) <= 2 * error / STEP + 1e-9
+    for i in np.flatnonzero(doubtful):
+        steps[i] = steps_of(np.array([fsum((left * right[i]).tolist())]))[0]
+    return steps
+
+
+def error_bound(dimension: int) -> float:
+    """Most that `float32_products` of vectors of length 1 can be off (Higham's bound for sums in any order)."""
+    roundings = min(dimension, PANEL) + -(-dimension // PANEL) + 1
+    unit = 2.0**-24
+    return roundings * unit / (1 - roundings * unit)
+
+
+def float32_products(vectors: Float32s, queries: Float32s, out: Float32s, part: Float32s) -> None:
+    """``vectors @ queries.T`` into ``out`` ``[n, s]``, summed ``PANEL`` dimensions at a time; ``part`` is as large."""
+    np.matmul(vectors[:, :PANEL], queries[:, :PANEL].T, out=out)
+    for start in range(PANEL, queries.shape[1], PANEL):
+        np.matmul(vectors[:, start : start + PANEL], queries[:, start : start + PANEL].T, out=part)
+        np.add(out, part, out=out)
+
+
+def blas_threads() -> int:
+    """Threads that matrix products use; what prepares them should use as many."""
+    from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
+
+    return max([int(found["num_threads"]) for found in threadpool_info() if found["user_api"] == "blas"], default=1)
+
+
+def as_float32(vectors: Floats, out: Float32s | None = None) -> Float32s:
+    """The vectors in float32, in ``out`` where conversion is needed.
+
+    NumPy converts float16 one number at a time; moving the bits and scaling is exact and four times as fast.
+
+    Raises:
+        ValueError: a number is not finite, or the vectors are of another type than float16 and float32.
+    """
+    if vectors.dtype == np.float32:
+        wide: Float32s = np.asarray(vectors, np.float32)
+    elif vectors.dtype == np.float16:
+        wide = np.empty(vectors.shape, np.float32) if out is None else out[: len(vectors)]
+        _widen(np.ascontiguousarray(vectors).view(np.int16), wide)
+    else:
+        raise ValueError(f"vectors are float16 or float32, not {vectors.dtype}")
+    return wide
+
+
+def _widen(half_bits: npt.NDArray[np.int16], wide: Float32s) -> None:
+    rows = max(1, (1 << 18) // max(1, half_bits.shape[-1]))  # so few that they stay in the cache
+    if (_SMALLEST.view(np.float32) * np.float32(2)).view(np.int32)[0] == 0:
+        # somebody has told the processor to take the smallest numbers for zero
+        np.copyto(wide, half_bits.view(np.float16))
+        return
+    for start in range(0, len(half_bits), rows):
+        floats = wide[start : start + rows]
+        bits = floats.view(np.int32)
+        np.copyto(bits, half_bits[start : start + rows])
+        np.left_shift(bits, 13, out=bits)
+        np.bitwise_and(bits, _HALF_SIGN_AND_VALUE, out=bits)
+        np.multiply(floats, _HALF_SCALE, out=floats)
+
+
+def lengths(vectors: Float32s) -> Float32s:
+    """Euclidean length of each vector, ``[n]``.
+
+    Raises:
+        ValueError: a number is not finite. Infinite float16 numbers have become 65,536 or more.
+    """
+    squares: Float32s = np.vecdot(vectors, vectors)
+    if not squares.size or squares.max() < 2.0**31:
+        return np.sqrt(squares)
+    raise ValueError("a vector holds a value that is not finite")

@@ -1,0 +1,220 @@
+"""The terms that Terrier 5.11 indexes, without Java: English tokeniser, stopwords, Porter's stemmer.
+
+The stopword list is read from Terrier's jar when an index is built and kept in that index: the list is part of Terrier
+under its licence, and so the list and the jar cannot come apart. The stemmer is our own: Snowball's "porter" follows
+Porter's paper, Terrier follows Porter's own program, which departs from it (see ``porter``).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from pathlib import Path
+from zipfile import BadZipFile, ZipFile
+
+from pan_scdg.errors import UserError
+
+LONGEST, MOST_EQUAL, MOST_DIGITS = 20, 3, 4
+"""Characters, equal characters in a row, and digits that a token may have."""
+STOPWORD_FILE = "stopword-list.txt"
+MOST_REMEMBERED = 1_000_000
+"""Tokens whose term is remembered; then the memory starts anew (about 150 MB)."""
+
+_TOKEN = re.compile(r"[A-Za-z0-9]+")
+_CLASSES = str.maketrans("aeioubcdfghjklmnpqrstvwxz0123456789", "v" * 5 + "c" * 30)
+_STEP_2 = (
+    ("ational", "ate"),
+    ("tional", "tion"),
+    ("enci", "ence"),
+    ("anci", "ance"),
+    ("izer", "ize"),
+    ("bli", "ble"),
+    ("alli", "al"),
+    ("entli", "ent"),
+    ("eli", "e"),
+    ("ousli", "ous"),
+    ("ization", "ize"),
+    ("ation", "ate"),
+    ("ator", "ate"),
+    ("alism", "al"),
+    ("iveness", "ive"),
+    ("fulness", "ful"),
+    ("ousness", "ous"),
+    ("aliti", "al"),
+    ("iviti", "ive"),
+    ("biliti", "ble"),
+    ("logi", "log"),
+)
+_STEP_3 = (
+    ("icate", "ic"),
+    ("ative", ""),
+    ("alize", "al"),
+    ("iciti", "ic"),
+    ("ical", "ic"),
+    ("ful", ""),
+    ("ness", ""),
+)
+# A longer ending stands before its own endings.
+_STEP_4 = (
+    *("al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent"),
+    *("sion", "tion", "ou", "ism", "ate", "iti", "ous", "ive", "ize"),
+)
+
+
+def tokens(text: str) -> list[str]:
+    """The tokens of Terrier's English tokeniser in order, in lower case.
+
+    They are the longest runs of ASCII letters and digits, without those that are longer than 20 characters, hold more
+    than 4 digits or more than 3 equal characters in a row, where ``a`` and ``A`` differ.
+    """
+    return [token.lower() for token in _TOKEN.findall(text) if _is_kept(token)]
+
+
+def _is_kept(token: str) -> bool:
+    if len(token) > LONGEST or sum(map(str.isdigit, token)) > MOST_DIGITS:
+        return False
+    return len(token) <= MOST_EQUAL or max(len(list(run)) for _, run in groupby(token)) <= MOST_EQUAL
+
+
+def read_stopwords(jar: Path) -> frozenset[str]:
+    """Terrier's stopword list, from its jar.
+
+    Raises:
+        UserError: the jar is damaged or holds no such list.
+    """
+    try:
+        with ZipFile(jar) as archive:
+            words = archive.read(STOPWORD_FILE).decode("ascii").split()
+    except (BadZipFile, KeyError, UnicodeDecodeError, OSError) as e:
+        raise UserError(
+            f"Terrier's stopwords cannot be read: {e}",
+            "delete the jar and run: python entrypoint.py models fetch terrier",
+            jar,
+        ) from e
+    return frozenset(words)
+
+
+class TermPipeline:
+    """From text to Terrier's terms; what a token becomes is remembered."""
+
+    def __init__(self, stopwords: Iterable[str]) -> None:
+        self._stopwords = frozenset(stopwords)
+        self._terms: dict[str, str] = {}
+
+    def counts(self, text: str) -> dict[str, int]:
+        """How often each term occurs in the text."""
+        known = self._terms
+        found: dict[str, int] = {}
+        for token, count in Counter(_TOKEN.findall(text)).items():
+            term = known.get(token)
+            if term is None:
+                term = self._remember(token)
+            if term:
+                found[term] = found.get(term, 0) + count
+        return found
+
+    def _remember(self, token: str) -> str:
+        """The term of a token; "" where it is a stopword or none that Terrier keeps."""
+        if not _is_kept(token):
+            return ""
+        word = token.lower()
+        term = "" if word in self._stopwords else porter(word)
+        if len(self._terms) >= MOST_REMEMBERED:
+            self._terms.clear()
+        self._terms[token] = term
+        return term
+
+
+def rarest(frequencies: Mapping[str, int], limit: int) -> list[str]:
+    """The ``limit`` indexed terms of lowest document frequency, equal ones by term; frequency 0 is not indexed."""
+    return [term for _, term in sorted((n, term) for term, n in frequencies.items() if n)[:limit]]
+
+
+def porter(word: str) -> str:
+    """The stem of a word in lower case, as Porter's own program has it.
+
+    It departs from his paper (An algorithm for suffix stripping, 1980) in three points: words of one or two letters
+    stay as they are, ``bli`` becomes ``ble`` where the paper has ``abli`` and ``able``, and ``logi`` becomes ``log``. A
+    digit is a consonant.
+    """
+    if len(word) <= 2:
+        return word
+    word = _without_y(_without_past(_without_plural(word)))
+    for endings in (_STEP_2, _STEP_3):
+        word = _replaced(word, endings)
+    return _without_double(_without_e(_without_ending(word)))
+
+
+def _pattern(word: str) -> str:
+    """``v`` for every vowel and ``c`` for every consonant; y is a vowel behind a consonant."""
+    classes = word.translate(_CLASSES)
+    while (at := classes.find("y")) >= 0:
+        classes = f"{classes[:at]}{'v' if at and classes[at - 1] == 'c' else 'c'}{classes[at + 1 :]}"
+    return classes
+
+
+def _measure(word: str) -> int:
+    """Porter's m: how often consonants follow vowels."""
+    return _pattern(word).count("vc")
+
+
+def _is_double(word: str) -> bool:
+    return len(word) > 1 and word[-1] == word[-2] and _pattern(word)[-1] == "c"
+
+
+def _is_short(word: str) -> bool:
+    """Porter's *o: consonant, vowel, and a consonant other than w, x and y."""
+    return word[-1:] not in ("w", "x", "y") and _pattern(word)[-3:] == "cvc"
+
+
+def _without_plural(word: str) -> str:
+    if word.endswith(("sses", "ies")):
+        return word[:-2]
+    return word[:-1] if word[-1] == "s" and word[-2] != "s" else word
+
+
+def _without_past(word: str) -> str:
+    if word.endswith("eed"):
+        return word[:-1] if _measure(word[:-3]) else word
+    ending = "ed" if word.endswith("ed") else "ing"
+    stem = word.removesuffix(ending)
+    if stem == word or "v" not in _pattern(stem):
+        return word
+    if stem.endswith(("at", "bl", "iz")):
+        return stem + "e"
+    if _is_double(stem):
+        return stem if stem[-1] in "lsz" else stem[:-1]
+    return stem + "e" if _measure(stem) == 1 and _is_short(stem) else stem
+
+
+def _without_y(word: str) -> str:
+    return f"{word[:-1]}i" if word.endswith("y") and "v" in _pattern(word[:-1]) else word
+
+
+def _replaced(word: str, endings: Iterable[tuple[str, str]]) -> str:
+    """The word with the first ending that fits replaced, if anything worth a stem stands before it."""
+    for ending, new in endings:
+        if word.endswith(ending):
+            stem = word[: -len(ending)]
+            return stem + new if _measure(stem) else word
+    return word
+
+
+def _without_ending(word: str) -> str:
+    for ending in _STEP_4:
+        if word.endswith(ending):
+            # Of "sion" and "tion" only "ion" is the ending.
+            stem = word[:-3] if ending in ("sion", "tion") else word[: -len(ending)]
+            return stem if _measure(stem) > 1 else word
+    return word
+
+
+def _without_e(word: str) -> str:
+    if not word.endswith("e"):
+        return word
+    measure = _measure(word)
+    return word[:-1] if measure > 1 or (measure == 1 and not _is_short(word[:-1])) else word
+
+
+def _without_double(word: str) -> str:
+    return word[:-1] if word.endswith("ll") and _measure(word) > 1 else word

@@ -1,0 +1,242 @@
+"""The indexes of a corpus: built once, kept as an artefact, and never used for another corpus or setting."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+from pan_scdg.digests import file_digest
+from pan_scdg.errors import UserError
+from pan_scdg.notices import Notices
+from pan_scdg.pan.source_retrieval import Document, corpus_file, stream_corpus
+from pan_scdg.profile import Bm25Settings, DenseSettings, RetrievalSettings
+from pan_scdg.progress import Progress
+from pan_scdg.retrieval.encoder import Encoder
+from pan_scdg.retrieval.ranking import Ranking
+from pan_scdg.retrieval.units import chunks, title_abstract
+from pan_scdg.retrieval.vectors import Manifest, VectorWriter
+from pan_scdg.store import key_of, locked_folder
+
+DOCUMENTS_A_GROUP = 64
+"""Encoded together and kept together: what a document's vector is depends on its neighbours in a batch."""
+CATALOGUE = "index.json"
+
+
+class Lexical(Protocol):
+    """A BM25 engine: see `retrieval.bm25_fts5`, `bm25_terrier`, `bm25_impact`."""
+
+    def search_sentences(self, query_text: str) -> Ranking:
+        """Rank by the fused rankings of the query's sentences."""
+
+    def search_full(self, query_text: str) -> Ranking:
+        """Rank by the rarest terms of the whole query."""
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(self, kind: Any, error: Any, trace: Any, /) -> None: ...
+
+
+class Part(NamedTuple):
+    """One index: what kind it is, everything that its bytes depend on, and its name in the folder."""
+
+    kind: str
+    made_of: dict[str, Any]
+    manifest: Manifest | None = None
+    """The same for vectors, as they keep it themselves."""
+
+    @property
+    def name(self) -> str:
+        """File or folder name: the kind and a digest of ``made_of``."""
+        return f"{self.kind}-{key_of('index', self.made_of)[:16]}"
+
+
+def parts_of(settings: RetrievalSettings, encoder: Encoder | None, corpus: str) -> dict[str, Part]:
+    """The indexes that the routes of a profile need, by what they are for: ``bm25``, ``chunks``, ``abstracts``."""
+    found = {}
+    if any(route.startswith("bm25") for route in settings.routes):
+        found["bm25"] = Part(f"bm25-{settings.bm25.engine}", {"corpus": corpus, "engine": settings.bm25.engine})
+    if encoder is None:
+        return found
+    dense = settings.need_dense()
+    cut: dict[str, int | str | None] = {"document_tokens": dense.document_tokens}
+    if any(route.startswith("dense") for route in settings.routes):
+        words = {"chunk_words": dense.chunk_words, "chunk_stride": dense.chunk_stride, "chunks": dense.chunks}
+        found["chunks"] = _vectors_part("chunks", encoder, dense.batch, corpus, cut | words)
+    if "abstract" in settings.routes:
+        found["abstracts"] = _vectors_part("abstracts", encoder, dense.batch, corpus, cut)
+    return found
+
+
+def _vectors_part(
+    kind: Literal["chunks", "abstracts"], encoder: Encoder, batch: int, corpus: str, cut: Mapping[str, int | str | None]
+) -> Part:
+    manifest = Manifest(kind, encoder.fingerprint, encoder.device, batch, corpus, encoder.dimension, cut)
+    fields = asdict(manifest)
+    del fields["complete"]
+    return Part(kind, {**fields, **fields.pop("settings")}, manifest)
+
+
+def build(
+    directory: Path, folder: Path, parts: Mapping[str, Part], encoder: Encoder | None, dense: DenseSettings | None
+) -> None:
+    """Make what is not there yet, each index in one pass over the streamed corpus; goes on where it was stopped.
+
+    Raises:
+        UserError: the folder cannot be written, the corpus is empty, or an engine is not installed.
+    """
+    for purpose, part in parts.items():
+        if purpose == "bm25":
+            _build_lexical(directory, folder / part.name, part.made_of["engine"])
+        elif encoder is not None and dense is not None:
+            _build_vectors(directory, folder / part.name, part, encoder, dense)
+
+
+def _build_lexical(directory: Path, path: Path, engine: str) -> None:
+    if path.exists():
+        return
+    with Progress("indexing for BM25", None) as progress:
+        documents = _counted(stream_corpus(directory, Notices()), progress)
+        if engine == "fts5":
+            from pan_scdg.retrieval.bm25_fts5 import build_index as build_fts5
+
+            build_fts5(documents, path)
+        elif engine == "terrier":
+            from pan_scdg.retrieval.bm25_terrier import build_index as build_terrier
+
+            build_terrier(documents, path)
+        else:
+            from pan_scdg.retrieval.bm25_impact import build_index as build_impact
+
+            build_impact(documents, path)
+
+
+def open_lexical(path: Path, settings: Bm25Settings) -> Lexical:
+    """The BM25 index at ``path``, for the profile's engine."""
+    if settings.engine == "fts5":
+        from pan_scdg.retrieval.bm25_fts5 import Bm25Index
+
+        return Bm25Index(path, settings)
+    if settings.engine == "terrier":
+        from pan_scdg.retrieval.bm25_terrier import TerrierIndex
+
+        return TerrierIndex(path, settings)
+    from pan_scdg.retrieval.bm25_impact import ImpactIndex
+
+    return ImpactIndex(path, settings)
+
+
+def _build_vectors(directory: Path, path: Path, part: Part, encoder: Encoder, dense: DenseSettings) -> None:
+    if part.manifest is None:
+        raise ValueError(f"{part.kind} has no manifest of vectors")
+    with VectorWriter(path, part.manifest) as writer, Progress(f"encoding {part.kind}", None) as progress:
+        if writer.complete:
+            return
+        for group in _groups(stream_corpus(directory, Notices()), writer.documents, progress):
+            cut = [_texts(document, part.kind, dense) for document in group]
+            vectors = encoder.encode([text for of in cut for text in of], dense.document_tokens)
+            writer.append([d.doc_id for d in group], [len(of) for of in cut], vectors)
+            progress.update(len(group))
+        writer.finish()
+
+
+def _texts(document: Document, kind: str, dense: DenseSettings) -> list[str]:
+    """What is encoded of a document; one without words has an empty chunk, so that every document has a vector."""
+    if kind == "abstracts":
+        return [title_abstract(document.text)]
+    return chunks(document.text, dense.chunk_words, dense.chunk_stride, dense.chunks) or [""]
+
+
+def _groups(documents: Iterator[Document], there: int, progress: Progress) -> Iterator[list[Document]]:
+    """Groups of documents in order, without the first ``there`` documents (whole groups)."""
+    group: list[Document] = []
+    for number, document in enumerate(documents):
+        if number < there:
+            progress.update()
+            continue
+        group.append(document)
+        if len(group) == DOCUMENTS_A_GROUP:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _counted(documents: Iterator[Document], progress: Progress) -> Iterator[Document]:
+    for document in documents:
+        yield document
+        progress.update()
+
+
+def write_catalogue(folder: Path, corpus: str, parts: Mapping[str, Part]) -> None:
+    """Add these indexes to the list of what a folder holds.
+
+    Raises:
+        UserError: the folder's indexes are of another corpus.
+    """
+    known: dict[str, Any] = {"corpus": corpus, "indexes": {}}
+    if (folder / CATALOGUE).exists():
+        known = read_catalogue(folder)
+    if known["corpus"] != corpus:
+        raise UserError("holds indexes of another corpus", "choose another --index folder", folder)
+    known["indexes"] |= {part.name: {"kind": part.kind, "made_of": part.made_of} for part in parts.values()}
+    part_file = folder / f"{CATALOGUE}.part"
+    part_file.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    part_file.replace(folder / CATALOGUE)
+
+
+def read_catalogue(folder: Path) -> dict[str, Any]:
+    """The list of what an index folder holds.
+
+    Raises:
+        UserError: there is none, or it cannot be read.
+    """
+    path = folder / CATALOGUE
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(found["corpus"], str) and isinstance(found["indexes"], dict):
+            return found
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        raise UserError(f"no index of a corpus: {e}", "make one with the command index", path) from e
+    raise UserError("no index of a corpus", "make one with the command index", path)
+
+
+def check_catalogue(folder: Path, corpus: str, parts: Mapping[str, Part]) -> None:
+    """Refuse an index folder that was made for another corpus or other settings, naming what differs."""
+    known = read_catalogue(folder)
+    if known["corpus"] != corpus:
+        raise UserError("was made for another corpus", "make one for this input with the command index", folder)
+    for part in parts.values():
+        if part.name in known["indexes"]:
+            continue
+        alike = [other["made_of"] for other in known["indexes"].values() if other["kind"] == part.kind]
+        differ = [(k, other.get(k), v) for other in alike for k, v in part.made_of.items() if other.get(k) != v]
+        why = [f"{name} is {there!r}, not {wanted!r}" for name, there, wanted in differ]
+        raise UserError(
+            f"has no {part.kind} for this profile{': ' if why else ''}{'; '.join(why)}",
+            "run the command index with this profile, model and device",
+            folder,
+        )
+
+
+def corpus_digest(directory: Path) -> str:
+    """SHA-256 of the corpus file as it is stored."""
+    path = corpus_file(directory)
+    if path is None:
+        raise UserError("there is no corpus file", "expected corpus.jsonl.gz", directory)
+    return file_digest(path)
+
+
+def index_corpus(directory: Path, folder: Path, settings: RetrievalSettings, encoder: Encoder | None) -> list[str]:
+    """Make the indexes of a profile in an index folder; returns a line for each.
+
+    Raises:
+        UserError: see `build`; or the folder holds indexes of another corpus, or another process is at work in it.
+    """
+    corpus = corpus_digest(directory)
+    parts = parts_of(settings, encoder, corpus)
+    with locked_folder(folder):
+        write_catalogue(folder, corpus, {})
+        build(directory, folder, parts, encoder, settings.dense)
+        write_catalogue(folder, corpus, parts)
+    return [f"{part.kind}: {folder / part.name}" for part in parts.values()]

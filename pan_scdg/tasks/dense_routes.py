@@ -1,0 +1,73 @@
+"""The dense routes of a first stage: queries are encoded, and the vectors of a group meet the corpus together."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.profile import DenseSettings, Route
+from pan_scdg.retrieval.dense import ones_to_ones, sentence_comb_sum, sentences_to_chunks
+from pan_scdg.retrieval.encoder import Encoder
+from pan_scdg.retrieval.ranking import Ranking
+from pan_scdg.retrieval.units import chunks, sentences, title_abstract
+from pan_scdg.retrieval.vectors import Vectors, open_vectors
+from pan_scdg.tasks.corpus_index import Part
+
+
+class DenseRoutes:
+    """Searches of one encoder in the vectors of a corpus.
+
+    Args:
+        folder: holds the indexes.
+        parts: which ones; see `corpus_index.parts_of`.
+        settings: the profile's.
+        encoder: for the queries; the corpus was encoded by the same.
+
+    Raises:
+        UserError: an index is missing, not complete or damaged.
+    """
+
+    def __init__(self, folder: Path, parts: Mapping[str, Part], settings: DenseSettings, encoder: Encoder) -> None:
+        self._settings, self._encoder = settings, encoder
+        self._vectors: dict[str, Vectors] = {
+            purpose: open_vectors(folder / part.name, part.manifest)
+            for purpose, part in parts.items()
+            if part.manifest is not None
+        }
+
+    def search(self, route: Route, texts: Sequence[str]) -> list[Ranking]:
+        """The ranking of each query text by one dense route.
+
+        Raises:
+            ValueError: ``route`` is not a dense one.
+        """
+        if route == "abstract":
+            return self._abstracts(texts)
+        if route == "dense-sentence":
+            return self._sentences(texts)
+        if route == "dense-full":
+            return self._whole_queries(texts)
+        raise ValueError(f"{route} is no dense route")
+
+    def _abstracts(self, texts: Sequence[str]) -> list[Ranking]:
+        s, there = self._settings, self._vectors["abstracts"]
+        vectors = [self._encoded([title_abstract(text)], s.query_tokens) for text in texts]  # alone: batches round
+        return ones_to_ones(np.concatenate(vectors), there.chunks, there.doc_ids, s.depth)
+
+    def _sentences(self, texts: Sequence[str]) -> list[Ranking]:
+        s, there = self._settings, self._vectors["chunks"]
+        units = [self._encoded(sentences(text) or [text], s.query_tokens) for text in texts]
+        where = (there.chunks, there.owner, there.doc_ids, s.kept_chunks, s.depth)
+        if s.sentences == "combsum":
+            return [sentence_comb_sum(vectors, *where) for vectors in units]
+        return sentences_to_chunks(units, *where)
+
+    def _whole_queries(self, texts: Sequence[str]) -> list[Ranking]:
+        s, there = self._settings, self._vectors["chunks"]
+        cut = [chunks(text, s.query_words, s.query_stride, s.query_chunks) or [text] for text in texts]
+        units = [self._encoded(of, s.full_query_tokens) for of in cut]
+        return sentences_to_chunks(units, there.chunks, there.owner, there.doc_ids, s.full_kept_chunks, s.depth)
+
+    def _encoded(self, units: Sequence[str], tokens: int | None) -> npt.NDArray[np.float32]:
+        return self._encoder.encode(units, tokens, self._settings.query_prompt)

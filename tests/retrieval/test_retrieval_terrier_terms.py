@@ -1,0 +1,205 @@
+"""Terrier's terms in Python against their rules, and against Terrier itself where its jars lie."""
+
+import os
+import random
+import re
+import string
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pan_scdg.errors import UserError
+from pan_scdg.retrieval import terrier_jars
+from pan_scdg.retrieval.terrier_terms import TermPipeline, porter, rarest, read_stopwords, tokens
+
+ENDINGS = """
+s es ies sses ed eed ing ational tional enci anci izer bli alli entli eli ousli ization ation ator alism iveness
+fulness ousness aliti iviti biliti logi icate ative alize iciti ical ful ness al ance ence er ic able ible ant
+ement ment ent ion sion tion ou ism ate iti ous ive ize y e ll ss zz at bl iz
+"""
+
+STEMS = """
+caresses:caress ponies:poni ties:ti caress:caress cats:cat feed:feed agreed:agre plastered:plaster bled:bled
+motoring:motor sing:sing conflated:conflat troubled:troubl sized:size hopping:hop falling:fall hissing:hiss
+fizzed:fizz failing:fail filing:file happy:happi sky:sky relational:relat rational:ration digitizer:digit
+triplicate:triplic hopefulness:hope adoption:adopt opinion:opinion probate:probat rate:rate controll:control
+roll:roll is:is 4s:4s possibly:possibl etiology:etiolog awwed:aw
+"""
+
+
+@pytest.fixture(scope="module")
+def pyterrier() -> Any:
+    try:
+        return terrier_jars.start_terrier()
+    except UserError as e:
+        pytest.skip(str(e))
+
+
+def made_up_words(count: int, seed: int) -> list[str]:
+    """Short stems of any letters and digits with one to three of the endings that the stemmer knows."""
+    rng = random.Random(seed)
+    letters = string.ascii_lowercase + "aeiouy" * 3 + "019"
+    return [
+        "".join(rng.choices(letters, k=rng.randint(0, 6))) + "".join(rng.choices(ENDINGS.split(), k=rng.randint(0, 3)))
+        for _ in range(count)
+    ]
+
+
+def literal_tokens(text: str) -> list[str]:
+    """The rules, letter by letter."""
+    found, run = [], ""
+    for sign in [*text, " "]:
+        if sign in string.ascii_letters + string.digits:
+            run += sign
+            continue
+        digits = sum(c in string.digits for c in run)
+        if run and len(run) <= 20 and digits <= 4 and not any(4 * c in run for c in set(run)):
+            found.append(run.lower())
+        run = ""
+    return found
+
+
+@given(st.text(st.sampled_from("aAbB1239 -_.éİK ſ語\x00\n"), max_size=80) | st.text(max_size=40))
+def test_tokens_follow_the_rules(text: str) -> None:
+    assert tokens(text) == literal_tokens(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Zürich's BM25-F1", ["z", "rich", "s", "bm25", "f1"]),
+        ("a" * 3 + " " + "b" * 4 + " aaAa", ["aaa", "aaaa"]),
+        ("1234 12345 x1y2z3w4v5", ["1234"]),
+        ("ab" * 10 + " " + "ab" * 10 + "c", ["ab" * 10]),
+        ("x" * 100_000, []),
+        ("\ud800lone\udfff \x00nul\x07", ["lone", "nul"]),
+        ("", []),
+    ],
+)
+def test_tokens_of_odd_texts(text: str, expected: list[str]) -> None:
+    assert tokens(text) == expected
+
+
+@pytest.mark.parametrize(
+    "pair",
+    STEMS.split(),
+)
+def test_stems(pair: str) -> None:
+    word, stem = pair.split(":")
+    assert porter(word) == stem
+
+
+def test_stems_are_terriers(pyterrier: Any) -> None:
+    stemmer = pyterrier.java.autoclass("org.terrier.terms.PorterStemmer")()
+    words = sorted({word for word in made_up_words(20_000, 1) if word})
+    assert [(w, porter(w)) for w in words] == [(w, stemmer.stem(w)) for w in words]
+
+
+def test_tokens_are_terriers(pyterrier: Any) -> None:
+    tokeniser = pyterrier.java.autoclass("org.terrier.indexing.tokenisation.Tokeniser").getTokeniser()
+    reader = pyterrier.java.autoclass("java.io.StringReader")
+    rng = random.Random(2)
+    for _ in range(500):
+        text = "".join(rng.choices("aaAAbB112233 é-_.\x00\x1cİK ſ語\n😀aA1", k=rng.randint(0, 60)))
+        stream, found = tokeniser.tokenise(reader(text)), []
+        while stream.hasNext():
+            found.append(stream.next())
+        assert tokens(text) == [token for token in found if token is not None], text
+
+
+def test_the_pipeline_stops_and_stems_and_counts() -> None:
+    pipeline = TermPipeline({"the", "using"})
+    assert pipeline.counts("The models, the Model using used MODELLING!") == {"model": 3, "us": 1}
+    # A word is stopped before it is stemmed: what only becomes a stopword stays.
+    assert TermPipeline({"us"}).counts("used us") == {"us": 1}
+
+
+def test_forgetting_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = " ".join(made_up_words(200, 3)) * 2
+    expected = TermPipeline({"of"}).counts(text)
+    monkeypatch.setattr("pan_scdg.retrieval.terrier_terms.MOST_REMEMBERED", 7)
+    assert TermPipeline({"of"}).counts(text) == expected
+
+
+def test_rarest_terms_by_frequency_then_by_name() -> None:
+    frequencies = {"x": 3, "b": 1, "absent": 0, "a": 1, "y": 2}
+    assert rarest(frequencies, 3) == ["a", "b", "y"]
+    assert rarest(frequencies, 9) == ["a", "b", "y", "x"]
+
+
+def test_stopwords_come_from_the_jar(tmp_path: Path) -> None:
+    with ZipFile(tmp_path / "terrier.jar", "w") as jar:
+        jar.writestr("stopword-list.txt", "the\r\nof\nno-one\n")
+    assert read_stopwords(tmp_path / "terrier.jar") == {"the", "of", "no-one"}
+
+
+def test_a_damaged_jar_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "cut.jar").write_bytes(b"PK\x03\x04 cut off")
+    with ZipFile(tmp_path / "other.jar", "w") as jar:
+        jar.writestr("else.txt", "")
+    for name in ("cut.jar", "other.jar", "missing.jar"):
+        with pytest.raises(UserError, match=rf"{name}.*stopwords cannot be read.*models fetch terrier"):
+            read_stopwords(tmp_path / name)
+
+
+def test_missing_jars_are_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(terrier_jars.HOME, str(tmp_path))
+    for call in (terrier_jars.terrier_jar, terrier_jars.start_terrier):
+        with pytest.raises(UserError, match=r"terrier-assemblies-5.11.*models fetch terrier"):
+            call()
+    (tmp_path / terrier_jars.TERRIER_JAR).touch()
+    with pytest.raises(UserError, match=r"terrier-python-helper-0.0.8"):
+        terrier_jars.terrier_jar()
+
+
+def test_the_jars_lie_in_the_model_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(terrier_jars.HOME, raising=False)
+    monkeypatch.setenv("PAN_SCDG_MODEL_CACHE", str(tmp_path))
+    assert terrier_jars.jar_folder() == tmp_path / "terrier"
+
+
+def test_a_fetched_jar_must_be_the_known_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    resolver = pytest.importorskip("pyterrier.java.mavenresolver")
+
+    def fetched(_organisation: str, package: str, _version: str, folder: str, kind: str) -> str:
+        path = Path(folder) / f"{package}.{kind}"
+        path.write_bytes(b"another file")
+        return str(path)
+
+    monkeypatch.setenv(terrier_jars.HOME, str(tmp_path / "new"))
+    monkeypatch.setattr(resolver, "get_package_jar", fetched)
+    with pytest.raises(UserError, match="another file: its SHA-256 is"):
+        terrier_jars.fetch_jars()
+    assert list((tmp_path / "new").iterdir()) == []
+    digest = "5baa9f3d5a5ecdfa4f3b2d0fdf4a9f1d"
+    monkeypatch.setattr(terrier_jars, "DIGESTS", dict.fromkeys(terrier_jars.DIGESTS, digest))
+    monkeypatch.setattr(terrier_jars.hashlib, "sha256", lambda _: type("", (), {"hexdigest": lambda self: digest})())
+    folder = terrier_jars.fetch_jars()
+    assert {p.name for p in folder.iterdir()} == {terrier_jars.TERRIER_JAR, terrier_jars.HELPER_JAR}
+    monkeypatch.setattr(resolver, "get_package_jar", lambda *_: pytest.fail("fetched what is there"))
+    assert terrier_jars.fetch_jars() == folder
+
+
+@pytest.mark.parametrize("text", ["much", "0", "-5", "1.5", "63"])
+def test_javas_memory_is_a_number_of_mib(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(terrier_jars.MEMORY_VARIABLE, text)
+    with pytest.raises(UserError, match="whole number of MiB"):
+        terrier_jars._memory()
+
+
+def test_a_missing_java_is_explained() -> None:
+    """In a process of its own: where Java has started once it stays."""
+    try:
+        terrier_jars.terrier_jar()
+    except UserError as e:
+        pytest.skip(str(e))
+    program = "from pan_scdg.retrieval.terrier_jars import start_terrier; start_terrier()"
+    environment = {**os.environ, "JAVA_HOME": "/nonexistent", "PATH": ""}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert re.search(r"UserError: no Java runtime starts: .*; install a Java runtime 11 or later", done.stderr)
