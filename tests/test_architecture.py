@@ -26,7 +26,19 @@ NEIGHBOURS = {
     "retrieval": {"pan_scdg.pan.source_retrieval", "pan_scdg.pan.text_alignment"},
     "evaluation": {"pan_scdg.pan", "pan_scdg.scdg.decision"},
 }
-HEAVY = {"torch", "transformers", "sentence_transformers", "sklearn", "ir_measures", "pyterrier", "tira", "ray"}
+HEAVY = {
+    "torch",
+    "transformers",
+    "sentence_transformers",
+    "sklearn",
+    "ir_measures",
+    "pyterrier",
+    "tira",
+    "ray",
+    "numba",
+    "pandas",
+    "jnius",
+}
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 

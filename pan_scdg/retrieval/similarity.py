@@ -64,7 +64,7 @@ def float32_products(vectors: Float32s, queries: Float32s, out: Float32s, part: 
 
 def blas_threads() -> int:
     """Threads that matrix products use; what prepares them should use as many."""
-    from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_info
 
     return max([int(found["num_threads"]) for found in threadpool_info() if found["user_api"] == "blas"], default=1)
 
