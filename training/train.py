@@ -91,7 +91,14 @@ def save_atomically(state: dict[str, Any], path: Path) -> None:
 
 
 def train(
-    work: Path, steps: int, rows: int, length: int, minutes: float, rate: float, without: Sequence[str] = ()
+    work: Path,
+    steps: int,
+    rows: int,
+    length: int,
+    minutes: float,
+    rate: float,
+    seed: int = 1,
+    without: Sequence[str] = (),
 ) -> Qwen2ForCausalLM:
     """Run until ``steps`` are done or ``minutes`` have passed, from the last checkpoint in ``work``; kinds of sequences
     in ``without`` are not drawn."""
@@ -109,7 +116,7 @@ def train(
             o.load_state_dict(saved)
         first = state["step"]
     body = torch.compile(model.model)
-    mixture, began, tokens = Mixture(packed, tokenizer, seed=1, without=without), time.monotonic(), 0
+    mixture, began, tokens = Mixture(packed, tokenizer, seed, without), time.monotonic(), 0
     for step in range(first, steps):
         for o, rates in zip(opts, base, strict=True):
             for group, own in zip(o.param_groups, rates, strict=True):
@@ -181,6 +188,7 @@ def export(model: Qwen2ForCausalLM, work: Path, folder: Path, piece: str = "1GB"
 @click.option("--length", default=640, show_default=True)
 @click.option("--minutes", default=60.0, show_default=True, help="Stop after this long, with a checkpoint.")
 @click.option("--rate", default=1.0, show_default=True, help="Factor on all learning rates.")
+@click.option("--seed", default=1, show_default=True, help="Of the data's order; a run behind --init needs another.")
 @click.option("--init", type=click.Path(path_type=Path, exists=True), help="Begin from this model folder.")
 @click.option("--threads", default=2, show_default=True)
 @click.option("--width", default=Shape.width, show_default=True)
@@ -198,6 +206,7 @@ def main(
     length: int,
     minutes: float,
     rate: float,
+    seed: int,
     init: Path | None,
     threads: int,
     width: int,
@@ -222,9 +231,17 @@ def main(
         pack(data, AutoTokenizer.from_pretrained(work / "start"), packed)
     if not (work / "start" / "config.json").exists():
         build_start(work, shape, random_meaning)
-    recipe = {"steps": steps, "rows": rows, "length": length, "rate": rate, "without": without, **asdict(shape)}
+    recipe = {
+        "steps": steps,
+        "rows": rows,
+        "length": length,
+        "rate": rate,
+        "seed": seed,
+        "without": without,
+        **asdict(shape),
+    }
     (work / "recipe.json").write_text(json.dumps(recipe) + "\n")
-    model = train(work, steps, rows, length, minutes, rate, without)
+    model = train(work, steps, rows, length, minutes, rate, seed, without)
     if target is not None:
         export(model, work, target, "15MB" if pieces else "1GB")
 
