@@ -36,6 +36,9 @@ from pan_scdg.errors import UserError
 @click.option("--keep-gains", is_flag=True, help="Write the gain of every token (gains.jsonl.gz).")
 @click.option("--overwrite", is_flag=True, help="Redo a finished output.")
 @click.option("--index", type=FOLDER, help="Ready indexes of the corpus, made by the command index.")
+@click.option(
+    "--search-memory", type=click.IntRange(min=64), default=1024, show_default=True, help="MiB for dense search."
+)
 @click.option("--stop-after", type=click.Choice(["first-stage"]), help="Write the candidates, score nothing.")
 @click.option(
     "--candidates",

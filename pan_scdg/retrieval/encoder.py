@@ -32,7 +32,7 @@ class Encoder:
         length, width = model.max_seq_length, model.get_embedding_dimension()
         if length is None or width is None:
             raise UserError("no maximal length or vector size is given", "complete the model's configuration", folder)
-        self._model, self._batch, self.folder = model, batch, folder
+        self._model, self.batch, self.folder = model, batch, folder
         self.device = str(model.device.type)
         self.max_tokens = int(length)
         """Longest input in tokens, special tokens included; the rest of a longer text is not read."""
@@ -58,8 +58,8 @@ class Encoder:
             )
         self._model.max_seq_length = self.max_tokens if max_tokens is None else max_tokens
         vectors = np.empty((len(texts), self.dimension), np.float32)
-        for start in range(0, len(texts), self._batch):
-            vectors[start : start + self._batch] = self._forward(list(texts[start : start + self._batch]), prompt)
+        for start in range(0, len(texts), self.batch):
+            vectors[start : start + self.batch] = self._forward(list(texts[start : start + self.batch]), prompt)
         return vectors
 
     def _forward(self, texts: list[str], prompt: str) -> npt.NDArray[np.float32]:
@@ -143,6 +143,16 @@ def load_encoder(name_or_folder: str | Path, device: str, batch: int = 32) -> En
     if type(model[-1]).__name__ == "Normalize":
         del model[-1]  # it would round in bfloat16 what `Encoder` normalises in float32 (paper, BGE-M3)
     return Encoder(model.eval(), folder, batch)
+
+
+def one_a_device(encoder: Encoder) -> list[Encoder]:
+    """The encoder, and the same model once more on every other GPU if it is on one of several."""
+    if encoder.device != "cuda":
+        return [encoder]
+    import torch
+
+    others = range(1, torch.cuda.device_count())
+    return [encoder, *(load_encoder(encoder.folder, f"cuda:{number}", encoder.batch) for number in others)]
 
 
 def _refuse_code(folder: Path) -> None:

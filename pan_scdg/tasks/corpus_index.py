@@ -12,14 +12,12 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import Document, corpus_file, stream_corpus
 from pan_scdg.profile import Bm25Settings, DenseSettings, RetrievalSettings
 from pan_scdg.progress import Progress
-from pan_scdg.retrieval.encoder import Encoder
+from pan_scdg.retrieval.encoder import Encoder, one_a_device
 from pan_scdg.retrieval.ranking import Ranking
-from pan_scdg.retrieval.units import chunks, title_abstract
-from pan_scdg.retrieval.vectors import Manifest, VectorWriter
+from pan_scdg.retrieval.vectors import Manifest
 from pan_scdg.store import key_of, locked_folder
+from pan_scdg.tasks.corpus_vectors import build_vectors
 
-DOCUMENTS_A_GROUP = 64
-"""Encoded together and kept together: what a document's vector is depends on its neighbours in a batch."""
 CATALOGUE = "index.json"
 
 
@@ -88,8 +86,9 @@ def build(
     for purpose, part in parts.items():
         if purpose == "bm25":
             _build_lexical(directory, folder / part.name, part.made_of["engine"])
-        elif encoder is not None and dense is not None:
-            _build_vectors(directory, folder / part.name, part, encoder, dense)
+        elif encoder is not None and dense is not None and part.manifest is not None:
+            documents = stream_corpus(directory, Notices())
+            build_vectors(documents, folder / part.name, part.manifest, one_a_device(encoder), dense)
 
 
 def _build_lexical(directory: Path, path: Path, engine: str) -> None:
@@ -124,42 +123,6 @@ def open_lexical(path: Path, settings: Bm25Settings) -> Lexical:
     from pan_scdg.retrieval.bm25_impact import ImpactIndex
 
     return ImpactIndex(path, settings)
-
-
-def _build_vectors(directory: Path, path: Path, part: Part, encoder: Encoder, dense: DenseSettings) -> None:
-    if part.manifest is None:
-        raise ValueError(f"{part.kind} has no manifest of vectors")
-    with VectorWriter(path, part.manifest) as writer, Progress(f"encoding {part.kind}", None) as progress:
-        if writer.complete:
-            return
-        for group in _groups(stream_corpus(directory, Notices()), writer.documents, progress):
-            cut = [_texts(document, part.kind, dense) for document in group]
-            vectors = encoder.encode([text for of in cut for text in of], dense.document_tokens)
-            writer.append([d.doc_id for d in group], [len(of) for of in cut], vectors)
-            progress.update(len(group))
-        writer.finish()
-
-
-def _texts(document: Document, kind: str, dense: DenseSettings) -> list[str]:
-    """What is encoded of a document; one without words has an empty chunk, so that every document has a vector."""
-    if kind == "abstracts":
-        return [title_abstract(document.text)]
-    return chunks(document.text, dense.chunk_words, dense.chunk_stride, dense.chunks) or [""]
-
-
-def _groups(documents: Iterator[Document], there: int, progress: Progress) -> Iterator[list[Document]]:
-    """Groups of documents in order, without the first ``there`` documents (whole groups)."""
-    group: list[Document] = []
-    for number, document in enumerate(documents):
-        if number < there:
-            progress.update()
-            continue
-        group.append(document)
-        if len(group) == DOCUMENTS_A_GROUP:
-            yield group
-            group = []
-    if group:
-        yield group
 
 
 def _counted(documents: Iterator[Document], progress: Progress) -> Iterator[Document]:

