@@ -20,6 +20,7 @@ AGGREGATES = (
     *(Aggregate("top", float(q)) for q in PAPER_GRID),
     *(Aggregate("window", w) for w in WINDOW_GRID),
     *(Aggregate("window-median", w) for w in WINDOW_GRID),
+    *(Aggregate("window-bounded", w) for w in WINDOW_GRID),
 )
 LOGISTIC = "logistic, leave one kind out"
 FEATURES = ("average", "median", "positive-gain rate", "window-128")
@@ -54,6 +55,7 @@ def _scores(arrays: PairGains, aggregates: Sequence[Aggregate]) -> dict[str, flo
             [a.parameter for a in aggregates if a.kind == "top"],
             [w for a in aggregates for w in a.windows],
             [w for a in aggregates for w in a.medians],
+            [w for a in aggregates for w in a.bounded],
         )
         scores |= {form_name(a.name, control): a.of(values) for a in aggregates}
         scores[form_name("median", control)] = values.median

@@ -50,7 +50,7 @@ class Calibration(Table):
 
 
 class PairSettings(Table):
-    """Job 1 (paper, PAN25). The parameter of ``top`` is q, that of ``window`` and ``window-median`` is w."""
+    """Job 1 (paper, PAN25). The parameter of ``top`` is q, that of all kinds of windows is w."""
 
     limit: int = Field(ge=8)
     """Most tokens of a combined input; beyond it ``over_long`` applies."""

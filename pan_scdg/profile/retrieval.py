@@ -80,7 +80,7 @@ class RetrievalSettings(Table):
     q: float = Field(default=2.0, gt=0, le=100)
     """Parameter of ``top``, without effect otherwise."""
     w: int | None = Field(default=None, ge=1)
-    """Parameter of ``window``, ``window-median`` and ``share``, in tokens of the query."""
+    """Parameter of ``share`` and of all kinds of windows, in tokens of the query."""
     weight: float = Field(default=0.75, ge=0, le=1)
     """Weight of the normalised gain; the coarse score has the rest."""
     tag: str = Field(default="pan-scdg", pattern=r"^[!-~]+$")
@@ -88,7 +88,7 @@ class RetrievalSettings(Table):
     @model_validator(mode="after")
     def _has_one_parameter(self) -> "RetrievalSettings":
         if (self.aggregation == "top") != (self.w is None):
-            raise ValueError("w is the parameter of the aggregations window, window-median and share, and of no other")
+            raise ValueError("w is the parameter of share and of the windows, and of no other aggregation")
         return self
 
     @model_validator(mode="after")

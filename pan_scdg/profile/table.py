@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Control = Literal["none", "shuffled-source", "both"]
 """What the conditional log-probability is held against: see `scdg.gains.Gains`. The paper's is "none"."""
-Aggregation = Literal["top", "window", "window-median"]
+Aggregation = Literal["top", "window", "window-median", "window-bounded"]
 """How the gains of a target become one score: see `scdg.aggregation.Aggregate`. The paper's is "top"."""
 
 

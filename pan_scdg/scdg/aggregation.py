@@ -7,7 +7,7 @@ from pan_scdg.scdg.gains import GainStatistics
 
 
 class Aggregate(NamedTuple):
-    """An aggregation and its parameter: q in percent for ``top``, w in tokens for ``window`` and ``window-median``."""
+    """An aggregation and its parameter: q in percent for ``top``, w in tokens for the windows."""
 
     kind: Aggregation
     parameter: float
@@ -29,6 +29,11 @@ class Aggregate(NamedTuple):
         """The widths of which `statistics` must know the largest median."""
         return (int(self.parameter),) if self.kind == "window-median" else ()
 
+    @property
+    def bounded(self) -> tuple[int, ...]:
+        """The widths of which `statistics` must know the largest bounded mean."""
+        return (int(self.parameter),) if self.kind == "window-bounded" else ()
+
     def of(self, statistics: GainStatistics) -> float:
         """The score, in nats per token.
 
@@ -37,8 +42,12 @@ class Aggregate(NamedTuple):
         """
         if self.kind == "top":
             return statistics.top[float(self.parameter)]
-        values = statistics.window if self.kind == "window" else statistics.window_median
-        return values[int(self.parameter)]
+        values = {
+            "window": statistics.window,
+            "window-median": statistics.window_median,
+            "window-bounded": statistics.window_bounded,
+        }
+        return values[self.kind][int(self.parameter)]
 
 
 def aggregate_of(settings: PairSettings | RetrievalSettings) -> Aggregate | None:

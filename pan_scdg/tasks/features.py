@@ -15,7 +15,7 @@ STORED_GRID = (*PAPER_GRID, 100)
 """Percentages whose Top-q mean is stored with every pair, so that another q rescores nothing."""
 STORED_WINDOWS = (32, 64, 96, 128, 192, 256, 384)
 """Widths whose best windows are stored with every pair of job 1, so that another w rescores nothing."""
-_TABLES: dict[str, Callable[[str], float]] = {"top": float, "window": int, "window_median": int}
+_TABLES: dict[str, Callable[[str], float]] = {"top": float, "window": int, "window_median": int, "window_bounded": int}
 
 
 class Wanted(NamedTuple):
@@ -24,6 +24,7 @@ class Wanted(NamedTuple):
     grid: tuple[float, ...]
     windows: tuple[int, ...] = ()
     medians: tuple[int, ...] = ()
+    bounded: tuple[int, ...] = ()
 
     def known(self, statistics: GainStatistics) -> bool:
         """Whether all of them are in ``statistics``."""
@@ -31,6 +32,7 @@ class Wanted(NamedTuple):
             set(self.grid) <= set(statistics.top)
             and set(self.windows) <= set(statistics.window)
             and set(self.medians) <= set(statistics.window_median)
+            and set(self.bounded) <= set(statistics.window_bounded)
         )
 
 
@@ -42,7 +44,7 @@ def feature_grid(wanted: Iterable[float]) -> tuple[float, ...]:
 def pair_features(q: float | None, windows: Iterable[int]) -> Wanted:
     """What is known of every pair: the stored percentages and widths, and what a profile asks for besides."""
     widths = tuple(sorted({*STORED_WINDOWS, *windows}))
-    return Wanted(feature_grid([] if q is None else [q]), widths, widths)
+    return Wanted(feature_grid([] if q is None else [q]), widths, widths, widths)
 
 
 def features_of(gains: Gains, wanted: Wanted) -> GainStatistics:
@@ -70,7 +72,7 @@ def load_features(store: Store, key: str, wanted: Wanted, keep_gains: bool) -> G
         return None
     data = json.loads(stored)
     for name, number in _TABLES.items():
-        data[name] = {number(k): v for k, v in data[name].items()}
+        data[name] = {number(k): v for k, v in data.get(name, {}).items()}
     values = GainStatistics(**data)
     return values if wanted.known(values) else None
 

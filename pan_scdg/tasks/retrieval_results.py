@@ -124,6 +124,7 @@ def _score_lines(
                 "positive_gain_rate": _rounded(values.positive_rate),
                 **{f"top_{q:g}": _rounded(v) for q, v in sorted(values.top.items())},
                 **{f"window_{w}": _rounded(v) for w, v in sorted(values.window.items())},
+                **{f"window_bounded_{w}": _rounded(v) for w, v in sorted(values.window_bounded.items())},
                 **{f"window_median_{w}": _rounded(v) for w, v in sorted(values.window_median.items())},
                 **({f"share_{settings.w}": _rounded(gain[doc_id])} if settings.aggregation == "share" else {}),
             }

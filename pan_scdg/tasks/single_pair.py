@@ -46,7 +46,7 @@ def _described(gains: Gains, plan: PlannedPair, model: ModelAtHand, settings: Pa
     """What is printed about the gains; a profile without q or w is shown the average."""
     aggregate = aggregate_of(settings) or Aggregate("top", 100.0)
     grid = feature_grid([] if settings.q is None else [settings.q])
-    values = features_of(gains, Wanted(grid, aggregate.windows, aggregate.medians))
+    values = features_of(gains, Wanted(grid, aggregate.windows, aggregate.medians, aggregate.bounded))
     score = aggregate.of(values)
     known = settings.calibration
     result = {

@@ -174,8 +174,9 @@ def score_candidates(
             wanted[candidate.doc_id].append(target)
     scorer, features = PassScorer(model, store), {}
     aggregate = aggregate_of(settings)
-    windows, medians = ((), ()) if aggregate is None else (aggregate.windows, aggregate.medians)
-    asked = Wanted(feature_grid([settings.q]), windows, medians)
+    asked = Wanted(feature_grid([settings.q]))
+    if aggregate is not None:
+        asked = Wanted(asked.grid, aggregate.windows, aggregate.medians, aggregate.bounded)
     keep_gains = keep_gains or settings.aggregation == "share"
     with Progress("scoring candidates", sum(map(len, wanted.values()))) as progress:
         for document in stream_corpus(directory, Notices()):

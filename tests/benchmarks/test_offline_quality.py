@@ -106,12 +106,13 @@ def test_every_form_is_the_package_s_own(settings: PairSettings) -> None:
             "top-50%": top_q_mean(gains, 50),
             "window-128": window_mean(gains, 128),
             "window-median-192": window_median(gains, 192),
+            "window-bounded-192": window_mean(np.clip(gains, -2, 2), 192),
             "median": np.median(gains),
             "positive-gain rate": np.mean(gains > 0),
         }
         for name, value in expected.items():
             assert scores[form_name(name, control)] == pytest.approx(value, rel=1e-9), (name, control)
-    assert len(scores) == 3 * (len(AGGREGATES) + 2) == 3 * 20
+    assert len(scores) == 3 * (len(AGGREGATES) + 2) == 3 * 25
 
 
 def test_window_of_a_short_target_is_its_average(settings: PairSettings) -> None:

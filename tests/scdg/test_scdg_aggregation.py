@@ -1,9 +1,9 @@
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
-from pan_scdg.profile import DenseSettings, PairSettings, RetrievalSettings
+from pan_scdg.profile import Aggregation, DenseSettings, PairSettings, RetrievalSettings
 from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
 from pan_scdg.scdg.gains import statistics, top_q_mean, window_mean, window_median
 
@@ -19,25 +19,27 @@ GAINS = np.array([0.5, -4.0, 3.0, 0.0, 1.0, -0.5, 2.0, -1.0, 0.25, 0.75])
         (Aggregate("window", 3), "window-3", window_mean(GAINS, 3)),
         (Aggregate("window", 3.0), "window-3", window_mean(GAINS, 3)),
         (Aggregate("window-median", 4), "window-median-4", window_median(GAINS, 4)),
+        (Aggregate("window-bounded", 4), "window-bounded-4", window_mean(GAINS.clip(-2, 2), 4)),
         (Aggregate("window", 1234567), "window-1234567", window_mean(GAINS, 10)),
     ],
 )
 def test_name_and_score(aggregate: Aggregate, name: str, expected: float) -> None:
-    known = statistics(GAINS, (2.5, 10, 100), (3, 1234567), (4,))
+    known = statistics(GAINS, (2.5, 10, 100), (3, 1234567), (4,), (4,))
     assert aggregate.name == name
     assert aggregate.of(known) == expected
 
 
-@pytest.mark.parametrize("kind", ["top", "window", "window-median"])
+@pytest.mark.parametrize("kind", get_args(Aggregation))
 def test_what_was_not_computed_is_an_error(kind: Any) -> None:
     with pytest.raises(KeyError):
         Aggregate(kind, 5).of(statistics(GAINS, (2,), (3,), (4,)))
 
 
-@pytest.mark.parametrize("aggregate", [Aggregate("top", 5.0), Aggregate("window", 5), Aggregate("window-median", 5)])
+@pytest.mark.parametrize("aggregate", [Aggregate(kind, 5.0) for kind in get_args(Aggregation)])
 def test_it_says_what_statistics_must_know(aggregate: Aggregate) -> None:
-    known = statistics(GAINS, (5,) if aggregate.kind == "top" else (), aggregate.windows, aggregate.medians)
-    assert (known.top.keys(), known.window.keys(), known.window_median.keys()).count({5}) == 1
+    grid = (5,) if aggregate.kind == "top" else ()
+    known = statistics(GAINS, grid, aggregate.windows, aggregate.medians, aggregate.bounded)
+    assert [t.keys() for t in (known.top, known.window, known.window_median, known.window_bounded)].count({5}) == 1
     assert isinstance(aggregate.of(known), float)
 
 

@@ -16,6 +16,7 @@ from pan_scdg.scdg.gains import (
     kept_tokens,
     statistics,
     top_q_mean,
+    window_bounded,
     window_mean,
     window_median,
 )
@@ -230,6 +231,14 @@ def test_windows_by_hand() -> None:
     assert window_median(SIGNED, 3) == 1.0
     assert window_mean(SIGNED, 10) == window_mean(SIGNED, 11) == pytest.approx(average(SIGNED))
     assert window_median(SIGNED, 11) == np.median(SIGNED)
+    assert window_bounded(SIGNED, 3) == 1.0, "3 counts as 2"
+    assert window_bounded(SIGNED, 11) == pytest.approx((0.5 - 2 + 2 + 0 + 1 - 0.5 + 2 - 1 + 0.25 + 0.75) / 10)
+
+
+@settings(max_examples=100, deadline=None)
+@given(values=gains_list, w=st.integers(1, 70))
+def test_window_bounded_is_the_window_mean_of_gains_between_its_bounds(values: list[float], w: int) -> None:
+    assert window_bounded(np.array(values), w) == window_mean(np.array([min(2.0, max(-2.0, g)) for g in values]), w)
 
 
 def test_running_sums_keep_their_error_bound() -> None:
@@ -240,7 +249,7 @@ def test_running_sums_keep_their_error_bound() -> None:
     assert exact - bound <= window_mean(values, 64) <= exact
 
 
-@pytest.mark.parametrize("window", [window_mean, window_median])
+@pytest.mark.parametrize("window", [window_mean, window_median, window_bounded])
 def test_windows_need_gains_and_a_width(window: Callable[[np.ndarray, int], float]) -> None:
     with pytest.raises(ValueError, match="no gains"):
         window(np.array([]), 2)
