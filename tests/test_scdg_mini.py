@@ -14,7 +14,7 @@ from pan_scdg.profile import load_profile
 from pan_scdg.scdg.sequences import Tokenizer, pair_passes
 
 FOLDER = Path(__file__).parents[1] / "model_cache" / "scdg-mini"
-SETTINGS = load_profile("offline").model
+SETTINGS = load_profile("offline").need_model()
 
 
 @cache
