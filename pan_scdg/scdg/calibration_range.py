@@ -61,8 +61,8 @@ def range_of(facts: Sequence[TargetFacts]) -> CalibrationRange:
 def range_warnings(facts: TargetFacts, known: CalibrationRange, aggregate: Aggregate) -> list[str]:
     """One line for each way in which a target lies outside the range by more than `MARGIN`.
 
-    There is no upper limit of length, and for windows the lower one is at most w: what holds a window is scored by it
-    as the longest target is.
+    For windows the lower limit of length is at most w: what holds a window is scored by it as the longest target is.
+    The upper one is theirs alone: the more windows a target has, the more the best of them gains by chance.
     """
     low, high = 1 - MARGIN, 1 + MARGIN
     (fewest, most), (least, largest) = known.tokens, known.nats_per_byte
@@ -70,6 +70,8 @@ def range_warnings(facts: TargetFacts, known: CalibrationRange, aggregate: Aggre
     found = []
     if facts.tokens < low * enough:
         found.append(f"outside calibration: {facts.tokens} target tokens, calibrated on {fewest} to {most}")
+    if aggregate.kind != "top" and facts.tokens > high * most:
+        found.append(f"outside calibration: {facts.tokens} target tokens, calibrated on at most {most}: more windows")
     if facts.common_words < low * known.common_words:
         found.append(
             f"outside calibration: language or characters: share of common words {facts.common_words:.2f}, "

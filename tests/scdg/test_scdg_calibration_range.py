@@ -83,7 +83,7 @@ def test_inside_and_at_the_margin_nothing_is_said(aggregate: Aggregate) -> None:
     for facts in (
         INSIDE,
         TargetFacts(200, 1.0, 0.6),
-        TargetFacts(90_000, 2.0, 1.0),
+        TargetFacts(1035, 2.0, 1.0),
         TargetFacts(170, 1.0 * edge, 0.6 * edge),
         TargetFacts(170, 2.0 * (1 + MARGIN), 0.6),
     ):
@@ -123,6 +123,14 @@ def test_a_target_that_holds_a_window_is_long_enough_for_windows() -> None:
     assert range_warnings(short, KNOWN, Aggregate("window-median", 192)) != []
     assert range_warnings(short, KNOWN, AVERAGE) != []
     assert range_warnings(short, KNOWN, Aggregate("top", 10.0)) != [], "q is no number of tokens"
+
+
+def test_only_windows_find_more_in_a_longer_target() -> None:
+    long = INSIDE._replace(tokens=2 * KNOWN.tokens[1])
+    told = f"outside calibration: {long.tokens} target tokens, calibrated on at most {KNOWN.tokens[1]}: more windows"
+    assert range_warnings(long, KNOWN, WINDOW) == [told]
+    assert range_warnings(INSIDE._replace(tokens=KNOWN.tokens[1]), KNOWN, WINDOW) == []
+    assert range_warnings(long, KNOWN, AVERAGE) == []
 
 
 shares = st.integers(0, 1000).map(lambda n: n / 1000)
