@@ -1,0 +1,54 @@
+"""Seconds for fusing three routes and writing the run: ``python -m benchmarks.fusion [--queries N --depth N]``.
+
+Rankings are drawn from the ids of a corpus of PAN 2026's size; the clock covers DAAC (or RRF, or CombSUM) of every
+query and the gzip TREC run. The last line is one JSON object.
+"""
+
+import json
+import tempfile
+import time
+from pathlib import Path
+
+import click
+import numpy as np
+
+from benchmarks.corpus import DOCUMENTS, document_id
+from pan_scdg.pan.runs import open_gzip_text, run_lines
+from pan_scdg.retrieval.fusion import comb_sum, daac, rrf
+from pan_scdg.retrieval.ranking import Ranked, Ranking
+
+
+def drawn(generator: np.random.Generator, depth: int) -> Ranking:
+    """A ranking of ``depth`` documents; half of them come from a small part of the corpus, so that routes overlap."""
+    near = generator.choice(2 * depth, depth // 2, replace=False)
+    far = generator.choice(np.arange(2 * depth, DOCUMENTS), depth - len(near), replace=False)
+    numbers = generator.permutation(np.concatenate([near, far]))
+    scores = np.sort(generator.random(depth))[::-1]
+    return [Ranked(document_id(int(number)), float(score)) for number, score in zip(numbers, scores, strict=True)]
+
+
+@click.command(help=__doc__)
+@click.option("--queries", default=200, show_default=True)
+@click.option("--depth", default=1000, show_default=True)
+def main(queries: int, depth: int) -> None:
+    generator = np.random.default_rng(0)
+    routes = [[drawn(generator, depth) for _ in range(3)] for _ in range(queries)]
+    fusions = {
+        "daac": lambda three: daac(*three, depth=depth),
+        "rrf": lambda three: rrf(three, depth),
+        "combsum": lambda three: comb_sum(three, depth),
+    }
+    seconds = {}
+    for name, fuse in fusions.items():
+        with tempfile.TemporaryDirectory() as folder:
+            began = time.perf_counter()
+            with open_gzip_text(Path(folder) / "run.txt.gz") as file:
+                for number, three in enumerate(routes):
+                    file.writelines(run_lines(f"q{number}", [d for d, _ in fuse(three)], "benchmark"))
+            seconds[name] = round(time.perf_counter() - began, 3)
+        click.echo(f"{name:8} {queries} queries, 3 x {depth} documents: {seconds[name]:.2f} s")
+    click.echo(json.dumps({"seconds": seconds["daac"], **{f"seconds_{k}": v for k, v in seconds.items()}}))
+
+
+if __name__ == "__main__":
+    main()
