@@ -51,6 +51,7 @@ def test_marked_commands_are_the_two_of_make_and_those_on_own_files() -> None:
         "make test",
         "python entrypoint.py prepare",
         "python entrypoint.py run",
+        "python entrypoint.py models fetch terrier",
         "python -m benchmarks.development.build",
         "python -m benchmarks.development.calibration",
         "python entrypoint.py calibrate",

@@ -65,7 +65,7 @@ def test_scores_are_sqlites_formula(tmp_path: Path, count: int, depth: int) -> N
     build_index(documents, tmp_path / "index.db")
     with Bm25Index(tmp_path / "index.db", Bm25Settings(depth=depth)) as index:
         for terms in ({"w0"}, {"w0", "w1", "w40"}, {"w2", "w30", "w55", "absent"}, {f"w{i}" for i in range(50)}):
-            found = index._search_terms(index._rarest(terms))
+            found = index._search_terms(index._rarest(terms, 64))
             literal = literal_bm25(documents, terms)
             expected = top(literal, depth) if literal else []
             assert [r.score for r in found] == pytest.approx([r.score for r in expected], rel=1e-9)
