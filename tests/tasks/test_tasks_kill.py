@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pan_scdg.store import Store
-from pan_scdg.tasks import source_retrieval
+from pan_scdg.tasks import first_stage
 
 ROOT = Path(__file__).parents[2]
 SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
@@ -35,14 +35,14 @@ def source(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture
 def one_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Load the encoder once, not in each of many runs in this process."""
-    real, loaded = source_retrieval.find_encoder, dict[str, Any]()
+    real, loaded = first_stage.find_encoder, dict[str, Any]()
 
     def find(settings: Any, device: str) -> Any:
         if settings.model not in loaded:
             loaded[settings.model] = real(settings, device)
         return loaded[settings.model]
 
-    monkeypatch.setattr(source_retrieval, "find_encoder", find)
+    monkeypatch.setattr(first_stage, "find_encoder", find)
 
 
 def start(source: Path, output: Path, model: Path, *more: str) -> subprocess.Popen[bytes]:
