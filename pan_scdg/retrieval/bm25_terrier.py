@@ -5,7 +5,6 @@ does (``Zürich`` is indexed as ``rich`` and found by no query), and it would ta
 """
 
 import json
-import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.profile import Bm25Settings
 from pan_scdg.retrieval.fusion import reciprocal_rank
 from pan_scdg.retrieval.ranking import Ranking, top
+from pan_scdg.retrieval.staging import staged_folder
 from pan_scdg.retrieval.terrier_formula import K1, STEPS, B, in_order_of_sum, in_steps
 from pan_scdg.retrieval.terrier_jars import MEMORY_VARIABLE, TERRIER, start_terrier, terrier_jar
 from pan_scdg.retrieval.terrier_terms import TermPipeline, rarest, read_stopwords
@@ -40,22 +40,11 @@ def build_index(documents: Iterable["Document"], folder: Path) -> None:
         ValueError: a document id comes twice.
     """
     pt = start_terrier()
-    part = folder.with_name(folder.name + ".part")
-    try:
-        shutil.rmtree(part, ignore_errors=True)
-        (part / INDEX).mkdir(parents=True)
+    with staged_folder(folder) as part:
+        (part / INDEX).mkdir()
         feed = _Feed(documents)
         terms = _index(pt, feed, part / INDEX) if feed.first is not None else 0  # Terrier cannot index nothing
         _write_ids(feed.doc_ids, terms, part)
-        if folder.exists():
-            shutil.rmtree(folder)
-        part.rename(folder)
-    except OSError as e:
-        raise UserError(
-            f"Terrier's index cannot be written: {e}", "check that its folder is writable and has free space", folder
-        ) from e
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 class _Feed:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.errors import UserError
+from pan_scdg.retrieval.staging import staged_folder
 from pan_scdg.retrieval.terrier_formula import length_norms, saturation
 from pan_scdg.retrieval.terrier_jars import TERRIER, terrier_jar
 from pan_scdg.retrieval.terrier_terms import LONGEST, TermPipeline, read_stopwords
@@ -52,25 +52,14 @@ def build_index(documents: Iterable["Document"], folder: Path, stopwords: frozen
         ValueError: a document id comes twice.
     """
     stopwords = read_stopwords(terrier_jar()) if stopwords is None else stopwords
-    part = folder.with_name(folder.name + ".part")
-    try:
-        shutil.rmtree(part, ignore_errors=True)
-        (part / "blocks").mkdir(parents=True)
+    with staged_folder(folder) as part:
+        (part / "blocks").mkdir()
         doc_ids, lengths, blocks = _write_blocks(documents, TermPipeline(stopwords), part / "blocks")
         _merge(blocks, doc_ids, lengths, part)
         (part / STOPWORDS).write_text("\n".join(sorted(stopwords)), encoding="ascii")
         (part / DOC_IDS).write_text("".join(f"{json.dumps(i)}\n" for i in sorted(doc_ids)), encoding="ascii")
         shutil.rmtree(part / "blocks")
         _seal(part)
-        if folder.exists():
-            shutil.rmtree(folder)
-        part.rename(folder)
-    except OSError as e:
-        raise UserError(
-            f"the search index cannot be written: {e}", "check that its folder is writable and has free space", folder
-        ) from e
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def _write_blocks(
