@@ -14,24 +14,26 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pan_scdg.errors import UserError
 from pan_scdg.retrieval.similarity import (
     STEP,
     Float32s,
     Floats,
     Steps,
-    as_float32,
     blas_threads,
     error_bound,
     exact_steps,
     float32_products,
     lengths,
     steps_of,
+    with_longest,
 )
 
 MEMORY = 1 << 30
 """Working memory of a search in bytes, unless the caller sets another."""
 BLOCK_BYTES = 32 << 20
 """Size of a block of vectors in float32: smaller ones let threads wait for each other more often."""
+MORE_MEMORY = "give the search more memory (--search-memory)"
 LEAST_BLOCK, MOST_ROWS = 64, 1 << 16
 SLOT, PRODUCT = 48, 64
 Positions = npt.NDArray[np.int64]
@@ -64,7 +66,8 @@ def best_vectors(
             None: the earlier one.
 
     Raises:
-        ValueError: shapes disagree, a value is not finite, ``kept`` is below 1, or ``memory`` is too small.
+        ValueError: shapes disagree, a value is not finite, or ``kept`` is below 1.
+        UserError: ``memory`` is too small.
     """
     if queries.ndim != 2 or vectors.ndim != 2 or queries.shape[1] != vectors.shape[1]:
         raise ValueError(f"vectors of shapes {queries.shape} and {vectors.shape} do not fit")
@@ -86,7 +89,10 @@ def _plan(shape: tuple[int, ...], count: int, kept: int, memory: int) -> tuple[i
         if block >= min(most, max(LEAST_BLOCK, count)) or (rows == 1 and block >= LEAST_BLOCK):
             return rows, min(most, block)
         if rows == 1:
-            raise ValueError(f"{memory} bytes of memory are too few for vectors of {width} dimensions, {kept} kept")
+            raise UserError(
+                f"{memory} bytes of memory are too few to search vectors of {width} dimensions, {kept} kept",
+                MORE_MEMORY,
+            )
         rows = -(-rows // 2)
 
 
@@ -131,11 +137,11 @@ class _Selection:
     def _read(self, start: int, wide: Float32s, pool: Executor) -> tuple[Float32s, float]:
         """The block of vectors that begins at ``start``, in float32, and the length of the longest."""
         block = self._vectors[start : start + len(wide)]
-        share = max(1, (1 << 18) // max(1, wide.shape[1]))
+        share = max(1, (1 << 20) // max(1, wide.shape[1]))
         slices = [slice(i, min(i + share, len(block))) for i in range(0, len(block), share)]
 
         def longest(part: slice) -> float:
-            return float(lengths(as_float32(block[part], wide[part])).max())
+            return with_longest(block[part], wide[part])[1]
 
         found = max(pool.map(longest, slices))
         return (np.asarray(block, np.float32) if block.dtype == np.float32 else wide[: len(block)]), found

@@ -58,7 +58,8 @@ def sentences_to_chunks(
         memory: bytes that may be used besides the arguments and the result; it bounds the speed, not the result.
 
     Raises:
-        ValueError: shapes disagree, a value is not finite, ``kept`` or ``depth`` is below 1, or ``memory`` too small.
+        ValueError: shapes disagree, a value is not finite, ``kept`` or ``depth`` is below 1.
+        UserError: ``memory`` is too small.
     """
     return [
         _by_maximum(vectors, chunk_vectors, best, np.asarray(chunk_owner), doc_ids, depth)
@@ -111,7 +112,8 @@ def ones_to_ones(
         memory: bytes that may be used besides the arguments and the result; it bounds the speed, not the result.
 
     Raises:
-        ValueError: shapes disagree, a value is not finite, ``depth`` is below 1, or ``memory`` is too small.
+        ValueError: shapes disagree, a value is not finite, or ``depth`` is below 1.
+        UserError: ``memory`` is too small.
     """
     if len(doc_vectors) != len(doc_ids):
         raise ValueError(f"{len(doc_vectors)} vectors but {len(doc_ids)} document ids")

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from pan_scdg.retrieval.best_vectors import leave
+from pan_scdg.errors import UserError
+from pan_scdg.retrieval.best_vectors import MORE_MEMORY, leave
 from pan_scdg.retrieval.dense import ABSENT, Integers, best_documents
 from pan_scdg.retrieval.ranking import Ranking
-from pan_scdg.retrieval.similarity import STEP, Float32s, Floats, as_float32, exact_steps, lengths
+from pan_scdg.retrieval.similarity import STEP, Float32s, Floats, exact_steps, lengths, with_longest
 
 MEMORY = 8 << 30
 """Memory of the device in bytes that a search may use, unless the caller sets another."""
@@ -45,7 +46,8 @@ def sentences_to_chunks(
         memory: bytes of the device's memory that may be used; it bounds the speed, not the result.
 
     Raises:
-        ValueError: shapes disagree, a value is not finite, ``kept`` or ``depth`` is below 1, or ``memory`` too small.
+        ValueError: shapes disagree, a value is not finite, ``kept`` or ``depth`` is below 1.
+        UserError: ``memory`` is too small.
     """
     import torch
 
@@ -85,7 +87,9 @@ def _plan(shape: tuple[int, ...], kept: int, memory: int) -> tuple[int, int]:
         if block >= min(MOST_BLOCK, 1024) or (rows == 1 and block >= LEAST_BLOCK):
             return rows, min(MOST_BLOCK, block)
         if rows == 1:
-            raise ValueError(f"{memory} bytes of device memory are too few for vectors of {width} dimensions")
+            raise UserError(
+                f"{memory} bytes of device memory are too few for vectors of {width} dimensions", MORE_MEMORY
+            )
         rows = -(-rows // 2)
 
 
@@ -141,7 +145,7 @@ def _steps(products: Any, rows: Any, columns: Any, queries: Float32s, vectors: F
     import torch
 
     steps = torch.round(products / STEP)
-    longest = float(lengths(queries).max()) * float(lengths(as_float32(vectors)).max())
+    longest = with_longest(queries)[1] * with_longest(vectors)[1]
     error = 2.0**-51 * queries.shape[1] * longest / STEP
     doubtful = torch.nonzero((products / STEP - steps).abs() >= 0.5 - error - 1e-9)[:, 0]
     for i in doubtful.tolist():

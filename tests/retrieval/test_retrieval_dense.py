@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pan_scdg.errors import UserError
 from pan_scdg.retrieval import best_vectors
 from pan_scdg.retrieval.dense import (
     max_per_document,
@@ -199,6 +200,12 @@ def test_the_memory_bound_is_kept_and_changes_nothing(
     assert peaks[1] <= (4 << 20) + result
 
 
+def test_too_little_memory_is_the_users_error() -> None:
+    vectors = np.eye(4, dtype=np.float32)
+    with pytest.raises(UserError, match="^1000 bytes of memory are too few .*; .*--search-memory"):
+        list(best_vectors.best_vectors(vectors, vectors, 2, memory=1000))
+
+
 def test_the_error_bound_holds_and_is_small() -> None:
     rng = np.random.default_rng(1)
     vectors, queries = unit_vectors(rng, 200, 2500), unit_vectors(rng, 20, 2500)
@@ -210,7 +217,7 @@ def test_the_error_bound_holds_and_is_small() -> None:
 
 def test_every_half_precision_number_is_widened_exactly() -> None:
     bits = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
-    finite = bits[np.isfinite(bits)].reshape(-1, 2)
+    finite = bits[np.isfinite(bits)].reshape(-1, 1)
     np.testing.assert_array_equal(as_float32(finite), finite.astype(np.float32))
 
 

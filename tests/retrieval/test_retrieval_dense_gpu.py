@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pan_scdg.errors import UserError
 from pan_scdg.retrieval import dense, dense_gpu
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -52,5 +53,5 @@ def test_misuse_is_refused() -> None:
         dense_gpu.sentences_to_chunks([query], two * np.inf, owner, ["a"], 1, 1, "cpu")
     with pytest.raises(ValueError, match="at least 1"):
         dense_gpu.sentences_to_chunks([query], two, owner, ["a"], 1, 0, "cpu")
-    with pytest.raises(ValueError, match="too few"):
+    with pytest.raises(UserError, match="too few .*--search-memory"):
         dense_gpu.sentences_to_chunks([query], two, owner, ["a"], 1, 1, "cpu", memory=10)
