@@ -7,6 +7,7 @@ query and the gzip TREC run. The last line is one JSON object.
 import json
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -33,8 +34,8 @@ def drawn(generator: np.random.Generator, depth: int) -> Ranking:
 def main(queries: int, depth: int) -> None:
     generator = np.random.default_rng(0)
     routes = [[drawn(generator, depth) for _ in range(3)] for _ in range(queries)]
-    fusions = {
-        "daac": lambda three: daac(*three, depth=depth),
+    fusions: dict[str, Callable[[list[Ranking]], Ranking]] = {
+        "daac": lambda three: daac(three[0], three[1], three[2], depth),
         "rrf": lambda three: rrf(three, depth),
         "combsum": lambda three: comb_sum(three, depth),
     }
