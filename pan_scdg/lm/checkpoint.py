@@ -64,7 +64,7 @@ def check_device(settings: ModelSettings, device: str) -> None:
         raise UserError(f"there is no GPU {device}", "use --device cpu or a machine with a GPU")
     if not _can_multiply(settings.dtype, device):
         raise UserError(f"{device} cannot compute in {settings.dtype}", "choose another dtype in the profile")
-    if settings.attention == "flash_attention_2":
+    if settings.attention in ("flash_attention_2", "varlen"):
         _check_flash(settings, on_gpu)
 
 
@@ -84,8 +84,10 @@ def _can_multiply(dtype: str, device: str) -> bool:
 def _check_flash(settings: ModelSettings, on_gpu: bool) -> None:
     remedy = 'set attention = "sdpa" in the profile'
     if not on_gpu:
-        raise UserError("flash_attention_2 needs a GPU", remedy)
+        raise UserError(f"{settings.attention} needs a GPU", remedy)
     if settings.dtype == "float32":
-        raise UserError("flash_attention_2 cannot compute in float32", remedy + ", or a dtype of 16 bits")
+        raise UserError(f"{settings.attention} cannot compute in float32", remedy + ", or a dtype of 16 bits")
+    if settings.attention == "varlen":
+        return
     if importlib.util.find_spec("flash_attn") is None:
         raise UserError("flash_attention_2 needs the package flash-attn", "install requirements-cuda.txt, or " + remedy)

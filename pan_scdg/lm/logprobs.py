@@ -46,9 +46,7 @@ def target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int) -> npt.ND
         )
         result: npt.NDArray[np.float32] = torch.cat(list(chunks)).cpu().numpy()
     if not np.isfinite(result).all():
-        raise UserError(
-            f"{lm.name} gives probabilities that are not finite in {lm.model.dtype}", "use bfloat16 or float32"
-        )
+        raise not_finite(lm)
     return result
 
 
@@ -88,15 +86,28 @@ def _memory(length: int, device: str) -> Iterator[None]:
     try:
         yield
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as e:
-        if not _out_of_memory(e):
+        if not is_out_of_memory(e):
             raise
-        raise UserError(
-            f"an input of {length} tokens does not fit in the memory of {device}",
-            "use --over-long segments, a smaller context, limit or head_rows in the profile, or a larger GPU",
-        ) from e
+        raise too_large(length, device) from e
 
 
-def _out_of_memory(error: Any) -> bool:
+def too_large(length: int, device: str) -> UserError:
+    """What a user is told about an input that alone exceeds the memory."""
+    return UserError(
+        f"an input of {length} tokens does not fit in the memory of {device}",
+        "use --over-long segments, a smaller context, limit or head_rows in the profile, or a larger GPU",
+    )
+
+
+def not_finite(lm: LanguageModel) -> UserError:
+    """What a user is told when a model gives infinities or no numbers."""
+    return UserError(
+        f"{lm.name} gives probabilities that are not finite in {lm.model.dtype}", "use bfloat16 or float32"
+    )
+
+
+def is_out_of_memory(error: Any) -> bool:
+    """Whether an exception says that memory is short; on a CPU torch raises a RuntimeError."""
     import torch
 
     typed = isinstance(error, torch.OutOfMemoryError | MemoryError)

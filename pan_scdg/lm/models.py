@@ -99,7 +99,7 @@ def _load_weights(folder: Path, config: dict[str, Any], settings: ModelSettings)
     model, info = family.from_pretrained(
         str(folder),
         dtype=getattr(torch, settings.dtype),
-        attn_implementation=settings.attention,
+        attn_implementation="sdpa" if settings.attention == "varlen" else settings.attention,
         local_files_only=True,
         trust_remote_code=False,
         use_safetensors=True,

@@ -22,7 +22,10 @@ class ModelSettings(Table):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     tokenizer: Literal["fast", "slow"] = "fast"
     dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
-    attention: Literal["sdpa", "flash_attention_2", "eager"] = "sdpa"
+    attention: Literal["sdpa", "varlen", "flash_attention_2", "eager"] = "sdpa"
+    """``varlen`` is torch's own attention of packed sequences, on GPUs; the reference engine then takes ``sdpa``."""
+    pack_tokens: int = Field(default=16384, ge=1)
+    """Most tokens that the default engine sends through the model together; last digits depend on it."""
     head_rows: int = Field(default=1024, ge=1)
     """Target rows whose logits exist at one time."""
 

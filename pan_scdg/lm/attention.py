@@ -1,0 +1,208 @@
+"""Attention of packed sequences: one interface, three backends, and the merge of two sets of keys.
+
+A softmax over two sets of keys is the mean of the softmaxes over each, weighted by the sums of their exponentials. So a
+token that continues a shared prefix attends causally to its own sequence, entirely to the prefix, and the two results
+are merged by their log-sum-exps: no mask, no copy of the prefix for each continuation, no padding.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from pan_scdg.errors import UserError
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Consecutive stretches of a row of tokens, without gaps, the first at 0."""
+
+    lengths: tuple[int, ...]
+    device: str
+
+    @property
+    def total(self) -> int:
+        """Tokens of all stretches."""
+        return sum(self.lengths)
+
+    @cached_property
+    def bounds(self) -> tuple[int, ...]:
+        """0 and the end of each stretch."""
+        ends = [0]
+        for length in self.lengths:
+            ends.append(ends[-1] + length)
+        return tuple(ends)
+
+    @cached_property
+    def on_device(self) -> "torch.Tensor":
+        """``bounds`` as int32 tensor."""
+        import torch
+
+        return torch.tensor(self.bounds, dtype=torch.int32, device=self.device)
+
+
+Backend = Callable[..., tuple["torch.Tensor", "torch.Tensor"]]
+"""``(q, k, v, spans_q, spans_k, causal, scale)`` -> attention ``[n, heads, d]`` of each stretch of queries over the
+stretch of keys with the same number, and the log-sum-exp of its scores, float32 ``[n, heads]``.
+
+``q`` is ``[n, heads, d]``, ``k`` and ``v`` are ``[m, key heads, d]``; ``causal`` needs equal stretches."""
+
+
+@dataclass
+class Packing:
+    """Who sees whom in one row of packed tokens: prefixes, then whole sequences, then continuations of prefixes.
+
+    Every token sees the earlier ones of its own stretch and itself; tokens of the ``i``-th stretch of ``continued``
+    (all continuations of one prefix, the last tokens of the row) see the whole ``i``-th prefix besides.
+    """
+
+    backend: Backend
+    own: Spans
+    """All sequences of the row."""
+    continued: Spans | None = None
+    prefixes: Spans | None = None
+    """Of the row's first tokens, or of ``kept``."""
+    kept: "Sequence[tuple[torch.Tensor, torch.Tensor]] | None" = None
+    """Keys and values of the prefixes by layer, from an earlier row; None: they are in this row."""
+    keep: "list[tuple[torch.Tensor, torch.Tensor]] | None" = None
+    """Where keys and values of this row's prefixes are put for later rows, layer by layer."""
+
+    def attend(
+        self, layer: int, q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor", scale: float
+    ) -> "torch.Tensor":
+        """Attention of a row, ``[n, heads, d]``."""
+        out, lse = self.backend(q, k, v, self.own, self.own, True, scale)
+        if self.prefixes is None:
+            return out
+        end = self.prefixes.total
+        if self.keep is not None:
+            # Copies: a view would keep the whole row in memory.
+            self.keep.append((k[:end].clone(), v[:end].clone()))
+        if self.continued is None:
+            return out
+        keys, values = (k[:end], v[:end]) if self.kept is None else self.kept[layer]
+        tail = len(q) - self.continued.total
+        far, far_lse = self.backend(q[tail:], keys, values, self.continued, self.prefixes, False, scale)
+        out[tail:] = merged(out[tail:], lse[tail:], far, far_lse)
+        return out
+
+
+def merged(
+    near: "torch.Tensor", near_lse: "torch.Tensor", far: "torch.Tensor", far_lse: "torch.Tensor"
+) -> "torch.Tensor":
+    """Attention over both sets of keys from those over each, ``[n, heads, d]``, and their log-sum-exps."""
+    import torch
+
+    weight = torch.sigmoid(far_lse - near_lse)[..., None]
+    return torch.lerp(near.float(), far.float(), weight).to(near.dtype)
+
+
+def sdpa(
+    q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor", spans_q: Spans, spans_k: Spans, causal: bool, scale: float
+) -> "tuple[torch.Tensor, torch.Tensor]":
+    """The kernels of torch's scaled_dot_product_attention, stretch by stretch: they also give the log-sum-exp."""
+    import torch
+
+    one = _on_cpu if q.device.type == "cpu" else _on_gpu
+    out, lse = torch.empty_like(q), torch.empty(q.shape[:2], dtype=torch.float32, device=q.device)
+    for (start, end), (first, last) in zip(pairwise(spans_q.bounds), pairwise(spans_k.bounds), strict=True):
+        queries, keys, values = (x.transpose(0, 1)[None] for x in (q[start:end], k[first:last], v[first:last]))
+        found, sums = one(queries, keys, values, causal, scale)
+        out[start:end] = found[0].transpose(0, 1)
+        lse[start:end] = sums[0, :, : end - start].T
+    return out, lse
+
+
+def _on_cpu(q: Any, k: Any, v: Any, causal: bool, scale: float) -> tuple[Any, Any]:
+    import torch
+
+    return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, scale=scale)  # type: ignore[no-any-return]
+
+
+def _on_gpu(q: Any, k: Any, v: Any, causal: bool, scale: float) -> tuple[Any, Any]:
+    import torch
+
+    groups = q.shape[1] // k.shape[1]
+    if groups > 1:
+        k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
+    if q.dtype == torch.float32 or q.shape[-1] % 8:
+        found = torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, causal, scale=scale)
+    else:
+        found = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=scale)
+    return found[0], found[1]
+
+
+def torch_varlen(
+    q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor", spans_q: Spans, spans_k: Spans, causal: bool, scale: float
+) -> "tuple[torch.Tensor, torch.Tensor]":
+    """torch's own attention of sequences of different lengths; on GPUs, in 16 bits."""
+    from torch.nn.attention.varlen import AuxRequest, varlen_attn
+
+    window = (-1, 0) if causal else (-1, -1)
+    places = spans_q.on_device, spans_k.on_device, max(spans_q.lengths), max(spans_k.lengths)
+    out, lse = varlen_attn(
+        q, k, v, *places, return_aux=AuxRequest(lse=True), scale=scale, window_size=window, enable_gqa=True
+    )
+    return out, _by_token(lse, q)
+
+
+def flash(
+    q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor", spans_q: Spans, spans_k: Spans, causal: bool, scale: float
+) -> "tuple[torch.Tensor, torch.Tensor]":
+    """The package flash-attn; on GPUs, in 16 bits."""
+    from flash_attn import flash_attn_varlen_func
+
+    places = spans_q.on_device, spans_k.on_device, max(spans_q.lengths), max(spans_k.lengths)
+    out, lse, _ = flash_attn_varlen_func(q, k, v, *places, softmax_scale=scale, causal=causal, return_attn_probs=True)
+    return out, _by_token(lse, q)
+
+
+def _by_token(lse: Any, q: Any) -> Any:
+    """Log-sum-exps ``[n, heads]``: the kernels give ``[heads, n]``, torch's documentation says the reverse."""
+    tokens, heads = q.shape[:2]
+    if lse.shape == (heads, tokens):
+        return lse.T
+    if lse.shape == (tokens, heads):
+        return lse
+    raise ValueError(f"log-sum-exps of shape {tuple(lse.shape)} for {tokens} tokens and {heads} heads")
+
+
+BACKENDS: dict[str, Backend] = {"sdpa": sdpa, "varlen": torch_varlen, "flash_attention_2": flash}
+
+
+def backend_of(attention: str) -> Backend:
+    """The backend of a profile's ``attention``.
+
+    Raises:
+        UserError: there is none of this name.
+    """
+    if attention not in BACKENDS:
+        raise UserError(
+            f"attention {attention!r} cannot score packed sequences",
+            f"use one of {', '.join(BACKENDS)} in the profile, or --engine reference",
+        )
+    return BACKENDS[attention]
+
+
+NAME = "pan_scdg_packed"
+"""What transformers knows this attention by."""
+
+
+@cache
+def register() -> None:
+    """Make the attention known to transformers, which then makes no mask and hands ``packing`` through."""
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(NAME, _packed)
+
+
+def _packed(
+    module: Any, query: Any, key: Any, value: Any, _mask: Any, *, scaling: float, packing: Packing, **_: Any
+) -> tuple[Any, None]:
+    """Attention as transformers calls it: ``[1, heads, n, d]`` in, ``[1, n, heads, d]`` out."""
+    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+    return packing.attend(module.layer_idx, q, k, v, scaling)[None], None

@@ -1,0 +1,244 @@
+"""Log-probabilities of many inputs: the default engine packs them and shares prefixes, the reference engine does not.
+
+Both give the same numbers up to rounding (paper, Teacher-Forced Token Log Probabilities). The reference makes literally
+the paper's passes, one input a call. The default computes a context that several inputs have in common once, puts as
+many tokens in a call as the budget allows, and no logits for anything but targets.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.errors import UserError
+from pan_scdg.lm.attention import NAME, Packing, Spans, backend_of, register
+from pan_scdg.lm.logprobs import (
+    check_input,
+    is_out_of_memory,
+    log_softmax_at,
+    not_finite,
+    target_log_probs,
+    too_large,
+)
+from pan_scdg.lm.models import LanguageModel, decoder_and_head
+from pan_scdg.lm.packing import Row, continuation, own_length, plan
+from pan_scdg.profile import ModelSettings
+from pan_scdg.scdg.sequences import ScoringInput
+
+if TYPE_CHECKING:
+    import torch
+
+LogProbs = npt.NDArray[np.float32]
+EngineName = Literal["packed", "reference"]
+CPU_LOGITS = 1 << 21
+"""Logits that a CPU computes at one time: so few that they stay in its cache."""
+UNFIT_ROPES = ("dynamic", "longrope")
+"""Rotary embeddings whose angles depend on the longest position of a call."""
+
+
+class Engine(Protocol):
+    """Computes log-probabilities."""
+
+    tokens: int
+    """Tokens that went through the model so far."""
+    splits: list[dict[str, int]]
+    """What had to be computed in smaller calls than planned, for want of memory."""
+
+    def log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
+        """Log-probability in nats of each target token given all before it, float32 ``[n]`` for each input.
+
+        Raises:
+            UserError: an input exceeds the model's positions or alone the device's memory, or a number is not finite.
+            ValueError: no context or target token, or an id outside the vocabulary.
+        """
+        ...
+
+
+def engine_of(name: EngineName, lm: LanguageModel, settings: ModelSettings) -> Engine:
+    """The engine of that name.
+
+    Raises:
+        UserError: the model or the profile's attention cannot be packed.
+    """
+    if name == "reference":
+        return ReferenceEngine(lm, settings.head_rows)
+    return PackedEngine(lm, settings.attention, settings.pack_tokens, settings.head_rows)
+
+
+class ReferenceEngine:
+    """One input a call, as in the paper."""
+
+    def __init__(self, lm: LanguageModel, rows: int) -> None:
+        self._lm, self._rows = lm, rows
+        self.tokens = 0
+        self.splits: list[dict[str, int]] = []
+
+    def log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
+        """See `Engine`."""
+        self.tokens += sum(item.length for item in items)
+        return [target_log_probs(self._lm, item, self._rows) for item in items]
+
+
+class PackedEngine:
+    """Packed rows and shared prefixes; see `packing` and `attention`.
+
+    Args:
+        lm: the model.
+        attention: the profile's; see `attention.BACKENDS`.
+        budget: most tokens of a call, unless one input alone has more.
+        rows: most targets whose logits exist at one time.
+
+    Raises:
+        UserError: the attention has no packed form, or the model sees other tokens than packing assumes.
+    """
+
+    def __init__(self, lm: LanguageModel, attention: str, budget: int, rows: int) -> None:
+        _check_packable(lm)
+        self._lm, self._backend, self._budget = lm, backend_of(attention), budget
+        self._decoder, self._head = decoder_and_head(lm.model)
+        self._rows = min(rows, max(1, CPU_LOGITS // self._head.weight.shape[0])) if lm.device == "cpu" else rows
+        self.tokens = 0
+        self.splits: list[dict[str, int]] = []
+
+    def log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
+        """See `Engine`. What is packed together depends on the inputs and the budget alone."""
+        import torch
+
+        for item in items:
+            check_input(self._lm, item)
+        with torch.inference_mode(), _attention(self._decoder):
+            found = self._planned(items)
+        if not all(np.isfinite(values).all() for values in found):
+            raise not_finite(self._lm)
+        return found
+
+    def _planned(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
+        results: dict[int, LogProbs] = {}
+        for chain in plan(items, self._budget):
+            members = [member for row in chain for member in row.members]
+            found = self._chain(chain, items)
+            if found is None:
+                found = self._halved([items[member] for member in members])
+            results.update(zip(members, found, strict=True))
+        return [results[number] for number in range(len(items))]
+
+    def _halved(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
+        """The same with half the budget, for the rest of the run; one input cannot be halved."""
+        if len(items) == 1:
+            raise too_large(items[0].length, self._lm.device)
+        self._budget = max(1, self._budget // 2)
+        self.splits.append({"inputs": len(items), "pack_tokens": self._budget})
+        middle = len(items) // 2
+        return [*self._planned(items[:middle]), *self._planned(items[middle:])]
+
+    def _chain(self, chain: Sequence[Row], items: Sequence[ScoringInput]) -> list[LogProbs] | None:
+        """The log-probabilities of consecutive rows, in the order of their members; None when memory is short."""
+        import torch
+
+        kept: list[tuple[torch.Tensor, torch.Tensor]] = []
+        try:
+            return [values for row in chain for values in self._row(row, items, kept)]
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as e:
+            if not is_out_of_memory(e):
+                raise
+        kept.clear()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        return None
+
+    def _row(
+        self, row: Row, items: Sequence[ScoringInput], kept: "list[tuple[torch.Tensor, torch.Tensor]]"
+    ) -> list[LogProbs]:
+        """One call of the decoder, and the log-probabilities of its inputs in the order of ``row.members``."""
+        import torch
+
+        device = self._lm.device
+        ids, positions, packing = self._packed(row, items)
+        packing.keep = kept if row.keep else None
+        packing.kept = kept if row.kept else None
+        self.tokens += len(ids)
+        hidden = self._decoder(
+            input_ids=torch.from_numpy(ids).to(device)[None],
+            position_ids=torch.from_numpy(positions).to(device)[None],
+            use_cache=False,
+            packing=packing,
+        ).last_hidden_state[0]
+        return self._scored(hidden, row, items)
+
+    def _packed(
+        self, row: Row, items: Sequence[ScoringInput]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Packing]:
+        """Ids, positions and attention of a row: prefixes first, then inputs alone, then continuations."""
+        shared = [part for part in row.parts if part.prefix]
+        heads = [] if row.kept else [items[part.members[0]].context_ids[: part.prefix] for part in shared]
+        pieces = [(ids, 0) for ids in heads]
+        for part in _inputs_in_order(row):
+            for member in part.members:
+                item = items[member]
+                ids = np.concatenate([continuation(item, part.prefix), item.target_ids[:-1]])
+                pieces.append((ids, part.prefix))
+        packing = Packing(self._backend, self._spans(len(ids) for ids, _ in pieces))
+        if shared:
+            packing.prefixes = self._spans(part.prefix for part in shared)
+            packing.continued = self._spans(
+                sum(own_length(items[member], part.prefix) for member in part.members) for part in shared
+            )
+        ids = np.concatenate([ids for ids, _ in pieces])
+        positions = np.concatenate([np.arange(start, start + len(ids)) for ids, start in pieces])
+        return ids, positions, packing
+
+    def _spans(self, lengths: Iterator[int]) -> Spans:
+        return Spans(tuple(lengths), self._lm.device)
+
+    def _scored(self, hidden: "torch.Tensor", row: Row, items: Sequence[ScoringInput]) -> list[LogProbs]:
+        """Log-probabilities from the hidden states of a row, in the order of ``row.members``."""
+        import torch
+
+        ordered = [(member, part.prefix) for part in _inputs_in_order(row) for member in part.members]
+        lengths = [own_length(items[member], prefix) for member, prefix in ordered]
+        first = len(hidden) - sum(lengths)
+        ends = [first + end for end in accumulate(lengths)]
+        before = torch.cat(
+            [hidden[end - len(items[member].target_ids) : end] for (member, _), end in zip(ordered, ends, strict=True)]
+        )
+        targets = torch.from_numpy(np.concatenate([items[member].target_ids for member, _ in ordered]))
+        chunks = zip(torch.split(before, self._rows), torch.split(targets.to(hidden.device), self._rows), strict=True)
+        values: LogProbs = torch.cat([log_softmax_at(self._head(h), t) for h, t in chunks]).cpu().numpy()
+        cuts = np.cumsum([len(items[member].target_ids) for member, _ in ordered])[:-1]
+        found = {member: part for (member, _), part in zip(ordered, np.split(values, cuts), strict=True)}
+        return [found[member] for member in row.members]
+
+
+def _inputs_in_order(row: Row) -> list[Any]:
+    """The parts of a row with those that share nothing in front."""
+    return sorted(row.parts, key=lambda part: part.prefix > 0)
+
+
+@contextmanager
+def _attention(decoder: Any) -> Iterator[None]:
+    """Let the decoder attend as `attention` does, for as long as this lasts."""
+    register()
+    config = decoder.config
+    former = config._attn_implementation
+    config._attn_implementation = NAME
+    try:
+        yield
+    finally:
+        config._attn_implementation = former
+
+
+def _check_packable(lm: LanguageModel) -> None:
+    """Raise UserError when a token of this model sees less than all before it, or angles depend on the whole call."""
+    text = lm.model.config.get_text_config()
+    kinds = set(getattr(text, "layer_types", None) or ["full_attention"])
+    rope = getattr(text, "rope_parameters", None) or getattr(text, "rope_scaling", None) or {}
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    window = getattr(text, "sliding_window", None) if getattr(text, "use_sliding_window", True) else None
+    what = [*sorted(kinds - {"full_attention"}), *([f"{kind} rotary embedding"] if kind in UNFIT_ROPES else [])]
+    if window is not None and window < (lm.positions or window + 1):
+        what.append(f"a sliding window of {window} tokens")
+    if what:
+        raise UserError(f"{lm.name} has {', '.join(what)} and cannot be packed", "use --engine reference")

@@ -1,0 +1,66 @@
+"""Packed attention against a softmax that is written out, for every backend that this machine has."""
+
+from typing import Any
+
+import pytest
+
+from pan_scdg.errors import UserError
+from pan_scdg.lm.attention import BACKENDS, Packing, Spans, backend_of
+
+torch = pytest.importorskip("torch")
+
+
+def devices(name: str) -> list[tuple[str, Any]]:
+    """Where a backend can be tried, and in which type."""
+    if name == "sdpa":
+        found = [("cpu", torch.float32), ("cpu", torch.bfloat16)]
+        return [*found, ("cuda", torch.float32), ("cuda", torch.bfloat16)] if torch.cuda.is_available() else found
+    if not torch.cuda.is_available():
+        pytest.skip(f"{name} needs a GPU")
+    if name == "flash_attention_2":
+        pytest.importorskip("flash_attn")
+    return [("cuda", torch.bfloat16)]
+
+
+def literal(q: Any, k: Any, v: Any, seen: Any, scale: float) -> Any:
+    """``softmax(q k^T) v`` over the keys that are seen, in float64, heads of queries sharing those of keys."""
+    groups = q.shape[1] // k.shape[1]
+    q, k, v = q.double(), k.double().repeat_interleave(groups, 1), v.double().repeat_interleave(groups, 1)
+    scores = torch.einsum("nhd,mhd->hnm", q, k) * scale
+    return torch.einsum("hnm,mhd->nhd", scores.masked_fill(~seen, -torch.inf).softmax(-1), v)
+
+
+@pytest.mark.parametrize("name", sorted(BACKENDS))
+@pytest.mark.parametrize("kept", [False, True])
+def test_each_token_sees_what_it_should(name: str, kept: bool) -> None:
+    for device, dtype in devices(name):
+        torch.manual_seed(0)
+        # Prefixes of 5 and 3 tokens, one sequence of 4 alone; two continuations of the first prefix, one of the second.
+        prefixes, alone, tails = (5, 3), 4, ((2, 6), (7,))
+        own = (*prefixes, alone, *(n for group in tails for n in group))
+        total, width = sum(own), 16
+        q = torch.randn(total, 4, width, device=device, dtype=dtype)
+        k, v = (torch.randn(total, 2, width, device=device, dtype=dtype) for _ in range(2))
+        number = torch.repeat_interleave(torch.arange(len(own)), torch.tensor(own))
+        seen = (number[:, None] == number) & (torch.arange(total)[:, None] >= torch.arange(total))
+        for sequence, prefix in ((3, 0), (4, 0), (5, 1)):
+            seen |= (number[:, None] == sequence) & (number == prefix)
+        expected = literal(q, k, v, seen.to(device), 0.3)
+        packing = Packing(backend_of(name), Spans(own, device))
+        packing.prefixes, packing.continued = Spans(prefixes, device), Spans(tuple(map(sum, tails)), device)
+        start = 0
+        if kept:
+            packing.keep = []
+            packing.attend(0, q, k, v, 0.3)
+            start = sum(prefixes) + alone
+            packing = Packing(
+                packing.backend, Spans(own[3:], device), packing.continued, packing.prefixes, packing.keep
+            )
+        found = packing.attend(0, q[start:], k[start:], v[start:], 0.3)
+        tolerance = 1e-5 if dtype == torch.float32 else 3e-2
+        torch.testing.assert_close(found.double(), expected[start:], atol=tolerance, rtol=0)
+
+
+def test_an_attention_without_packed_form_is_refused() -> None:
+    with pytest.raises(UserError, match="eager.*cannot score packed.*reference"):
+        backend_of("eager")

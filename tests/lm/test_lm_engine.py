@@ -1,0 +1,136 @@
+"""The default engine against the reference: shared prefixes, packed rows, small budgets, too little memory."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pan_scdg.errors import UserError
+from pan_scdg.lm.engine import PackedEngine, ReferenceEngine, engine_of
+from pan_scdg.lm.models import LanguageModel, load_model
+from pan_scdg.profile import ModelSettings, load_profile
+from pan_scdg.scdg.sequences import ScoringInput
+
+torch = pytest.importorskip("torch")
+
+ARCHITECTURES = ("qwen3", "qwen2", "llama", "mistral3")
+MINI = Path(__file__).parents[2] / "model_cache" / "scdg-mini"
+
+
+@pytest.fixture(scope="module")
+def tiny_lm(tiny_folder: Callable[[str], Path]) -> Callable[[str], LanguageModel]:
+    @cache
+    def load(architecture: str) -> LanguageModel:
+        return load_model(tiny_folder(architecture), ModelSettings(name=architecture, dtype="float32"), "cpu")
+
+    return load
+
+
+def made(rng: np.random.Generator, vocabulary: int) -> list[ScoringInput]:
+    """Inputs with common contexts, with contexts of their own and with one token of context."""
+    shared = [rng.integers(vocabulary, size=n) for n in (2, 9, 30)]
+    contexts = [shared[i] for i in (0, 1, 2, 2, 1, 2)] + [rng.integers(vocabulary, size=n) for n in (1, 1, 12, 25)]
+    return [ScoringInput(context, rng.integers(vocabulary, size=int(rng.integers(1, 20)))) for context in contexts]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("budget", [1, 25, 60, 10_000])
+def test_the_reference_is_repeated_whatever_the_budget(
+    tiny_lm: Callable[[str], LanguageModel], architecture: str, budget: int
+) -> None:
+    lm = tiny_lm(architecture)
+    items = made(np.random.default_rng(3), 60)
+    expected = ReferenceEngine(lm, 1024).log_probs(items)
+    found = PackedEngine(lm, "sdpa", budget, 7).log_probs(items)
+    for values, others, item in zip(found, expected, items, strict=True):
+        assert values.shape == item.target_ids.shape
+        np.testing.assert_allclose(values, others, atol=1e-4, rtol=0)
+    # The model is as it was before: its own attention gives the same once more.
+    for values, others in zip(ReferenceEngine(lm, 1024).log_probs(items), expected, strict=True):
+        np.testing.assert_array_equal(values, others)
+
+
+def test_scdg_mini_with_real_text() -> None:
+    settings = load_profile("offline").need_model().model_copy(update={"dtype": "float32"})
+    lm = load_model(MINI, settings, "cpu")
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    ids = np.array(lm.tokenizer.encode(text, add_special_tokens=False))
+    source, targets = ids[:900], [ids[900 + 150 * i : 1050 + 150 * i] for i in range(4)]
+    items = [ScoringInput(source, target) for target in targets] + [ScoringInput(ids[:1], t) for t in targets]
+    reference, packed = engine_of("reference", lm, settings), engine_of("packed", lm, settings)
+    for values, others in zip(packed.log_probs(items), reference.log_probs(items), strict=True):
+        np.testing.assert_allclose(values, others, atol=1e-4, rtol=0)
+    # 899 tokens of the shared prefix and eight times 150 (the last token's output would speak of nothing)
+    assert packed.tokens == 899 + 8 * 150
+    assert reference.tokens == 4 * 1050 + 4 * 151
+
+
+class Short:
+    """A decoder that has room for so many tokens a call."""
+
+    def __init__(self, decoder: Any, room: int, error: Exception | None = None) -> None:
+        self._decoder, self.room, self.config = decoder, room, decoder.config
+        self.error = error or torch.OutOfMemoryError("CUDA out of memory")
+        self.calls: list[int] = []
+
+    def __call__(self, input_ids: Any, **rest: Any) -> Any:
+        self.calls.append(input_ids.shape[1])
+        if input_ids.shape[1] > self.room:
+            raise self.error
+        return self._decoder(input_ids=input_ids, **rest)
+
+
+def test_too_little_memory_halves_the_rows_and_is_told(tiny_lm: Callable[[str], LanguageModel]) -> None:
+    lm = tiny_lm("qwen3")
+    items = made(np.random.default_rng(4), 60)
+    expected = ReferenceEngine(lm, 1024).log_probs(items)
+    engine = PackedEngine(lm, "sdpa", 200, 1024)
+    engine._decoder = Short(engine._decoder, 55)
+    for values, others in zip(engine.log_probs(items), expected, strict=True):
+        np.testing.assert_allclose(values, others, atol=1e-4, rtol=0)
+    assert engine.splits[0] == {"inputs": len(items), "pack_tokens": 100}
+    assert max(engine._decoder.calls[-3:]) <= 55
+
+
+def test_an_input_that_alone_exceeds_the_memory_is_the_users_error(tiny_lm: Callable[[str], LanguageModel]) -> None:
+    engine = PackedEngine(tiny_lm("qwen3"), "sdpa", 200, 1024)
+    engine._decoder = Short(engine._decoder, 5)
+    with pytest.raises(UserError, match="an input of 39 tokens does not fit in the memory of cpu"):
+        engine.log_probs([ScoringInput(np.arange(30), np.arange(9))])
+
+
+def test_other_failures_are_not_taken_for_too_little_memory(tiny_lm: Callable[[str], LanguageModel]) -> None:
+    engine = PackedEngine(tiny_lm("qwen3"), "sdpa", 200, 1024)
+    engine._decoder = Short(engine._decoder, 5, RuntimeError("broken"))
+    with pytest.raises(RuntimeError, match="broken"):
+        engine.log_probs([ScoringInput(np.arange(30), np.arange(9))])
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"layer_types": ["full_attention", "sliding_attention"]}, "sliding_attention"),
+        ({"sliding_window": 8, "use_sliding_window": True}, "a sliding window of 8 tokens"),
+        ({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, "dynamic rotary embedding"),
+    ],
+)
+def test_what_cannot_be_packed_is_refused(
+    tiny_folder: Callable[[str], Path], changes: dict[str, Any], what: str
+) -> None:
+    lm = load_model(tiny_folder("qwen3"), ModelSettings(name="qwen3", dtype="float32"), "cpu")
+    for name, value in changes.items():
+        setattr(lm.model.config, name, value)
+    with pytest.raises(UserError, match=f"{what}.*--engine reference"):
+        PackedEngine(lm, "sdpa", 100, 100)
+
+
+def test_the_same_faults_as_in_the_reference_are_refused(tiny_lm: Callable[[str], LanguageModel]) -> None:
+    for engine in (ReferenceEngine(tiny_lm("qwen3"), 8), PackedEngine(tiny_lm("qwen3"), "sdpa", 100, 8)):
+        with pytest.raises(ValueError, match="at least one"):
+            engine.log_probs([ScoringInput(np.arange(0), np.arange(3))])
+        with pytest.raises(ValueError, match="outside the vocabulary"):
+            engine.log_probs([ScoringInput(np.arange(2), np.array([10**6]))])
+        assert engine.log_probs([]) == []
