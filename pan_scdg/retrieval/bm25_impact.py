@@ -101,8 +101,11 @@ class ImpactIndex:
             np.stack([starts[at], starts[at + 1]], axis=1),
             np.array([idf(len(self._doc_ids), sizes[term]) for term in terms]),
             self._arrays["peaks"][at],
+            # of terms that are not common the number is never used
+            np.searchsorted(self._arrays["common_terms"], at),
             self._arrays["docs"],
             self._arrays["counts"],
+            self._arrays["common"],
             self._norms,
             K1 + 1,
             self._settings.depth,

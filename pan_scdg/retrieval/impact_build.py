@@ -2,6 +2,8 @@
 
 A folder holds arrays for memory mapping: ``terms`` (sorted), ``starts`` (of each term's postings), ``docs`` and
 ``counts`` (of each posting), ``peaks`` (largest saturation of each term), ``lengths`` (terms of each document).
+Terms in more than half of the documents have negative weights and are summed for every document, so their counts also
+stand in ``common``, one row a term; ``common_terms`` says which.
 Documents are numbered by their ids in order, so equal scores are in the right order as they stand. A posting takes six
 bytes as long as no count exceeds 65,535.
 """
@@ -25,9 +27,9 @@ from pan_scdg.retrieval.terrier_terms import LONGEST, TermPipeline, read_stopwor
 if TYPE_CHECKING:
     from pan_scdg.pan.source_retrieval import Document
 
-LAYOUT = 1
+LAYOUT = 2
 MANIFEST, DOC_IDS, STOPWORDS = "manifest.json", "documents.jsonl", "stopwords.txt"
-ARRAYS = ("terms", "starts", "docs", "counts", "peaks", "lengths")
+ARRAYS = ("terms", "starts", "docs", "counts", "peaks", "lengths", "common", "common_terms")
 BLOCK = 1 << 22
 """Postings that are sorted in memory at one time; some 300 MB with all that belongs to them."""
 
@@ -124,6 +126,7 @@ def _merge(blocks: list[Block], doc_ids: list[str], lengths: Array, folder: Path
     np.save(folder / "starts.npy", starts)
     np.save(folder / "lengths.npy", by_number)
     np.save(folder / "peaks.npy", _sort_by_number(starts, length_norms(by_number), folder))
+    _write_common(starts, len(doc_ids), folder)
 
 
 def _place(
@@ -132,7 +135,9 @@ def _place(
     """Copy each block's postings behind those that the blocks before it had of the same terms."""
     largest = max((int(np.load(block.postings, mmap_mode="r")[1].max()) for block in blocks), default=0)
     kind = np.uint16 if largest < 1 << 16 else np.uint32
-    docs, counts = _new(folder / "docs.npy", starts[-1], np.int32), _new(folder / "counts.npy", starts[-1], kind)
+    docs, counts = (
+        _new(folder / f"{name}.npy", (int(starts[-1]),), of) for name, of in (("docs", np.int32), ("counts", kind))
+    )
     free = starts[:-1].copy()
     for block, terms, part in zip(blocks, owners, listed):
         sizes = part["size"]
@@ -157,6 +162,17 @@ def _sort_by_number(starts: Array, norms: Array, folder: Path) -> Array:
     return peaks
 
 
+def _write_common(starts: Array, documents: int, folder: Path) -> None:
+    """Counts of the terms that more than half of the documents hold, for every document."""
+    docs, counts = _opened(folder / "docs.npy", "r"), _opened(folder / "counts.npy", "r")
+    terms = np.flatnonzero(2 * np.diff(starts) > documents)
+    common = _new(folder / "common.npy", (len(terms), documents), counts.dtype.type)
+    for row, term in enumerate(terms):
+        found = slice(starts[term], starts[term + 1])
+        common[row, docs[found]] = counts[found]
+    np.save(folder / "common_terms.npy", terms)
+
+
 def _ranges(starts: Array) -> Iterator[tuple[int, int]]:
     """Ranges of terms with about a block of postings each, together all of them; every term has a posting."""
     first = 0
@@ -166,12 +182,12 @@ def _ranges(starts: Array) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def _new(path: Path, size: int, kind: type[np.generic]) -> Array:
-    """An array in a file; an empty one cannot be mapped."""
-    np.save(path, np.empty(0, kind))
-    if size:
+def _new(path: Path, shape: tuple[int, ...], kind: type[np.generic]) -> Array:
+    """An array of zeros in a file; an empty one cannot be mapped."""
+    np.save(path, np.empty(shape if 0 in shape else 0, kind))
+    if 0 not in shape:
         create: Callable[..., Array] = np.lib.format.open_memmap
-        create(path, "w+", kind, (int(size),))
+        create(path, "w+", kind, shape)
     return _opened(path, "r+")
 
 

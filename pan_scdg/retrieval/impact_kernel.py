@@ -5,7 +5,7 @@ common terms (see ``best``).
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,8 @@ def compiled() -> Kernel:
     """
     import numba
 
-    return kernel(numba.njit)
+    # Divisors are never zero; a check of each would keep the loops from taking several documents at once.
+    return kernel(partial(numba.njit, error_model="numpy"))
 
 
 def kernel(jit: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Kernel:
@@ -38,7 +39,17 @@ def kernel(jit: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Kernel:
     )
 
     def best(
-        spans: Any, weights: Any, peaks: Any, docs: Any, counts: Any, norms: Any, k: float, depth: int, work: Any
+        spans: Any,
+        weights: Any,
+        peaks: Any,
+        rows: Any,
+        docs: Any,
+        counts: Any,
+        common: Any,
+        norms: Any,
+        k: float,
+        depth: int,
+        work: Any,
     ) -> int:
         """Score the documents of one unit exactly, and keep those that can be among the ``depth`` best.
 
@@ -51,8 +62,10 @@ def kernel(jit: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Kernel:
             spans: first posting of each term and the one behind its last, ``[t, 2]``.
             weights: inverse document frequencies, ``[t]``, negative ones in front.
             peaks: largest saturation of each term in any document, ``[t]``.
+            rows: where each term of negative weight stands in ``common``, ``[t]``.
             docs: document of each posting, ``[p]``.
             counts: how often the document holds the term, ``[p]``.
+            common: how often each document holds each of the most common terms, ``[c, n]``.
             norms: length norms, ``[n]``.
             k: ``k1 + 1``.
             depth: how many documents are asked for.
@@ -70,7 +83,7 @@ def kernel(jit: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Kernel:
         for t in range(len(weights)):
             if weights[t] < 0:
                 negative += 1
-                weigh(spans[t], weights[t], docs, counts, norms, k, scores)
+                weigh(common[rows[t]], weights[t], norms, k, scores)
                 continue
             if size > depth and spans[t, 1] - spans[t, 0] > FEW:
                 cut = least(scores, found, size, depth) - MARGIN
@@ -133,11 +146,10 @@ def _narrowed(scores: Any, flags: Any, found: Any, size: int, needed: float) -> 
     return left
 
 
-def _weigh(span: Any, weight: float, docs: Any, counts: Any, norms: Any, k: float, scores: Any) -> None:
-    """Add a term's part to the score of each document that holds it."""
-    for p in range(span[0], span[1]):
-        doc, count = docs[p], counts[p]
-        scores[doc] += weight * (k * count / (norms[doc] + count))
+def _weigh(counts: Any, weight: float, norms: Any, k: float, scores: Any) -> None:
+    """Add a term's part to the score of every document."""
+    for doc in range(len(scores)):
+        scores[doc] += weight * (k * counts[doc] / (norms[doc] + counts[doc]))
 
 
 def _add(
@@ -152,7 +164,7 @@ def _add(
     found: Any,
     size: int,
 ) -> int:
-    """The same, and put the documents among those found; how many these are now."""
+    """Add a term's part to the documents that hold it, and put them among those found; how many these are now."""
     for p in range(span[0], span[1]):
         doc, count = docs[p], counts[p]
         scores[doc] += weight * (k * count / (norms[doc] + count))

@@ -24,7 +24,10 @@ SPLIT = [
     ("It was no. 5 on the list. The answer was no. 'Why?' he asked.", 3),
     ('He said "Stop." Then he left. "Really?" she asked.', 3),
     ("It ended in 2004. The next began [12]. More.[3] End.", 4),
-    ("See Alg. 2, Cor. 3 and Sec. 4, it has max. 5 steps (ibid.) of v. 2. It took 12 ms. We ran 5 sec. So did Ms. Roe.", 4),
+    (
+        "See Alg. 2, Cor. 3 and Sec. 4, it has max. 5 steps (ibid.) of v. 2. It took 12 ms. We ran 5 sec. So did Ms. Roe.",
+        4,
+    ),
     ("Its error (syst.) is small, incl. noise. The sum is $x = 1.$ Then we stop.", 3),
     ("Extracts were stored. mRNA was kept approx. five days.", 2),
     ("Wait... what? He paused... Then he spoke.", ["Wait... what?", "He paused...", "Then he spoke."]),
