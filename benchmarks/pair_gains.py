@@ -23,8 +23,9 @@ from pan_scdg.progress import Progress
 from pan_scdg.scdg.sequences import AlignmentError, pair_passes
 from pan_scdg.store import Store, key_of, pack_array, unpack_array
 from pan_scdg.tasks.model_at_hand import ModelAtHand
-from pan_scdg.tasks.pair_plan import Mode, pair_key, passes_of
+from pan_scdg.tasks.pair_plan import Mode, pair_key
 from pan_scdg.tasks.passes import PassScorer
+from pan_scdg.tasks.works import PairText
 
 BUILD = "python -m benchmarks.development.build --data DATA --out pairs.jsonl"
 ALL = "all"
@@ -127,7 +128,8 @@ def _pair(pair: Pair, mode: Mode, scorer: PassScorer, settings: PairSettings, st
     key = key_of("benchmark log-probabilities", {"pair": pair_key(*texts)})
     stored = store.get(key)
     if stored is None:
-        gains = scorer.gains(passes_of(*texts))
+        text = PairText(pair.source, pair.target, mode == "segments")
+        gains = scorer.gains(text.passes(scorer.model.tokenizer, settings))
         if gains.control is None:
             raise ValueError("the passes have no shuffled source")
         stored = pack_array(np.stack([gains.unconditional, gains.conditional, gains.control]).astype(np.float32))

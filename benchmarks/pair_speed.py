@@ -18,8 +18,9 @@ from pan_scdg.tasks.demo import PAIRS
 from pan_scdg.tasks.features import features_of, pair_features
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import RunOptions
-from pan_scdg.tasks.pair_plan import Mode, passes_of
+from pan_scdg.tasks.pair_plan import Mode
 from pan_scdg.tasks.passes import PassScorer
+from pan_scdg.tasks.works import PairText
 
 
 def texts_of(model: ModelAtHand, count: int, source_tokens: int, target_tokens: int) -> list[tuple[str, str]]:
@@ -57,7 +58,9 @@ def main(profile: str, model: Path | None, device: str, count: int, source_token
         if number == 1:
             began, scorer.tokens, scored = time.perf_counter(), 0, 0
         mode: Mode = "whole" if source_tokens + target_tokens + 3 <= settings.limit else "segments"
-        gains = scorer.gains(passes_of(source, target, mode, at_hand, settings), settings.control)
+        gains = scorer.gains(
+            PairText(source, target, mode == "segments").passes(at_hand.tokenizer, settings), settings.control
+        )
         features_of(gains, pair_features(settings.q, settings.w_grid))
         scored += len(gains.token_ids)
     seconds = time.perf_counter() - began

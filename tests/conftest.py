@@ -91,14 +91,14 @@ def _model(architecture: str) -> Any:
 @pytest.fixture
 def forwards(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Lengths of the inputs that went through the language model since the test began."""
-    from pan_scdg.tasks import passes
+    from pan_scdg.lm.engine import PackedEngine, ReferenceEngine
 
     lengths: list[int] = []
-    real = passes.target_log_probs
+    for engine in (PackedEngine, ReferenceEngine):
 
-    def counted(lm: Any, item: Any, rows: int) -> Any:
-        lengths.append(item.length)
-        return real(lm, item, rows)
+        def counted(self: Any, items: Any, real: Any = engine.log_probs) -> Any:
+            lengths.extend(item.length for item in items)
+            return real(self, items)
 
-    monkeypatch.setattr(passes, "target_log_probs", counted)
+        monkeypatch.setattr(engine, "log_probs", counted)
     return lengths

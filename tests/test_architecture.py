@@ -22,7 +22,7 @@ FLOORS = (
 )
 NEIGHBOURS = {
     # rooms of one floor, from which another may take these modules and no other
-    "lm": {"pan_scdg.scdg.sequences"},
+    "lm": {"pan_scdg.scdg.sequences", "pan_scdg.scdg.arrays"},
     "retrieval": {"pan_scdg.pan.source_retrieval", "pan_scdg.pan.text_alignment"},
     "evaluation": {"pan_scdg.pan", "pan_scdg.scdg.decision"},
 }

@@ -3,7 +3,7 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -12,6 +12,7 @@ from pan_scdg.cli.options import (
     FOLDER,
     chosen_profile,
     device_option,
+    engine_option,
     model_option,
     on_error_option,
     over_long_option,
@@ -28,6 +29,7 @@ from pan_scdg.errors import UserError
 @profile_option
 @click.option("--task", type=click.Choice(["auto", "pairs", "retrieval"]), default="auto", show_default=True)
 @device_option
+@engine_option
 @state_option
 @model_option
 @over_long_option
@@ -96,6 +98,7 @@ def index(directory: Path, folder: Path, profile: str, device: str) -> None:
 @click.argument("source", type=FILE)
 @profile_option
 @device_option
+@engine_option
 @model_option
 @over_long_option
 @click.option("--tokens", type=FILE, help="Write one JSON line a token: log-probabilities and gain in nats.")
@@ -104,6 +107,7 @@ def score(
     source: Path,
     profile: str,
     device: str,
+    engine: Literal["packed", "reference"],
     model: Path | None,
     over_long: str | None,
     tokens: Path | None,
@@ -121,7 +125,7 @@ def score(
     chosen = chosen_profile(profile, over_long)
     if tokens is not None and not os.access(tokens.parent, os.W_OK | os.X_OK):
         raise UserError("cannot be written", "give a file in an existing, writable folder with --tokens", tokens)
-    options = RunOptions(suspicious, source, best_device(device), model=model)
+    options = RunOptions(suspicious, source, best_device(device), model=model, engine=engine)
     result = score_files(chosen, suspicious, source, options, tokens)
     click.echo(json.dumps(result, indent=1))
 

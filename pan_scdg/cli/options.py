@@ -15,6 +15,13 @@ model_option = click.option("--model", type=FOLDER, help="Folder of the language
 state_option = click.option(
     "--state", type=FOLDER, envvar="PAN_SCDG_STATE", help="Keep what is computed here, for later runs too."
 )
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(["packed", "reference"]),
+    default="packed",
+    show_default=True,
+    help="How passes are computed: packed, or literally one at a time as in the paper.",
+)
 truth_option = click.option("--truth", type=click.Path(path_type=Path), help="Truth XML folder, or qrels file.")
 over_long_option = click.option(
     "--over-long",

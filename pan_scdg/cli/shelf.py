@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from pan_scdg.cli.options import FILE, FOLDER, device_option, state_option
+from pan_scdg.cli.options import FILE, FOLDER, chosen_profile, device_option, model_option, profile_option, state_option
 
 
 @click.command()
@@ -43,6 +43,29 @@ def fetch(name: str) -> None:
     from pan_scdg.retrieval.terrier_jars import fetch_jars
 
     click.echo(f"{name}: {fetch_jars()}")
+
+
+@models.command()
+@profile_option
+@model_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of lines.")
+def verify(profile: str, model: Path | None, as_json: bool) -> None:
+    """Compare the checkpoint of a profile with what the profile says of it, and print its SHA-256 fingerprints.
+
+    \b
+    Example:
+      python entrypoint.py models verify --profile offline
+    """
+    import json
+
+    from pan_scdg.errors import UserErrors
+    from pan_scdg.tasks.model_check import check_model, lines
+
+    check = check_model(chosen_profile(profile), model)
+    faults = [str(fault) for fault in check.faults]
+    click.echo(json.dumps({**check.facts, "faults": faults}, indent=2) if as_json else "\n".join(lines(check)))
+    if check.faults:
+        raise UserErrors(check.faults)
 
 
 @click.command()

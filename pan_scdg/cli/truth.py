@@ -2,6 +2,7 @@
 
 import tempfile
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -10,6 +11,7 @@ from pan_scdg.cli.options import (
     FOLDER,
     chosen_profile,
     device_option,
+    engine_option,
     model_option,
     over_long_option,
     profile_option,
@@ -25,6 +27,7 @@ from pan_scdg.cli.options import (
 @click.option("--write", type=FILE, required=True, help="Profile file to write.")
 @truth_option
 @device_option
+@engine_option
 @model_option
 @over_long_option
 @state_option
@@ -34,6 +37,7 @@ def calibrate(
     write: Path,
     truth: Path | None,
     device: str,
+    engine: Literal["packed", "reference"],
     model: Path | None,
     over_long: str | None,
     state: Path | None,
@@ -52,7 +56,7 @@ def calibrate(
 
     chosen = chosen_profile(profile, over_long)
     check_target(profile, write)
-    options = RunOptions(directory, write.parent, best_device(device), model=model)
+    options = RunOptions(directory, write.parent, best_device(device), model=model, engine=engine)
     with tempfile.TemporaryDirectory(prefix="pan_scdg-") as scratch:
         choice, calibration, lines = choose_on(chosen, options, truth, state or Path(scratch))
     write_profile(profile, write, choice, calibration, over_long)

@@ -6,10 +6,14 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pan_scdg.errors import UserError
+from pan_scdg.digests import file_digest
+from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.profile import ModelSettings
 
 _DEVICE = re.compile(r"cpu|cuda(:\d+)?")
+INDEX = "model.safetensors.index.json"
+NEWER = {"ministral3": "5.23.0"}
+"""Text architectures that the pinned transformers lacks, with a release that the tests of ``lm/`` pass with."""
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -23,16 +27,17 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise UserError("there is no such model folder", "put the checkpoint there or choose another profile", folder)
     if (folder / "adapter_config.json").exists():
         raise UserError("this is an adapter, not a whole model", "merge it into its base model first", folder)
-    config = _read_object(folder / "config.json")
+    config = read_object(folder / "config.json")
     if not any(folder.glob("*.safetensors")):
         raise UserError("there are no weights in safetensors format", "convert the checkpoint to safetensors", folder)
     for path in (folder / "config.json", folder / "tokenizer_config.json"):
-        if path.exists() and "auto_map" in _read_object(path):
+        if path.exists() and "auto_map" in read_object(path):
             raise UserError("the checkpoint asks to run code of its own", "use a model that transformers knows", path)
     return config
 
 
-def _read_object(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file of a checkpoint, or a UserError that names the file."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as e:
@@ -42,6 +47,111 @@ def _read_object(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise UserError("does not hold a JSON object", "replace the damaged file", path)
     return data
+
+
+def text_config(config: dict[str, Any]) -> dict[str, Any]:
+    """The part of a ``config.json`` that speaks about the language model."""
+    inner = config.get("text_config")
+    return inner if isinstance(inner, dict) else config
+
+
+def check_library(config: dict[str, Any], folder: Path) -> None:
+    """Raise UserError when the installed transformers lacks the architecture or would misread the config.
+
+    transformers 4 does not know ``rope_parameters``, which 5 writes, and would compute with its default rotary
+    frequencies without a word.
+    """
+    import transformers
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+    installed, text = transformers.__version__, text_config(config)
+    kind = text.get("model_type")
+    if kind in NEWER and kind not in CONFIG_MAPPING_NAMES:
+        raise UserError(
+            f"transformers {installed} has no text architecture {kind!r}",
+            f"install transformers {NEWER[kind]}, see tools/test_transformers5.sh",
+            folder / "config.json",
+        )
+    if int(installed.partition(".")[0]) < 5 and "rope_parameters" in text:
+        raise UserError(
+            f"rope_parameters is a field of transformers 5, which the installed {installed} would pass over",
+            "take the checkpoint as it was published, or write rope_theta and rope_scaling instead",
+            folder / "config.json",
+        )
+
+
+def check_weights(folder: Path) -> int:
+    """Number of weight files; each is whole, and together they hold what the index names.
+
+    Raises:
+        UserError: a file is missing, cut off or damaged, or lacks a weight; the text names it.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    held: dict[str, set[str]] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        try:
+            with safe_open(path, framework="numpy") as file:  # reads the header and compares it with the size
+                held[path.name] = set(file.keys())
+        except (SafetensorError, OSError) as e:
+            raise UserError(f"cannot be read as safetensors: {e}", "fetch the file again", path) from e
+    if not held:
+        raise UserError("there are no weights in safetensors format", "convert the checkpoint to safetensors", folder)
+    if (folder / INDEX).is_file():
+        _check_index(folder, held)
+    return len(held)
+
+
+def _check_index(folder: Path, held: dict[str, set[str]]) -> None:
+    named = read_object(folder / INDEX).get("weight_map")
+    if not isinstance(named, dict):
+        raise UserError("has no weight_map", "replace the damaged file", folder / INDEX)
+    for weight, name in named.items():
+        if name not in held:
+            raise UserError("the index names this file and it is missing", "complete the checkpoint", folder / name)
+        if weight not in held[name]:
+            raise UserError(f"lacks {weight}, which the index places here", "fetch the file again", folder / name)
+
+
+def check_recorded(folder: Path, settings: ModelSettings, weights: bool = False) -> None:
+    """Raise UserErrors, one for each file, unless files have the SHA-256 that the profile records.
+
+    Args:
+        folder: The checkpoint.
+        settings: Its ``fingerprint`` says which files and what.
+        weights: Read the recorded safetensors too, which may be gigabytes.
+    """
+    names = [n for n in settings.fingerprint if weights or not n.endswith(".safetensors")]
+    faults = [_recorded_fault(folder / name, settings.fingerprint[name]) for name in names]
+    if found := [fault for fault in faults if fault is not None]:
+        raise UserErrors(found)
+
+
+def _recorded_fault(path: Path, expected: str) -> UserError | None:
+    if not path.is_file():
+        return UserError("the profile records this file and it is missing", "complete the checkpoint", path)
+    if (found := file_digest(path)) == expected:
+        return None
+    return UserError(
+        f"SHA-256 is {found} and the profile records {expected}",
+        "use the checkpoint that the profile was made for",
+        path,
+    )
+
+
+def settled(settings: ModelSettings, device: str) -> ModelSettings:
+    """``settings`` with the dtype that ``device`` really computes in.
+
+    Only a profile with ``dtype_without_bf16`` ever changes, and only on a device without bfloat16. What is loaded,
+    stored and reported must be that of the result.
+
+    Raises:
+        UserError: there is no such device.
+    """
+    _check_exists(device)
+    if settings.dtype_without_bf16 is None or can_multiply("bfloat16", device):
+        return settings
+    return settings.model_copy(update={"dtype": settings.dtype_without_bf16, "dtype_without_bf16": None})
 
 
 def best_device(wanted: str) -> str:
@@ -55,20 +165,24 @@ def best_device(wanted: str) -> str:
 
 def check_device(settings: ModelSettings, device: str) -> None:
     """Raise UserError unless ``device`` exists and can do the profile's dtype and attention."""
+    _check_exists(device)
+    if not can_multiply(settings.dtype, device):
+        raise UserError(f"{device} cannot compute in {settings.dtype}", "choose another dtype in the profile")
+    if settings.attention in ("flash_attention_2", "varlen"):
+        _check_flash(settings, on_gpu=device != "cpu")
+
+
+def _check_exists(device: str) -> None:
     import torch
 
     if not _DEVICE.fullmatch(device):
         raise UserError(f"unknown device {device!r}", "use cpu, cuda or cuda:N")
-    on_gpu = device != "cpu"
-    if on_gpu and int(device.partition(":")[2] or 0) >= torch.cuda.device_count():
+    if device != "cpu" and int(device.partition(":")[2] or 0) >= torch.cuda.device_count():
         raise UserError(f"there is no GPU {device}", "use --device cpu or a machine with a GPU")
-    if not _can_multiply(settings.dtype, device):
-        raise UserError(f"{device} cannot compute in {settings.dtype}", "choose another dtype in the profile")
-    if settings.attention in ("flash_attention_2", "varlen"):
-        _check_flash(settings, on_gpu)
 
 
-def _can_multiply(dtype: str, device: str) -> bool:
+def can_multiply(dtype: str, device: str) -> bool:
+    """Whether ``device`` has arithmetic of its own in ``dtype``; an emulated bfloat16 of a GPU does not count."""
     import torch
 
     if dtype == "bfloat16" and device != "cpu":

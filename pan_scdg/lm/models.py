@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any, cast
 
 from pan_scdg.errors import UserError
-from pan_scdg.lm.checkpoint import check_device, read_config
+from pan_scdg.lm.checkpoint import check_device, check_library, check_recorded, read_config, read_object
 from pan_scdg.lm.fingerprint import weights_fingerprint
+from pan_scdg.lm.probes import check_probes
 from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import Tokenizer
 
 MISTRAL3 = "Mistral3ForConditionalGeneration"
+GENERIC_TOKENIZERS = ("PreTrainedTokenizerFast", "TokenizersBackend")
+"""Names, in transformers 4 and 5, of the class that does what ``tokenizer.json`` says and nothing else."""
 ALTERED_LOGITS = {
     "final_logit_softcapping": None,
     "logits_soft_cap": None,
@@ -44,21 +47,43 @@ def load_tokenizer(folder: Path, settings: ModelSettings) -> Tokenizer:
     """The tokenizer of a checkpoint, fast or slow as the profile says; needs no weights in memory.
 
     Raises:
-        UserError: it cannot be loaded, or only the other kind exists.
+        UserError: it cannot be loaded, only the other kind exists, it gives a probe of the profile other ids, or a
+            metadata file is not the one that the profile records.
     """
-    read_config(folder)
-    from transformers import AutoTokenizer
-
-    fast = settings.tokenizer == "fast"
-    load: Any = AutoTokenizer.from_pretrained
+    check_library(read_config(folder), folder)
+    check_recorded(folder, settings)
     with _loading(folder, "tokenizer"):
-        tokenizer = load(str(folder), use_fast=fast, local_files_only=True, trust_remote_code=False)
-    if getattr(tokenizer, "is_fast", fast) != fast:
-        other = "slow" if fast else "fast"
-        raise UserError(f"the checkpoint has no {settings.tokenizer} tokenizer", f'use tokenizer = "{other}"', folder)
+        tokenizer = _read_tokenizer(folder, fast=settings.tokenizer == "fast")
+    _check_kind(tokenizer, settings, folder)
     # Lengths are checked against the model, by us; a smaller number here would only print a warning for long texts.
     tokenizer.model_max_length = 10**9
+    check_probes(tokenizer, settings.probes, folder)
     return cast(Tokenizer, tokenizer)
+
+
+def _read_tokenizer(folder: Path, fast: bool) -> Any:
+    import transformers
+
+    config = folder / "tokenizer_config.json"
+    named = read_object(config).get("tokenizer_class") if config.exists() else None
+    if fast and named in GENERIC_TOKENIZERS and (folder / "tokenizer.json").is_file():
+        # AutoTokenizer of transformers 5 takes the class of the model's family instead, with that class's own
+        # pre-tokenizer, and for Mistral another package where that is installed.
+        return transformers.PreTrainedTokenizerFast.from_pretrained(str(folder), local_files_only=True)
+    load: Any = transformers.AutoTokenizer.from_pretrained
+    return load(str(folder), use_fast=fast, local_files_only=True, trust_remote_code=False)
+
+
+def _check_kind(tokenizer: Any, settings: ModelSettings, folder: Path) -> None:
+    import transformers
+
+    fast = settings.tokenizer == "fast"
+    if getattr(tokenizer, "is_fast", fast) == fast:
+        return
+    remedy = f'use tokenizer = "{"slow" if fast else "fast"}"'
+    if not fast and int(transformers.__version__.partition(".")[0]) >= 5:
+        remedy += ", or transformers 4.57.3: version 5 has no slow tokenizers for most models"
+    raise UserError(f"the checkpoint has no {settings.tokenizer} tokenizer", remedy, folder)
 
 
 def load_model(folder: Path, settings: ModelSettings, device: str, remembered: Path | None = None) -> LanguageModel:

@@ -1,8 +1,8 @@
 """What every table of a profile has in common, and the tables that both jobs use."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Control = Literal["none", "shuffled-source", "both"]
 """What the conditional log-probability is held against: see `scdg.gains.Gains`. The paper's is "none"."""
@@ -16,18 +16,37 @@ class Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+TokenId = Annotated[int, Field(ge=0)]
+
+
 class ModelSettings(Table):
     """Which frozen language model, and the arithmetic it runs in (paper, Table of frozen backends)."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     tokenizer: Literal["fast", "slow"] = "fast"
     dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
+    dtype_without_bf16: Literal["float16", "float32"] | None = None
+    """What a device without bfloat16 arithmetic computes in instead: `lm.checkpoint.settled`; None: it is refused."""
     attention: Literal["sdpa", "varlen", "flash_attention_2", "eager"] = "sdpa"
     """``varlen`` is torch's own attention of packed sequences, on GPUs; the reference engine then takes ``sdpa``."""
     pack_tokens: int = Field(default=16384, ge=1)
     """Most tokens that the default engine sends through the model together; last digits depend on it."""
     head_rows: int = Field(default=1024, ge=1)
     """Target rows whose logits exist at one time."""
+    probes: dict[str, tuple[TokenId, ...]] = Field(default_factory=dict)
+    """Texts and their ids without special tokens; a tokenizer that gives others is refused."""
+    fingerprint: dict[FileName, Sha256] = Field(default_factory=dict)
+    """SHA-256 of files of the checkpoint; what is named here must be there with these bytes."""
+
+    @model_validator(mode="after")
+    def _replaces_only_bf16(self) -> "ModelSettings":
+        if self.dtype_without_bf16 is not None and self.dtype != "bfloat16":
+            raise ValueError("dtype_without_bf16 is for a profile whose dtype is bfloat16")
+        if self.dtype_without_bf16 is not None and self.attention == "flash_attention_2":
+            raise ValueError("flash_attention_2 runs only where bfloat16 does: dtype_without_bf16 has no use")
+        return self
 
 
 class WindowSettings(Table):

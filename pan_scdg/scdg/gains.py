@@ -3,13 +3,13 @@
 import math
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from pan_scdg.profile import Control
 from pan_scdg.scdg.arrays import Floats, TokenIds
-from pan_scdg.scdg.sequences import AlignmentError, Passes
+from pan_scdg.scdg.sequences import AlignmentError
 
 _BLOCK = 2**20
 BOUND = 2.0
@@ -77,21 +77,30 @@ class GainStatistics(NamedTuple):
     code_length: float | None = None
 
 
+class Targets(Protocol):
+    """Anything that has target ids: an input, or what was made of it."""
+
+    @property
+    def target_ids(self) -> TokenIds:
+        """Ids that are scored, ``[n]``."""
+        ...
+
+
 def gains_of(
-    passes: Passes,
+    passes: Iterable[Targets],
     unconditional: Floats,
     conditional: Floats,
     control: Floats | None = None,
     baseline: Control = "none",
 ) -> Gains:
-    """Put the log-probabilities of the passes together.
+    """Put the log-probabilities of the passes together; the first of ``passes`` is the unconditional one.
 
     Raises:
         AlignmentError: the passes do not score identical target ids.
         ValueError: see `checked`.
     """
-    token_ids = passes.unconditional.target_ids
-    if any(not np.array_equal(token_ids, other.target_ids) for other in passes):
+    token_ids, *others = (item.target_ids for item in passes)
+    if any(not np.array_equal(token_ids, other) for other in others):
         raise AlignmentError("the passes score different target token ids")
     alone, given = np.asarray(unconditional, np.float64), np.asarray(conditional, np.float64)
     shuffled = None if control is None else np.asarray(control, np.float64)

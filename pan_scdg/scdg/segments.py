@@ -60,9 +60,8 @@ def segment_passes(
     windows = SourceWindows(source, encode, settings.windows)
     anchor = np.array([anchor_id(tokenizer)], dtype=np.int64)
     separator = separator_ids(tokenizer)
-    before: TokenIds = np.empty(0, dtype=np.int64)
     digests = text_digest(source), text_digest(target)
-    for ids, text in cut_segments(target, spans, encode, tokenizer.decode, settings.target_tokens):
+    for before, ids, text in _behind_each_other(tokenizer, target, spans, settings):
         prefix = windows.prefix(overlap_terms(text), settings.source_tokens)
         shuffled = shuffled_source(tokenizer, prefix, *digests) if control else None
         yield Passes(
@@ -70,6 +69,32 @@ def segment_passes(
             ScoringInput(np.concatenate([anchor, prefix, separator, before]), ids),
             None if shuffled is None else ScoringInput(np.concatenate([anchor, shuffled, separator, before]), ids),
         )
+
+
+def segment_unconditional(
+    tokenizer: Tokenizer, target: str, spans: Sequence[tuple[int, int]], settings: SegmentSettings
+) -> Iterator[ScoringInput]:
+    """The unconditional inputs of `segment_passes` alone, which need no source.
+
+    Raises:
+        ValueError: ``spans`` are not in order or not inside ``target``.
+    """
+    anchor = np.array([anchor_id(tokenizer)], dtype=np.int64)
+    for before, ids, _ in _behind_each_other(tokenizer, target, spans, settings):
+        yield ScoringInput(np.concatenate([anchor, before]), ids)
+
+
+def _behind_each_other(
+    tokenizer: Tokenizer, target: str, spans: Sequence[tuple[int, int]], settings: SegmentSettings
+) -> Iterator[tuple[TokenIds, TokenIds, str]]:
+    """Of each segment the ids in front of it, its ids and its text."""
+
+    def encode(text: str) -> list[int]:
+        return tokenizer.encode(text, add_special_tokens=False)
+
+    before: TokenIds = np.empty(0, dtype=np.int64)
+    for ids, text in cut_segments(target, spans, encode, tokenizer.decode, settings.target_tokens):
+        yield before, ids, text
         seen = np.concatenate([before, ids])
         before = seen[max(0, len(seen) - settings.context_tokens) :]
 

@@ -82,13 +82,23 @@ def pair_passes(tokenizer: Tokenizer, source: str, target: str) -> Passes:
     Raises:
         AlignmentError: the target has fewer than two ids, or the combined ids do not end with its ids.
     """
-    alone = token_ids(tokenizer, target, special=True)
-    if len(alone) < 2:
-        raise AlignmentError("empty target: nothing is left to score after its first token")
+    alone = pair_unconditional(tokenizer, target)
+    scored = alone.target_ids
     combined = token_ids(tokenizer, source + SEPARATOR + target, special=True)
-    scored = alone[1:]
     check_suffix(combined, scored)
-    return Passes(ScoringInput(alone[:1], scored), ScoringInput(combined[: -len(scored)], scored))
+    return Passes(alone, ScoringInput(combined[: -len(scored)], scored))
+
+
+def pair_unconditional(tokenizer: Tokenizer, target: str) -> ScoringInput:
+    """The unconditional input of `pair_passes`, which needs no source.
+
+    Raises:
+        AlignmentError: the target has fewer than two ids.
+    """
+    ids = token_ids(tokenizer, target, special=True)
+    if len(ids) < 2:
+        raise AlignmentError("empty target: nothing is left to score after its first token")
+    return ScoringInput(ids[:1], ids[1:])
 
 
 def check_suffix(combined: TokenIds, target: TokenIds) -> None:

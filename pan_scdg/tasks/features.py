@@ -1,7 +1,7 @@
 """What is stored of a scored pair: the statistics of its gains and, on request, the gains themselves."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -52,15 +52,20 @@ def features_of(gains: Gains, wanted: Wanted) -> GainStatistics:
     return statistics(gains.gains, *wanted)._replace(code_length=-float(np.sum(gains.unconditional)))
 
 
-def save_features(store: Store, key: str, gains: Gains, wanted: Wanted, keep_gains: bool) -> GainStatistics:
-    """Store the statistics of ``gains``, and the gains when they are to be kept, in one transaction."""
-    values = features_of(gains, wanted)
-    tables = {name: {repr(k): v for k, v in getattr(values, name).items()} for name in _TABLES}
-    items = [(key, json.dumps({**values._asdict(), **tables}).encode())]
-    if keep_gains:
-        rows = [a for a in (gains.unconditional, gains.conditional, gains.control) if a is not None]
-        items.append((f"{key}/gains", pack_array(np.stack(rows))))
-        items.append((f"{key}/ids", pack_array(gains.token_ids)))
+def save_features(
+    store: Store, gains: Mapping[str, Gains], wanted: Wanted, keep_gains: bool
+) -> dict[str, GainStatistics]:
+    """Store the statistics of ``gains`` by key, and the gains when they are to be kept, in one transaction."""
+    values = {key: features_of(of, wanted) for key, of in gains.items()}
+    items: list[tuple[str, bytes]] = []
+    for key, found in values.items():
+        tables = {name: {repr(k): v for k, v in getattr(found, name).items()} for name in _TABLES}
+        items.append((key, json.dumps({**found._asdict(), **tables}).encode()))
+        if keep_gains:
+            of = gains[key]
+            rows = [a for a in (of.unconditional, of.conditional, of.control) if a is not None]
+            items.append((f"{key}/gains", pack_array(np.stack(rows))))
+            items.append((f"{key}/ids", pack_array(of.token_ids)))
     store.put(items)
     return values
 

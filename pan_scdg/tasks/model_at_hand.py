@@ -4,11 +4,14 @@ from pathlib import Path
 from typing import Any
 
 from pan_scdg.errors import UserError
-from pan_scdg.lm.checkpoint import check_device, read_config
+from pan_scdg.lm.attention import backend_of
+from pan_scdg.lm.checkpoint import check_device, read_config, settled
+from pan_scdg.lm.engine import Engine, engine_of
 from pan_scdg.lm.fingerprint import metadata_fingerprint, weights_fingerprint
 from pan_scdg.lm.models import LanguageModel, load_model, load_tokenizer
 from pan_scdg.model_cache import find_model
 from pan_scdg.profile import ModelSettings
+from pan_scdg.store import key_of
 from pan_scdg.tasks.options import RunOptions
 
 
@@ -24,15 +27,20 @@ class ModelAtHand:
     """
 
     def __init__(self, settings: ModelSettings, options: RunOptions) -> None:
-        self.settings, self.device = settings, options.device
+        self.device = options.device
+        self._engine_name = options.engine
         self.folder = find_model(settings.name, options.model)
         self._remembered = None if options.state is None else _made(options.state) / "weights.json"
         config = read_config(self.folder)
         self.positions = (config.get("text_config") or config).get("max_position_embeddings")
+        self.settings = settings = settled(settings, self.device)
         check_device(settings, self.device)
+        if self.packs:
+            backend_of(settings.attention)
         self.fingerprint = weights_fingerprint(self.folder, self._remembered)
         self.tokenizer = load_tokenizer(self.folder, settings)
         self._loaded: LanguageModel | None = None
+        self._engine: Engine | None = None
 
     @property
     def loaded(self) -> LanguageModel:
@@ -40,6 +48,32 @@ class ModelAtHand:
         if self._loaded is None:
             self._loaded = load_model(self.folder, self.settings, self.device, self._remembered)
         return self._loaded
+
+    @property
+    def engine(self) -> Engine:
+        """What computes log-probabilities."""
+        if self._engine is None:
+            self._engine = engine_of(self._engine_name, self.loaded, self.settings)
+        return self._engine
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that went through the model so far."""
+        return 0 if self._engine is None else self._engine.tokens
+
+    @property
+    def packs(self) -> bool:
+        """Whether inputs are computed together, so that the last digits depend on which."""
+        return self._engine_name == "packed"
+
+    @property
+    def batch_tokens(self) -> int:
+        """About how many tokens are computed together; 1: each input alone."""
+        return self.settings.pack_tokens if self.packs else 1
+
+    def batched(self, key: str, digest: str) -> str:
+        """The store's key of something that was computed in a batch, where the batch moves its last digits."""
+        return key_of("batched", {"key": key, "batch": digest}) if self.packs else key
 
     def check_length(self, tokens: int, field: str) -> None:
         """Raise UserError when the profile permits inputs that the model cannot read."""
@@ -51,7 +85,11 @@ class ModelAtHand:
 
     def identity(self) -> dict[str, Any]:
         """The fingerprint of the weights' bytes and, beside it, the paper's fingerprints of the metadata files."""
-        return {"weights": self.fingerprint, "metadata": metadata_fingerprint(self.folder)}
+        return {
+            "weights": self.fingerprint,
+            "metadata": metadata_fingerprint(self.folder),
+            "dtype": self.settings.dtype,
+        }
 
     def key_parts(self) -> dict[str, Any]:
         """What every stored score depends on, on the side of the model. ``head_rows`` is not among it: it bounds
@@ -62,6 +100,7 @@ class ModelAtHand:
             "dtype": self.settings.dtype,
             "attention": self.settings.attention,
             "device": self.device,
+            **({"engine": "packed", "pack_tokens": self.settings.pack_tokens} if self.packs else {}),
         }
 
 

@@ -22,6 +22,8 @@ class RunOptions:
     strict: bool = False
     keep_gains: bool = False
     on_error: Literal["stop", "negative"] = "stop"
+    engine: Literal["packed", "reference"] = "packed"
+    """How passes are computed; see `lm.engine`."""
     index: Path | None = None
     """Folder of ready indexes (job 2)."""
     stop_after: Literal["first-stage"] | None = None
@@ -43,6 +45,7 @@ def job_of(
         "profile": profile.model_dump(mode="json"),
         "models": models,
         "device": options.device,
+        "engine": options.engine,
         "keep_gains": options.keep_gains,
         "on_error": options.on_error,
         "stop_after": options.stop_after,

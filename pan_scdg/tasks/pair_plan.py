@@ -1,6 +1,6 @@
 """Before a model is loaded: every pair is read, tokenised, measured and aligned, and every fault is known."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from pan_scdg.digests import text_digest
@@ -9,12 +9,10 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import DocumentPair, read_text
 from pan_scdg.profile import PairSettings
 from pan_scdg.progress import Progress
-from pan_scdg.retrieval.units import sentence_spans
-from pan_scdg.scdg.control import controlled_pair
-from pan_scdg.scdg.segments import segment_passes
-from pan_scdg.scdg.sequences import AlignmentError, Passes, pair_passes
+from pan_scdg.scdg.sequences import AlignmentError, pair_passes
 from pan_scdg.store import key_of
 from pan_scdg.tasks.model_at_hand import ModelAtHand
+from pan_scdg.tasks.works import PairText
 
 Mode = Literal["whole", "segments"]
 
@@ -27,6 +25,12 @@ class PlannedPair(NamedTuple):
     key: str
     target_length: int
     source_length: int
+    tokens: int
+    """Of both texts together: the size by which pairs are put in batches."""
+
+    def texts(self) -> PairText:
+        """The texts, read again: not all fit in memory."""
+        return PairText(read_text(self.pair.source), read_text(self.pair.suspicious), self.mode == "segments")
 
 
 class FailedPair(NamedTuple):
@@ -60,12 +64,13 @@ def _plan(pair: DocumentPair, model: ModelAtHand, settings: PairSettings, notice
         )
     if not source.strip():
         notices.add("empty source document", str(pair.source.path))
-    mode = _mode(pair, source, target, model, settings)
-    return PlannedPair(pair, mode, pair_key(source, target, mode, model, settings), len(target), len(source))
+    mode, tokens = _mode(pair, source, target, model, settings)
+    key = pair_key(source, target, mode, model, settings)
+    return PlannedPair(pair, mode, key, len(target), len(source), tokens)
 
 
-def _mode(pair: DocumentPair, source: str, target: str, model: ModelAtHand, settings: PairSettings) -> Mode:
-    """How a pair is scored. Raises UserError where it cannot be."""
+def _mode(pair: DocumentPair, source: str, target: str, model: ModelAtHand, settings: PairSettings) -> tuple[Mode, int]:
+    """How a pair is scored, and its tokens. Raises UserError where it cannot be."""
     try:
         length = pair_passes(model.tokenizer, source, target).conditional.length
     except AlignmentError as e:
@@ -75,9 +80,9 @@ def _mode(pair: DocumentPair, source: str, target: str, model: ModelAtHand, sett
             pair.suspicious.path,
         ) from e
     if length <= settings.limit:
-        return "whole"
+        return "whole", length
     if settings.over_long == "segments":
-        return "segments"
+        return "segments", length
     raise UserError(
         f"with {pair.source.doc_id} as source: {length} tokens, the profile's limit is {settings.limit}",
         "use --over-long segments, or --on-error negative",
@@ -97,14 +102,3 @@ def pair_key(source: str, target: str, mode: Mode, model: ModelAtHand, settings:
         "target": text_digest(target),
     }
     return key_of("pair", parts)
-
-
-def passes_of(source: str, target: str, mode: Mode, model: ModelAtHand, settings: PairSettings) -> Iterator[Passes]:
-    """The passes of a planned pair: one of the whole texts, or one a segment; with a control if the profile has one."""
-    control = settings.control != "none"
-    if mode == "whole":
-        passes = pair_passes(model.tokenizer, source, target)
-        yield controlled_pair(model.tokenizer, passes, source, target) if control else passes
-        return
-    spans = sentence_spans(target)
-    yield from segment_passes(model.tokenizer, source, target, spans, settings.segments, control)

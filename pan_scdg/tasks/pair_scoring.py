@@ -1,6 +1,6 @@
 """The gain statistics of document pairs: checked first, then scored, each from the store where it is known."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,17 +8,20 @@ import numpy.typing as npt
 
 from pan_scdg.errors import UserErrors
 from pan_scdg.notices import Notices
-from pan_scdg.pan.text_alignment import PairCorpus, read_text
+from pan_scdg.pan.text_alignment import PairCorpus
 from pan_scdg.profile import Aggregation, Control, PairSettings, RetrievalSettings
 from pan_scdg.progress import Progress
 from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
-from pan_scdg.scdg.gains import GainStatistics
+from pan_scdg.scdg.gains import Gains, GainStatistics
+from pan_scdg.scdg.sequences import ScoringInput
 from pan_scdg.store import Store
+from pan_scdg.tasks.batches import batches
 from pan_scdg.tasks.features import load_features, pair_features, save_features
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import RunOptions
-from pan_scdg.tasks.pair_plan import FailedPair, PlannedPair, passes_of, plan_pairs
-from pan_scdg.tasks.passes import PassScorer
+from pan_scdg.tasks.pair_plan import FailedPair, Mode, PlannedPair, plan_pairs
+from pan_scdg.tasks.passes import PassScorer, Scored
+from pan_scdg.tasks.works import PairsWork
 
 
 class ScoredPair(NamedTuple):
@@ -46,21 +49,73 @@ def check_pairs(
 def score_pairs(
     planned: Sequence[PlannedPair], model: ModelAtHand, settings: PairSettings, store: Store, keep_gains: bool
 ) -> list[ScoredPair]:
-    """The gain statistics of every planned pair, in order."""
+    """The gain statistics of every planned pair, in order; the key in its plan is then that of its features.
+
+    Pairs are scored in batches that follow from all of them, and a batch is done again as a whole or not at all.
+    """
     wanted = pair_features(settings.q, [*settings.w_grid, *([] if settings.w is None else [settings.w])])
-    scorer, scored = PassScorer(model, store), []
-    with Progress("scoring pairs", len(planned)) as progress:
-        for plan in planned:
+    distinct = list({plan.key: plan for plan in planned}.values())
+    keys: dict[str, str] = {}
+    features: dict[str, GainStatistics] = {}
+    missing: list[list[PlannedPair]] = []
+    for batch in batches([plan.key for plan in distinct], [plan.tokens for plan in distinct], model.batch_tokens):
+        plans = [distinct[i]._replace(key=model.batched(distinct[i].key, batch.digest)) for i in batch.members]
+        keys |= {distinct[i].key: plan.key for i, plan in zip(batch.members, plans, strict=True)}
+        stored = {plan.key: load_features(store, plan.key, wanted, keep_gains) for plan in plans}
+        features |= {key: values for key, values in stored.items() if values is not None}
+        if None in stored.values():
+            missing.append(plans)
+    if missing:
+        for gains in _computed(missing, distinct, model, settings, store):
+            features |= save_features(store, gains, wanted, keep_gains)
+    return [ScoredPair(plan._replace(key=keys[plan.key]), features[keys[plan.key]]) for plan in planned]
+
+
+def _computed(
+    missing: Sequence[Sequence[PlannedPair]],
+    planned: Sequence[PlannedPair],
+    model: ModelAtHand,
+    settings: PairSettings,
+    store: Store,
+) -> Iterator[dict[str, Gains]]:
+    """The gains of the pairs of each batch, by key; ``planned`` are all pairs of the job: they decide on the batches of
+    targets alone."""
+    scorer, alone = PassScorer(model, store), {}
+    for plan in planned:
+        if _target(plan) not in alone:
+            alone[_target(plan)] = plan.texts().unconditional(model.tokenizer, settings)
+    scorer.plan_unconditional(item for items in alone.values() for item in items)
+    needed = (item for plans in missing for plan in plans for item in alone[_target(plan)])
+    with Progress("scoring targets alone", None) as progress:
+        for tokens in scorer.compute_unconditional(needed):
+            progress.update(tokens=tokens)
+    works = (PairsWork(tuple(plan.texts() for plan in plans), settings) for plans in missing)
+    with Progress("scoring pairs", sum(map(len, missing))) as progress:
+        before = scorer.tokens
+        for plans, found in zip(missing, scorer.scored(works), strict=True):
+            each = zip(plans, _each(plans, found, alone, settings), strict=True)
+            yield {p.key: scorer.assembled(alone[_target(p)], parts, settings.control) for p, parts in each}
+            progress.update(len(plans), tokens=scorer.tokens - before)
             before = scorer.tokens
-            features = load_features(store, plan.key, wanted, keep_gains)
-            if features is None:
-                source, target = read_text(plan.pair.source), read_text(plan.pair.suspicious)
-                passes = passes_of(source, target, plan.mode, model, settings)
-                gains = scorer.gains(passes, settings.control)
-                features = save_features(store, plan.key, gains, wanted, keep_gains)
-            scored.append(ScoredPair(plan, features))
-            progress.update(tokens=scorer.tokens - before)
-    return scored
+
+
+def _target(plan: PlannedPair) -> tuple[str, Mode]:
+    """What the unconditional passes of a pair depend on."""
+    return plan.pair.suspicious.doc_id, plan.mode
+
+
+def _each(
+    plans: Sequence[PlannedPair],
+    found: Sequence[Scored],
+    alone: Mapping[tuple[str, Mode], Sequence[ScoringInput]],
+    settings: PairSettings,
+) -> Iterator[Sequence[Scored]]:
+    """The passes of a batch, pair by pair."""
+    start, each = 0, 1 if settings.control == "none" else 2
+    for plan in plans:
+        end = start + each * len(alone[_target(plan)])
+        yield found[start:end]
+        start = end
 
 
 def aggregation_name(rule: float | PairSettings | RetrievalSettings) -> str:

@@ -1,28 +1,102 @@
-"""The forward passes of a target, with everything that was computed before taken from the store."""
+"""The forward passes of a job: works in, log-probabilities out; what was computed before is taken from the store."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.lm.logprobs import target_log_probs
 from pan_scdg.profile import Control
+from pan_scdg.scdg.arrays import TokenIds
 from pan_scdg.scdg.gains import Gains, gains_of, join
 from pan_scdg.scdg.sequences import Passes, ScoringInput
 from pan_scdg.store import Store, key_of, pack_array, unpack_array
+from pan_scdg.tasks.batches import Batch, batches, digest_of
 from pan_scdg.tasks.model_at_hand import ModelAtHand
+from pan_scdg.tasks.works import Ready, Work, with_source
 
 LogProbs = npt.NDArray[np.float32]
 
 
+class Scored(NamedTuple):
+    """The target ids of one input, ``[n]``, and their log-probabilities in nats, ``[n]``."""
+
+    target_ids: TokenIds
+    log_probs: LogProbs
+
+
 class PassScorer:
-    """Gains of passes. The unconditional pass of a target is computed once per store, whatever the sources are."""
+    """Log-probabilities of works by the model at hand.
+
+    Args:
+        model: its engine is made when something is to be computed.
+        store: where unconditional passes are kept; None: nowhere.
+    """
 
     def __init__(self, model: ModelAtHand, store: Store | None) -> None:
         self.model, self.store = model, store
-        self.tokens = 0
+        self._planned: dict[str, tuple[Batch, tuple[ScoringInput, ...]]] = {}
+        self._unstored: dict[str, LogProbs] = {}
+
+    @property
+    def tokens(self) -> int:
         """Tokens that went through the model so far."""
+        return self.model.tokens
+
+    def scored(self, works: Iterable[Work]) -> Iterator[list[Scored]]:
+        """What each work asks for, in its order; each work is computed by itself."""
+        for work in works:
+            items = work.inputs(self.model.tokenizer)
+            values = self.model.engine.log_probs(items)
+            yield [Scored(item.target_ids, found) for item, found in zip(items, values, strict=True)]
+
+    def plan_unconditional(self, items: Iterable[ScoringInput]) -> None:
+        """Say which unconditional inputs the job has; those that are computed together follow from all of them."""
+        distinct = {ids_digest(item): item for item in items}
+        names, inputs = list(distinct), list(distinct.values())
+        for batch in batches(names, [item.length for item in inputs], self.model.batch_tokens):
+            members = tuple(inputs[i] for i in batch.members)
+            self._planned.update(dict.fromkeys((names[i] for i in batch.members), (batch, members)))
+
+    def compute_unconditional(self, items: Iterable[ScoringInput]) -> Iterator[int]:
+        """Compute those of the items that are not known yet, with the rest of their batches; the tokens of each batch.
+
+        What was not planned is a batch alone.
+        """
+        missing = {}
+        for item in items:
+            name = ids_digest(item)
+            batch, members = self._planned.setdefault(name, (Batch((0,), digest_of([name])), (item,)))
+            if batch.digest not in missing and self._stored(name) is None:
+                missing[batch.digest] = members
+        for members, found in zip(missing.values(), self.scored(map(Ready, missing.values())), strict=True):
+            self._keep({ids_digest(m): part.log_probs for m, part in zip(members, found, strict=True)})
+            yield sum(member.length for member in members)
+
+    def unconditional(self, item: ScoringInput) -> LogProbs:
+        """Log-probabilities of a target without a source, ``[n]`` nats; computed with the rest of its batch."""
+        list(self.compute_unconditional([item]))
+        found = self._stored(ids_digest(item))
+        if found is None:
+            raise ValueError("the store lost an unconditional pass")
+        return found
+
+    def _stored(self, name: str) -> LogProbs | None:
+        if self.store is None:
+            return self._unstored.get(name)
+        stored = self.store.get(self._key(name))
+        return None if stored is None else unpack_array(stored)
+
+    def _keep(self, values: Mapping[str, LogProbs]) -> None:
+        if self.store is None:
+            self._unstored.update(values)
+        else:
+            self.store.put([(self._key(name), pack_array(array)) for name, array in values.items()])
+
+    def _key(self, name: str) -> str:
+        batch, _ = self._planned[name]
+        return self.model.batched(key_of("unconditional", {**self.model.key_parts(), "ids": name}), batch.digest)
 
     def gains(self, passes: Iterable[Passes], baseline: Control = "none") -> Gains:
         """The gains over ``baseline`` of consecutive segments (one for a pair that is not cut), joined in order.
@@ -30,32 +104,39 @@ class PassScorer:
         Raises:
             ValueError: the baseline needs a control and the passes have none.
         """
-        return join([self._gains(p, baseline) for p in passes])
+        known = list(passes)
+        (found,) = self.scored([Ready([item for p in known for item in with_source(p)])])
+        return self.assembled([p.unconditional for p in known], found, baseline)
 
-    def _gains(self, passes: Passes, baseline: Control) -> Gains:
-        if baseline != "none" and passes.control is None:
+    def assembled(self, alone: Sequence[ScoringInput], found: Sequence[Scored], baseline: Control) -> Gains:
+        """The gains of one pair or candidate from its passes with a source.
+
+        Args:
+            alone: the unconditional input of each segment.
+            found: of each segment the conditional pass and, where there is one, the control.
+            baseline: what the gains are gains over.
+
+        Raises:
+            AlignmentError: the passes do not score identical target ids.
+            ValueError: the baseline needs a control and there is none.
+        """
+        each, rest = divmod(len(found), len(alone))
+        if rest or each not in (1, 2):
+            raise ValueError(f"{len(found)} passes for {len(alone)} segments")
+        if baseline != "none" and each == 1:
             raise ValueError(f"baseline {baseline} needs passes with a control")
-        return gains_of(
-            passes,
-            self.unconditional(passes.unconditional),
-            self._forward(passes.conditional),
-            None if passes.control is None else self._forward(passes.control),
-            baseline,
+        return join(
+            _gains(item, self.unconditional(item), found[i * each : (i + 1) * each], baseline)
+            for i, item in enumerate(alone)
         )
 
-    def unconditional(self, item: ScoringInput) -> LogProbs:
-        """Log-probabilities of the target without a source, ``[n]`` nats."""
-        if self.store is None:
-            return self._forward(item)
-        ids = hashlib.sha256(np.concatenate([item.context_ids, [-1], item.target_ids]).astype(np.int64).tobytes())
-        key = key_of("unconditional", {**self.model.key_parts(), "ids": ids.hexdigest()})
-        stored = self.store.get(key)
-        if stored is not None:
-            return unpack_array(stored)
-        values = self._forward(item)
-        self.store.put([(key, pack_array(values))])
-        return values
 
-    def _forward(self, item: ScoringInput) -> LogProbs:
-        self.tokens += item.length
-        return target_log_probs(self.model.loaded, item, self.model.settings.head_rows)
+def _gains(item: ScoringInput, alone: LogProbs, found: Sequence[Scored], baseline: Control) -> Gains:
+    control = found[1].log_probs if len(found) > 1 else None
+    return gains_of([item, *found], alone, found[0].log_probs, control, baseline)
+
+
+def ids_digest(item: ScoringInput) -> str:
+    """What an input is known by: its ids, and where the target begins."""
+    ids = np.concatenate([item.context_ids, [-1], item.target_ids]).astype(np.int64)
+    return hashlib.sha256(ids.tobytes()).hexdigest()

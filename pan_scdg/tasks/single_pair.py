@@ -16,7 +16,7 @@ from pan_scdg.tasks.known_range import negatives_fields, target_facts, warnings_
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.output import write_atomically
-from pan_scdg.tasks.pair_plan import PlannedPair, passes_of, plan_pairs
+from pan_scdg.tasks.pair_plan import PlannedPair, plan_pairs
 from pan_scdg.tasks.pair_scoring import control_field
 from pan_scdg.tasks.passes import PassScorer
 
@@ -35,7 +35,7 @@ def score_files(
     planned, failed = plan_pairs([pair], model, settings, Notices())
     if failed:
         raise failed[0].error
-    passes = passes_of(read_text(pair.source), read_text(pair.suspicious), planned[0].mode, model, settings)
+    passes = planned[0].texts().passes(model.tokenizer, settings)
     gains = PassScorer(model, None).gains(passes, settings.control)
     if tokens is not None:
         write_atomically(tokens, "".join(_token_lines(gains, model)))

@@ -25,7 +25,7 @@ SPLIT = [
     ('He said "Stop." Then he left. "Really?" she asked.', 3),
     ("It ended in 2004. The next began [12]. More.[3] End.", 4),
     (
-        "See Alg. 2, Cor. 3 and Sec. 4, it has max. 5 steps (ibid.) of v. 2. It took 12 ms. We ran 5 sec. So did Ms. Roe.",
+        "See Alg. 2 and Sec. 4, it has max. 5 steps (ibid.) of v. 2. It took 12 ms. We ran 5 sec. So did Ms. Roe.",
         4,
     ),
     ("Its error (syst.) is small, incl. noise. The sum is $x = 1.$ Then we stop.", 3),

@@ -11,7 +11,7 @@ import pytest
 
 from pan_scdg.pan.inputs import input_digest
 from pan_scdg.profile import load_profile
-from pan_scdg.tasks import passes
+from pan_scdg.tasks.model_at_hand import ModelAtHand
 
 Run = Callable[..., Any]
 GRID = (1, 2, 5, 10, 20, 30, 50)
@@ -121,7 +121,7 @@ def test_calibration_with_a_warm_state_scores_nothing(
     def forbidden(*_: object) -> None:
         raise AssertionError("everything was scored before")
 
-    monkeypatch.setattr(passes, "target_log_probs", forbidden)
+    monkeypatch.setattr(ModelAtHand, "engine", property(forbidden))
     mine = tmp_path / "mine.toml"
     assert calibrate(pairs_input, profile_with(UNCALIBRATED), mine, "--state", tmp_path / "state").code == 0
 

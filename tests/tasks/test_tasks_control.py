@@ -11,16 +11,17 @@ import numpy as np
 import pytest
 
 from pan_scdg.digests import text_digest
-from pan_scdg.pan.source_retrieval import Document, Query
+from pan_scdg.pan.source_retrieval import Document
 from pan_scdg.profile import WindowSettings, load_profile
 from pan_scdg.scdg.control import shuffled_source
+from pan_scdg.scdg.sequences import ScoringInput
 from pan_scdg.scdg.windows import overlap_terms, source_prefix
 from pan_scdg.store import key_of
-from pan_scdg.tasks import passes
+from pan_scdg.tasks.candidate_scoring import Target, candidate_key
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.pair_plan import pair_key
-from pan_scdg.tasks.source_retrieval import Target, candidate_key
+from pan_scdg.tasks.works import QueryText
 
 Run = Callable[..., Any]
 Read = Callable[[Path], list[dict[str, Any]]]
@@ -110,7 +111,7 @@ def test_windows_of_the_paper_s_gains_score_nothing_new_and_change_no_gain(
     stored = {**changes, "pairs.w": 32}
     assert run(pairs_input, tmp_path / "first", "--state", tmp_path / "state").code == 0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passes, "target_log_probs", lambda *_: pytest.fail("everything was scored before"))
+        patch.setattr(ModelAtHand, "engine", property(lambda *_: pytest.fail("everything was scored before")))
         second = run(pairs_input, tmp_path / "out", "--state", tmp_path / "state", profile=profile_with(stored))
     assert second.code == 0
     kept = by_pair(records(finished(pairs_input) / "gains.jsonl.gz"))
@@ -170,7 +171,8 @@ def test_what_the_paper_does_not_have_changes_no_key_where_it_is_off(tiny_folder
         assert pair_key("a", "b", "whole", model, settings) == key_of("pair", parts)
     controlled = pairs.model_copy(update={"control": "both"})
     assert pair_key("a", "b", "whole", model, controlled) == key_of("pair", {**parts, "control": "both"})
-    target = Target(Query("q", "b"), np.array([5]), {"b"}, 9, text_digest("b"))
+    query = QueryText(np.array([5]), frozenset("b"), 9, text_digest("b"))
+    target = Target("q", query, ScoringInput(np.array([0]), query.token_ids))
     parts = {**model.key_parts(), "context": 512, "windows": retrieval.windows.model_dump(mode="json"), **texts}
     assert candidate_key(Document("d", "a"), target, model, retrieval) == key_of("candidate", parts)
     both = {"control": "both", "source_tokens": 60}

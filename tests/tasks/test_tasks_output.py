@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.tasks import passes
+from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.output import HIDDEN, MARK, OutputDirectory, read_mark
 
 Run = Callable[..., Any]
@@ -29,7 +29,7 @@ def no_forward(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         raise AssertionError("no forward pass was expected")
 
     with monkeypatch.context() as patch:
-        patch.setattr(passes, "target_log_probs", forbidden)
+        patch.setattr(ModelAtHand, "engine", property(forbidden))
         yield
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pan_scdg.tasks import passes
+from pan_scdg.tasks.model_at_hand import ModelAtHand
 
 Run = Callable[..., Any]
 Read = Callable[[Path], list[dict[str, Any]]]
@@ -124,7 +124,7 @@ def test_over_long_pairs_are_all_named_before_any_forward_pass(
     pairs_input: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: Callable[[Path], object]
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(passes, "target_log_probs", forbidden)
+        patch.setattr(ModelAtHand, "engine", property(forbidden))
         result = run(pairs_input, tmp_path / "out", "--over-long", "error")
     assert result.code == 2
     lines = [line for line in result.err.splitlines() if "tokens, the profile's limit is 512" in line]
@@ -162,7 +162,7 @@ def test_changed_threshold_or_q_scores_nothing_again(
 ) -> None:
     state = ("--state", tmp_path / "state", "--keep-gains")
     assert run(pairs_input, tmp_path / "first", *state).code == 0
-    monkeypatch.setattr(passes, "target_log_probs", forbidden)
+    monkeypatch.setattr(ModelAtHand, "engine", property(forbidden))
     changed = profile_with(change)
     assert run(pairs_input, tmp_path / "second", *state, profile=changed).code == 0
     kept = by_pair(records(tmp_path / "first" / "gains.jsonl.gz"))

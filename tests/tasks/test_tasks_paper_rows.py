@@ -73,6 +73,7 @@ def on_cpu(cache: Path, tiny_folder: Callable[[str], Path], tmp_path: Path, monk
         document = tomlkit.parse(find_profile(f"pan26-{row}").read_text(encoding="utf-8"))
         if "model" in document:
             document["model"].update({"attention": "sdpa", "dtype": "float32", "tokenizer": "fast"})
+            document["model"].pop("probes")  # the stand-in has another tokenizer
             document["retrieval"].update({"scored": 1})
         path = tmp_path / f"{row}.toml"
         path.write_text(tomlkit.dumps(document), encoding="utf-8")

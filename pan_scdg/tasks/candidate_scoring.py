@@ -1,0 +1,198 @@
+"""Job 2, the reranking part: gains of every candidate that is to be scored (paper, PAN26)."""
+
+import heapq
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pan_scdg.digests import text_digest
+from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.notices import Notices
+from pan_scdg.pan.source_retrieval import Document, Query, stream_corpus
+from pan_scdg.profile import RetrievalSettings
+from pan_scdg.progress import Progress
+from pan_scdg.scdg.aggregation import aggregate_of
+from pan_scdg.scdg.gains import GainStatistics
+from pan_scdg.scdg.sequences import (
+    AlignmentError,
+    ScoringInput,
+    prefix_budget,
+    retrieval_target,
+    retrieval_unconditional,
+)
+from pan_scdg.scdg.windows import overlap_terms
+from pan_scdg.store import Store, key_of
+from pan_scdg.tasks.batches import digest_of
+from pan_scdg.tasks.features import Wanted, feature_grid, load_features, save_features
+from pan_scdg.tasks.first_stage import FirstStage
+from pan_scdg.tasks.model_at_hand import ModelAtHand
+from pan_scdg.tasks.passes import PassScorer
+from pan_scdg.tasks.retrieval_results import scored_part
+from pan_scdg.tasks.works import QueryText, SourceWork
+
+LONGEST_FIRST = 16
+"""So many of the largest groups are scored first: if memory is short, that shows in the beginning."""
+Found = dict[tuple[str, str], tuple[GainStatistics, str]]
+"""Statistics and store key of the gains of a candidate, by query and document."""
+
+
+class Target(NamedTuple):
+    """A query ready to be scored."""
+
+    query_id: str
+    text: QueryText
+    unconditional: ScoringInput
+
+
+class Group(NamedTuple):
+    """A candidate source and all queries that have it among their candidates, scored together."""
+
+    doc_id: str
+    text: str
+    targets: tuple[Target, ...]
+    """Queries of different texts."""
+    keys: tuple[str, ...]
+    """Of the features of each target."""
+    names: tuple[tuple[tuple[str, str], ...], ...]
+    """Queries with the text of each target, each with the document."""
+
+    @property
+    def candidates(self) -> int:
+        """How many queries have this source among their candidates."""
+        return sum(map(len, self.names))
+
+    @property
+    def size(self) -> int:
+        """Characters of the source and tokens of the queries: about what memory it takes."""
+        return len(self.text) + sum(len(target.text.token_ids) for target in self.targets)
+
+
+def prepare_targets(
+    queries: Sequence[Query], model: ModelAtHand, settings: RetrievalSettings, where: Path
+) -> list[Target]:
+    """Tokenise all queries.
+
+    Raises:
+        UserErrors: naming every query that leaves no room for a source.
+    """
+    targets, errors = [], []
+    for query in queries:
+        try:
+            ids = retrieval_target(model.tokenizer, query.text)
+            room = prefix_budget(model.tokenizer, ids, settings.context)
+        except AlignmentError as e:
+            errors.append(UserError(f"query {query.query_id}: {e}", "use a profile with a larger context", where))
+            continue
+        budget = room if settings.source_tokens is None else min(room, settings.source_tokens)
+        text = QueryText(ids, frozenset(overlap_terms(query.text)), budget, text_digest(query.text))
+        targets.append(Target(query.query_id, text, retrieval_unconditional(model.tokenizer, ids)))
+    if errors:
+        raise UserErrors(errors)
+    return targets
+
+
+def candidate_key(document: Document, target: Target, model: ModelAtHand, settings: RetrievalSettings) -> str:
+    """The store's key of a candidate's features: neither the aggregation nor the fusion weight is.
+
+    What the paper does not have is part of it only where the profile has it: what was stored without keeps its key.
+    """
+    control = {} if settings.control == "none" else {"control": settings.control}
+    most = {} if settings.source_tokens is None else {"source_tokens": settings.source_tokens}
+    parts = {
+        **model.key_parts(),
+        **control,
+        **most,
+        "context": settings.context,
+        "windows": settings.windows.model_dump(mode="json"),
+        "source": text_digest(document.text),
+        "target": target.text.digest,
+    }
+    return key_of("candidate", parts)
+
+
+def score_candidates(
+    directory: Path,
+    targets: Sequence[Target],
+    found: Mapping[str, FirstStage],
+    model: ModelAtHand,
+    settings: RetrievalSettings,
+    store: Store,
+    keep_gains: bool,
+) -> Found:
+    """Statistics and store key of the gains of every candidate that is to be scored, by (query, document).
+
+    The corpus is streamed once more and each document meets all queries that have it among their candidates, so that
+    few documents' texts are in memory at a time, and what all these queries have in common is computed once.
+    """
+    wanted: dict[str, list[Target]] = defaultdict(list)
+    for target in targets:
+        for candidate in scored_part(found[target.query_id], settings):
+            wanted[candidate.doc_id].append(target)
+    aggregate = aggregate_of(settings)
+    asked = Wanted(feature_grid([settings.q]))
+    if aggregate is not None:
+        asked = Wanted(asked.grid, aggregate.windows, aggregate.medians, aggregate.bounded)
+    keep_gains = keep_gains or settings.aggregation == "share"
+    scorer, features, waiting = PassScorer(model, store), Found(), deque[Group]()
+    scorer.plan_unconditional(target.unconditional for target in targets)
+
+    def keep(group: Group, values: Sequence[GainStatistics]) -> None:
+        for names, value, key in zip(group.names, values, group.keys, strict=True):
+            features.update(dict.fromkeys(names, (value, key)))
+
+    with Progress("scoring candidates", sum(map(len, wanted.values()))) as progress:
+
+        def works() -> Iterator[SourceWork]:
+            """What is not in the store yet; a group that lacks anything is done again as a whole."""
+            for group in groups(directory, wanted, model, settings):
+                stored = [load_features(store, key, asked, keep_gains) for key in group.keys]
+                known = [values for values in stored if values is not None]
+                if len(known) < len(stored):
+                    waiting.append(group)
+                    yield SourceWork(group.text, [target.text for target in group.targets], settings)
+                    continue
+                keep(group, known)
+                progress.update(group.candidates)
+
+        before = 0
+        for found_passes in scorer.scored(works()):
+            group = waiting.popleft()
+            each = len(found_passes) // len(group.targets)
+            parts = (found_passes[start : start + each] for start in range(0, len(found_passes), each))
+            gains = {
+                key: scorer.assembled([target.unconditional], part, settings.control)
+                for key, target, part in zip(group.keys, group.targets, parts, strict=True)
+            }
+            keep(group, list(save_features(store, gains, asked, keep_gains).values()))
+            progress.update(group.candidates, tokens=scorer.tokens - before)
+            before = scorer.tokens
+    return features
+
+
+def groups(
+    directory: Path, wanted: Mapping[str, Sequence[Target]], model: ModelAtHand, settings: RetrievalSettings
+) -> Iterator[Group]:
+    """Every wanted document of the corpus with its queries: the largest groups first, the rest as the corpus has it."""
+
+    def made() -> Iterator[Group]:
+        for document in stream_corpus(directory, Notices()):
+            if targets := wanted.get(document.doc_id):
+                alike: dict[str, list[Target]] = defaultdict(list)
+                for target in targets:
+                    alike[candidate_key(document, target, model, settings)].append(target)
+                digest = digest_of(list(alike))
+                yield Group(
+                    document.doc_id,
+                    document.text,
+                    tuple(same[0] for same in alike.values()),
+                    tuple(model.batched(key, digest) for key in alike),
+                    tuple(tuple((target.query_id, document.doc_id) for target in same) for same in alike.values()),
+                )
+
+    largest = heapq.nlargest(LONGEST_FIRST, made(), key=lambda group: group.size)
+    yield from largest
+    done = {group.doc_id for group in largest}
+    if len(done) < len(wanted):
+        del largest
+        yield from (group for group in made() if group.doc_id not in done)

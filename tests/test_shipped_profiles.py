@@ -1,0 +1,53 @@
+"""Shipped profiles say what is known about their backends, and no more."""
+
+import pytest
+
+from pan_scdg.profile import find_profile, load_profile, shipped_profiles
+
+QWEN3 = [name for name in shipped_profiles() if "qwen3" in name]
+PAIRS_2025 = [name for name in shipped_profiles() if name.startswith("pan25-")]
+SMALLER = [name for name in QWEN3 if not name.endswith("8b")]
+
+
+def test_the_smaller_members_of_the_family_are_there_for_both_jobs() -> None:
+    expected = [f"{job}-qwen3-{size}b" for job in ("pan25", "pan26") for size in ("0.6", "1.7", "4")]
+    assert expected == SMALLER
+
+
+@pytest.mark.parametrize("name", PAIRS_2025)
+def test_pan25_is_uncalibrated_and_says_so(name: str) -> None:
+    profile = load_profile(name)
+    pairs = profile.need_pairs()
+    assert (pairs.q, pairs.w, pairs.threshold, pairs.calibration) == (None, None, None, None)
+    assert "uncalibrated" in profile.description
+    assert "# Uncalibrated:" in find_profile(name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", QWEN3 + PAIRS_2025)
+def test_context_is_stated(name: str) -> None:
+    comments = [line for line in find_profile(name).read_text(encoding="utf-8").splitlines() if line.startswith("#")]
+    assert any("ontext" in line for line in comments)
+
+
+@pytest.mark.parametrize("name", QWEN3)
+def test_qwen3_profiles_carry_the_same_probes(name: str) -> None:
+    model, reference = load_profile(name).need_model(), load_profile("pan25-qwen3-8b").need_model()
+    assert model.probes == reference.probes
+    assert model.probes["Hello world"] == (9707, 1879)
+    assert all(id_ < 151_643 for ids in model.probes.values() for id_ in ids), "ids of Qwen's BPE, no control tokens"
+
+
+@pytest.mark.parametrize("name", SMALLER)
+def test_smaller_members_stay_inside_what_qwen3_was_trained_on(name: str) -> None:
+    profile = load_profile(name)
+    lengths = [profile.pairs and profile.pairs.limit, profile.retrieval and profile.retrieval.context]
+    assert [n for n in lengths if n] == [32_768]
+    model = profile.need_model()
+    assert (model.dtype, model.dtype_without_bf16, model.attention) == ("bfloat16", "float16", "sdpa")
+
+
+@pytest.mark.parametrize("name", shipped_profiles())
+def test_no_fingerprint_is_made_up(name: str) -> None:
+    """No checkpoint of the paper was at hand, and the paper publishes no hashes."""
+    profile = load_profile(name)
+    assert profile.model is None or profile.model.name == "scdg-mini" or not profile.model.fingerprint
