@@ -56,6 +56,8 @@ class Encoder:
                 "lower document_tokens and query_tokens in the profile, or leave them out",
                 self.folder,
             )
+        if self._model is None:
+            raise ValueError("the encoder was released")
         self._model.max_seq_length = self.max_tokens if max_tokens is None else max_tokens
         vectors = np.empty((len(texts), self.dimension), np.float32)
         for start in range(0, len(texts), self.batch):
@@ -73,6 +75,14 @@ class Encoder:
             raise ValueError("the encoder gave a vector that is zero or not finite")
         unit: npt.NDArray[np.float32] = pooled / norms
         return unit
+
+    def release(self) -> None:
+        """Give the model's memory back; nothing can be encoded any more."""
+        self._model = None
+        if self.device == "cuda":
+            import torch
+
+            torch.cuda.empty_cache()
 
     @cached_property
     def fingerprint(self) -> str:

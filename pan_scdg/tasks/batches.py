@@ -27,9 +27,9 @@ def batches(keys: Sequence[str], sizes: Sequence[int], budget: int) -> list[Batc
     Raises:
         ValueError: there are not as many keys as sizes.
     """
-    order = sorted(range(len(keys)), key=lambda i: (-sizes[i], keys[i]))
     if len(keys) != len(sizes):
         raise ValueError(f"{len(keys)} keys but {len(sizes)} sizes")
+    order = sorted(range(len(keys)), key=lambda i: (-sizes[i], keys[i]))
     found: list[list[int]] = []
     room = 0
     for number in order:

@@ -1,5 +1,6 @@
 """The language model of a run: known and checked at once, its weights loaded when something is to be scored."""
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ from pan_scdg.lm.checkpoint import check_device, read_config, settled
 from pan_scdg.lm.engine import Engine, engine_of
 from pan_scdg.lm.fingerprint import metadata_fingerprint, weights_fingerprint
 from pan_scdg.lm.models import LanguageModel, load_model, load_tokenizer
+from pan_scdg.lm.worker import Values, Work
+from pan_scdg.lm.workers import Workers
 from pan_scdg.model_cache import find_model
 from pan_scdg.profile import ModelSettings
 from pan_scdg.store import key_of
@@ -41,6 +44,8 @@ class ModelAtHand:
         self.tokenizer = load_tokenizer(self.folder, settings)
         self._loaded: LanguageModel | None = None
         self._engine: Engine | None = None
+        self._devices = devices_of(self.device, options.workers)
+        self._workers: Workers | None = None
 
     @property
     def loaded(self) -> LanguageModel:
@@ -51,15 +56,46 @@ class ModelAtHand:
 
     @property
     def engine(self) -> Engine:
-        """What computes log-probabilities."""
+        """What computes log-probabilities in this process."""
         if self._engine is None:
             self._engine = engine_of(self._engine_name, self.loaded, self.settings)
         return self._engine
 
+    def map(self, works: Iterable[Work]) -> Iterator[Values]:
+        """Ids and log-probabilities of what each work asks for, in order; each work is computed by itself.
+
+        With one device it is done here, otherwise by a process for each.
+        """
+        if len(self._devices) == 1:
+            for work in works:
+                items = work.inputs(self.tokenizer)
+                values = self.engine.log_probs(items)
+                yield [(item.target_ids, found) for item, found in zip(items, values, strict=True)]
+            return
+        if self._workers is None:
+            self._workers = Workers(self.folder, self.settings, self._engine_name, self._devices, self._remembered)
+        yield from self._workers.map(works)
+
+    def close(self) -> None:
+        """End the worker processes, if there are any."""
+        if self._workers is not None:
+            self._workers.close()
+
     @property
     def tokens(self) -> int:
         """Tokens that went through the model so far."""
-        return 0 if self._engine is None else self._engine.tokens
+        return sum(computer.tokens for computer in (self._engine, self._workers) if computer is not None)
+
+    def incidents(self) -> list[str]:
+        """What went otherwise than planned: smaller calls for want of memory, workers that were replaced."""
+        splits = [
+            split for computer in (self._engine, self._workers) if computer is not None for split in computer.splits
+        ]
+        deaths = [] if self._workers is None else self._workers.deaths
+        return [
+            *(f"memory was short: from here on at most {split['pack_tokens']} tokens a call" for split in splits),
+            *(f"a worker ended and was replaced: {death}" for death in deaths),
+        ]
 
     @property
     def packs(self) -> bool:
@@ -102,6 +138,22 @@ class ModelAtHand:
             "device": self.device,
             **({"engine": "packed", "pack_tokens": self.settings.pack_tokens} if self.packs else {}),
         }
+
+
+def devices_of(device: str, workers: int | None) -> list[str]:
+    """A device for each process: every GPU there is for "cuda", unless ``workers`` says how many.
+
+    Raises:
+        UserError: there are fewer GPUs.
+    """
+    if device != "cuda":
+        return [device] * (workers or 1)
+    import torch
+
+    count = torch.cuda.device_count()
+    if workers is not None and workers > count:
+        raise UserError(f"{workers} workers for {count} GPUs", "lower --workers")
+    return [f"cuda:{number}" for number in range(workers or count)] if (workers or count) > 1 else [device]
 
 
 def _made(folder: Path) -> Path:

@@ -24,6 +24,8 @@ class RunOptions:
     on_error: Literal["stop", "negative"] = "stop"
     engine: Literal["packed", "reference"] = "packed"
     """How passes are computed; see `lm.engine`."""
+    workers: int | None = None
+    """Processes that score side by side; None: one a GPU. The result does not depend on it."""
     index: Path | None = None
     """Folder of ready indexes (job 2)."""
     stop_after: Literal["first-stage"] | None = None

@@ -127,10 +127,14 @@ class OutputDirectory:
         """Whether a former run had all results staged, so that only renaming is left."""
         return not self._overwrite and (self.hidden / "manifest.json").is_file()
 
-    def seal(self, names: Sequence[str]) -> None:
-        """Say that the files ``names`` in the staging folder are complete; the last one will be published last."""
+    def seal(self, names: Sequence[str], incidents: Sequence[str] = ()) -> None:
+        """Say that the files ``names`` in the staging folder are complete; the last one will be published last.
+
+        ``incidents`` are what may have moved last digits, such as memory that was short; they stay beside the job.
+        """
         files = {name: file_digest(self.staged / name) for name in names}
-        write_atomically(self.hidden / "manifest.json", _dump({"job": self.job, "files": files}))
+        told = {"incidents": list(incidents)} if incidents else {}
+        write_atomically(self.hidden / "manifest.json", _dump({"job": self.job, "files": files, **told}))
 
     def publish(self) -> None:
         """Rename every sealed file to its final name, in the order of `seal`, then leave the mark."""

@@ -1,6 +1,7 @@
 """Job 1, start to end: pairs in, one detection XML per pair and ``decisions.jsonl`` out (paper, PAN25)."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
@@ -47,7 +48,8 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
         planned, failed = check_pairs(corpus, model, settings, notices, options)
         output.start()
         with Store(options.state or output.hidden) as store:
-            scored = score_pairs(planned, model, settings, store, options.keep_gains)
+            with closing(model):
+                scored = score_pairs(planned, model, settings, store, options.keep_gains)
             if options.keep_gains:
                 write_gains(output.staged / GAINS, scored, store, settings.control)
         facts = _facts(scored, rule, model)
@@ -55,9 +57,10 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
         verdicts |= {f.pair: failed_verdict(f, rule, names) for f in failed}
         written = write_verdicts(output.staged, {pair: verdicts[pair] for pair in corpus.pairs})
         _warn_of_few(sum(bool(v.passages) for v in verdicts.values()), notices, options)
-        output.seal([*([GAINS] if options.keep_gains else []), *written])
+        output.seal([*([GAINS] if options.keep_gains else []), *written], model.incidents())
     output.publish()
-    return [*notices.lines(), f"decided {len(corpus.pairs)} pairs: {options.output / DECISIONS}"]
+    incidents = [f"warning: {incident}" for incident in model.incidents()]
+    return [*notices.lines(), *incidents, f"decided {len(corpus.pairs)} pairs: {options.output / DECISIONS}"]
 
 
 def calibrated(profile: Profile) -> Rule:

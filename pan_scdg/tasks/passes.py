@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pan_scdg.lm.worker import Work
 from pan_scdg.profile import Control
 from pan_scdg.scdg.arrays import TokenIds
 from pan_scdg.scdg.gains import Gains, gains_of, join
@@ -14,7 +15,7 @@ from pan_scdg.scdg.sequences import Passes, ScoringInput
 from pan_scdg.store import Store, key_of, pack_array, unpack_array
 from pan_scdg.tasks.batches import Batch, batches, digest_of
 from pan_scdg.tasks.model_at_hand import ModelAtHand
-from pan_scdg.tasks.works import Ready, Work, with_source
+from pan_scdg.tasks.works import Ready, with_source
 
 LogProbs = npt.NDArray[np.float32]
 
@@ -46,10 +47,8 @@ class PassScorer:
 
     def scored(self, works: Iterable[Work]) -> Iterator[list[Scored]]:
         """What each work asks for, in its order; each work is computed by itself."""
-        for work in works:
-            items = work.inputs(self.model.tokenizer)
-            values = self.model.engine.log_probs(items)
-            yield [Scored(item.target_ids, found) for item, found in zip(items, values, strict=True)]
+        for found in self.model.map(works):
+            yield [Scored(*values) for values in found]
 
     def plan_unconditional(self, items: Iterable[ScoringInput]) -> None:
         """Say which unconditional inputs the job has; those that are computed together follow from all of them."""

@@ -1,6 +1,7 @@
 """Job 2, start to end: corpus and queries in, ``run.txt.gz`` and ``scores.jsonl.gz`` out (paper, PAN26)."""
 
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 from pan_scdg.errors import UserError
@@ -55,14 +56,20 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
             found = given or first_stage(
                 options.input, queries, settings, encoder, store, corpus, options.index, options.search_memory << 20
             )
+            if encoder is not None:
+                encoder.release()  # the language model needs the memory
             features = {}
             if model is not None:
-                features = score_candidates(options.input, targets, found, model, settings, store, options.keep_gains)
+                with closing(model):
+                    features = score_candidates(
+                        options.input, targets, found, model, settings, store, options.keep_gains
+                    )
             names = write_ranking(output.staged, queries, found, features, settings, store, options.keep_gains)
-        output.seal(names)
+        output.seal(names, [] if model is None else model.incidents())
     output.publish()
     done = "ranked sources" if settings.rerank else "found candidates"
-    return [*notices.lines(), f"{done} of {len(queries)} queries: {options.output / RUN}"]
+    incidents = [] if model is None else [f"warning: {incident}" for incident in model.incidents()]
+    return [*notices.lines(), *incidents, f"{done} of {len(queries)} queries: {options.output / RUN}"]
 
 
 def check_corpus(directory: Path, given: Mapping[str, FirstStage] | None, where: Path | None, notices: Notices) -> None:

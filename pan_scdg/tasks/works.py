@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from pan_scdg.digests import text_digest
 from pan_scdg.profile import PairSettings, RetrievalSettings
@@ -20,14 +20,6 @@ from pan_scdg.scdg.sequences import (
     retrieval_unconditional,
 )
 from pan_scdg.scdg.windows import source_prefix
-
-
-class Work(Protocol):
-    """Inputs that are packed together."""
-
-    def inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
-        """What is to be scored, in a fixed order."""
-        ...
 
 
 @dataclass(frozen=True)

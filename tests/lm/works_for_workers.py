@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pan_scdg.errors import UserError
+from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.scdg.sequences import ScoringInput, Tokenizer
 
 
@@ -53,12 +53,15 @@ class Slow(Ids):
 
 @dataclass(frozen=True)
 class Faulty:
-    user: bool
+    """Raises one or several errors of the user, or another."""
+
+    errors: int
 
     def inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
-        if self.user:
-            raise UserError("a token\nis odd", "correct it", "there")
-        raise KeyError("of no use")
+        found = [UserError("a token\nis odd", "correct it", "there", line) for line in range(self.errors)]
+        if len(found) > 1:
+            raise UserErrors(found)
+        raise found[0] if found else KeyError("of no use")
 
 
 @dataclass(frozen=True)
@@ -75,3 +78,8 @@ def until(true: Callable[[], bool], seconds: float = 60) -> None:
             return
         time.sleep(0.01)
     raise TimeoutError
+
+
+def die(*_: object) -> None:
+    """In the place of a worker: one that does not live to see its first work."""
+    os.kill(os.getpid(), signal.SIGKILL)
