@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 LogProbs = npt.NDArray[np.float32]
 EngineName = Literal["packed", "reference"]
-CPU_LOGITS = 1 << 21
+CPU_LOGITS = 1 << 22
 """Logits that a CPU computes at one time: so few that they stay in its cache."""
 UNFIT_ROPES = ("dynamic", "longrope")
 """Rotary embeddings whose angles depend on the longest position of a call."""

@@ -13,6 +13,8 @@ import numpy as np
 BINS = 1024
 MARGIN = 1e-7
 """Rounding to 1e-9 and sums in floating point move a score by far less; whoever is so near the cut is kept."""
+STRETCH = 4096
+"""Documents whose norms and scores take 64 KiB."""
 FEW = 256
 """So few postings are scored sooner than anything can be saved on them."""
 
@@ -33,7 +35,7 @@ def compiled() -> Kernel:
 
 
 def kernel(jit: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Kernel:
-    """``best`` and its parts, each through ``jit``."""
+    """The search and its parts, each through ``jit``."""
     least, narrowed, weigh, add, add_known, find = (
         jit(f) for f in (_least, _narrowed, _weigh, _add, _add_known, _find)
     )
@@ -80,13 +82,14 @@ def kernel(jit: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Kernel:
         for t in range(len(weights) - 1, -1, -1):
             above[t] = above[t + 1] + max(0.0, weights[t] * peaks[t])
         size, closed, negative = 0, False, 0
-        for t in range(len(weights)):
-            if weights[t] < 0:
-                negative += 1
-                weigh(common[rows[t]], weights[t], norms, k, scores)
-                continue
-            if size > depth and spans[t, 1] - spans[t, 0] > FEW:
-                cut = least(scores, found, size, depth) - MARGIN
+        while negative < len(weights) and weights[negative] < 0:
+            negative += 1
+        if negative:
+            weigh(common, rows, weights, negative, norms, k, scores)
+        for t in range(negative, len(weights)):
+            # No document has more than the terms so far can give, so before that the cut cannot be above what is left.
+            if size > depth and spans[t, 1] - spans[t, 0] > FEW and (closed or above[t] < above[negative] - above[t]):
+                cut = least(scores, found, size, depth, kept) - MARGIN
                 closed = closed or above[t] < cut
                 if closed:
                     size = narrowed(scores, flags, found, size, cut - above[t])
@@ -94,11 +97,12 @@ def kernel(jit: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Kernel:
                 add_known(spans[t], weights[t], docs, counts, norms, k, scores, flags)
             else:
                 size = add(spans[t], weights[t], docs, counts, norms, k, scores, flags, found, size)
-        if not closed and (size <= depth or least(scores, found, size, depth) <= MARGIN):
-            for t in range(negative):
-                size = find(spans[t], docs, flags, found, size)
+        if negative and not closed:
+            needed = least(scores, found, size, depth, kept) - MARGIN if size > depth else -np.inf
+            if needed < 0:
+                size = find(scores, flags, found, size, needed)
         if size > depth:
-            size = narrowed(scores, flags, found, size, least(scores, found, size, depth) - MARGIN)
+            size = narrowed(scores, flags, found, size, least(scores, found, size, depth, kept) - MARGIN)
         for i in range(size):
             kept[i] = scores[found[i]]
             flags[found[i]] = 0
@@ -108,11 +112,14 @@ def kernel(jit: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Kernel:
     return jit(best)
 
 
-def _least(scores: Any, found: Any, size: int, depth: int) -> float:
-    """No more than the ``depth``-th best score so far, and hardly less: the edge of a bin of a bin of a histogram."""
-    low = high = scores[found[0]]
+def _least(scores: Any, found: Any, size: int, depth: int, values: Any) -> float:
+    """No more than the ``depth``-th best score so far, and hardly less: the edge of a bin of a bin of a histogram.
+
+    ``values`` is room for the scores of those found.
+    """
     for i in range(size):
-        low, high = min(low, scores[found[i]]), max(high, scores[found[i]])
+        values[i] = scores[found[i]]
+    low, high = values[:size].min(), values[:size].max()
     seen = 0
     for _ in range(2):
         if not high > low:
@@ -120,9 +127,8 @@ def _least(scores: Any, found: Any, size: int, depth: int) -> float:
         scale = (BINS - 1) / (high - low)
         bins = np.zeros(BINS, np.int64)
         for i in range(size):
-            at = int((scores[found[i]] - low) * scale) if low <= scores[found[i]] <= high else -1
-            if at >= 0:
-                bins[at] += 1
+            if low <= values[i] <= high:
+                bins[int((values[i] - low) * scale)] += 1
         edge = BINS
         while edge > 0 and seen + bins[edge - 1] < depth:
             edge -= 1
@@ -146,10 +152,18 @@ def _narrowed(scores: Any, flags: Any, found: Any, size: int, needed: float) -> 
     return left
 
 
-def _weigh(counts: Any, weight: float, norms: Any, k: float, scores: Any) -> None:
-    """Add a term's part to the score of every document."""
-    for doc in range(len(scores)):
-        scores[doc] += weight * (k * counts[doc] / (norms[doc] + counts[doc]))
+def _weigh(common: Any, rows: Any, weights: Any, negative: int, norms: Any, k: float, scores: Any) -> None:
+    """Add the parts of the first ``negative`` terms to the score of every document, a stretch at a time.
+
+    Norms and scores of a stretch stay in the processor's cache while all terms pass over it.
+    """
+    for start in range(0, len(scores), STRETCH):
+        end = min(start + STRETCH, len(scores))
+        near_norms, near_scores = norms[start:end], scores[start:end]
+        for t in range(negative):
+            counts, weight = common[rows[t], start:end], weights[t]
+            for doc in range(len(near_scores)):
+                near_scores[doc] += weight * (k * counts[doc] / (near_norms[doc] + counts[doc]))
 
 
 def _add(
@@ -183,11 +197,11 @@ def _add_known(span: Any, weight: float, docs: Any, counts: Any, norms: Any, k: 
             scores[doc] += weight * (k * counts[p] / (norms[doc] + counts[p]))
 
 
-def _find(span: Any, docs: Any, flags: Any, found: Any, size: int) -> int:
-    """Put the documents of a term among those found; how many these are now."""
-    for p in range(span[0], span[1]):
-        if not flags[docs[p]]:
-            flags[docs[p]] = 1
-            found[size] = docs[p]
+def _find(scores: Any, flags: Any, found: Any, size: int, needed: float) -> int:
+    """Put the documents that hold terms of negative weight only among those found, where their score is enough."""
+    for doc in range(len(scores)):
+        if needed <= scores[doc] < 0 and not flags[doc]:
+            flags[doc] = 1
+            found[size] = doc
             size += 1
     return size

@@ -1,0 +1,153 @@
+"""Architectures with random weights for ``benchmarks.scoring``, and the arithmetic that scoring takes at least.
+
+Speed depends on shapes and not on the values of weights, so a checkpoint's speed can be measured without it.
+"""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from pan_scdg.lm.checkpoint import check_device
+from pan_scdg.lm.models import LanguageModel, decoder_and_head
+from pan_scdg.lm.packing import own_length, shared_contexts
+from pan_scdg.profile import ModelSettings
+from pan_scdg.scdg.sequences import ScoringInput, Tokenizer
+
+SHAPES: dict[str, dict[str, Any]] = {
+    # the sizes that Qwen3-8B and Qwen3-0.6B are published with
+    "qwen3-8b": {
+        "num_hidden_layers": 36,
+        "hidden_size": 4096,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "intermediate_size": 12288,
+        "vocab_size": 151936,
+        "tie_word_embeddings": False,
+    },
+    "qwen3-0.6b": {
+        "num_hidden_layers": 28,
+        "hidden_size": 1024,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "intermediate_size": 3072,
+        "vocab_size": 151936,
+        "tie_word_embeddings": True,
+    },
+    # small enough for tests
+    "tiny": {
+        "num_hidden_layers": 2,
+        "hidden_size": 32,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "intermediate_size": 48,
+        "vocab_size": 300,
+        "tie_word_embeddings": True,
+    },
+}
+POSITIONS = 32768
+PEAK_TFLOPS = {"H100": 989.0, "H200": 989.0, "A100": 312.0}
+"""Dense 16-bit tensor arithmetic by NVIDIA's data sheets, for what a device's name contains."""
+
+
+class Bytes:
+    """A tokenizer whose ids are UTF-8 bytes; the last of 256 stands in front."""
+
+    bos_token_id = 255
+    eos_token_id: int | None = None
+    pad_token_id: int | None = None
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        """The bytes of ``text``, behind the beginning of sequence if so wanted."""
+        return [self.bos_token_id] * add_special_tokens + list(text.encode())
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of these bytes."""
+        return bytes(i for i in ids if i != self.bos_token_id).decode(errors="replace")
+
+
+def shaped(shape: str, settings: ModelSettings, device: str) -> LanguageModel:
+    """A Qwen3 of that shape with random weights, made on the device in the settings' dtype.
+
+    Raises:
+        UserError: the device cannot do the settings' dtype or attention.
+    """
+    import torch
+    import transformers
+
+    check_device(settings, device)
+    # transformers' own functions have no types
+    config_of: Any = transformers.Qwen3Config
+    model_of: Any = transformers.AutoModelForCausalLM.from_config
+    config = config_of(**SHAPES[shape], max_position_embeddings=POSITIONS, rope_theta=1e6, use_sliding_window=False)
+    torch.manual_seed(0)
+    with torch.device(device):
+        model = model_of(
+            config,
+            dtype=getattr(torch, settings.dtype),
+            attn_implementation="sdpa" if settings.attention == "varlen" else settings.attention,
+        )
+    return LanguageModel(cast(Tokenizer, Bytes()), model.eval().requires_grad_(False), device, shape, "random")
+
+
+def flops(lm: LanguageModel, items: Sequence[ScoringInput], reuse: bool) -> int:
+    """Floating-point operations that the inputs take at least, a multiplication with its addition being two.
+
+    Every weight of a matrix once a token, every visible key twice (score and sum) for each head and layer, and the
+    output head once a target.
+
+    Args:
+        lm: the model.
+        items: what is scored together.
+        reuse: a context that several have in common is computed once, and a last token, which predicts nothing, never.
+    """
+    text = lm.model.config.get_text_config()
+    decoder, head = decoder_and_head(lm.model)
+    embeddings = decoder.get_input_embeddings().weight.numel()
+    weights = sum(p.numel() for p in decoder.parameters() if p.ndim == 2) - embeddings
+    heads = text.num_attention_heads
+    width = heads * (getattr(text, "head_dim", None) or text.hidden_size // heads)
+    tokens, seen = _with_reuse(items) if reuse else _alone(items)
+    targets = sum(len(item.target_ids) for item in items)
+    attention = 4 * width * text.num_hidden_layers * seen
+    return int(2 * weights * tokens + attention + 2 * head.weight.numel() * targets)
+
+
+def _alone(items: Sequence[ScoringInput]) -> tuple[int, int]:
+    """Tokens, and keys seen by all of them."""
+    return sum(item.length for item in items), sum(_causal(item.length) for item in items)
+
+
+def _with_reuse(items: Sequence[ScoringInput]) -> tuple[int, int]:
+    tokens = seen = 0
+    for part in shared_contexts(items):
+        own = np.array([own_length(items[member], part.prefix) for member in part.members], dtype=np.int64)
+        tokens += part.prefix + int(own.sum())
+        seen += _causal(part.prefix) + sum(part.prefix * n + _causal(n) for n in own.tolist())
+    return tokens, seen
+
+
+def _causal(tokens: int) -> int:
+    return tokens * (tokens + 1) // 2
+
+
+def peak_flops(device: str, given_tflops: float | None) -> float | None:
+    """The most operations a second that a GPU does; None for a CPU.
+
+    Raises:
+        ValueError: the GPU is not known and no figure was given.
+    """
+    if device == "cpu":
+        return None
+    if given_tflops is not None:
+        return given_tflops * 1e12
+    import torch
+
+    name = torch.cuda.get_device_name(device)
+    for known, tflops in PEAK_TFLOPS.items():
+        if known in name:
+            return tflops * 1e12
+    raise ValueError(f"the peak arithmetic of {name} is not known: give --peak-tflops")
