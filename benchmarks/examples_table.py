@@ -25,6 +25,7 @@ from pan_scdg.pan.truth import read_truth
 from pan_scdg.profile import load_profile
 from pan_scdg.retrieval.ranking import Ranking
 from pan_scdg.store import Store
+from pan_scdg.tasks.candidate_scoring import prepare_targets, score_candidates
 from pan_scdg.tasks.corpus_index import corpus_digest
 from pan_scdg.tasks.demo import EXAMPLES, RETRIEVAL
 from pan_scdg.tasks.first_stage import encoder_of, first_stage
@@ -32,7 +33,6 @@ from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.pair_scoring import aggregation_name, check_pairs, score_pairs
 from pan_scdg.tasks.retrieval_results import final_ranking, query_gains
-from pan_scdg.tasks.source_retrieval import prepare_targets, score_candidates
 
 
 def pair_rows(half: Path, options: RunOptions, store: Store, profile_name: str) -> list[dict[str, Any]]:

@@ -41,13 +41,13 @@ from pan_scdg.pan.source_retrieval import Query, read_qrels, read_queries
 from pan_scdg.profile import PairSettings, Profile, load_profile
 from pan_scdg.scdg.decision import choose
 from pan_scdg.store import Store
+from pan_scdg.tasks.candidate_scoring import prepare_targets, score_candidates
 from pan_scdg.tasks.corpus_index import corpus_digest
 from pan_scdg.tasks.demo import EXAMPLES, RETRIEVAL
 from pan_scdg.tasks.first_stage import encoder_of, first_stage
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.retrieval_results import final_ranking, query_gains
-from pan_scdg.tasks.source_retrieval import prepare_targets, score_candidates
 
 START = "untrained: "
 Row = dict[str, Any]

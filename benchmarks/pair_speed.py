@@ -53,10 +53,10 @@ def main(profile: str, model: Path | None, device: str, count: int, source_token
     settings = chosen.need_pairs()
     at_hand = ModelAtHand(chosen.need_model(), RunOptions(PAIRS, Path(), device, model=model))
     pairs = texts_of(at_hand, count + 1, source_tokens, target_tokens)
-    scorer, scored, began = PassScorer(at_hand, None), 0, 0.0
+    scorer, scored, began, before = PassScorer(at_hand, None), 0, 0.0, 0
     for number, (source, target) in enumerate(pairs):
         if number == 1:
-            began, scorer.tokens, scored = time.perf_counter(), 0, 0
+            began, before, scored = time.perf_counter(), scorer.tokens, 0
         mode: Mode = "whole" if source_tokens + target_tokens + 3 <= settings.limit else "segments"
         gains = scorer.gains(
             PairText(source, target, mode == "segments").passes(at_hand.tokenizer, settings), settings.control
@@ -70,7 +70,7 @@ def main(profile: str, model: Path | None, device: str, count: int, source_token
                 "profile": chosen.name,
                 "pairs": count,
                 "target_tokens_per_second": round(scored / seconds),
-                "tokens_per_second": round(scorer.tokens / seconds),
+                "tokens_per_second": round((scorer.tokens - before) / seconds),
                 "seconds_per_pair": round(seconds / count, 3),
             }
         )
