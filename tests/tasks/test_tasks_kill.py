@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pan_scdg.retrieval.encoder import Encoder
 from pan_scdg.store import Store
 from pan_scdg.tasks import first_stage
 
@@ -43,6 +44,7 @@ def one_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
         return loaded[settings.model]
 
     monkeypatch.setattr(first_stage, "find_encoder", find)
+    monkeypatch.setattr(Encoder, "release", lambda _: None)
 
 
 def start(source: Path, output: Path, model: Path, *more: str) -> subprocess.Popen[bytes]:
