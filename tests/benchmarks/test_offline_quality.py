@@ -142,7 +142,7 @@ def test_the_frozen_form_is_scored_as_a_run_scores_it(
     with Store(tmp_path / "state") as store:
         run = score_pairs(planned, model, wanted, store, keep_gains=False)
         found = form_scores(pair_gains("some", pairs, model, wanted, store), wanted)
-    assert list(found[name]) == pytest.approx([aggregate_of(wanted).of(s.features) for s in run], rel=1e-6, abs=1e-9)
+    assert list(found[name]) == pytest.approx([aggregate_of(wanted).of(s.features) for s in run], abs=2e-5)
 
 
 def test_a_second_time_rescores_nothing(
