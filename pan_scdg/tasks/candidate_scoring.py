@@ -13,7 +13,7 @@ from pan_scdg.pan.source_retrieval import Document, Query, stream_corpus
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.progress import Progress
 from pan_scdg.scdg.aggregation import aggregate_of
-from pan_scdg.scdg.gains import GainStatistics
+from pan_scdg.scdg.gains import Gains, GainStatistics
 from pan_scdg.scdg.sequences import (
     AlignmentError,
     ScoringInput,
@@ -129,45 +129,61 @@ def score_candidates(
     for target in targets:
         for candidate in scored_part(found[target.query_id], settings):
             wanted[candidate.doc_id].append(target)
-    aggregate = aggregate_of(settings)
-    asked = Wanted(feature_grid([settings.q]))
-    if aggregate is not None:
-        asked = Wanted(asked.grid, aggregate.windows, aggregate.medians, aggregate.bounded)
-    keep_gains = keep_gains or settings.aggregation == "share"
-    scorer, features, waiting = PassScorer(model, store), Found(), deque[Group]()
+    scorer, known, waiting = PassScorer(model, store), _Known(store, settings, keep_gains), deque[Group]()
     scorer.plan_unconditional(target.unconditional for target in targets)
-
-    def keep(group: Group, values: Sequence[GainStatistics]) -> None:
-        for names, value, key in zip(group.names, values, group.keys, strict=True):
-            features.update(dict.fromkeys(names, (value, key)))
-
     with Progress("scoring candidates", sum(map(len, wanted.values()))) as progress:
 
         def works() -> Iterator[SourceWork]:
-            """What is not in the store yet; a group that lacks anything is done again as a whole."""
             for group in groups(directory, wanted, model, settings):
-                stored = [load_features(store, key, asked, keep_gains) for key in group.keys]
-                known = [values for values in stored if values is not None]
-                if len(known) < len(stored):
+                if known.has(group):
+                    progress.update(group.candidates)
+                else:
                     waiting.append(group)
                     yield SourceWork(group.text, [target.text for target in group.targets], settings)
-                    continue
-                keep(group, known)
-                progress.update(group.candidates)
 
         before = 0
-        for found_passes in scorer.scored(works()):
+        for passes in scorer.scored(works()):
             group = waiting.popleft()
-            each = len(found_passes) // len(group.targets)
-            parts = (found_passes[start : start + each] for start in range(0, len(found_passes), each))
-            gains = {
-                key: scorer.assembled([target.unconditional], part, settings.control)
-                for key, target, part in zip(group.keys, group.targets, parts, strict=True)
-            }
-            keep(group, list(save_features(store, gains, asked, keep_gains).values()))
+            each = len(passes) // len(group.targets)
+            parts = (passes[start : start + each] for start in range(0, len(passes), each))
+            gains = [
+                scorer.assembled([target.unconditional], part, settings.control)
+                for target, part in zip(group.targets, parts, strict=True)
+            ]
+            known.save(group, gains)
             progress.update(group.candidates, tokens=scorer.tokens - before)
             before = scorer.tokens
-    return features
+    return known.features
+
+
+class _Known:
+    """The features of candidates that are in the store, group by group."""
+
+    def __init__(self, store: Store, settings: RetrievalSettings, keep_gains: bool) -> None:
+        aggregate = aggregate_of(settings)
+        self._store, self._keep_gains = store, keep_gains or settings.aggregation == "share"
+        self._wanted = Wanted(feature_grid([settings.q]))
+        if aggregate is not None:
+            self._wanted = Wanted(self._wanted.grid, aggregate.windows, aggregate.medians, aggregate.bounded)
+        self.features = Found()
+
+    def has(self, group: Group) -> bool:
+        """Whether the store has all of a group; one that lacks anything is done again as a whole."""
+        stored = [load_features(self._store, key, self._wanted, self._keep_gains) for key in group.keys]
+        values = [found for found in stored if found is not None]
+        if len(values) < len(stored):
+            return False
+        self._add(group, values)
+        return True
+
+    def save(self, group: Group, gains: Sequence[Gains]) -> None:
+        """Store the features of a group, in one transaction."""
+        by_key = dict(zip(group.keys, gains, strict=True))
+        self._add(group, list(save_features(self._store, by_key, self._wanted, self._keep_gains).values()))
+
+    def _add(self, group: Group, values: Sequence[GainStatistics]) -> None:
+        for names, value, key in zip(group.names, values, group.keys, strict=True):
+            self.features.update(dict.fromkeys(names, (value, key)))
 
 
 def groups(
