@@ -35,6 +35,7 @@ from pan_scdg.errors import UserError
 @over_long_option
 @on_error_option
 @click.option("--workers", type=click.IntRange(1), help="Processes that score side by side.  [default: one a GPU]")
+@click.option("--limit", type=click.IntRange(1), help="Only the first N pairs or queries; the output says so.")
 @click.option("--strict", is_flag=True, help="What is merely odd in the input is an error.")
 @click.option("--keep-gains", is_flag=True, help="Write the gain of every token (gains.jsonl.gz).")
 @click.option("--overwrite", is_flag=True, help="Redo a finished output.")

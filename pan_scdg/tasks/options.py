@@ -1,12 +1,15 @@
 """What a user asked for, as one record that the tasks read, and the identity of the job that follows from it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pan_scdg.digests import file_digest
 from pan_scdg.pan.runs import run_file
 from pan_scdg.profile import Profile
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,8 @@ class RunOptions:
     device: str
     state: Path | None = None
     model: Path | None = None
+    limit: int | None = None
+    """Only so many pairs or queries, the first of the input; None: all."""
     overwrite: bool = False
     strict: bool = False
     keep_gains: bool = False
@@ -36,10 +41,38 @@ class RunOptions:
     """MiB that a dense search may use; the result does not depend on it (job 2)."""
 
 
+class Partial(NamedTuple):
+    """What ``limit`` leaves of an input; an output directory with a part of a result says so."""
+
+    done: int
+    of: int
+    what: str
+    """"pairs" or "queries"."""
+
+    def warning(self) -> str:
+        """One line for the user."""
+        return f"warning: partial: the first {self.done} of {self.of} {self.what}, the rest was left out by --limit"
+
+
+def limited(items: Sequence[Item], options: RunOptions, what: str) -> tuple[Sequence[Item], Partial | None]:
+    """The first items of an input, and what is to be said where these are not all."""
+    if options.limit is None or options.limit >= len(items):
+        return items, None
+    return items[: options.limit], Partial(options.limit, len(items), what)
+
+
 def job_of(
-    task: str, profile: Profile, options: RunOptions, input_digest: str, models: dict[str, Any]
+    task: str,
+    profile: Profile,
+    options: RunOptions,
+    input_digest: str,
+    models: dict[str, Any],
+    partial: Partial | None = None,
 ) -> dict[str, Any]:
-    """Everything that the bytes of a result depend on; the identity of an output directory."""
+    """Everything that the bytes of a result depend on; the identity of an output directory.
+
+    A limit is named only where it leaves something out: what was finished before there were limits is still known.
+    """
     given = options.candidates
     return {
         "task": task,
@@ -52,4 +85,5 @@ def job_of(
         "on_error": options.on_error,
         "stop_after": options.stop_after,
         "candidates": None if given is None else file_digest(run_file(given)),
+        **({} if partial is None else {"limit": partial.done}),
     }

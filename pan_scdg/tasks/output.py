@@ -127,13 +127,17 @@ class OutputDirectory:
         """Whether a former run had all results staged, so that only renaming is left."""
         return not self._overwrite and (self.hidden / "manifest.json").is_file()
 
-    def seal(self, names: Sequence[str], incidents: Sequence[str] = ()) -> None:
+    def seal(
+        self, names: Sequence[str], incidents: Sequence[str] = (), partial: Mapping[str, Any] | None = None
+    ) -> None:
         """Say that the files ``names`` in the staging folder are complete; the last one will be published last.
 
-        ``incidents`` are what may have moved last digits, such as memory that was short; they stay beside the job.
+        ``incidents`` are what may have moved last digits, such as memory that was short, and ``partial`` says what
+        part of the input the results are of; both stay beside the job.
         """
         files = {name: file_digest(self.staged / name) for name in names}
-        told = {"incidents": list(incidents)} if incidents else {}
+        told: dict[str, Any] = {"incidents": list(incidents)} if incidents else {}
+        told |= {} if partial is None else {"partial": dict(partial)}
         write_atomically(self.hidden / "manifest.json", _dump({"job": self.job, "files": files, **told}))
 
     def publish(self) -> None:

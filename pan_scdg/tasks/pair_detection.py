@@ -14,7 +14,7 @@ from pan_scdg.scdg.calibration_range import TargetFacts
 from pan_scdg.store import Store
 from pan_scdg.tasks.known_range import facts_of_pairs
 from pan_scdg.tasks.model_at_hand import ModelAtHand
-from pan_scdg.tasks.options import RunOptions, job_of
+from pan_scdg.tasks.options import RunOptions, job_of, limited
 from pan_scdg.tasks.output import OutputDirectory
 from pan_scdg.tasks.pair_results import (
     DECISIONS,
@@ -38,12 +38,15 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
     settings, rule = profile.need_pairs(), calibrated(profile)
     notices = Notices(options.strict)
     corpus = read_pairs(options.input, notices)
+    pairs, partial = limited(corpus.pairs, options, "pairs")
+    corpus, told = corpus._replace(pairs=tuple(pairs)), [] if partial is None else [partial.warning()]
     model = ModelAtHand(profile.need_model(), options)
     names = read_names(options.input)
-    job = job_of("pairs", profile, options, input_digest(options.input, "pairs"), {"language_model": model.identity()})
+    models = {"language_model": model.identity()}
+    job = job_of("pairs", profile, options, input_digest(options.input, "pairs"), models, partial)
     output = OutputDirectory(options.output, {**job, "names": names_digest(names)})
     if output.prepare(options.overwrite):
-        return [f"already complete: {options.output}"]
+        return [*told, f"already complete: {options.output}"]
     if not output.publishing():
         planned, failed = check_pairs(corpus, model, settings, notices, options)
         output.start()
@@ -57,10 +60,11 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
         verdicts |= {f.pair: failed_verdict(f, rule, names) for f in failed}
         written = write_verdicts(output.staged, {pair: verdicts[pair] for pair in corpus.pairs})
         _warn_of_few(sum(bool(v.passages) for v in verdicts.values()), notices, options)
-        output.seal([*([GAINS] if options.keep_gains else []), *written], model.incidents())
+        names_written = [*([GAINS] if options.keep_gains else []), *written]
+        output.seal(names_written, model.incidents(), partial and partial._asdict())
     output.publish()
     incidents = [f"warning: {incident}" for incident in model.incidents()]
-    return [*notices.lines(), *incidents, f"decided {len(corpus.pairs)} pairs: {options.output / DECISIONS}"]
+    return [*notices.lines(), *incidents, *told, f"decided {len(corpus.pairs)} pairs: {options.output / DECISIONS}"]
 
 
 def calibrated(profile: Profile) -> Rule:

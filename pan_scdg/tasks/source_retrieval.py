@@ -15,7 +15,7 @@ from pan_scdg.tasks.corpus_index import check_catalogue, corpus_digest, parts_of
 from pan_scdg.tasks.first_stage import FirstStage, encoder_of, first_stage
 from pan_scdg.tasks.given_candidates import read_candidates
 from pan_scdg.tasks.model_at_hand import ModelAtHand
-from pan_scdg.tasks.options import RunOptions, job_of
+from pan_scdg.tasks.options import RunOptions, job_of, limited
 from pan_scdg.tasks.output import OutputDirectory
 from pan_scdg.tasks.retrieval_results import RUN, write_ranking
 
@@ -30,13 +30,15 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     if options.stop_after is not None:
         settings = settings.model_copy(update={"rerank": False})
     notices = Notices(options.strict)
-    queries = read_queries(options.input, notices)
+    asked = read_queries(options.input, notices)
+    queries, partial = limited(asked, options, "queries")
+    told = [] if partial is None else [partial.warning()]
     model, targets = None, []
     if settings.rerank:
         model = ModelAtHand(profile.need_model(), options)
         model.check_length(settings.context, "retrieval.context")
         targets = prepare_targets(queries, model, settings, options.input / "queries.jsonl")
-    given = None if options.candidates is None else read_candidates(options.candidates, queries, settings, notices)
+    given = None if options.candidates is None else read_candidates(options.candidates, asked, settings, notices)
     check_corpus(options.input, given, options.candidates, notices)
     encoder = encoder_of(settings, options.device) if given is None else None
     corpus = corpus_digest(options.input)
@@ -46,10 +48,10 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
         **({} if model is None else {"language_model": model.identity()}),
         **({} if encoder is None else {"encoder": {"weights": encoder.fingerprint}}),
     }
-    job = job_of("retrieval", profile, options, input_digest(options.input, "retrieval"), models)
+    job = job_of("retrieval", profile, options, input_digest(options.input, "retrieval"), models, partial)
     output = OutputDirectory(options.output, job)
     if output.prepare(options.overwrite):
-        return [f"already complete: {options.output}"]
+        return [*told, f"already complete: {options.output}"]
     if not output.publishing():
         output.start()
         with Store(options.state or output.hidden) as store:
@@ -65,11 +67,11 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
                         options.input, targets, found, model, settings, store, options.keep_gains
                     )
             names = write_ranking(output.staged, queries, found, features, settings, store, options.keep_gains)
-        output.seal(names, [] if model is None else model.incidents())
+        output.seal(names, [] if model is None else model.incidents(), partial and partial._asdict())
     output.publish()
     done = "ranked sources" if settings.rerank else "found candidates"
     incidents = [] if model is None else [f"warning: {incident}" for incident in model.incidents()]
-    return [*notices.lines(), *incidents, f"{done} of {len(queries)} queries: {options.output / RUN}"]
+    return [*notices.lines(), *incidents, *told, f"{done} of {len(queries)} queries: {options.output / RUN}"]
 
 
 def check_corpus(directory: Path, given: Mapping[str, FirstStage] | None, where: Path | None, notices: Notices) -> None:
