@@ -6,6 +6,42 @@ from types import TracebackType
 from typing import Any
 
 INTERVAL = 60.0  # seconds between plain lines
+HOUR = 3600.0
+
+
+class Forecast:
+    """Says once that a stage will take more than an hour, as soon as a minute of typical work has shown it.
+
+    Args:
+        what: what takes so long ("200000 pairs").
+        total: the size of all of it, in any unit.
+        untypical: so many updates tell nothing of the speed: the first has the loading of the model in it.
+    """
+
+    def __init__(self, what: str, total: float, untypical: int = 1) -> None:
+        self._what, self._left, self._done, self._untypical = what, total, 0.0, untypical
+        self._first = self._began = time.monotonic()
+        self._told = False
+
+    def skip(self, size: float) -> None:
+        """So much need not be done."""
+        self._left -= size
+
+    def update(self, size: float) -> str | None:
+        """So much more is done; the line to print, once."""
+        now = time.monotonic()
+        self._left -= size
+        if self._untypical > 0:
+            self._untypical -= 1
+            self._began = now
+            return None
+        self._done += size
+        passed = now - self._began
+        if self._told or passed < INTERVAL or not self._done:
+            return None
+        needed = now - self._first + self._left / self._done * passed
+        self._told = needed > HOUR
+        return f"about {needed / HOUR:.1f} hours for {self._what}" if self._told else None
 
 
 class Progress:
@@ -43,6 +79,15 @@ class Progress:
         elif time.monotonic() - self._told >= INTERVAL:
             self._told = time.monotonic()
             print(self.line(), file=sys.stderr, flush=True)
+
+    def say(self, line: str | None) -> None:
+        """Print a line of its own, if there is one."""
+        if line is None:
+            return
+        if self._bar is not None:
+            self._bar.write(line, file=sys.stderr)
+        else:
+            print(line, file=sys.stderr, flush=True)
 
     def _rate(self) -> float:
         return self.tokens / max(time.monotonic() - self._began, 1e-9)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pan_scdg import progress as progress_module
-from pan_scdg.progress import INTERVAL, Progress
+from pan_scdg.progress import INTERVAL, Forecast, Progress
 
 
 class Clock:
@@ -24,6 +24,11 @@ class Bar:
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.options, self.done, self.note, self.closed = options, 0, "", False
+        self.written: list[str] = []
+
+    def write(self, line: str, file: Any) -> None:
+        assert file is sys.stderr
+        self.written.append(line)
 
     def set_postfix_str(self, note: str, refresh: bool) -> None:
         self.note = note
@@ -112,9 +117,12 @@ def test_a_terminal_gets_a_bar_and_no_lines(
         progress.update(2)
         assert bars[0].note == ""
         progress.update(3, tokens=int(INTERVAL) * 7)
+        progress.say("about 2.0 hours")
+        progress.say(None)
     (bar,) = bars
     assert (bar.options["desc"], bar.options["total"], bar.done, bar.note) == ("scoring", 8, 5, "7 tokens/s")
     assert bar.closed
+    assert bar.written == ["about 2.0 hours"], "the bar makes room for a line"
     assert _lines(capsys) == []
 
 
@@ -126,3 +134,44 @@ def test_the_real_bar_draws_on_stderr(monkeypatch: pytest.MonkeyPatch, capsys: p
     text = capsys.readouterr().err
     assert "scoring" in text
     assert "2/8" in text
+
+
+def test_more_than_an_hour_is_said_once_after_a_minute(clock: Clock) -> None:
+    forecast = Forecast("200 pairs", 200)
+    clock.now += 40
+    assert forecast.update(1) is None  # the model was loaded
+    clock.now += 30
+    assert forecast.update(1) is None, "half a minute is too short"
+    clock.now += 30
+    # 40 s for the first, 2 in 60 s since then, 197 to go: 40 + 60 + 197 * 30 s
+    assert forecast.update(1) == "about 1.7 hours for 200 pairs"
+    clock.now += 1000
+    assert forecast.update(1) is None, "once is enough"
+
+
+def test_less_than_an_hour_is_not_said_until_it_is_more(clock: Clock) -> None:
+    forecast = Forecast("100 pairs", 100)
+    assert forecast.update(1) is None
+    clock.now += 60
+    assert forecast.update(2) is None, "60 s + 97 * 30 s"
+    clock.now += 60
+    assert forecast.update(1) == "about 1.1 hours for 100 pairs"  # 120 s + 96 * 40 s
+
+
+def test_what_is_skipped_or_untypical_says_nothing_of_the_speed(clock: Clock) -> None:
+    forecast = Forecast("1000 pairs", 1000, untypical=3)
+    forecast.skip(500)
+    for _ in range(3):
+        clock.now += 600
+        assert forecast.update(10) is None
+    clock.now += 60
+    # half an hour, then 10 a minute; 460 to go
+    assert forecast.update(10) == f"about {(1860 + 46 * 60) / 3600:.1f} hours for 1000 pairs"
+
+
+def test_a_line_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress("scoring", None) as progress:
+        _lines(capsys)
+        progress.say("about 2.0 hours for 7 pairs")
+        progress.say(None)
+        assert _lines(capsys) == ["about 2.0 hours for 7 pairs"]

@@ -36,6 +36,8 @@ from pan_scdg.errors import UserError
 @on_error_option
 @click.option("--workers", type=click.IntRange(1), help="Processes that score side by side.  [default: one a GPU]")
 @click.option("--limit", type=click.IntRange(1), help="Only the first N pairs or queries; the output says so.")
+@click.option("--plan", is_flag=True, help="Check everything, print what the run will cost, write nothing.")
+@click.option("--json", "as_json", is_flag=True, help="With --plan: one JSON object.")
 @click.option("--strict", is_flag=True, help="What is merely odd in the input is an error.")
 @click.option("--keep-gains", is_flag=True, help="Write the gain of every token (gains.jsonl.gz).")
 @click.option("--overwrite", is_flag=True, help="Redo a finished output.")
@@ -51,7 +53,15 @@ from pan_scdg.errors import UserError
     help="Rerank this TREC run (or folder with one).",
 )
 def run(
-    directory: Path, output: Path, profile: str, task: str, device: str, over_long: str | None, **rest: Any
+    directory: Path,
+    output: Path,
+    profile: str,
+    task: str,
+    device: str,
+    over_long: str | None,
+    plan: bool,
+    as_json: bool,
+    **rest: Any,
 ) -> None:
     """Do the job that the input directory calls for: decide pairs, or rank sources.
 
@@ -67,10 +77,26 @@ def run(
     from pan_scdg.tasks.pair_detection import detect_pairs
     from pan_scdg.tasks.source_retrieval import retrieve_sources
 
+    if as_json and not plan:
+        raise click.UsageError("--json goes with --plan")
     found = detect_task(directory, task)  # type: ignore[arg-type]
     chosen = chosen_profile(profile, over_long)
     options = RunOptions(directory, output, best_device(device), **rest)
+    if plan:
+        show_cost(found, chosen, options, as_json)
+        return
     tell(detect_pairs(chosen, options) if found == "pairs" else retrieve_sources(chosen, options))
+
+
+def show_cost(task: str, profile: Any, options: Any, as_json: bool) -> None:
+    """Print what a run will cost; a lack of disk space is an error once that is printed."""
+    from pan_scdg.tasks.cost_pairs import cost_of_pairs
+    from pan_scdg.tasks.cost_retrieval import cost_of_retrieval
+
+    cost, lines = (cost_of_pairs if task == "pairs" else cost_of_retrieval)(profile, options)
+    click.echo(json.dumps(cost.record()) if as_json else "\n".join(cost.lines()))
+    tell(lines)
+    cost.check_disk()
 
 
 @click.command()

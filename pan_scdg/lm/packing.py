@@ -87,6 +87,12 @@ def own_length(item: ScoringInput, prefix: int) -> int:
     return item.length - prefix - 1
 
 
+def row_tokens(row: Row, items: Sequence[ScoringInput]) -> int:
+    """Tokens that go through the model in the call of a row."""
+    own = sum(own_length(items[member], part.prefix) for part in row.parts for member in part.members)
+    return own if row.kept else own + sum(part.prefix for part in row.parts)
+
+
 def _tokens(part: Shared, items: Sequence[ScoringInput]) -> int:
     return part.prefix + sum(own_length(items[member], part.prefix) for member in part.members)
 

@@ -11,7 +11,7 @@ from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import Document, Query, stream_corpus
 from pan_scdg.profile import RetrievalSettings
-from pan_scdg.progress import Progress
+from pan_scdg.progress import Forecast, Progress
 from pan_scdg.scdg.aggregation import aggregate_of
 from pan_scdg.scdg.gains import Gains, GainStatistics
 from pan_scdg.scdg.sequences import (
@@ -131,12 +131,16 @@ def score_candidates(
             wanted[candidate.doc_id].append(target)
     scorer, known, waiting = PassScorer(model, store), _Known(store, settings, keep_gains), deque[Group]()
     scorer.plan_unconditional(target.unconditional for target in targets)
-    with Progress("scoring candidates", sum(map(len, wanted.values()))) as progress:
+    total = sum(map(len, wanted.values()))
+    # the largest come first: a minute of those says nothing of the rest
+    forecast = Forecast(f"{total} pairs", total, untypical=LONGEST_FIRST if len(wanted) > LONGEST_FIRST else 1)
+    with Progress("scoring candidates", total) as progress:
 
         def works() -> Iterator[SourceWork]:
             for group in groups(directory, wanted, model, settings):
                 if known.has(group):
                     progress.update(group.candidates)
+                    forecast.skip(group.candidates)
                 else:
                     waiting.append(group)
                     yield SourceWork(group.text, [target.text for target in group.targets], settings)
@@ -152,6 +156,7 @@ def score_candidates(
             ]
             known.save(group, gains)
             progress.update(group.candidates, tokens=scorer.tokens - before)
+            progress.say(forecast.update(group.candidates))
             before = scorer.tokens
     return known.features
 

@@ -2,19 +2,20 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from typing import NamedTuple
 
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import input_digest
 from pan_scdg.pan.prepare import read_names
-from pan_scdg.pan.text_alignment import read_pairs
-from pan_scdg.profile import Profile
+from pan_scdg.pan.text_alignment import PairCorpus, read_pairs
+from pan_scdg.profile import PairSettings, Profile
 from pan_scdg.scdg.aggregation import aggregate_of
 from pan_scdg.scdg.calibration_range import TargetFacts
 from pan_scdg.store import Store
 from pan_scdg.tasks.known_range import facts_of_pairs
 from pan_scdg.tasks.model_at_hand import ModelAtHand
-from pan_scdg.tasks.options import RunOptions, job_of, limited
+from pan_scdg.tasks.options import Partial, RunOptions, job_of, limited
 from pan_scdg.tasks.output import OutputDirectory
 from pan_scdg.tasks.pair_results import (
     DECISIONS,
@@ -29,24 +30,51 @@ from pan_scdg.tasks.pair_results import (
 from pan_scdg.tasks.pair_scoring import ScoredPair, check_pairs, score_pairs
 
 
+class PairJob(NamedTuple):
+    """What a run of job 1 needs, read and checked: nothing is computed or written yet."""
+
+    settings: PairSettings
+    rule: Rule
+    notices: Notices
+    corpus: PairCorpus
+    partial: Partial | None
+    model: ModelAtHand
+    names: dict[str, str]
+    output: OutputDirectory
+
+    def told(self) -> list[str]:
+        """What is said of a result of a part of the input."""
+        return [] if self.partial is None else [self.partial.warning()]
+
+
+def read_job(profile: Profile, options: RunOptions) -> PairJob:
+    """Input, rule and model of a run.
+
+    Raises:
+        UserError: input or settings are not usable.
+    """
+    settings, rule = profile.need_pairs(), calibrated(profile)
+    notices = Notices(options.strict)
+    corpus = read_pairs(options.input, notices)
+    pairs, partial = limited(corpus.pairs, options, "pairs")
+    model = ModelAtHand(profile.need_model(), options)
+    names = read_names(options.input)
+    models = {"language_model": model.identity()}
+    job = job_of("pairs", profile, options, input_digest(options.input, "pairs"), models, partial)
+    output = OutputDirectory(options.output, {**job, "names": names_digest(names)})
+    return PairJob(settings, rule, notices, corpus._replace(pairs=tuple(pairs)), partial, model, names, output)
+
+
 def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
     """Decide every pair of the input and write the results; returns the lines to show the user.
 
     Raises:
         UserError: input, settings or output are not usable; nothing has its final name then.
     """
-    settings, rule = profile.need_pairs(), calibrated(profile)
-    notices = Notices(options.strict)
-    corpus = read_pairs(options.input, notices)
-    pairs, partial = limited(corpus.pairs, options, "pairs")
-    corpus, told = corpus._replace(pairs=tuple(pairs)), [] if partial is None else [partial.warning()]
-    model = ModelAtHand(profile.need_model(), options)
-    names = read_names(options.input)
-    models = {"language_model": model.identity()}
-    job = job_of("pairs", profile, options, input_digest(options.input, "pairs"), models, partial)
-    output = OutputDirectory(options.output, {**job, "names": names_digest(names)})
+    job = read_job(profile, options)
+    settings, rule, notices, corpus, partial, model, names, output = job
     if output.prepare(options.overwrite):
-        return [*told, f"already complete: {options.output}"]
+        return [*job.told(), f"already complete: {options.output}"]
     if not output.publishing():
         planned, failed = check_pairs(corpus, model, settings, notices, options)
         output.start()
@@ -64,7 +92,12 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
         output.seal(names_written, model.incidents(), partial and partial._asdict())
     output.publish()
     incidents = [f"warning: {incident}" for incident in model.incidents()]
-    return [*notices.lines(), *incidents, *told, f"decided {len(corpus.pairs)} pairs: {options.output / DECISIONS}"]
+    return [
+        *notices.lines(),
+        *incidents,
+        *job.told(),
+        f"decided {len(corpus.pairs)} pairs: {options.output / DECISIONS}",
+    ]
 
 
 def calibrated(profile: Profile) -> Rule:

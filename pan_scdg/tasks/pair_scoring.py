@@ -10,7 +10,7 @@ from pan_scdg.errors import UserErrors
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import PairCorpus
 from pan_scdg.profile import Aggregation, Control, PairSettings, RetrievalSettings
-from pan_scdg.progress import Progress
+from pan_scdg.progress import Forecast, Progress
 from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
 from pan_scdg.scdg.gains import Gains, GainStatistics
 from pan_scdg.scdg.sequences import ScoringInput
@@ -92,10 +92,13 @@ def _computed(
     works = (PairsWork(tuple(plan.texts() for plan in plans), settings) for plans in missing)
     with Progress("scoring pairs", sum(map(len, missing))) as progress:
         before = scorer.tokens
+        count = sum(map(len, missing))
+        forecast = Forecast(f"{count} pairs", sum(plan.tokens for plans in missing for plan in plans))
         for plans, found in zip(missing, scorer.scored(works), strict=True):
             each = zip(plans, _each(plans, found, alone, settings), strict=True)
             yield {p.key: scorer.assembled(alone[_target(p)], parts, settings.control) for p, parts in each}
             progress.update(len(plans), tokens=scorer.tokens - before)
+            progress.say(forecast.update(sum(plan.tokens for plan in plans)))
             before = scorer.tokens
 
 

@@ -1,30 +1,61 @@
 """Job 2, start to end: corpus and queries in, ``run.txt.gz`` and ``scores.jsonl.gz`` out (paper, PAN26)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import input_digest
-from pan_scdg.pan.source_retrieval import read_queries, stream_corpus
-from pan_scdg.profile import Profile
+from pan_scdg.pan.source_retrieval import Query, read_queries, stream_corpus
+from pan_scdg.profile import Profile, RetrievalSettings
+from pan_scdg.retrieval.encoder import Encoder
 from pan_scdg.store import Store
-from pan_scdg.tasks.candidate_scoring import prepare_targets, score_candidates
+from pan_scdg.tasks.candidate_scoring import Target, prepare_targets, score_candidates
 from pan_scdg.tasks.corpus_index import check_catalogue, corpus_digest, parts_of
 from pan_scdg.tasks.first_stage import FirstStage, encoder_of, first_stage
 from pan_scdg.tasks.given_candidates import read_candidates
 from pan_scdg.tasks.model_at_hand import ModelAtHand
-from pan_scdg.tasks.options import RunOptions, job_of, limited
+from pan_scdg.tasks.options import Partial, RunOptions, job_of, limited
 from pan_scdg.tasks.output import OutputDirectory
 from pan_scdg.tasks.retrieval_results import RUN, write_ranking
 
 
-def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
-    """Rank the corpus for every query and write the results; returns the lines to show the user.
+class CorpusSize(NamedTuple):
+    """How many documents, and how many characters they have."""
+
+    documents: int
+    characters: int
+
+
+class RetrievalJob(NamedTuple):
+    """What a run of job 2 needs, read and checked: nothing is computed or written yet."""
+
+    settings: RetrievalSettings
+    notices: Notices
+    queries: Sequence[Query]
+    partial: Partial | None
+    model: ModelAtHand | None
+    targets: list[Target]
+    given: dict[str, FirstStage] | None
+    """The candidates, where the user gave them."""
+    encoder: Encoder | None
+    corpus: str
+    """Its digest."""
+    size: CorpusSize
+    output: OutputDirectory
+
+    def told(self) -> list[str]:
+        """What is said of a result of a part of the input."""
+        return [] if self.partial is None else [self.partial.warning()]
+
+
+def read_job(profile: Profile, options: RunOptions) -> RetrievalJob:
+    """Input, models and indexes of a run.
 
     Raises:
-        UserError: input, settings or output are not usable; nothing has its final name then.
+        UserError: input or settings are not usable.
     """
     settings = profile.need_retrieval()
     if options.stop_after is not None:
@@ -32,14 +63,13 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     notices = Notices(options.strict)
     asked = read_queries(options.input, notices)
     queries, partial = limited(asked, options, "queries")
-    told = [] if partial is None else [partial.warning()]
     model, targets = None, []
     if settings.rerank:
         model = ModelAtHand(profile.need_model(), options)
         model.check_length(settings.context, "retrieval.context")
         targets = prepare_targets(queries, model, settings, options.input / "queries.jsonl")
     given = None if options.candidates is None else read_candidates(options.candidates, asked, settings, notices)
-    check_corpus(options.input, given, options.candidates, notices)
+    size = check_corpus(options.input, given, options.candidates, notices)
     encoder = encoder_of(settings, options.device) if given is None else None
     corpus = corpus_digest(options.input)
     if options.index is not None and given is None:
@@ -50,8 +80,19 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     }
     job = job_of("retrieval", profile, options, input_digest(options.input, "retrieval"), models, partial)
     output = OutputDirectory(options.output, job)
+    return RetrievalJob(settings, notices, queries, partial, model, targets, given, encoder, corpus, size, output)
+
+
+def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
+    """Rank the corpus for every query and write the results; returns the lines to show the user.
+
+    Raises:
+        UserError: input, settings or output are not usable; nothing has its final name then.
+    """
+    job = read_job(profile, options)
+    settings, notices, queries, partial, model, targets, given, encoder, corpus, _, output = job
     if output.prepare(options.overwrite):
-        return [*told, f"already complete: {options.output}"]
+        return [*job.told(), f"already complete: {options.output}"]
     if not output.publishing():
         output.start()
         with Store(options.state or output.hidden) as store:
@@ -71,21 +112,27 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     output.publish()
     done = "ranked sources" if settings.rerank else "found candidates"
     incidents = [] if model is None else [f"warning: {incident}" for incident in model.incidents()]
-    return [*notices.lines(), *incidents, *told, f"{done} of {len(queries)} queries: {options.output / RUN}"]
+    return [*notices.lines(), *incidents, *job.told(), f"{done} of {len(queries)} queries: {options.output / RUN}"]
 
 
-def check_corpus(directory: Path, given: Mapping[str, FirstStage] | None, where: Path | None, notices: Notices) -> None:
+def check_corpus(
+    directory: Path, given: Mapping[str, FirstStage] | None, where: Path | None, notices: Notices
+) -> CorpusSize:
     """Read the corpus once, so that every line is checked, and every odd thing counted, before anything is computed.
 
     Raises:
         UserError: a line is not usable, or a given candidate is not in the corpus.
     """
     unseen = {c.doc_id for stage in (given or {}).values() for c in stage.candidates}
+    documents = characters = 0
     for document in stream_corpus(directory, notices):
         unseen.discard(document.doc_id)
+        documents += 1
+        characters += len(document.text)
     if unseen:
         raise UserError(
             f"{len(unseen)} candidates are not in the corpus, {min(unseen)!r} for one",
             "give a run over this corpus",
             where,
         )
+    return CorpusSize(documents, characters)
