@@ -50,8 +50,8 @@ def probe(model: ModelAtHand, largest: Work, works: Sequence[Work]) -> Speed:
     """
     if not works:
         raise ValueError("nothing to probe")
-    _forget_peak(model.device)
     engine = model.engine
+    _forget_peak(model.device)
     began, rate = time.monotonic(), 0.0
     for _ in range(2):  # the first call finds kernels and buffers
         rate = _rate(engine, _cut([works[0][0]], WARM_UP))[0]
