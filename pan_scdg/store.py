@@ -22,6 +22,7 @@ from pan_scdg.errors import UserError
 
 ARITHMETIC = 2
 """Raised when the code computes something else than before under the same settings; part of every key."""
+TABLE = "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
 
 
 def key_of(kind: str, parts: Mapping[str, Any]) -> str:
@@ -97,7 +98,7 @@ class Store:
             db.close()
             raise sqlite3.OperationalError(f"write-ahead log refused, journal mode is {mode}")
         db.execute("PRAGMA synchronous=NORMAL")
-        db.execute("CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
+        db.execute(TABLE)
         # a write now shows at the start, not after hours, that the log works on this file system
         db.execute("INSERT OR REPLACE INTO entries VALUES ('opened', x'00')")
         db.execute("SELECT count(*) FROM (SELECT key FROM entries LIMIT 1)").fetchone()
@@ -128,6 +129,39 @@ class Store:
             raise UserError(
                 f"cannot store a result: {e}", "make room on the disk; the same command goes on from here", self._file
             ) from e
+
+    def export(self, keys: Iterable[str], path: Path) -> None:
+        """Write the entries of these keys, those that there are, to a new file; the same entries give the same bytes.
+
+        Raises:
+            UserError: the disk is full, or the store is damaged.
+        """
+        path.unlink(missing_ok=True)
+        try:
+            with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+                # a file that is not whole is never published, so that nothing need be kept safe while it is written
+                db.execute("PRAGMA journal_mode=OFF")
+                db.execute(TABLE)
+                db.execute("BEGIN")
+                found = ((key, self.get(key)) for key in sorted(set(keys)))
+                db.executemany("INSERT INTO entries VALUES (?, ?)", (item for item in found if item[1] is not None))
+                db.execute("COMMIT")
+        except sqlite3.Error as e:
+            raise UserError(f"cannot be written: {e}", "make room on the disk and run again", path) from e
+
+    def absorb(self, path: Path) -> None:
+        """Take over all entries of a file that `export` wrote; the file is only read.
+
+        Raises:
+            UserError: it is damaged, or the disk is full.
+        """
+        try:
+            with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True)) as db:
+                entries = db.execute("SELECT key, value FROM entries")
+                while some := entries.fetchmany(256):
+                    self.put(some)
+        except sqlite3.Error as e:
+            raise UserError(f"cannot be read: {e}", "make this file again", path) from e
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:

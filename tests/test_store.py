@@ -220,3 +220,30 @@ def test_arrays_come_back_as_they_were(data: st.DataObject) -> None:
 def test_objects_are_neither_packed_nor_unpacked() -> None:
     with pytest.raises(ValueError, match="allow_pickle=False"):
         pack_array(np.array([{"a": 1}], dtype=object))
+
+
+def test_exported_entries_are_absorbed_and_the_file_depends_on_them_alone(tmp_path: Path) -> None:
+    items = {f"key {i}": bytes([i]) * 5000 for i in range(40)}
+    with Store(tmp_path / "one") as one, Store(tmp_path / "two") as two:
+        one.put(items.items())
+        two.put(reversed([*items.items(), ("more", b"more")]))
+        one.export([*items, "not there", "key 3"], tmp_path / "first.sqlite")
+        two.export(list(reversed(items)), tmp_path / "second.sqlite")
+    assert (tmp_path / "first.sqlite").read_bytes() == (tmp_path / "second.sqlite").read_bytes()
+    with Store(tmp_path / "three") as three:
+        three.put([("key 1", b"former"), ("other", b"kept")])
+        three.absorb(tmp_path / "first.sqlite")
+        assert {key: three.get(key) for key in [*items, "other", "more"]} == {**items, "other": b"kept", "more": None}
+    assert sorted(p.name for p in tmp_path.iterdir() if p.is_file()) == ["first.sqlite", "second.sqlite"]
+
+
+def test_a_damaged_export_is_a_user_error_that_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "scores.sqlite"
+    path.write_bytes(b"no database" * 1000)
+    with Store(tmp_path / "state") as store, pytest.raises(UserError, match=r"scores\.sqlite: cannot be read"):
+        store.absorb(path)
+
+
+def test_an_export_onto_a_full_disk_is_a_user_error(tmp_path: Path) -> None:
+    with Store(tmp_path / "state") as store, pytest.raises(UserError, match="cannot be written"):
+        store.export(["key"], tmp_path / "no folder" / "scores.sqlite")

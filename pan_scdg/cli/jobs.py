@@ -1,4 +1,4 @@
-"""The commands that do the work: run, index, score."""
+"""The commands that do the work: run, merge, index, score."""
 
 import json
 import os
@@ -17,6 +17,7 @@ from pan_scdg.cli.options import (
     on_error_option,
     over_long_option,
     profile_option,
+    share_option,
     state_option,
     tell,
 )
@@ -38,6 +39,7 @@ from pan_scdg.errors import UserError
 @click.option("--limit", type=click.IntRange(1), help="Only the first N pairs or queries; the output says so.")
 @click.option("--plan", is_flag=True, help="Check everything, print what the run will cost, write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="With --plan: one JSON object.")
+@share_option
 @click.option("--strict", is_flag=True, help="What is merely odd in the input is an error.")
 @click.option("--keep-gains", is_flag=True, help="Write the gain of every token (gains.jsonl.gz).")
 @click.option("--overwrite", is_flag=True, help="Redo a finished output.")
@@ -79,6 +81,8 @@ def run(
 
     if as_json and not plan:
         raise click.UsageError("--json goes with --plan")
+    if rest["share"] is not None and (plan or rest["stop_after"]):
+        raise click.UsageError("--shard does not go with --plan, which is of the whole run, nor with --stop-after")
     found = detect_task(directory, task)  # type: ignore[arg-type]
     chosen = chosen_profile(profile, over_long)
     options = RunOptions(directory, output, best_device(device), **rest)
@@ -158,4 +162,22 @@ def score(
     click.echo(json.dumps(result, indent=1))
 
 
-COMMANDS = (run, index, score)
+@click.command()
+@click.option("--input", "directory", type=FOLDER, required=True, help="What the shards were made from.")
+@click.option("--output", type=FOLDER, required=True)
+@model_option
+@click.option("--overwrite", is_flag=True, help="Redo a finished output.")
+@click.argument("shards", type=FOLDER, nargs=-1, required=True)
+def merge(directory: Path, output: Path, model: Path | None, overwrite: bool, shards: tuple[Path, ...]) -> None:
+    """Write the results of a job from the output directories of all its SHARDS (run --shard I/N); no GPU is needed.
+
+    \b
+    Example:
+      python entrypoint.py merge --input examples/pan25-pairs/test --output out shard-1 shard-2
+    """
+    from pan_scdg.tasks.merging import merge as put_together
+
+    tell(put_together(directory, output, shards, model, overwrite))
+
+
+COMMANDS = (run, merge, index, score)

@@ -37,6 +37,23 @@ on_error_option = click.option(
 )
 
 
+def _share(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Any:
+    """A `tasks.shards.Share` of ``I/N``."""
+    if value is None:
+        return None
+    from pan_scdg.tasks.shards import Share
+
+    number, _, of = value.partition("/")
+    if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+        raise click.BadParameter(f"{value!r} is not I/N with 1 <= I <= N")
+    return Share(int(number), int(of))
+
+
+share_option = click.option(
+    "--shard", "share", metavar="I/N", callback=_share, help="Score the I-th of N shares, for the command merge."
+)
+
+
 def tell(lines: list[str]) -> None:
     """What is said about a run goes to stderr, in ASCII; stdout is for results."""
     for line in lines:

@@ -29,6 +29,7 @@ from pan_scdg.tasks.first_stage import FirstStage
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.passes import PassScorer
 from pan_scdg.tasks.retrieval_results import scored_part
+from pan_scdg.tasks.shards import Share
 from pan_scdg.tasks.works import QueryText, SourceWork
 
 LONGEST_FIRST = 16
@@ -119,16 +120,20 @@ def score_candidates(
     settings: RetrievalSettings,
     store: Store,
     keep_gains: bool,
+    share: Share | None = None,
 ) -> Found:
     """Statistics and store key of the gains of every candidate that is to be scored, by (query, document).
 
     The corpus is streamed once more and each document meets all queries that have it among their candidates, so that
-    few documents' texts are in memory at a time, and what all these queries have in common is computed once.
+    few documents' texts are in memory at a time, and what all these queries have in common is computed once. With a
+    ``share`` these are the candidates of its documents alone.
     """
-    wanted: dict[str, list[Target]] = defaultdict(list)
+    wanted: dict[str, list[Target]] = {}
     for target in targets:
         for candidate in scored_part(found[target.query_id], settings):
-            wanted[candidate.doc_id].append(target)
+            wanted.setdefault(candidate.doc_id, []).append(target)
+    if share is not None:
+        wanted = _share_of(wanted, share)
     scorer, known, waiting = PassScorer(model, store), _Known(store, settings, keep_gains), deque[Group]()
     scorer.plan_unconditional(target.unconditional for target in targets)
     total = sum(map(len, wanted.values()))
@@ -159,6 +164,13 @@ def score_candidates(
             progress.say(forecast.update(group.candidates))
             before = scorer.tokens
     return known.features
+
+
+def _share_of(wanted: Mapping[str, list[Target]], share: Share) -> dict[str, list[Target]]:
+    """The documents of a share, by the tokens of their queries: each share has about as many documents, too."""
+    names = list(wanted)
+    sizes = [sum(len(target.text.token_ids) for target in wanted[name]) for name in names]
+    return {names[i]: wanted[names[i]] for i in sorted(share.mine(names, sizes))}
 
 
 class _Known:

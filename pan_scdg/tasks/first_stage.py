@@ -37,8 +37,13 @@ def find_encoder(settings: DenseSettings, device: str) -> Encoder:
     Raises:
         UserError: it is nowhere.
     """
+    return load_encoder(encoder_place(settings), device, settings.batch)
+
+
+def encoder_place(settings: DenseSettings) -> Path | str:
+    """Where the embedding model of a profile is: a folder, or the name of a bundled package."""
     inside = cache_folder() / settings.model
-    return load_encoder(inside if inside.is_dir() else settings.model, device, settings.batch)
+    return inside if inside.is_dir() else settings.model
 
 
 def encoder_of(settings: RetrievalSettings, device: str) -> Encoder | None:

@@ -36,16 +36,24 @@ class ModelAtHand:
         self._remembered = None if options.state is None else _made(options.state) / "weights.json"
         config = read_config(self.folder)
         self.positions = (config.get("text_config") or config).get("max_position_embeddings")
-        self.settings = settings = settled(settings, self.device)
-        check_device(settings, self.device)
-        if self.packs:
-            backend_of(settings.attention)
+        self._shards = options.shards
+        self.settings = settings = self._usable(settings)
         self.fingerprint = weights_fingerprint(self.folder, self._remembered)
         self.tokenizer = load_tokenizer(self.folder, settings)
         self._loaded: LanguageModel | None = None
         self._engine: Engine | None = None
         self._devices = devices_of(self.device, options.workers)
         self._workers: Workers | None = None
+
+    def _usable(self, settings: ModelSettings) -> ModelSettings:
+        """The settings as the device can do them; where nothing is computed it need not be there."""
+        if self._shards is not None:
+            return self._shards.settled(settings)
+        settings = settled(settings, self.device)
+        check_device(settings, self.device)
+        if self.packs:
+            backend_of(settings.attention)
+        return settings
 
     @property
     def loaded(self) -> LanguageModel:
@@ -65,7 +73,14 @@ class ModelAtHand:
         """Ids and log-probabilities of what each work asks for, in order; each work is computed by itself.
 
         With one device it is done here, otherwise by a process for each.
+
+        Raises:
+            UserError: all should have been in the shards that are merged.
         """
+        if self._shards is not None:
+            for _ in works:
+                raise UserError("a score is in none of the shards", "make them again", self._shards.folders[0])
+            return
         if len(self._devices) == 1:
             for work in works:
                 items = work.inputs(self.tokenizer)
@@ -93,6 +108,7 @@ class ModelAtHand:
         ]
         deaths = [] if self._workers is None else self._workers.deaths
         return [
+            *([] if self._shards is None else self._shards.incidents),
             *(f"memory was short: from here on at most {split['pack_tokens']} tokens a call" for split in splits),
             *(f"a worker ended and was replaced: {death}" for death in deaths),
         ]

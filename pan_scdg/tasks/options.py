@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from pan_scdg.digests import file_digest
 from pan_scdg.pan.runs import run_file
 from pan_scdg.profile import Profile
+from pan_scdg.tasks.shards import Shards, Share
 
 Item = TypeVar("Item")
 
@@ -39,6 +40,10 @@ class RunOptions:
     """A TREC run to rerank, in the place of the first stage (job 2)."""
     search_memory: int = 1024
     """MiB that a dense search may use; the result does not depend on it (job 2)."""
+    share: Share | None = None
+    """Score a share of the whole and write that for `merge`; None: all."""
+    shards: Shards | None = None
+    """Take every score from these; nothing is computed."""
 
 
 class Partial(NamedTuple):
@@ -73,7 +78,8 @@ def job_of(
 
     A limit is named only where it leaves something out: what was finished before there were limits is still known.
     """
-    given = options.candidates
+    given, shards = options.candidates, options.shards
+    candidates = None if given is None else file_digest(run_file(given))
     return {
         "task": task,
         "input": input_digest,
@@ -84,6 +90,7 @@ def job_of(
         "keep_gains": options.keep_gains,
         "on_error": options.on_error,
         "stop_after": options.stop_after,
-        "candidates": None if given is None else file_digest(run_file(given)),
+        "candidates": candidates if shards is None else shards.job["candidates"],
         **({} if partial is None else {"limit": partial.done}),
+        **({} if options.share is None else {"shard": list(options.share)}),
     }

@@ -17,6 +17,7 @@ from pan_scdg.tasks.known_range import facts_of_pairs
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import Partial, RunOptions, job_of, limited
 from pan_scdg.tasks.output import OutputDirectory
+from pan_scdg.tasks.pair_plan import FailedPair
 from pan_scdg.tasks.pair_results import (
     DECISIONS,
     GAINS,
@@ -28,6 +29,7 @@ from pan_scdg.tasks.pair_results import (
     write_verdicts,
 )
 from pan_scdg.tasks.pair_scoring import ScoredPair, check_pairs, score_pairs
+from pan_scdg.tasks.shards import write_shard
 
 
 class PairJob(NamedTuple):
@@ -61,7 +63,10 @@ def read_job(profile: Profile, options: RunOptions) -> PairJob:
     names = read_names(options.input)
     models = {"language_model": model.identity()}
     job = job_of("pairs", profile, options, input_digest(options.input, "pairs"), models, partial)
-    output = OutputDirectory(options.output, {**job, "names": names_digest(names)})
+    job["names"] = names_digest(names)
+    if options.shards is not None:
+        options.shards.check(job)
+    output = OutputDirectory(options.output, job)
     return PairJob(settings, rule, notices, corpus._replace(pairs=tuple(pairs)), partial, model, names, output)
 
 
@@ -72,32 +77,42 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
         UserError: input, settings or output are not usable; nothing has its final name then.
     """
     job = read_job(profile, options)
-    settings, rule, notices, corpus, partial, model, names, output = job
+    settings, _, notices, corpus, partial, model, _, output = job
     if output.prepare(options.overwrite):
         return [*job.told(), f"already complete: {options.output}"]
     if not output.publishing():
         planned, failed = check_pairs(corpus, model, settings, notices, options)
         output.start()
         with Store(options.state or output.hidden) as store:
+            if options.shards is not None:
+                options.shards.restore(store)
             with closing(model):
-                scored = score_pairs(planned, model, settings, store, options.keep_gains)
-            if options.keep_gains:
-                write_gains(output.staged / GAINS, scored, store, settings.control)
-        facts = _facts(scored, rule, model)
-        verdicts = {s.plan.pair: scored_verdict(s, rule, names, f) for s, f in zip(scored, facts, strict=True)}
-        verdicts |= {f.pair: failed_verdict(f, rule, names) for f in failed}
-        written = write_verdicts(output.staged, {pair: verdicts[pair] for pair in corpus.pairs})
-        _warn_of_few(sum(bool(v.passages) for v in verdicts.values()), notices, options)
-        names_written = [*([GAINS] if options.keep_gains else []), *written]
-        output.seal(names_written, model.incidents(), partial and partial._asdict())
+                scored = score_pairs(planned, model, settings, store, options.keep_gains, options.share)
+            if options.share is None:
+                written = _write_results(job, scored, failed, store, options)
+            else:
+                written = write_shard(output.staged, store, [s.plan.key for s in scored])
+        output.seal(written, model.incidents(), partial and partial._asdict())
     output.publish()
-    incidents = [f"warning: {incident}" for incident in model.incidents()]
-    return [
-        *notices.lines(),
-        *incidents,
-        *job.told(),
-        f"decided {len(corpus.pairs)} pairs: {options.output / DECISIONS}",
-    ]
+    done = f"decided {len(corpus.pairs)} pairs: {options.output / DECISIONS}"
+    if options.share is not None:
+        done = f"{options.share} of {len(corpus.pairs)} pairs: {options.output}"
+    return [*notices.lines(), *(f"warning: {incident}" for incident in model.incidents()), *job.told(), done]
+
+
+def _write_results(
+    job: PairJob, scored: Sequence[ScoredPair], failed: Sequence[FailedPair], store: Store, options: RunOptions
+) -> list[str]:
+    """Write everything into the staging folder; the files' names in the order in which they are to be published."""
+    folder, rule, names = job.output.staged, job.rule, job.names
+    if options.keep_gains:
+        write_gains(folder / GAINS, scored, store, job.settings.control)
+    facts = _facts(scored, rule, job.model)
+    verdicts = {s.plan.pair: scored_verdict(s, rule, names, f) for s, f in zip(scored, facts, strict=True)}
+    verdicts |= {f.pair: failed_verdict(f, rule, names) for f in failed}
+    written = write_verdicts(folder, {pair: verdicts[pair] for pair in job.corpus.pairs})
+    _warn_of_few(sum(bool(v.passages) for v in verdicts.values()), job.notices, options)
+    return [*([GAINS] if options.keep_gains else []), *written]
 
 
 def calibrated(profile: Profile) -> Rule:

@@ -21,6 +21,7 @@ from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.pair_plan import FailedPair, Mode, PlannedPair, plan_pairs
 from pan_scdg.tasks.passes import PassScorer, Scored
+from pan_scdg.tasks.shards import Share
 from pan_scdg.tasks.works import PairsWork
 
 
@@ -47,18 +48,28 @@ def check_pairs(
 
 
 def score_pairs(
-    planned: Sequence[PlannedPair], model: ModelAtHand, settings: PairSettings, store: Store, keep_gains: bool
+    planned: Sequence[PlannedPair],
+    model: ModelAtHand,
+    settings: PairSettings,
+    store: Store,
+    keep_gains: bool,
+    share: Share | None = None,
 ) -> list[ScoredPair]:
     """The gain statistics of every planned pair, in order; the key in its plan is then that of its features.
 
-    Pairs are scored in batches that follow from all of them, and a batch is done again as a whole or not at all.
+    Pairs are scored in batches that follow from all of them, and a batch is done again as a whole or not at all. With
+    a ``share`` these are the pairs of its batches alone.
     """
     wanted = pair_features(settings.q, [*settings.w_grid, *([] if settings.w is None else [settings.w])])
     distinct = list({plan.key: plan for plan in planned}.values())
     keys: dict[str, str] = {}
     features: dict[str, GainStatistics] = {}
     missing: list[list[PlannedPair]] = []
-    for batch in batches([plan.key for plan in distinct], [plan.tokens for plan in distinct], model.batch_tokens):
+    found = batches([plan.key for plan in distinct], [plan.tokens for plan in distinct], model.batch_tokens)
+    if share is not None:
+        sizes = [sum(distinct[i].tokens for i in batch.members) for batch in found]
+        found = [found[i] for i in sorted(share.mine([batch.digest for batch in found], sizes))]
+    for batch in found:
         plans = [distinct[i]._replace(key=model.batched(distinct[i].key, batch.digest)) for i in batch.members]
         keys |= {distinct[i].key: plan.key for i, plan in zip(batch.members, plans, strict=True)}
         stored = {plan.key: load_features(store, plan.key, wanted, keep_gains) for plan in plans}
@@ -68,7 +79,9 @@ def score_pairs(
     if missing:
         for gains in _computed(missing, distinct, model, settings, store):
             features |= save_features(store, gains, wanted, keep_gains)
-    return [ScoredPair(plan._replace(key=keys[plan.key]), features[keys[plan.key]]) for plan in planned]
+    return [
+        ScoredPair(plan._replace(key=keys[plan.key]), features[keys[plan.key]]) for plan in planned if plan.key in keys
+    ]
 
 
 def _computed(

@@ -10,16 +10,17 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import input_digest
 from pan_scdg.pan.source_retrieval import Query, read_queries, stream_corpus
 from pan_scdg.profile import Profile, RetrievalSettings
-from pan_scdg.retrieval.encoder import Encoder
+from pan_scdg.retrieval.encoder import Encoder, encoder_folder, folder_fingerprint
 from pan_scdg.store import Store
 from pan_scdg.tasks.candidate_scoring import Target, prepare_targets, score_candidates
 from pan_scdg.tasks.corpus_index import check_catalogue, corpus_digest, parts_of
-from pan_scdg.tasks.first_stage import FirstStage, encoder_of, first_stage
+from pan_scdg.tasks.first_stage import FirstStage, encoder_of, encoder_place, first_stage
 from pan_scdg.tasks.given_candidates import read_candidates
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import Partial, RunOptions, job_of, limited
 from pan_scdg.tasks.output import OutputDirectory
 from pan_scdg.tasks.retrieval_results import RUN, write_ranking
+from pan_scdg.tasks.shards import write_shard
 
 
 class CorpusSize(NamedTuple):
@@ -39,7 +40,7 @@ class RetrievalJob(NamedTuple):
     model: ModelAtHand | None
     targets: list[Target]
     given: dict[str, FirstStage] | None
-    """The candidates, where the user gave them."""
+    """The candidates, where the user gave them or shards found them."""
     encoder: Encoder | None
     corpus: str
     """Its digest."""
@@ -69,6 +70,8 @@ def read_job(profile: Profile, options: RunOptions) -> RetrievalJob:
         model.check_length(settings.context, "retrieval.context")
         targets = prepare_targets(queries, model, settings, options.input / "queries.jsonl")
     given = None if options.candidates is None else read_candidates(options.candidates, asked, settings, notices)
+    if options.shards is not None:
+        given = options.shards.candidates()
     size = check_corpus(options.input, given, options.candidates, notices)
     encoder = encoder_of(settings, options.device) if given is None else None
     corpus = corpus_digest(options.input)
@@ -78,7 +81,11 @@ def read_job(profile: Profile, options: RunOptions) -> RetrievalJob:
         **({} if model is None else {"language_model": model.identity()}),
         **({} if encoder is None else {"encoder": {"weights": encoder.fingerprint}}),
     }
+    if options.shards is not None and "encoder" in options.shards.job["models"]:
+        models["encoder"] = {"weights": folder_fingerprint(encoder_folder(encoder_place(settings.need_dense())))}
     job = job_of("retrieval", profile, options, input_digest(options.input, "retrieval"), models, partial)
+    if options.shards is not None:
+        options.shards.check(job)
     output = OutputDirectory(options.output, job)
     return RetrievalJob(settings, notices, queries, partial, model, targets, given, encoder, corpus, size, output)
 
@@ -96,6 +103,8 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     if not output.publishing():
         output.start()
         with Store(options.state or output.hidden) as store:
+            if options.shards is not None:
+                options.shards.restore(store)
             found = given or first_stage(
                 options.input, queries, settings, encoder, store, corpus, options.index, options.search_memory << 20
             )
@@ -105,14 +114,20 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
             if model is not None:
                 with closing(model):
                     features = score_candidates(
-                        options.input, targets, found, model, settings, store, options.keep_gains
+                        options.input, targets, found, model, settings, store, options.keep_gains, options.share
                     )
-            names = write_ranking(output.staged, queries, found, features, settings, store, options.keep_gains)
+            if options.share is None:
+                names = write_ranking(output.staged, queries, found, features, settings, store, options.keep_gains)
+            else:
+                names = write_shard(output.staged, store, [key for _, key in features.values()], found)
         output.seal(names, [] if model is None else model.incidents(), partial and partial._asdict())
     output.publish()
-    done = "ranked sources" if settings.rerank else "found candidates"
     incidents = [] if model is None else [f"warning: {incident}" for incident in model.incidents()]
-    return [*notices.lines(), *incidents, *job.told(), f"{done} of {len(queries)} queries: {options.output / RUN}"]
+    done = "ranked sources" if settings.rerank else "found candidates"
+    done = f"{done} of {len(queries)} queries: {options.output / RUN}"
+    if options.share is not None:
+        done = f"{options.share} of the candidates of {len(queries)} queries: {options.output}"
+    return [*notices.lines(), *incidents, *job.told(), done]
 
 
 def check_corpus(
