@@ -16,16 +16,17 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import read_decisions
 from pan_scdg.pan.inputs import detect_task, input_digest
 from pan_scdg.pan.runs import read_run
-from pan_scdg.pan.source_retrieval import read_qrels
+from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import find_truth, read_truth
 from pan_scdg.profile import Calibration
+from pan_scdg.tasks.options import Partial
 from pan_scdg.tasks.output import read_mark
 from pan_scdg.tasks.pair_results import DECISIONS
 
 
 def evaluate(directory: Path, output: Path, truth: Path | None) -> tuple[dict[str, float], str]:
-    """Figures by name, and the report to print.
+    """Figures by name, and the report to print. A result of a part of the input is held against that part's truth.
 
     Args:
         directory: the input the results were made from.
@@ -45,10 +46,12 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> tuple[d
     found = truth or find_truth(directory)
     if found is None:
         raise UserError("there is no truth beside the pairs", "give its folder with --truth", directory)
-    corpus = read_pairs(directory, Notices())
-    passages = read_truth(found, corpus.pairs)
+    partial = _partial(output)
+    pairs = read_pairs(directory, Notices()).pairs
+    pairs = pairs if partial is None else pairs[: partial.done]
+    passages = read_truth(found, pairs)
     decisions = {(d["suspicious"], d["source"]): d for d in read_decisions(_one_of(output, DECISIONS))}
-    keys = [(p.suspicious.doc_id, p.source.doc_id) for p in corpus.pairs]
+    keys = [(p.suspicious.doc_id, p.source.doc_id) for p in pairs]
     if missing := [k for k in keys if k not in decisions]:
         raise UserError(
             f"there is no decision for {missing[0][0]} and {missing[0][1]}", "run again on this input", output
@@ -57,13 +60,16 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> tuple[d
     labels, decided = [bool(passages[k]) for k in keys], [decisions[k].get("decision") is True for k in keys]
     figures = pair_metrics(labels, scores, decided)
     intervals = bootstrap(labels, scores, decided, list(figures), groups=[k[0] for k in keys])
-    spans = plagdet(read_spans(found, "plagiarism"), read_spans(output, "detected-plagiarism"))
+    true = read_spans(found, "plagiarism")
+    if partial is not None:
+        true = [span for span in true if (span.suspicious, span.source) in set(keys)]
+    spans = plagdet(true, read_spans(output, "detected-plagiarism"))
     rows = [_row(name, value, intervals.get(name)) for name, value in figures.items()]
     figures = {**figures, **spans._asdict(), "plagdet_score": spans.score}
     rows += [_row(name, value, None) for name, value in (*spans._asdict().items(), ("plagdet_score", spans.score))]
     head = f"{len(keys)} pairs, {sum(labels)} positive, {sum(decided)} decided positive"
-    note = _calibration_note(directory, output)
-    return figures, "\n".join([head, *([note] if note else []), table(rows, ["measure", "value"])])
+    notes = [partial and partial.warning(), _calibration_note(directory, output)]
+    return figures, "\n".join([head, *filter(None, notes), table(rows, ["measure", "value"])])
 
 
 def evaluate_retrieval(directory: Path, output: Path, truth: Path | None) -> tuple[dict[str, float], str]:
@@ -71,12 +77,23 @@ def evaluate_retrieval(directory: Path, output: Path, truth: Path | None) -> tup
     found = truth or directory / "qrels.txt"
     if not found.is_file():
         raise UserError("there are no qrels", "give the file with --truth", found)
-    qrels = read_qrels(found)
+    qrels, partial = read_qrels(found), _partial(output)
+    if partial is not None:
+        done = {query.query_id for query in read_queries(directory, Notices())[: partial.done]}
+        qrels = {query_id: judged for query_id, judged in qrels.items() if query_id in done}
     run = read_run(_one_of(output, "run.txt", "run.txt.gz"))
     figures = retrieval_metrics(qrels, run)
     intervals = bootstrap_queries(per_query(qrels, run))
     rows = [_row(name, value, intervals.get(name)) for name, value in figures.items()]
-    return figures, f"{len(qrels)} queries with judgments\n" + table(rows, ["measure", "value"])
+    head = [f"{len(qrels)} queries with judgments", *([] if partial is None else [partial.warning()])]
+    return figures, "\n".join([*head, table(rows, ["measure", "value"])])
+
+
+def _partial(output: Path) -> Partial | None:
+    """What part of the input these are results of; None: of all."""
+    mark = read_mark(output) if output.is_dir() else None  # a run can be given by itself
+    partial = (mark or {}).get("partial")
+    return None if partial is None else Partial(**partial)
 
 
 def _one_of(output: Path, *names: str) -> Path:

@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+from pan_scdg.tasks.evaluation import evaluate
+
 Run = Callable[..., Any]
 Visible = Callable[[Path], dict[str, bytes]]
+MARK = ".pan_scdg.json"
 
 
 def mark_of(output: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((output / ".pan_scdg.json").read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads((output / MARK).read_text(encoding="utf-8"))
     return found
 
 
@@ -94,3 +97,30 @@ def test_a_limit_is_a_number_of_at_least_one(pairs_input: Path, run: Run, tmp_pa
     refused = run(pairs_input, tmp_path / "out", "--limit", number)
     assert refused.code == 2
     assert "--limit" in refused.err
+
+
+def test_a_part_is_evaluated_on_the_truth_of_that_part(
+    cut: tuple[str, Path, Path, int, int], run: Run, cli: Run, tmp_path: Path
+) -> None:
+    what, whole, _, count, of = cut
+    truth = whole / "truth"
+    if what == "queries":
+        ids = [json.loads(line)["qid"] for line in (whole / "queries.jsonl").read_text(encoding="utf-8").splitlines()]
+        truth = tmp_path / "qrels.txt"
+        document = "".join(f"{query_id} 0 PMC1{n} 1\n" for n, query_id in enumerate(ids))
+        truth.write_text(document, encoding="utf-8")
+    assert run(whole, tmp_path / "limited", "--limit", count).code == 0
+    assert run(whole, tmp_path / "all").code == 0
+    partial = cli("evaluate", "--input", whole, "--output", tmp_path / "limited", "--truth", truth)
+    assert partial.code == 0, partial.err
+    assert f"the first {count} of {of} {what}" in partial.out
+    assert partial.out.startswith(f"{count} {what}")
+    everything = cli("evaluate", "--input", whole, "--output", tmp_path / "all", "--truth", truth)
+    assert everything.out.startswith(f"{of} {what}")
+    if what == "queries":
+        _, alone = evaluate(whole, tmp_path / "limited" / "run.txt.gz", truth)
+        assert alone.startswith(f"{of} {what}"), "a run by itself says nothing of a part"
+    else:
+        (tmp_path / "limited" / MARK).unlink()
+        refused = cli("evaluate", "--input", whole, "--output", tmp_path / "limited", "--truth", truth)
+        assert refused.code == 2, "without the mark a missing decision is a fault"
