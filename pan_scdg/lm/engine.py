@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
 LogProbs = npt.NDArray[np.float32]
 EngineName = Literal["packed", "reference"]
-CPU_LOGITS = 1 << 22
-"""Logits that a CPU computes at one time: so few that they stay in its cache."""
+CPU_LOGITS, CPU_ROWS = 1 << 22, 128
+"""Logits that a CPU computes at one time: so few that they stay in its cache, but those of so many targets at least,
+since the head's weights have to pass for each product."""
 UNFIT_ROPES = ("dynamic", "longrope")
 """Rotary embeddings whose angles depend on the longest position of a call."""
 
@@ -99,7 +100,8 @@ class PackedEngine:
         _check_packable(lm)
         self._lm, self._backend, self._budget = lm, backend_of(attention), budget
         self._decoder, self._head = decoder_and_head(lm.model)
-        self._rows = min(rows, max(1, CPU_LOGITS // self._head.weight.shape[0])) if lm.device == "cpu" else rows
+        vocabulary, on_cpu = self._head.weight.shape[0], lm.device == "cpu"
+        self._rows = min(rows, max(CPU_ROWS, CPU_LOGITS // vocabulary)) if on_cpu else rows
         self.tokens = 0
         self.splits: list[dict[str, int]] = []
 
