@@ -1,5 +1,6 @@
 """Sentence-transformers models from local folders: texts in, unit vectors out."""
 
+import gc
 import hashlib
 import importlib.util
 import json
@@ -79,6 +80,7 @@ class Encoder:
     def release(self) -> None:
         """Give the model's memory back; nothing can be encoded any more."""
         self._model = None
+        gc.collect()  # the library's model holds on to itself, and so does every copy for another GPU
         if self.device == "cuda":
             import torch
 

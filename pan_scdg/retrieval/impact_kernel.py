@@ -120,21 +120,23 @@ def _least(scores: Any, found: Any, size: int, depth: int, values: Any) -> float
     for i in range(size):
         values[i] = scores[found[i]]
     low, high = values[:size].min(), values[:size].max()
-    seen = 0
     for _ in range(2):
         if not high > low:
             break
         scale = (BINS - 1) / (high - low)
         bins = np.zeros(BINS, np.int64)
+        seen = 0  # counted anew: one at the very edge between two bins would be in both
         for i in range(size):
-            if low <= values[i] <= high:
+            if values[i] > high:
+                seen += 1
+            elif values[i] >= low:
                 bins[int((values[i] - low) * scale)] += 1
         edge = BINS
         while edge > 0 and seen + bins[edge - 1] < depth:
             edge -= 1
             seen += bins[edge]
         if edge == 0:
-            break  # by rounding at the upper end of the bin; its lower end is low enough
+            break  # by rounding at the lower end of the bin, which is low enough
         low, high = low + (edge - 1) / scale, low + edge / scale
     return float(low)
 

