@@ -24,7 +24,7 @@ from pan_scdg.lm.logprobs import (
     too_large,
 )
 from pan_scdg.lm.models import LanguageModel, decoder_and_head
-from pan_scdg.lm.packing import Row, continuation, own_length, plan
+from pan_scdg.lm.packing import Row, continuation, own_length, plan, row_tokens
 from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import ScoringInput
 
@@ -46,7 +46,7 @@ class Engine(Protocol):
     tokens: int
     """Tokens that went through the model so far."""
     splits: list[dict[str, int]]
-    """What had to be computed in smaller calls than planned, for want of memory."""
+    """Each time memory was short: how many inputs were planned anew, and the most tokens of a call from then on."""
 
     def log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
         """Log-probability in nats of each target token given all before it, float32 ``[n]`` for each input.
@@ -118,38 +118,50 @@ class PackedEngine:
         return found
 
     def _planned(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
+        """Rows as planned; whenever one does not fit, everything not yet computed is planned anew in smaller ones."""
         results: dict[int, LogProbs] = {}
-        for chain in plan(items, self._budget):
-            members = [member for row in chain for member in row.members]
-            found = self._chain(chain, items)
-            if found is None:
-                found = self._halved([items[member] for member in members])
-            results.update(zip(members, found, strict=True))
+        while pending := [number for number in range(len(items)) if number not in results]:
+            rest = [items[number] for number in pending]
+            for chain in plan(rest, self._budget):
+                found, failed = self._chain(chain, rest)
+                results |= {pending[member]: values for member, values in found.items()}
+                if failed is None:
+                    continue
+                self._shrink(chain, failed, rest)
+                if len(failed.members) == 1:  # no row is smaller, but without the others it needs no kept prefix
+                    left = [pending[member] for row in chain for member in row.members if member not in found]
+                    results |= {number: self._planned([items[number]])[0] for number in left}
+                break
         return [results[number] for number in range(len(items))]
 
-    def _halved(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
-        """The same with half the budget, for the rest of the run; one input cannot be halved."""
-        if len(items) == 1:
-            raise too_large(items[0].length, self._lm.device)
-        self._budget = max(1, self._budget // 2)
-        self.splits.append({"inputs": len(items), "pack_tokens": self._budget})
-        middle = len(items) // 2
-        return [*self._planned(items[:middle]), *self._planned(items[middle:])]
+    def _shrink(self, chain: Sequence[Row], failed: Row, rest: Sequence[ScoringInput]) -> None:
+        """Half of what did not fit becomes the budget for the rest of the run; one input cannot be halved."""
+        if len(failed.members) > 1:
+            # A row may be much smaller than the budget: half of that could be more than what just failed.
+            self._budget = min(self._budget, max(1, row_tokens(failed, rest) // 2))
+        elif len(chain) == 1:
+            raise too_large(rest[failed.members[0]].length, self._lm.device)
+        self.splits.append({"inputs": len(rest), "pack_tokens": self._budget})
 
-    def _chain(self, chain: Sequence[Row], items: Sequence[ScoringInput]) -> list[LogProbs] | None:
-        """The log-probabilities of consecutive rows, in the order of their members; None when memory is short."""
+    def _chain(self, chain: Sequence[Row], items: Sequence[ScoringInput]) -> tuple[dict[int, LogProbs], Row | None]:
+        """The log-probabilities of consecutive rows by member, and the row for which memory was too short."""
         import torch
 
         kept: list[tuple[torch.Tensor, torch.Tensor]] = []
-        try:
-            return [values for row in chain for values in self._row(row, items, kept)]
-        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as e:
-            if not is_out_of_memory(e):
-                raise
-        kept.clear()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-        return None
+        found: dict[int, LogProbs] = {}
+        for row in chain:
+            try:
+                found |= zip(row.members, self._row(row, items, kept), strict=True)
+                continue
+            except (torch.OutOfMemoryError, MemoryError, RuntimeError) as e:
+                if not is_out_of_memory(e):
+                    raise
+            # Only here the exception is gone, and with it what the failed call held.
+            kept.clear()
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+            return found, row
+        return found, None
 
     def _row(
         self, row: Row, items: Sequence[ScoringInput], kept: "list[tuple[torch.Tensor, torch.Tensor]]"

@@ -69,18 +69,21 @@ def test_scdg_mini_with_real_text() -> None:
 
 
 class Short:
-    """A decoder that has room for so many tokens a call."""
+    """A decoder that has room for so many tokens a call, perhaps none to keep any, or for once none at all."""
 
-    def __init__(self, decoder: Any, room: int, error: Exception | None = None) -> None:
-        self._decoder, self.room, self.config = decoder, room, decoder.config
+    def __init__(self, decoder: Any, room: int, error: Exception | None = None, keeps: bool = True) -> None:
+        self._decoder, self.room, self.config, self.keeps = decoder, room, decoder.config, keeps
         self.error = error or torch.OutOfMemoryError("CUDA out of memory")
         self.calls: list[int] = []
+        self.full_at: int | None = None
+        """Number of a call for which there is no room, whatever its size."""
 
-    def __call__(self, input_ids: Any, **rest: Any) -> Any:
+    def __call__(self, input_ids: Any, packing: Any, **rest: Any) -> Any:
         self.calls.append(input_ids.shape[1])
-        if input_ids.shape[1] > self.room:
+        full = len(self.calls) - 1 == self.full_at or not (self.keeps or packing.keep is None)
+        if input_ids.shape[1] > self.room or full:
             raise self.error
-        return self._decoder(input_ids=input_ids, **rest)
+        return self._decoder(input_ids=input_ids, packing=packing, **rest)
 
 
 def test_too_little_memory_halves_the_rows_and_is_told(tiny_lm: Callable[[str], LanguageModel]) -> None:
@@ -91,8 +94,51 @@ def test_too_little_memory_halves_the_rows_and_is_told(tiny_lm: Callable[[str], 
     engine._decoder = Short(engine._decoder, 55)
     for values, others in zip(engine.log_probs(items), expected, strict=True):
         np.testing.assert_allclose(values, others, atol=1e-4, rtol=0)
-    assert engine.splits[0] == {"inputs": len(items), "pack_tokens": 100}
+    assert engine._decoder.calls[0] == 168
+    assert engine.splits[0] == {"inputs": len(items), "pack_tokens": 84}
     assert max(engine._decoder.calls[-3:]) <= 55
+
+
+def test_rows_that_do_not_fit_cost_one_call_a_halving(tiny_lm: Callable[[str], LanguageModel]) -> None:
+    """48 inputs of 20 tokens, eight in a row, where four fit: one call fails and the other 44 inputs follow suit."""
+    lm, rng = tiny_lm("qwen3"), np.random.default_rng(5)
+    items = [ScoringInput(rng.integers(60, size=11), rng.integers(60, size=10)) for _ in range(48)]
+    engine = PackedEngine(lm, "sdpa", 164, 1024)
+    engine._decoder = Short(engine._decoder, 90)
+    found = engine.log_probs(items)
+    assert engine._decoder.calls == [160] + 12 * [80]
+    assert engine.splits == [{"inputs": 48, "pack_tokens": 80}]
+    engine.log_probs(items[:6])
+    assert engine._decoder.calls[13:] == [80, 40]
+    for values, others in zip(found, ReferenceEngine(lm, 1024).log_probs(items), strict=True):
+        np.testing.assert_allclose(values, others, atol=1e-4, rtol=0)
+
+
+def test_what_was_computed_before_a_row_that_does_not_fit_is_kept(tiny_lm: Callable[[str], LanguageModel]) -> None:
+    lm, rng = tiny_lm("qwen3"), np.random.default_rng(6)
+    context = rng.integers(60, size=31)
+    items = [ScoringInput(context, rng.integers(60, size=10)) for _ in range(7)]
+    engine = PackedEngine(lm, "sdpa", 40, 1024)
+    engine._decoder = Short(engine._decoder, 45)
+    # The prefix of 30 with one continuation, four more, and the last two of which one device had too little memory.
+    engine._decoder.full_at = 2
+    for values, others in zip(engine.log_probs(items), ReferenceEngine(lm, 1024).log_probs(items), strict=True):
+        np.testing.assert_allclose(values, others, atol=1e-4, rtol=0)
+    assert engine._decoder.calls == [40, 40, 20, 40, 10]
+    assert engine.splits == [{"inputs": 7, "pack_tokens": 10}]
+
+
+def test_a_prefix_that_cannot_be_kept_is_not_shared(tiny_lm: Callable[[str], LanguageModel]) -> None:
+    """Room for each input alone, but none beside the keys and values of a prefix."""
+    lm, rng = tiny_lm("qwen3"), np.random.default_rng(7)
+    context = rng.integers(60, size=31)
+    items = [ScoringInput(context, rng.integers(60, size=10)) for _ in range(3)]
+    engine = PackedEngine(lm, "sdpa", 15, 1024)
+    engine._decoder = Short(engine._decoder, 45, keeps=False)
+    for values, others in zip(engine.log_probs(items), ReferenceEngine(lm, 1024).log_probs(items), strict=True):
+        np.testing.assert_allclose(values, others, atol=1e-4, rtol=0)
+    assert engine._decoder.calls == [40, 40, 40, 40]
+    assert engine.splits == [{"inputs": 3, "pack_tokens": 15}]
 
 
 def test_an_input_that_alone_exceeds_the_memory_is_the_users_error(tiny_lm: Callable[[str], LanguageModel]) -> None:
