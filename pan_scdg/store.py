@@ -11,7 +11,7 @@ import hashlib
 import io
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +162,16 @@ class Store:
                     self.put(some)
         except sqlite3.Error as e:
             raise UserError(f"cannot be read: {e}", "make this file again", path) from e
+
+    def note(self, key: str, lines: Sequence[str]) -> list[tuple[str, bytes]]:
+        """What to `put` with the value of ``key``, so that `notes` are these lines."""
+        former = self.get(f"{key}/notes")
+        return [(f"{key}/notes", json.dumps(list(lines)).encode())] if lines or former is not None else []
+
+    def notes(self, keys: Iterable[str]) -> list[str]:
+        """The distinct lines that were noted beside the values of these keys, in their order."""
+        found = (self.get(f"{key}/notes") for key in keys)
+        return list(dict.fromkeys(line for data in found if data is not None for line in json.loads(data)))
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -1,6 +1,7 @@
 """``calibrate``: q or w and the threshold from pairs with truth, for a profile file (paper, PAN25 aggregation)."""
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def calibrate(
             f"q_grid has percentages that are not scored: {sorted(missing)}", "take them from the paper's grid"
         )
     planned, _none_failed = check_pairs(corpus, model, wanted, notices, options)
-    with Store(state) as store:
+    with Store(state) as store, closing(model):
         scored = score_pairs(planned, model, wanted, store, keep_gains=False)
     grid = settings.q_grid if settings.aggregation == "top" else settings.w_grid
     labels, scores = labels_and_scores(scored, positive, grid, settings.aggregation)

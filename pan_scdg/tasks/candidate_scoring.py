@@ -134,8 +134,8 @@ def score_candidates(
             wanted.setdefault(candidate.doc_id, []).append(target)
     if share is not None:
         wanted = _share_of(wanted, share)
-    scorer, known, waiting = PassScorer(model, store), _Known(store, settings, keep_gains), deque[Group]()
-    scorer.plan_unconditional(target.unconditional for target in targets)
+    # queries alone are so few passes that each is its own batch: so no gain depends on what other queries there are
+    scorer, known, waiting = PassScorer(model, store), _Known(model, store, settings, keep_gains), deque[Group]()
     total = sum(map(len, wanted.values()))
     # the largest come first: a minute of those says nothing of the rest
     forecast = Forecast(f"{total} pairs", total, untypical=LONGEST_FIRST if len(wanted) > LONGEST_FIRST else 1)
@@ -176,9 +176,9 @@ def _share_of(wanted: Mapping[str, list[Target]], share: Share) -> dict[str, lis
 class _Known:
     """The features of candidates that are in the store, group by group."""
 
-    def __init__(self, store: Store, settings: RetrievalSettings, keep_gains: bool) -> None:
+    def __init__(self, model: ModelAtHand, store: Store, settings: RetrievalSettings, keep_gains: bool) -> None:
         aggregate = aggregate_of(settings)
-        self._store, self._keep_gains = store, keep_gains or settings.aggregation == "share"
+        self._model, self._store, self._keep_gains = model, store, keep_gains or settings.aggregation == "share"
         self._wanted = Wanted(feature_grid([settings.q]))
         if aggregate is not None:
             self._wanted = Wanted(self._wanted.grid, aggregate.windows, aggregate.medians, aggregate.bounded)
@@ -190,13 +190,16 @@ class _Known:
         values = [found for found in stored if found is not None]
         if len(values) < len(stored):
             return False
+        self._model.inherit(self._store.notes(group.keys))
         self._add(group, values)
         return True
 
     def save(self, group: Group, gains: Sequence[Gains]) -> None:
         """Store the features of a group, in one transaction."""
         by_key = dict(zip(group.keys, gains, strict=True))
-        self._add(group, list(save_features(self._store, by_key, self._wanted, self._keep_gains).values()))
+        incidents = self._model.incidents()
+        values = save_features(self._store, by_key, self._wanted, self._keep_gains, incidents)
+        self._add(group, list(values.values()))
 
     def _add(self, group: Group, values: Sequence[GainStatistics]) -> None:
         for names, value, key in zip(group.names, values, group.keys, strict=True):

@@ -1,7 +1,7 @@
 """What is stored of a scored pair: the statistics of its gains and, on request, the gains themselves."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -53,14 +53,18 @@ def features_of(gains: Gains, wanted: Wanted) -> GainStatistics:
 
 
 def save_features(
-    store: Store, gains: Mapping[str, Gains], wanted: Wanted, keep_gains: bool
+    store: Store, gains: Mapping[str, Gains], wanted: Wanted, keep_gains: bool, incidents: Sequence[str] = ()
 ) -> dict[str, GainStatistics]:
-    """Store the statistics of ``gains`` by key, and the gains when they are to be kept, in one transaction."""
+    """Store the statistics of ``gains`` by key, and the gains when they are to be kept, in one transaction.
+
+    ``incidents`` are noted beside them: whoever uses them later has to tell of these.
+    """
     values = {key: features_of(of, wanted) for key, of in gains.items()}
     items: list[tuple[str, bytes]] = []
     for key, found in values.items():
         tables = {name: {repr(k): v for k, v in getattr(found, name).items()} for name in _TABLES}
         items.append((key, json.dumps({**found._asdict(), **tables}).encode()))
+        items += store.note(key, incidents)
         if keep_gains:
             of = gains[key]
             rows = [a for a in (of.unconditional, of.conditional, of.control) if a is not None]

@@ -44,6 +44,7 @@ class ModelAtHand:
         self._engine: Engine | None = None
         self._devices = devices_of(self.device, options.workers)
         self._workers: Workers | None = None
+        self._inherited: dict[str, None] = {}
 
     def _usable(self, settings: ModelSettings) -> ModelSettings:
         """The settings as the device can do them; where nothing is computed it need not be there."""
@@ -101,17 +102,23 @@ class ModelAtHand:
         """Tokens that went through the model so far."""
         return sum(computer.tokens for computer in (self._engine, self._workers) if computer is not None)
 
+    def inherit(self, incidents: Iterable[str]) -> None:
+        """Tell also of what happened when a stored number that is used now was computed."""
+        self._inherited.update(dict.fromkeys(incidents))
+
     def incidents(self) -> list[str]:
         """What went otherwise than planned: smaller calls for want of memory, workers that were replaced."""
         splits = [
             split for computer in (self._engine, self._workers) if computer is not None for split in computer.splits
         ]
         deaths = [] if self._workers is None else self._workers.deaths
-        return [
+        found = [
             *([] if self._shards is None else self._shards.incidents),
+            *self._inherited,
             *(f"memory was short: from here on at most {split['pack_tokens']} tokens a call" for split in splits),
             *(f"a worker ended and was replaced: {death}" for death in deaths),
         ]
+        return list(dict.fromkeys(found))
 
     @property
     def packs(self) -> bool:
@@ -123,9 +130,9 @@ class ModelAtHand:
         """About how many tokens are computed together; 1: each input alone."""
         return self.settings.pack_tokens if self.packs else 1
 
-    def batched(self, key: str, digest: str) -> str:
-        """The store's key of something that was computed in a batch, where the batch moves its last digits."""
-        return key_of("batched", {"key": key, "batch": digest}) if self.packs else key
+    def batched(self, key: str, *digests: str) -> str:
+        """The store's key of something that was computed in these batches, where a batch moves its last digits."""
+        return key_of("batched", {"key": key, "batches": digests}) if self.packs else key
 
     def check_length(self, tokens: int, field: str) -> None:
         """Raise UserError when the profile permits inputs that the model cannot read."""

@@ -24,6 +24,9 @@ from pan_scdg.tasks.passes import PassScorer, Scored
 from pan_scdg.tasks.shards import Share
 from pan_scdg.tasks.works import PairsWork
 
+Alone = Mapping[tuple[str, Mode], Sequence[ScoringInput]]
+"""The inputs without a source of each suspicious document, by its id and how it is scored."""
+
 
 class ScoredPair(NamedTuple):
     """A planned pair with the statistics of its gains."""
@@ -57,11 +60,13 @@ def score_pairs(
 ) -> list[ScoredPair]:
     """The gain statistics of every planned pair, in order; the key in its plan is then that of its features.
 
-    Pairs are scored in batches that follow from all of them, and a batch is done again as a whole or not at all. With
-    a ``share`` these are the pairs of its batches alone.
+    Pairs are scored in batches that follow from all of them, and so are targets alone; a batch is done again as a
+    whole or not at all. With a ``share`` these are the pairs of its batches alone.
     """
     wanted = pair_features(settings.q, [*settings.w_grid, *([] if settings.w is None else [settings.w])])
     distinct = list({plan.key: plan for plan in planned}.values())
+    scorer, alone = PassScorer(model, store), _alone(distinct, model, settings)
+    scorer.plan_unconditional(item for items in alone.values() for item in items)
     keys: dict[str, str] = {}
     features: dict[str, GainStatistics] = {}
     missing: list[list[PlannedPair]] = []
@@ -70,34 +75,36 @@ def score_pairs(
         sizes = [sum(distinct[i].tokens for i in batch.members) for batch in found]
         found = [found[i] for i in sorted(share.mine([batch.digest for batch in found], sizes))]
     for batch in found:
-        plans = [distinct[i]._replace(key=model.batched(distinct[i].key, batch.digest)) for i in batch.members]
-        keys |= {distinct[i].key: plan.key for i, plan in zip(batch.members, plans, strict=True)}
+        plans = []
+        for plan in (distinct[i] for i in batch.members):
+            keys[plan.key] = model.batched(plan.key, batch.digest, scorer.batches_of(alone[_target(plan)]))
+            plans.append(plan._replace(key=keys[plan.key]))
         stored = {plan.key: load_features(store, plan.key, wanted, keep_gains) for plan in plans}
         features |= {key: values for key, values in stored.items() if values is not None}
         if None in stored.values():
             missing.append(plans)
     if missing:
-        for gains in _computed(missing, distinct, model, settings, store):
-            features |= save_features(store, gains, wanted, keep_gains)
+        for gains in _computed(missing, scorer, alone, settings):
+            features |= save_features(store, gains, wanted, keep_gains, model.incidents())
+    model.inherit(store.notes(keys.values()))
     return [
         ScoredPair(plan._replace(key=keys[plan.key]), features[keys[plan.key]]) for plan in planned if plan.key in keys
     ]
 
 
+def _alone(pairs: Sequence[PlannedPair], model: ModelAtHand, settings: PairSettings) -> Alone:
+    """The unconditional inputs of every target."""
+    found: dict[tuple[str, Mode], Sequence[ScoringInput]] = {}
+    for plan in pairs:
+        if _target(plan) not in found:
+            found[_target(plan)] = plan.texts().unconditional(model.tokenizer, settings)
+    return found
+
+
 def _computed(
-    missing: Sequence[Sequence[PlannedPair]],
-    planned: Sequence[PlannedPair],
-    model: ModelAtHand,
-    settings: PairSettings,
-    store: Store,
+    missing: Sequence[Sequence[PlannedPair]], scorer: PassScorer, alone: Alone, settings: PairSettings
 ) -> Iterator[dict[str, Gains]]:
-    """The gains of the pairs of each batch, by key; ``planned`` are all pairs of the job: they decide on the batches of
-    targets alone."""
-    scorer, alone = PassScorer(model, store), {}
-    for plan in planned:
-        if _target(plan) not in alone:
-            alone[_target(plan)] = plan.texts().unconditional(model.tokenizer, settings)
-    scorer.plan_unconditional(item for items in alone.values() for item in items)
+    """The gains of the pairs of each batch, by key."""
     needed = (item for plans in missing for plan in plans for item in alone[_target(plan)])
     with Progress("scoring targets alone", None) as progress:
         for tokens in scorer.compute_unconditional(needed):
@@ -123,7 +130,7 @@ def _target(plan: PlannedPair) -> tuple[str, Mode]:
 def _each(
     plans: Sequence[PlannedPair],
     found: Sequence[Scored],
-    alone: Mapping[tuple[str, Mode], Sequence[ScoringInput]],
+    alone: Alone,
     settings: PairSettings,
 ) -> Iterator[Sequence[Scored]]:
     """The passes of a batch, pair by pair."""

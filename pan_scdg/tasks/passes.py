@@ -58,6 +58,10 @@ class PassScorer:
             members = tuple(inputs[i] for i in batch.members)
             self._planned.update(dict.fromkeys((names[i] for i in batch.members), (batch, members)))
 
+    def batches_of(self, items: Iterable[ScoringInput]) -> str:
+        """A digest of the batches in which these planned inputs are computed: gains over them depend on it."""
+        return digest_of([self._planned[ids_digest(item)][0].digest for item in items])
+
     def compute_unconditional(self, items: Iterable[ScoringInput]) -> Iterator[int]:
         """Compute those of the items that are not known yet, with the rest of their batches; the tokens of each batch.
 
@@ -76,9 +80,12 @@ class PassScorer:
     def unconditional(self, item: ScoringInput) -> LogProbs:
         """Log-probabilities of a target without a source, ``[n]`` nats; computed with the rest of its batch."""
         list(self.compute_unconditional([item]))
-        found = self._stored(ids_digest(item))
+        name = ids_digest(item)
+        found = self._stored(name)
         if found is None:
             raise ValueError("the store lost an unconditional pass")
+        if self.store is not None:
+            self.model.inherit(self.store.notes([self._key(name)]))
         return found
 
     def _stored(self, name: str) -> LogProbs | None:
@@ -91,7 +98,9 @@ class PassScorer:
         if self.store is None:
             self._unstored.update(values)
         else:
-            self.store.put([(self._key(name), pack_array(array)) for name, array in values.items()])
+            items = [(self._key(name), pack_array(array)) for name, array in values.items()]
+            incidents = self.model.incidents()
+            self.store.put([*items, *(note for key, _ in items for note in self.store.note(key, incidents))])
 
     def _key(self, name: str) -> str:
         batch, _ = self._planned[name]

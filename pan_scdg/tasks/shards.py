@@ -71,8 +71,7 @@ class Shards:
     def check(self, job: Mapping[str, Any]) -> None:
         """Raise UserError, naming what differs, unless ``job`` is what the shards were made for."""
         asked = json.loads(json.dumps(job))
-        differ = [name for name in {**self.job, **asked} if self.job.get(name) != asked.get(name)]
-        if differ:
+        if differ := _differing(self.job, asked):
             raise UserError(
                 f"the shards were made for {' and '.join(FIELDS.get(name, f'another {name}') for name in differ)}",
                 "merge them with the input, models and version that they were made with",
@@ -90,14 +89,16 @@ class Shards:
         Raises:
             UserError: they did not all find the same.
         """
-        digests = {file_digest(folder / CANDIDATES): folder for folder in self.folders}
-        if len(digests) > 1:
-            raise UserError(
-                f"the shards have other candidates than {min(digests.values())}",
-                "make one run of the first stage (--stop-after first-stage) and give it to all with --candidates",
-                max(digests.values()),
-            )
-        return read_candidates(self.folders[0] / CANDIDATES)
+        first, *others = self.folders
+        found = read_candidates(first / CANDIDATES)
+        for folder in others:
+            if read_candidates(folder / CANDIDATES) != found:
+                raise UserError(
+                    f"has other candidates than {first}",
+                    "make one run of the first stage (--stop-after first-stage) and give it to all with --candidates",
+                    folder,
+                )
+        return found
 
 
 def write_shard(
@@ -143,8 +144,7 @@ def read_shards(folders: Sequence[Path]) -> Shards:
         number, count = mark["job"]["shard"]
         if count != of:
             raise UserError(f"is one of {count} shards, {first} one of {of}", "merge the shards of one job", folder)
-        differ = [name for name, value in _whole(mark).items() if whole.get(name) != value]
-        if differ:
+        if differ := _differing(whole, _whole(mark)):
             what = FIELDS.get(differ[0], f"another {differ[0]}")
             raise UserError(f"was made for {what} than {first}", "merge the shards of one job", folder)
         if number in found:
@@ -171,6 +171,11 @@ def _mark(folder: Path) -> dict[str, Any]:
         if not path.is_file() or file_digest(path) != digest:
             raise UserError("is not as the shard left it", "run the shard again with --overwrite", path)
     return mark
+
+
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Names of the fields in which two jobs differ, also those that only one has."""
+    return [name for name in {**one, **other} if one.get(name) != other.get(name)]
 
 
 def _whole(mark: Mapping[str, Any]) -> dict[str, Any]:

