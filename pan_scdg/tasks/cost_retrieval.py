@@ -6,7 +6,7 @@ taken to be drawn from the corpus independently of the others: real lists share 
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
@@ -16,7 +16,6 @@ from pan_scdg.profile import Profile, RetrievalSettings
 from pan_scdg.progress import Progress
 from pan_scdg.retrieval.units import chunks
 from pan_scdg.scdg.sequences import ScoringInput
-from pan_scdg.tasks.batches import batches
 from pan_scdg.tasks.candidate_scoring import Target
 from pan_scdg.tasks.corpus_index import parts_of
 from pan_scdg.tasks.cost import Cost, Tokens, tokens_of
@@ -93,7 +92,7 @@ def cost_of_retrieval(profile: Profile, options: RunOptions) -> tuple[Cost, list
     alone = {ids_digest(target.unconditional): target.unconditional for target in job.targets}
     if job.model is not None:
         with closing(job.model):
-            tokens = counted.tokens + _alone_tokens(alone, job.model)
+            tokens = counted.tokens + _alone_tokens(alone.values(), job.model)
             speed = probe(job.model, counted.largest, counted.works) if counted.works else None
     devices = devices_of(options.device, options.workers)
     cost = Cost(
@@ -215,11 +214,9 @@ def _shortened(items: Sequence[ScoringInput], model: ModelAtHand) -> Work:
     return kept
 
 
-def _alone_tokens(alone: Mapping[str, ScoringInput], model: ModelAtHand) -> Tokens:
-    inputs, budget, tokens = list(alone.values()), model.settings.pack_tokens, Tokens(0, 0)
-    for batch in batches(list(alone), [item.length for item in inputs], budget):
-        tokens += tokens_of([inputs[i] for i in batch.members], budget)
-    return tokens
+def _alone_tokens(items: Iterable[ScoringInput], model: ModelAtHand) -> Tokens:
+    """Of the queries without a source, each by itself."""
+    return sum((tokens_of([item], model.settings.pack_tokens) for item in items), Tokens(0, 0))
 
 
 def _chunks(document: Document, job: RetrievalJob) -> int:
