@@ -6,7 +6,7 @@ are merged by their log-sum-exps: no mask, no copy of the prefix for each contin
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -70,11 +70,14 @@ class Packing:
     """Keys and values of the prefixes by layer, from an earlier row; None: they are in this row."""
     keep: "list[tuple[torch.Tensor, torch.Tensor]] | None" = None
     """Where keys and values of this row's prefixes are put for later rows, layer by layer."""
+    layers: list[int] = field(default_factory=list)
+    """Those that have attended so far; a layer with an attention of its own would not be among them."""
 
     def attend(
         self, layer: int, q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor", scale: float
     ) -> "torch.Tensor":
         """Attention of a row, ``[n, heads, d]``."""
+        self.layers.append(layer)
         out, lse = self.backend(q, k, v, self.own, self.own, True, scale)
         if self.prefixes is None:
             return out
@@ -203,8 +206,24 @@ def register() -> None:
 
 
 def _packed(
-    module: Any, query: Any, key: Any, value: Any, _mask: Any, *, scaling: float, packing: Packing, **_: Any
+    module: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    _mask: Any,
+    *,
+    scaling: float,
+    packing: Packing,
+    softcap: float | None = None,
+    s_aux: Any = None,
+    **_: Any,
 ) -> tuple[Any, None]:
-    """Attention as transformers calls it: ``[1, heads, n, d]`` in, ``[1, n, heads, d]`` out."""
+    """Attention as transformers calls it: ``[1, heads, n, d]`` in, ``[1, n, heads, d]`` out.
+
+    Raises:
+        TypeError: the model caps scores or has attention sinks, which no backend here does.
+    """
+    if softcap is not None or s_aux is not None:
+        raise TypeError("its attention caps scores or has sinks")
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
     return packing.attend(module.layer_idx, q, k, v, scaling)[None], None

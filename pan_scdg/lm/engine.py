@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.errors import UserError
 from pan_scdg.lm.attention import NAME, Packing, Spans, backend_of, register
 from pan_scdg.lm.logprobs import (
+    LogProbs,
     check_input,
     is_out_of_memory,
     log_softmax_at,
@@ -24,6 +24,7 @@ from pan_scdg.lm.logprobs import (
     too_large,
 )
 from pan_scdg.lm.models import LanguageModel, decoder_and_head
+from pan_scdg.lm.packable import check_computed, check_config, not_packable
 from pan_scdg.lm.packing import Row, continuation, own_length, plan, row_tokens
 from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import ScoringInput
@@ -31,13 +32,10 @@ from pan_scdg.scdg.sequences import ScoringInput
 if TYPE_CHECKING:
     import torch
 
-LogProbs = npt.NDArray[np.float32]
 EngineName = Literal["packed", "reference"]
 CPU_LOGITS, CPU_ROWS = 1 << 22, 128
 """Logits that a CPU computes at one time: so few that they stay in its cache, but those of so many targets at least,
 since the head's weights have to pass for each product."""
-UNFIT_ROPES = ("dynamic", "longrope")
-"""Rotary embeddings whose angles depend on the longest position of a call."""
 
 
 class Engine(Protocol):
@@ -93,17 +91,20 @@ class PackedEngine:
         rows: most targets whose logits exist at one time.
 
     Raises:
-        UserError: the attention has no packed form, or the model sees other tokens than packing assumes.
+        UserError: the attention has no packed form, or the model gives other numbers when packed.
     """
 
     def __init__(self, lm: LanguageModel, attention: str, budget: int, rows: int) -> None:
-        _check_packable(lm)
+        check_config(lm)
         self._lm, self._backend, self._budget = lm, backend_of(attention), budget
         self._decoder, self._head = decoder_and_head(lm.model)
+        self._layers = list(range(lm.model.config.get_text_config().num_hidden_layers))
         vocabulary, on_cpu = self._head.weight.shape[0], lm.device == "cpu"
         self._rows = min(rows, max(CPU_ROWS, CPU_LOGITS // vocabulary)) if on_cpu else rows
         self.tokens = 0
         self.splits: list[dict[str, int]] = []
+        check_computed(lm, self._tried)
+        self.tokens = 0
 
     def log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
         """See `Engine`. What is packed together depends on the inputs and the budget alone."""
@@ -116,6 +117,19 @@ class PackedEngine:
         if not all(np.isfinite(values).all() for values in found):
             raise not_finite(self._lm)
         return found
+
+    def _tried(self, items: Sequence[ScoringInput], budget: int) -> list[LogProbs]:
+        """The log-probabilities of inputs in rows of so many tokens, which must fit."""
+        import torch
+
+        results: dict[int, LogProbs] = {}
+        with torch.inference_mode(), _attention(self._decoder):
+            for chain in plan(items, budget):
+                found, failed = self._chain(chain, items)
+                if failed is not None:
+                    raise too_large(row_tokens(failed, items), self._lm.device)
+                results |= found
+        return [results[number] for number in range(len(items))]
 
     def _planned(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
         """Rows as planned; whenever one does not fit, everything not yet computed is planned anew in smaller ones."""
@@ -180,6 +194,10 @@ class PackedEngine:
             use_cache=False,
             packing=packing,
         ).last_hidden_state[0]
+        if packing.layers != self._layers:
+            raise not_packable(
+                self._lm, f"lets {len(packing.layers)} of its {len(self._layers)} layers attend to packed rows"
+            )
         return self._scored(hidden, row, items)
 
     def _packed(
@@ -242,17 +260,3 @@ def _attention(decoder: Any) -> Iterator[None]:
         yield
     finally:
         config._attn_implementation = former
-
-
-def _check_packable(lm: LanguageModel) -> None:
-    """Raise UserError when a token of this model sees less than all before it, or angles depend on the whole call."""
-    text = lm.model.config.get_text_config()
-    kinds = set(getattr(text, "layer_types", None) or ["full_attention"])
-    rope = getattr(text, "rope_parameters", None) or getattr(text, "rope_scaling", None) or {}
-    kind = rope.get("rope_type", rope.get("type", "default"))
-    window = getattr(text, "sliding_window", None) if getattr(text, "use_sliding_window", True) else None
-    what = [*sorted(kinds - {"full_attention"}), *([f"{kind} rotary embedding"] if kind in UNFIT_ROPES else [])]
-    if window is not None and window < (lm.positions or window + 1):
-        what.append(f"a sliding window of {window} tokens")
-    if what:
-        raise UserError(f"{lm.name} has {', '.join(what)} and cannot be packed", "use --engine reference")

@@ -14,8 +14,10 @@ from pan_scdg.scdg.sequences import ScoringInput
 if TYPE_CHECKING:
     import torch
 
+LogProbs = npt.NDArray[np.float32]
 
-def target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int) -> npt.NDArray[np.float32]:
+
+def target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int) -> LogProbs:
     """Log-probability in nats of each target token given all before it (float32, one per target token).
 
     One forward pass of batch size one through the decoder; logits exist for at most ``rows`` positions at a time.
@@ -44,7 +46,7 @@ def target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int) -> npt.ND
             log_softmax_at(head(h), t)
             for h, t in zip(torch.split(before, rows), torch.split(target, rows), strict=True)
         )
-        result: npt.NDArray[np.float32] = torch.cat(list(chunks)).cpu().numpy()
+        result: LogProbs = torch.cat(list(chunks)).cpu().numpy()
     if not np.isfinite(result).all():
         raise not_finite(lm)
     return result

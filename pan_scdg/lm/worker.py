@@ -12,7 +12,8 @@ from threading import Thread
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from pan_scdg.errors import UserError, UserErrors
-from pan_scdg.lm.engine import Engine, EngineName, LogProbs, engine_of
+from pan_scdg.lm.engine import Engine, EngineName, engine_of
+from pan_scdg.lm.logprobs import LogProbs
 from pan_scdg.lm.models import LanguageModel, load_model
 from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.arrays import TokenIds
