@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     import torch
 
 
+FLASH_CAPABILITY, FLASH_WIDTH = (8, 0), 256
+"""The compute capability (that of Ampere) that FlashAttention-2 needs, and the widest head that it takes."""
+
+
 @dataclass(frozen=True)
 class Spans:
     """Consecutive stretches of a row of tokens, without gaps, the first at 0."""
@@ -134,11 +138,21 @@ def _on_gpu(q: Any, k: Any, v: Any, causal: bool, scale: float) -> tuple[Any, An
     groups = q.shape[1] // k.shape[1]
     if groups > 1:
         k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
-    if q.dtype == torch.float32 or q.shape[-1] % 8:
+    if not _flash_fits(q):
         found = torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, causal, scale=scale)
     else:
         found = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=scale)
     return found[0], found[1]
+
+
+def _flash_fits(q: Any) -> bool:
+    """Whether the FlashAttention-2 that torch brings takes such queries: widths, types and GPUs are limited."""
+    import torch
+
+    width = q.shape[-1]
+    if q.dtype == torch.float32 or width % 8 or width > FLASH_WIDTH:
+        return False
+    return torch.cuda.get_device_capability(q.device) >= FLASH_CAPABILITY
 
 
 def torch_varlen(

@@ -8,6 +8,7 @@ from typing import Any
 
 from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.lm.attention import FLASH_CAPABILITY
 from pan_scdg.profile import ModelSettings
 
 _DEVICE = re.compile(r"cpu|cuda(:\d+)?")
@@ -169,7 +170,7 @@ def check_device(settings: ModelSettings, device: str) -> None:
     if not can_multiply(settings.dtype, device):
         raise UserError(f"{device} cannot compute in {settings.dtype}", "choose another dtype in the profile")
     if settings.attention in ("flash_attention_2", "varlen"):
-        _check_flash(settings, on_gpu=device != "cpu")
+        _check_flash(settings, device)
 
 
 def _check_exists(device: str) -> None:
@@ -195,12 +196,16 @@ def can_multiply(dtype: str, device: str) -> bool:
         return False
 
 
-def _check_flash(settings: ModelSettings, on_gpu: bool) -> None:
+def _check_flash(settings: ModelSettings, device: str) -> None:
+    import torch
+
     remedy = 'set attention = "sdpa" in the profile'
-    if not on_gpu:
+    if device == "cpu":
         raise UserError(f"{settings.attention} needs a GPU", remedy)
     if settings.dtype == "float32":
         raise UserError(f"{settings.attention} cannot compute in float32", remedy + ", or a dtype of 16 bits")
+    if torch.cuda.get_device_capability(device) < FLASH_CAPABILITY:
+        raise UserError(f"{settings.attention} needs a GPU of the Ampere generation or newer", remedy)
     if settings.attention == "varlen":
         return
     if importlib.util.find_spec("flash_attn") is None:

@@ -44,8 +44,8 @@ class ModelSettings(Table):
     def _replaces_only_bf16(self) -> "ModelSettings":
         if self.dtype_without_bf16 is not None and self.dtype != "bfloat16":
             raise ValueError("dtype_without_bf16 is for a profile whose dtype is bfloat16")
-        if self.dtype_without_bf16 is not None and self.attention == "flash_attention_2":
-            raise ValueError("flash_attention_2 runs only where bfloat16 does: dtype_without_bf16 has no use")
+        if self.dtype_without_bf16 is not None and self.attention in ("flash_attention_2", "varlen"):
+            raise ValueError(f"{self.attention} runs only where bfloat16 does: dtype_without_bf16 has no use")
         return self
 
 

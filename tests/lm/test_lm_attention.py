@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from pan_scdg.errors import UserError
+from pan_scdg.lm import attention
 from pan_scdg.lm.attention import BACKENDS, Packing, Spans, backend_of
 
 torch = pytest.importorskip("torch")
@@ -64,3 +65,25 @@ def test_each_token_sees_what_it_should(name: str, kept: bool) -> None:
 def test_an_attention_without_packed_form_is_refused() -> None:
     with pytest.raises(UserError, match="eager.*cannot score packed.*reference"):
         backend_of("eager")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "width", "capability", "kernel"),
+    [
+        (torch.float16, 128, (8, 0), "flash"),
+        (torch.bfloat16, 256, (9, 0), "flash"),
+        (torch.float16, 128, (7, 5), "efficient"),  # Turing
+        (torch.bfloat16, 264, (9, 0), "efficient"),
+        (torch.bfloat16, 20, (9, 0), "efficient"),
+        (torch.float32, 128, (9, 0), "efficient"),
+    ],
+)
+def test_the_kernel_is_one_that_the_gpu_has(
+    dtype: Any, width: int, capability: tuple[int, int], kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
+    for name in ("flash", "efficient"):
+        told = f"_scaled_dot_product_{name}_attention"
+        monkeypatch.setattr(torch.ops.aten, told, lambda *_, name=name, **__: (name, None), raising=False)
+    q = torch.zeros(1, 1, 2, width, dtype=dtype)
+    assert attention._on_gpu(q, q, q, True, 1.0)[0] == kernel

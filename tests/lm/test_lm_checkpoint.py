@@ -148,7 +148,7 @@ def test_settling_on_a_device_that_is_not_there() -> None:
         settled(SMALL, "cuda:99")
 
 
-@pytest.mark.parametrize("fields", [{"dtype": "float32"}, {"attention": "flash_attention_2"}])
+@pytest.mark.parametrize("fields", [{"dtype": "float32"}, {"attention": "flash_attention_2"}, {"attention": "varlen"}])
 def test_a_replacement_for_bf16_must_make_sense(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="dtype_without_bf16"):
         ModelSettings(name="tiny", dtype_without_bf16="float16", **fields)

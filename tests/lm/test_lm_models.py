@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pan_scdg.errors import UserError
+from pan_scdg.lm import checkpoint
 from pan_scdg.lm.checkpoint import best_device
 from pan_scdg.lm.fingerprint import weights_fingerprint
 from pan_scdg.lm.models import load_model, load_tokenizer
@@ -200,14 +201,22 @@ def test_flash_attention_on_a_cpu(copied: Path) -> None:
 
 
 def test_flash_attention_without_its_package_or_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pan_scdg.lm import checkpoint
-
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (8, 0))
     settings = ModelSettings(name="tiny", attention="flash_attention_2")
     with pytest.raises(UserError, match="needs the package flash-attn"):
-        checkpoint._check_flash(settings, on_gpu=True)
+        checkpoint._check_flash(settings, "cuda")
     with pytest.raises(UserError, match="float32"):
-        checkpoint._check_flash(settings.model_copy(update={"dtype": "float32"}), on_gpu=True)
+        checkpoint._check_flash(settings.model_copy(update={"dtype": "float32"}), "cuda")
+    checkpoint._check_flash(settings.model_copy(update={"attention": "varlen"}), "cuda")
+
+
+@pytest.mark.parametrize("attention", ["flash_attention_2", "varlen"])
+def test_flash_attention_on_a_gpu_that_is_too_old(attention: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 5))
+    settings = ModelSettings.model_validate({"name": "tiny", "attention": attention, "dtype": "float16"})
+    with pytest.raises(UserError, match=f'{attention} needs a GPU of the Ampere .* newer; set attention = "sdpa"'):
+        checkpoint._check_flash(settings, "cuda")
 
 
 def test_dtype_that_the_device_cannot_do(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
