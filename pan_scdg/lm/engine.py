@@ -14,15 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.lm.attention import NAME, Packing, Spans, backend_of, register
-from pan_scdg.lm.logprobs import (
-    LogProbs,
-    check_input,
-    is_out_of_memory,
-    log_softmax_at,
-    not_finite,
-    target_log_probs,
-    too_large,
-)
+from pan_scdg.lm.logprobs import LogProbs, check_input, log_softmax_at, not_finite, target_log_probs
+from pan_scdg.lm.memory import is_out_of_memory, too_large
 from pan_scdg.lm.models import LanguageModel, decoder_and_head
 from pan_scdg.lm.packable import check_computed, check_config, not_packable
 from pan_scdg.lm.packing import Row, continuation, own_length, plan, row_tokens

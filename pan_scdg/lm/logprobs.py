@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.errors import UserError
+from pan_scdg.lm.memory import is_out_of_memory, too_large
 from pan_scdg.lm.models import LanguageModel, decoder_and_head
 from pan_scdg.scdg.sequences import ScoringInput
 
@@ -93,24 +94,8 @@ def _memory(length: int, device: str) -> Iterator[None]:
         raise too_large(length, device) from e
 
 
-def too_large(length: int, device: str) -> UserError:
-    """What a user is told about an input that alone exceeds the memory."""
-    return UserError(
-        f"an input of {length} tokens does not fit in the memory of {device}",
-        "use --over-long segments, a smaller context, limit or head_rows in the profile, or a larger GPU",
-    )
-
-
 def not_finite(lm: LanguageModel) -> UserError:
     """What a user is told when a model gives infinities or no numbers."""
     return UserError(
         f"{lm.name} gives probabilities that are not finite in {lm.model.dtype}", "use bfloat16 or float32"
     )
-
-
-def is_out_of_memory(error: Any) -> bool:
-    """Whether an exception says that memory is short; on a CPU torch raises a RuntimeError."""
-    import torch
-
-    typed = isinstance(error, torch.OutOfMemoryError | MemoryError)
-    return typed or "can't allocate memory" in str(error)

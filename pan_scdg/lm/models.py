@@ -9,6 +9,7 @@ from typing import Any, cast
 from pan_scdg.errors import UserError
 from pan_scdg.lm.checkpoint import check_device, check_library, check_recorded, read_config, read_object
 from pan_scdg.lm.fingerprint import weights_fingerprint
+from pan_scdg.lm.memory import is_out_of_memory
 from pan_scdg.lm.probes import check_probes
 from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import Tokenizer
@@ -102,10 +103,10 @@ def load_model(folder: Path, settings: ModelSettings, device: str, remembered: P
     check_device(settings, device)
     tokenizer = load_tokenizer(folder, settings)
     fingerprint = weights_fingerprint(folder, remembered)
-    with _loading(folder, "model"):
+    with _loading(folder, "model", device):
         model = _load_weights(folder, config, settings).to(device).eval().requires_grad_(False)
-    _check_vocabulary(model, tokenizer, folder)
-    _check_logits(model, folder)
+        _check_vocabulary(model, tokenizer, folder)
+        _check_logits(model, folder)
     return LanguageModel(tokenizer, model, device, settings.name, fingerprint)
 
 
@@ -137,16 +138,17 @@ def _load_weights(folder: Path, config: dict[str, Any], settings: ModelSettings)
 
 
 @contextmanager
-def _loading(folder: Path, part: str) -> Iterator[None]:
+def _loading(folder: Path, part: str, device: str = "cpu") -> Iterator[None]:
     """Turn what the libraries raise for a damaged or unknown checkpoint into one line for the user."""
-    import torch
     from safetensors import SafetensorError
 
     try:
         yield
-    except torch.OutOfMemoryError as e:
-        raise UserError(f"the {part} does not fit in the GPU's memory", "use a smaller model or a larger GPU") from e
-    except (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError, SafetensorError) as e:
+    except (OSError, ValueError, KeyError, TypeError, ImportError, MemoryError, RuntimeError, SafetensorError) as e:
+        if is_out_of_memory(e):
+            what = f"the {part} does not fit in the free memory of {device}"
+            remedy = "see whether another process uses it, or take a smaller model, another dtype or device"
+            raise UserError(what, remedy, folder) from e
         reason = (str(e).strip().splitlines() or [type(e).__name__])[0]
         raise UserError(f"the {part} cannot be loaded: {reason}", "check the checkpoint folder", folder) from e
 

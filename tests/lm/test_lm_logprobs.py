@@ -182,7 +182,14 @@ def failing(error: Exception) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize(
-    "error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        MemoryError(),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+        torch.AcceleratorError("CUDA error: out of memory"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    ],
 )
 def test_running_out_of_memory_names_the_length(tiny_lm: Callable[[str], LanguageModel], error: Exception) -> None:
     item = ScoringInput(np.array([0]), np.array([5, 6]))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.lm import checkpoint
+from pan_scdg.lm import checkpoint, models
 from pan_scdg.lm.checkpoint import best_device
 from pan_scdg.lm.fingerprint import weights_fingerprint
 from pan_scdg.lm.models import load_model, load_tokenizer
@@ -94,6 +94,18 @@ def test_damaged_config(copied: Path, content: str) -> None:
 def test_damaged_weights(copied: Path) -> None:
     (copied / "model.safetensors").write_bytes(b"\xff" * 100)
     with pytest.raises(UserError, match="the model cannot be loaded"):
+        load_model(copied, FP32, "cpu")
+
+
+@pytest.mark.parametrize("step", ["_load_weights", "_check_logits"])
+def test_too_little_memory_is_not_the_checkpoints_fault(
+    copied: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short(*_: Any) -> Any:
+        raise torch.AcceleratorError("CUDA error: out of memory\nCUDA kernel errors might be reported later")
+
+    monkeypatch.setattr(models, step, short)
+    with pytest.raises(UserError, match="model does not fit in the free memory of cpu; see whether another process"):
         load_model(copied, FP32, "cpu")
 
 
