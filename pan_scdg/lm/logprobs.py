@@ -56,10 +56,15 @@ def target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int) -> LogPro
 def log_softmax_at(logits: "torch.Tensor", ids: "torch.Tensor") -> "torch.Tensor":
     """``z[id] - m - log(sum(exp(z - m)))`` with ``m = max z`` for each row, in fp32 (paper, Eq. stable-token-logprob).
 
+    The number of threads moves no digit here.
+
     Args:
         logits: ``[rows, vocabulary]`` in any float type; may be overwritten.
         ids: ``[rows]``, one vocabulary index per row.
     """
+    if len(logits) == 1:
+        # torch gives each thread some rows, but of one row alone a stretch, and then sums in another order.
+        return log_softmax_at(logits.repeat(2, 1), ids.repeat(2))[:1]
     z = logits.float()
     z = z.sub_(z.amax(dim=-1, keepdim=True))
     chosen = z.gather(-1, ids[:, None])[:, 0]

@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -148,6 +148,31 @@ def test_log_softmax_is_stable_and_in_fp32() -> None:
     found = log_softmax_at(logits, torch.tensor([1]))
     assert found.dtype == torch.float32
     assert found.item() == pytest.approx(-16.0 - np.log1p(np.exp(-16.0)), abs=1e-6)
+
+
+@pytest.fixture
+def threads() -> Iterator[Callable[[int], None]]:
+    """Sets the number of threads for one test."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("vocabulary", [12_288, 151_936, 200_000])
+def test_the_number_of_threads_moves_no_digit(rows: int, vocabulary: int, threads: Callable[[int], None]) -> None:
+    # Sums that differ in their last digit have the same logarithm more often than not, hence several tries and a
+    # distribution so peaked that the logarithm is small and shows every digit.
+    logits = torch.randn(40, rows, vocabulary, generator=torch.Generator().manual_seed(0))
+    logits[:, :, 0] = logits.amax() + 14
+    ids = torch.zeros(rows, dtype=torch.int64)
+    found = []
+    for count in (1, 2, 4):
+        threads(count)
+        found.append(torch.stack([log_softmax_at(each.clone(), ids) for each in logits]))
+    assert found[0].shape == (40, rows)
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
 
 
 def test_too_long_an_input_is_named(tiny_lm: Callable[[str], LanguageModel]) -> None:
