@@ -87,7 +87,13 @@ def _check_kind(tokenizer: Any, settings: ModelSettings, folder: Path) -> None:
     raise UserError(f"the checkpoint has no {settings.tokenizer} tokenizer", remedy, folder)
 
 
-def load_model(folder: Path, settings: ModelSettings, device: str, remembered: Path | None = None) -> LanguageModel:
+def load_model(
+    folder: Path,
+    settings: ModelSettings,
+    device: str,
+    remembered: Path | None = None,
+    fingerprint: str | None = None,
+) -> LanguageModel:
     """Load tokenizer and weights onto ``device`` ("cpu", "cuda", "cuda:N"), frozen.
 
     Args:
@@ -95,6 +101,7 @@ def load_model(folder: Path, settings: ModelSettings, device: str, remembered: P
         settings: Tokenizer kind, dtype and attention.
         device: Where the model runs.
         remembered: See `weights_fingerprint`.
+        fingerprint: What `weights_fingerprint` gave for this folder, where that is known; None: computed here.
 
     Raises:
         UserError: the folder, device or settings do not fit together, or logits are altered behind the output head.
@@ -102,7 +109,7 @@ def load_model(folder: Path, settings: ModelSettings, device: str, remembered: P
     config = read_config(folder)
     check_device(settings, device)
     tokenizer = load_tokenizer(folder, settings)
-    fingerprint = weights_fingerprint(folder, remembered)
+    fingerprint = weights_fingerprint(folder, remembered) if fingerprint is None else fingerprint
     with _loading(folder, "model", device):
         model = _load_weights(folder, config, settings).to(device).eval().requires_grad_(False)
         _check_vocabulary(model, tokenizer, folder)

@@ -40,7 +40,7 @@ class Orders(NamedTuple):
     settings: ModelSettings
     engine: EngineName
     device: str
-    remembered: Path | None
+    fingerprint: str
     threads: int
 
 
@@ -81,16 +81,21 @@ class Finished(NamedTuple):
     splits: list[dict[str, int]]
 
 
+GO: tuple[Key, bytes] = (0, 0), b""
+"""Comes before all works: the worker may load the model."""
 Message = Ready | Started | Finished | Failure
 
 
 def serve(orders: Orders, pipe: Connection) -> None:
-    """Compute whatever arrives as ``(key, pickled work)``, small keys first, until the other end is closed."""
+    """Load the model after `GO`, then compute whatever arrives as ``(key, pickled work)``, small keys first, until the
+    other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent decides what it means
     inbox: PriorityQueue[tuple[Key, bytes]] = PriorityQueue()
     Thread(target=_receive, args=(pipe, inbox), daemon=True).start()
     with suppress(BrokenPipeError, ConnectionResetError):  # the parent is gone, and `_receive` ends this process
         try:
+            _prepare(orders.threads)
+            inbox.get()
             lm = _load(orders)
             engine = engine_of(orders.engine, lm, orders.settings)
         except Exception as e:
@@ -115,14 +120,18 @@ def _receive(pipe: Connection, inbox: "PriorityQueue[tuple[Key, bytes]]") -> NoR
     os._exit(0)
 
 
-def _load(orders: Orders) -> LanguageModel:
+def _prepare(threads: int) -> None:
+    """What takes seconds and little memory, so that workers do it at the same time."""
     import torch
     from transformers.utils import logging
 
     no_bars: Any = logging.disable_progress_bar
     no_bars()
-    torch.set_num_threads(orders.threads)
-    return load_model(orders.folder, orders.settings, orders.device, orders.remembered)
+    torch.set_num_threads(threads)
+
+
+def _load(orders: Orders) -> LanguageModel:
+    return load_model(orders.folder, orders.settings, orders.device, fingerprint=orders.fingerprint)
 
 
 def _finished(key: Key, work: bytes, lm: LanguageModel, engine: Engine) -> Finished:

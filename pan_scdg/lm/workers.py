@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pan_scdg.errors import UserError
 from pan_scdg.lm.engine import EngineName
-from pan_scdg.lm.worker import Failure, Finished, Key, Message, Orders, Ready, Started, Values, Work, serve
+from pan_scdg.lm.worker import GO, Failure, Finished, Key, Message, Orders, Ready, Started, Values, Work, serve
 from pan_scdg.profile import ModelSettings
 
 AHEAD = 2
@@ -47,6 +47,8 @@ class _Worker:
     device: str
     process: SpawnProcess
     pipe: Connection
+    told: bool = False
+    """To load the model."""
     ready: bool = False
     tasks: dict[Key, _Task] = field(default_factory=dict)
     current: Key | None = None
@@ -55,15 +57,15 @@ class _Worker:
 class Workers:
     """Processes that compute works; a context manager.
 
-    A worker starts when there is work for it, and loads tokenizer and model itself. One that dies is replaced and its
-    works are done again.
+    A worker starts when there is work for it, and loads tokenizer and model itself, one worker after the other, so that
+    the host's memory holds what loading takes for one at a time. One that dies is replaced and its works done again.
 
     Args:
         folder: the checkpoint.
         settings: the profile's, as `checkpoint.settled` gives them.
         engine: see `engine_of`.
         devices: one for each worker: "cuda:0", "cuda:1", ..., or "cpu" any number of times.
-        remembered: see `weights_fingerprint`.
+        fingerprint: the checkpoint's, which so many gigabytes need not be read for again.
 
     Raises:
         ValueError: no device.
@@ -75,7 +77,7 @@ class Workers:
         settings: ModelSettings,
         engine: EngineName,
         devices: Sequence[str],
-        remembered: Path | None = None,
+        fingerprint: str,
     ) -> None:
         import torch
 
@@ -83,7 +85,7 @@ class Workers:
             raise ValueError("no devices")
         # All workers together take the threads that this process would.
         threads = max(1, torch.get_num_threads() // len(devices))
-        self._orders = [Orders(folder, settings, engine, device, remembered, threads) for device in devices]
+        self._orders = [Orders(folder, settings, engine, device, fingerprint, threads) for device in devices]
         self._workers: list[_Worker] = []
         self._pending: list[tuple[Key, _Task]] = []
         self._idle_deaths: Counter[int] = Counter()
@@ -167,6 +169,8 @@ class Workers:
         unfinished = len(self._pending) + sum(len(worker.tasks) for worker in self._workers)
         while len(self._workers) < min(len(self._orders), unfinished):
             self._start()
+        if all(worker.ready or not worker.told for worker in self._workers):
+            self._let_one_load()
         while self._pending:
             free = [worker for worker in self._workers if worker.ready and len(worker.tasks) < AHEAD]
             worker = min(free, key=lambda worker: len(worker.tasks), default=None)
@@ -176,8 +180,14 @@ class Workers:
                 return
             key, task = heapq.heappop(self._pending)
             worker.tasks[key] = task
-            with suppress(BrokenPipeError, ConnectionResetError):  # it died, which the next `_receive` sees
-                worker.pipe.send((key, task.work))
+            _send(worker, (key, task.work))
+
+    def _let_one_load(self) -> None:
+        """Tell the first worker that has not loaded. One that dies meanwhile is no longer among the workers."""
+        worker = next((worker for worker in self._workers if not worker.told), None)
+        if worker is not None:
+            worker.told = True
+            _send(worker, GO)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -245,6 +255,11 @@ class Workers:
         for key, task in worker.tasks.items():
             if task.outcome is None and not task.dropped:
                 heapq.heappush(self._pending, (key, task))
+
+
+def _send(worker: _Worker, what: tuple[Key, bytes]) -> None:
+    with suppress(BrokenPipeError, ConnectionResetError):  # it died, which the next `_receive` sees
+        worker.pipe.send(what)
 
 
 def _end(worker: _Worker) -> str:

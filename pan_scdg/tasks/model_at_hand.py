@@ -89,7 +89,7 @@ class ModelAtHand:
                 yield [(item.target_ids, found) for item, found in zip(items, values, strict=True)]
             return
         if self._workers is None:
-            self._workers = Workers(self.folder, self.settings, self._engine_name, self._devices, self._remembered)
+            self._workers = Workers(self.folder, self.settings, self._engine_name, self._devices, self.fingerprint)
         yield from self._workers.map(works)
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent))  # which a worker takes over
 
-from works_for_workers import Fatal, Faulty, Ids, Slow, die, until
+from works_for_workers import Fatal, Faulty, Ids, Slow, die, serve_and_tell, until
 
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.lm.engine import engine_of
@@ -38,7 +39,8 @@ sys.path.append(works)
 from pan_scdg.lm.workers import Workers
 from pan_scdg.profile import ModelSettings
 from works_for_workers import Endless
-list(Workers(Path(folder), ModelSettings(name="tiny", dtype="float32"), "packed", ["cpu"]).map([Endless(), Endless()]))
+settings = ModelSettings(name="tiny", dtype="float32")
+list(Workers(Path(folder), settings, "packed", ["cpu"], "").map([Endless(), Endless()]))
 """
 
 
@@ -57,7 +59,7 @@ def lm(tiny_folder: Callable[[str], Path]) -> Iterator[LanguageModel]:
 @pytest.fixture(scope="module")
 def workers(lm: LanguageModel, tiny_folder: Callable[[str], Path]) -> Iterator[Workers]:
     """Two workers for all tests, since each takes seconds to start."""
-    with Workers(tiny_folder("qwen3"), SETTINGS, "packed", TWO) as both:
+    with Workers(tiny_folder("qwen3"), SETTINGS, "packed", TWO, "") as both:
         yield both
 
 
@@ -196,7 +198,7 @@ def test_a_work_that_kills_every_worker_is_an_error_and_then_nothing_is_left(wor
 
 def test_a_model_that_cannot_be_loaded_is_told_at_once(tmp_path: Path) -> None:
     folder, before = tmp_path / "none", pids()
-    with Workers(folder, SETTINGS, "packed", ["cpu"]) as one, pytest.raises(UserError) as caught:
+    with Workers(folder, SETTINGS, "packed", ["cpu"], "") as one, pytest.raises(UserError) as caught:
         list(one.map([Ids(0)]))
     assert (caught.value.what, caught.value.where) == ("there is no such model folder", folder)
     assert pids() == before
@@ -206,15 +208,30 @@ def test_workers_that_die_before_they_are_ready_are_not_replaced_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pan_scdg.lm.workers.serve", die)
-    with Workers(tmp_path, SETTINGS, "packed", ["cpu"]) as one:
+    with Workers(tmp_path, SETTINGS, "packed", ["cpu"], "") as one:
         with pytest.raises(UserError, match=f"{DEATHS} workers in a row died on cpu before .* of SIGKILL; see whether"):
             list(one.map([Ids(0)]))
         assert one.deaths == ["worker on cpu: SIGKILL"] * DEATHS
 
 
+def test_one_worker_loads_after_the_other_and_none_reads_the_weights_for_a_fingerprint(
+    lm: LanguageModel, tiny_folder: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first dies of it, and still the others' turn comes."""
+    monkeypatch.setattr("pan_scdg.lm.workers.serve", serve_and_tell)
+    folder = Path(shutil.copytree(tiny_folder("qwen3"), tmp_path / "model"))
+    (folder / "fatal").write_text("x")
+    works = [Slow(seed, folder / "loaded2") for seed in range(5)]  # which waits for the second worker
+    with Workers(folder, SETTINGS, "packed", TWO, "known") as both:
+        assert_computed(list(both.map(works)), lm, range(5))
+        assert both.deaths == ["worker on cpu: SIGKILL"]
+    told = (folder / "told").read_text().splitlines()
+    assert told == ["begins", *["begins", "ends known"] * 2]
+
+
 def test_no_devices(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no devices"):
-        Workers(tmp_path, SETTINGS, "packed", [])
+        Workers(tmp_path, SETTINGS, "packed", [], "")
 
 
 def test_workers_end_with_a_parent_that_is_killed(tiny_folder: Callable[[str], Path]) -> None:

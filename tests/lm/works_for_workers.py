@@ -5,11 +5,14 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.lm import models, worker
 from pan_scdg.scdg.sequences import ScoringInput, Tokenizer
 
 
@@ -83,3 +86,27 @@ def until(true: Callable[[], bool], seconds: float = 60) -> None:
 def die(*_: object) -> None:
     """In the place of a worker: one that does not live to see its first work."""
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def serve_and_tell(orders: worker.Orders, pipe: Connection) -> None:
+    """In the place of `worker.serve`, which it calls: files in the checkpoint's folder say who loads when.
+
+    As many as the file ``fatal`` is long die of loading; one that reads the weights for a fingerprint cannot load.
+    """
+    real, folder = worker._load, orders.folder
+
+    def load(orders: worker.Orders) -> Any:
+        with (folder / "told").open("a+") as told:
+            print("begins", file=told, flush=True)
+            told.seek(0)
+            begun = told.read().count("begins")
+            if begun <= (fatal := (folder / "fatal").stat().st_size):
+                die()
+            time.sleep(0.3)
+            lm = real(orders)
+            print("ends", lm.fingerprint, file=told, flush=True)
+        (folder / f"loaded{begun - fatal}").touch()
+        return lm
+
+    vars(worker)["_load"], vars(models)["weights_fingerprint"] = load, None
+    worker.serve(orders, pipe)
