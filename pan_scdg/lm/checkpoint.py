@@ -43,7 +43,7 @@ def read_object(path: Path) -> dict[str, Any]:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as e:
         raise UserError("the model folder lacks this file", "complete the checkpoint", path) from e
-    except (OSError, ValueError) as e:
+    except (OSError, ValueError, RecursionError) as e:  # the last: so many brackets that Python gives up
         raise UserError(f"cannot be read as JSON: {e}", "replace the damaged file", path) from e
     if not isinstance(data, dict):
         raise UserError("does not hold a JSON object", "replace the damaged file", path)
@@ -67,6 +67,8 @@ def check_library(config: dict[str, Any], folder: Path) -> None:
 
     installed, text = transformers.__version__, text_config(config)
     kind = text.get("model_type")
+    if kind is not None and not isinstance(kind, str):
+        raise UserError("model_type is not a name", "replace the damaged file", folder / "config.json")
     if kind in NEWER and kind not in CONFIG_MAPPING_NAMES:
         raise UserError(
             f"transformers {installed} has no text architecture {kind!r}",
@@ -108,6 +110,8 @@ def _check_index(folder: Path, held: dict[str, set[str]]) -> None:
     if not isinstance(named, dict):
         raise UserError("has no weight_map", "replace the damaged file", folder / INDEX)
     for weight, name in named.items():
+        if not isinstance(name, str):
+            raise UserError(f"names no file for {weight}", "replace the damaged file", folder / INDEX)
         if name not in held:
             raise UserError("the index names this file and it is missing", "complete the checkpoint", folder / name)
         if weight not in held[name]:

@@ -146,12 +146,15 @@ def _load_weights(folder: Path, config: dict[str, Any], settings: ModelSettings)
 
 @contextmanager
 def _loading(folder: Path, part: str, device: str = "cpu") -> Iterator[None]:
-    """Turn what the libraries raise for a damaged or unknown checkpoint into one line for the user."""
-    from safetensors import SafetensorError
+    """Turn what the libraries raise for a damaged or unknown checkpoint into one line for the user.
 
+    That may be anything: they take the files at their word, so a text where a list should be is an AttributeError.
+    """
     try:
         yield
-    except (OSError, ValueError, KeyError, TypeError, ImportError, MemoryError, RuntimeError, SafetensorError) as e:
+    except UserError:
+        raise
+    except Exception as e:
         if is_out_of_memory(e):
             what = f"the {part} does not fit in the free memory of {device}"
             remedy = "see whether another process uses it, or take a smaller model, another dtype or device"

@@ -11,7 +11,15 @@ import pytest
 
 from pan_scdg.errors import UserError
 from pan_scdg.lm import checkpoint
-from pan_scdg.lm.checkpoint import INDEX, check_device, check_library, check_recorded, check_weights, settled
+from pan_scdg.lm.checkpoint import (
+    INDEX,
+    check_device,
+    check_library,
+    check_recorded,
+    check_weights,
+    read_config,
+    settled,
+)
 from pan_scdg.lm.models import load_model, load_tokenizer
 from pan_scdg.profile import ModelSettings
 
@@ -71,10 +79,52 @@ def test_a_shard_of_another_checkpoint_is_named(shards: Path) -> None:
         check_weights(shards)
 
 
-def test_a_damaged_index(shards: Path) -> None:
-    (shards / INDEX).write_text("{}")
-    with pytest.raises(UserError, match="has no weight_map"):
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ("{}", "has no weight_map"),
+        ('{"weight_map": ["x"]}', "has no weight_map"),
+        ('{"weight_map": {"a": 5}}', "names no file for a"),
+        ('{"weight_map": {"a": ["x"]}}', "names no file for a"),
+        ('{"weight_map": {"a": "../b.safetensors"}}', "the index names this file and it is missing"),
+        ('["x"]', "does not hold a JSON object"),
+    ],
+)
+def test_a_damaged_index(shards: Path, content: str, what: str) -> None:
+    (shards / INDEX).write_text(content)
+    with pytest.raises(UserError, match=what):
         check_weights(shards)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"a":' * 100_000])
+def test_a_file_of_brackets_is_named(copied: Path, name: str, content: str) -> None:
+    (copied / name).write_text(content)
+    with pytest.raises(UserError, match=rf"{name.replace('.', '[.]')}: cannot be read as JSON"):
+        read_config(copied)
+
+
+@pytest.mark.parametrize("value", [["ministral3"], {"a": 1}, 5])
+def test_a_model_type_that_is_no_name(copied: Path, value: Any) -> None:
+    with pytest.raises(UserError, match=r"config\.json: model_type is not a name"):
+        check_library({"model_type": value}, copied)
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("config.json", "rope_scaling", "x"),
+        ("config.json", "quantization_config", 5),
+        ("config.json", "text_config", ["x"]),
+        ("config.json", "pad_token_id", 1.5),
+        ("tokenizer_config.json", "added_tokens_decoder", ["x"]),
+    ],
+)
+def test_fields_of_another_type_are_the_checkpoints_fault(copied: Path, name: str, field: str, value: Any) -> None:
+    path = copied / name
+    path.write_text(json.dumps(json.loads(path.read_text()) | {field: value}))
+    with pytest.raises(UserError, match=f"^{copied}.*(check|replace|complete|convert)"):
+        load_model(copied, ModelSettings(name="tiny", dtype="float32"), "cpu")
 
 
 def test_recorded_metadata_is_checked_with_every_tokenizer(copied: Path) -> None:
