@@ -1,6 +1,7 @@
 """How the process ends: every failure is one line on stderr and one of four exit codes.
 
-0 done, 1 internal error, 2 input or settings, 3 stopped before the end but resumable.
+0 done, 1 internal error, 2 input or settings, 3 stopped before the end but resumable. A command whose answer is no,
+such as ``compare``, leaves with 1 by click's ``Context.exit``, and nothing on stderr.
 """
 
 import errno
@@ -32,7 +33,7 @@ def main() -> NoReturn:
 def exit_code_of(arguments: list[str] | None = None) -> int:
     """Run the command line with ``arguments`` (default: the process's); every failure is one line on stderr."""
     try:
-        cli.main(arguments, prog_name="entrypoint.py", standalone_mode=False)
+        answer = cli.main(arguments, prog_name="entrypoint.py", standalone_mode=False)
     except UserError as e:
         return max(_fail(line, 2) for line in str(e).split("\n"))
     except click.exceptions.NoArgsIsHelpError as e:
@@ -48,7 +49,7 @@ def exit_code_of(arguments: list[str] | None = None) -> int:
         return _fail(f"{e.filename or 'disk'}: {e.strerror}; correct that, the same command goes on from here", 3)
     except Exception as e:
         return _internal(e)
-    return 0
+    return answer if isinstance(answer, int) else 0  # the code of Context.exit; else what a command returns, None
 
 
 def _internal(e: Exception) -> int:
