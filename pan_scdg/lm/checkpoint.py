@@ -12,6 +12,7 @@ from pan_scdg.lm.attention import FLASH_CAPABILITY
 from pan_scdg.profile import ModelSettings
 
 _DEVICE = re.compile(r"cpu|cuda(:\d+)?")
+_ARCHITECTURE = re.compile(r"(sm|compute)_(\d+)(\d)[af]?")
 INDEX = "model.safetensors.index.json"
 NEWER = {"ministral3": "5.23.0"}
 """Text architectures that the pinned transformers lacks, with a release that the tests of ``lm/`` pass with."""
@@ -151,7 +152,7 @@ def settled(settings: ModelSettings, device: str) -> ModelSettings:
     stored and reported must be that of the result.
 
     Raises:
-        UserError: there is no such device.
+        UserError: there is no such device, or torch has no code for it.
     """
     _check_exists(device)
     if settings.dtype_without_bf16 is None or can_multiply("bfloat16", device):
@@ -160,16 +161,32 @@ def settled(settings: ModelSettings, device: str) -> ModelSettings:
 
 
 def best_device(wanted: str) -> str:
-    """``wanted`` itself, or for "auto" a GPU where there is one and else the CPU."""
+    """``wanted`` itself, or for "auto" a GPU where there is one that torch has code for, and else the CPU."""
     if wanted != "auto":
         return wanted
     import torch
 
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    return "cuda" if torch.cuda.is_available() and has_code("cuda") else "cpu"
+
+
+def has_code(device: str) -> bool:
+    """Whether this build of torch has code for a GPU, as its list of architectures tells; ``device`` must be there.
+
+    Code for one compute capability runs on those of the same first number and no smaller second one; ``compute_XY``
+    is an intermediate form, which the driver translates for all later ones.
+    """
+    import torch
+
+    gpu = torch.cuda.get_device_capability(device)
+    built = [_ARCHITECTURE.fullmatch(name) for name in torch.cuda.get_arch_list()]
+    codes = [(found[1], (int(found[2]), int(found[3]))) for found in built if found]
+    if not codes:  # of ROCm, whose names are others
+        return True
+    return any(code <= gpu and (form == "compute" or code[0] == gpu[0]) for form, code in codes)
 
 
 def check_device(settings: ModelSettings, device: str) -> None:
-    """Raise UserError unless ``device`` exists and can do the profile's dtype and attention."""
+    """Raise UserError unless ``device`` exists, torch has code for it and it does the profile's dtype and attention."""
     _check_exists(device)
     if not can_multiply(settings.dtype, device):
         raise UserError(f"{device} cannot compute in {settings.dtype}", "choose another dtype in the profile")
@@ -184,6 +201,10 @@ def _check_exists(device: str) -> None:
         raise UserError(f"unknown device {device!r}", "use cpu, cuda or cuda:N")
     if device != "cpu" and int(device.partition(":")[2] or 0) >= torch.cuda.device_count():
         raise UserError(f"there is no GPU {device}", "use --device cpu or a machine with a GPU")
+    if device != "cpu" and not has_code(device):
+        major, minor = torch.cuda.get_device_capability(device)
+        gpu = f"{torch.cuda.get_device_name(device)} (sm_{major}{minor})"
+        raise UserError(f"this build of torch has no code for {gpu}", "use --device cpu or another GPU")
 
 
 def can_multiply(dtype: str, device: str) -> bool:
