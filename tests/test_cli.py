@@ -14,6 +14,7 @@ import pytest
 
 from pan_scdg import __version__
 from pan_scdg.cli import cli, exit_code_of
+from pan_scdg.cli.exits import _arguments
 from pan_scdg.profile import shipped_profiles
 
 ROOT = Path(__file__).parents[1]
@@ -317,3 +318,15 @@ def test_entrypoint_leaves_with_the_exit_code() -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "Missing option '--input'; see --help\n"
+
+
+def test_without_arguments_under_tira_a_run_is_meant(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "argv", ["entrypoint.py"])
+    for name in ("inputDataset", "outputDir"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("inputDataset", "outputDir"):
+        assert _arguments() == []
+        monkeypatch.setenv(name, str(tmp_path))
+    assert _arguments() == ["run"]
+    monkeypatch.setattr(sys, "argv", ["entrypoint.py", "profiles"])
+    assert _arguments() == ["profiles"]

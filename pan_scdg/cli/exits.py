@@ -5,6 +5,7 @@ such as ``compare``, leaves with 1 by click's ``Context.exit``, and nothing on s
 """
 
 import errno
+import os
 import signal
 import sys
 import tempfile
@@ -27,7 +28,13 @@ def _stop(_signal: int, _frame: object) -> NoReturn:
 def main() -> NoReturn:
     """Run the command line and leave with one of the four exit codes."""
     signal.signal(signal.SIGTERM, _stop)
-    sys.exit(exit_code_of())
+    sys.exit(exit_code_of(_arguments()))
+
+
+def _arguments() -> list[str]:
+    """Those of the process; TIRA starts a container that was submitted without a command with none, for a run."""
+    under_tira = all(os.environ.get(name) for name in ("inputDataset", "outputDir"))
+    return ["run"] if under_tira and not sys.argv[1:] else sys.argv[1:]
 
 
 def exit_code_of(arguments: list[str] | None = None) -> int:

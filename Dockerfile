@@ -1,0 +1,52 @@
+# One image for CPU and GPU. Build: docker build -t pan_scdg .
+#
+# BASE_IMAGE       any image with Python 3.10 to 3.12, pip and apt. The plain default serves GPUs too: torch's wheel brings the CUDA
+#                  libraries along. One that has nvcc gets flash-attn as well, which the profiles with flash_attention_2 need.
+# TORCH_INDEX_URL  an index with CPU wheels of torch, for an image of a third of the size without GPU support.
+ARG BASE_IMAGE=python:3.11-slim
+
+FROM ${BASE_IMAGE} AS packages
+# The JRE is for PyTerrier (engine = "terrier"); fetching Terrier's jars and all that is shipped does without it.
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends default-jre-headless \
+    && rm -rf /var/lib/apt/lists/*
+COPY requirements.txt requirements-cuda.txt /tmp/
+ARG TORCH_INDEX_URL=""
+# In one layer, without what only the tests need. Wheels are compiled now: the image may run with a read-only root.
+RUN sed '/^# What its tests need/,$d' /tmp/requirements.txt > /tmp/run.txt \
+    && pip install --no-cache-dir --upgrade pip wheel setuptools \
+    && if [ -n "$TORCH_INDEX_URL" ]; then \
+        pip install --no-cache-dir --index-url "$TORCH_INDEX_URL" "$(grep -oE '^torch==[0-9.]+' /tmp/run.txt)"; \
+    fi \
+    && pip install --no-cache-dir -r /tmp/run.txt \
+    && if command -v nvcc > /dev/null; then \
+        pip install --no-cache-dir --no-build-isolation -r /tmp/requirements-cuda.txt; \
+    fi
+
+# Fetched by the few modules that this takes, so that a change elsewhere in the code fetches nothing again.
+FROM packages AS fetched
+WORKDIR /app
+COPY pan_scdg/__init__.py pan_scdg/errors.py pan_scdg/model_cache.py pan_scdg/
+COPY pan_scdg/retrieval/__init__.py pan_scdg/retrieval/terrier_jars.py pan_scdg/retrieval/
+RUN python -c "from pan_scdg.retrieval.terrier_jars import fetch_jars; fetch_jars()"
+
+FROM packages
+WORKDIR /app
+ENV HF_HUB_OFFLINE=1 \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    NVIDIA_VISIBLE_DEVICES=all \
+    NVIDIA_DRIVER_CAPABILITIES=compute,utility
+COPY --from=fetched /app/model_cache/terrier model_cache/terrier
+COPY model_cache/scdg-mini model_cache/scdg-mini
+COPY examples examples
+COPY README.md LICENSE NOTICE.md CITATION.cff tira.yml entrypoint.py ./
+COPY pan_scdg pan_scdg
+RUN python -m compileall -q pan_scdg entrypoint.py
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="pan_scdg" \
+    org.opencontainers.image.description="Which sources was a suspicious document written from? SCDG for PAN 2025 and 2026" \
+    org.opencontainers.image.licenses="MIT" \
+    org.opencontainers.image.revision="${REVISION}"
+# No USER: TIRA needs root. Every other user works as well.
+ENTRYPOINT ["python", "/app/entrypoint.py"]

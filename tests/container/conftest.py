@@ -1,0 +1,117 @@
+"""A real engine, the image built once, and small inputs of both jobs."""
+
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ENGINE = ROOT.parent / "shared" / "engine" / "start.sh"
+BASE_VARIABLE = "PAN_SCDG_TEST_BASE_IMAGE"
+EXPORT = re.compile(r"^export (\w+)=['\"]?([^'\"\n]*)['\"]?$", re.M)
+EXAMPLES = ROOT / "examples"
+PAIRS, QUERIES, DOCUMENTS = 5, 3, 12
+
+Docker = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session")
+def docker() -> Docker:
+    """``docker("images")`` on the engine; skips where there is none."""
+    environment = dict(os.environ)
+    if ENGINE.is_file():
+        started = subprocess.run(["bash", str(ENGINE)], capture_output=True, text=True)
+        if started.returncode:  # an engine that is there and does not start is a fault, not a reason to skip
+            pytest.fail(f"the engine does not start: {started.stderr[-500:]}")
+        found = re.findall(r"(?:^|[;\s])export (\w+)=['\"]?([^'\";\n]*)", started.stdout)
+        environment |= dict(found)
+    elif BASE_VARIABLE not in environment:
+        pytest.skip(f"no engine at {ENGINE.name}; with one of your own set {BASE_VARIABLE} to a base image")
+
+    def call(*arguments: object, check: bool = True, **options: object) -> "subprocess.CompletedProcess[str]":
+        words = ["docker", *map(str, arguments)]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, **options)  # type: ignore[call-overload]
+        assert not check or done.returncode == 0, done.stderr[-2000:]
+        return done  # type: ignore[no-any-return]
+
+    call.environment = environment  # type: ignore[attr-defined]
+    return call
+
+
+@pytest.fixture(scope="session")
+def base_image() -> str:
+    return os.environ.get(BASE_VARIABLE, "localhost/python:3.11-slim-test")
+
+
+@pytest.fixture(scope="session")
+def built(docker: Docker, base_image: str) -> Iterator[tuple[str, str]]:
+    """The image of this work tree, and what the build said; removed at the end, its layers with it."""
+    tag = f"pan_scdg-test-{os.getpid()}"
+    done = docker("build", "--build-arg", f"BASE_IMAGE={base_image}", "-t", tag, ROOT)
+    yield tag, done.stdout
+    docker("rmi", "--force", tag, check=False)
+    docker("image", "prune", "--force", check=False)
+
+
+@pytest.fixture(scope="session")
+def image(built: tuple[str, str]) -> str:
+    return built[0]
+
+
+@pytest.fixture(scope="session")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first pairs of the examples, two of them positive: TIRA's check wants that."""
+    source, folder = EXAMPLES / "pan25-pairs" / "test", tmp_path_factory.mktemp("pairs")
+    lines = (source / "pairs").read_text(encoding="utf-8").splitlines()[:PAIRS]
+    (folder / "pairs").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    for side, column in (("susp", 0), ("src", 1)):
+        (folder / side).mkdir()
+        for name in {line.split()[column] for line in lines}:
+            shutil.copy(source / side / name, folder / side / name)
+    folder.chmod(0o755)  # for the user of the container
+    return folder
+
+
+@pytest.fixture(scope="session")
+def retrieval(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first documents and queries of the examples, cut short."""
+    source, folder = EXAMPLES / "pan26-retrieval", tmp_path_factory.mktemp("retrieval")
+    with gzip.open(source / "corpus.jsonl.gz", "rt", encoding="utf-8") as file:
+        documents = [json.loads(line) for line, _ in zip(file, range(DOCUMENTS))]
+    with gzip.open(folder / "corpus.jsonl.gz", "wt", encoding="utf-8") as packed:
+        packed.writelines(json.dumps({**d, "default_text": d["default_text"][:900]}) + "\n" for d in documents)
+    asked = [json.loads(line) for line in (source / "queries.jsonl").read_text(encoding="utf-8").splitlines()[:QUERIES]]
+    with open(folder / "queries.jsonl", "w", encoding="utf-8") as plain:
+        plain.writelines(json.dumps({**q, "query": q["query"][:700]}) + "\n" for q in asked)
+    folder.chmod(0o755)
+    return folder
+
+
+@pytest.fixture(params=["pairs", "retrieval"])
+def source(request: pytest.FixtureRequest) -> Path:
+    """Each input in turn."""
+    path: Path = request.getfixturevalue(request.param)
+    return path
+
+
+@pytest.fixture
+def open_folder(tmp_path: Path) -> Callable[[str], Path]:
+    """A folder in which whatever user the container has may write."""
+
+    def made(name: str) -> Path:
+        (tmp_path / name).mkdir()
+        (tmp_path / name).chmod(0o777)
+        return tmp_path / name
+
+    return made
+
+
+def visible(folder: Path) -> dict[str, bytes]:
+    """The files of a directory that a user sees, and their bytes."""
+    return {p.name: p.read_bytes() for p in folder.iterdir() if not p.name.startswith(".")}

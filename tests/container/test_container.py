@@ -1,0 +1,145 @@
+"""The image, built and run for real: without network, with everything read-only that can be, and as another user."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.container.conftest import ROOT, Docker, visible
+
+pytestmark = pytest.mark.container
+CLOSED = ("--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL")
+GIB = 1 << 30
+
+
+def in_container(docker: Docker, image: str, source: Path, output: Path, *more: str, user: str = "1000") -> object:
+    mounts = ("-v", f"{source}:/in:ro", "-v", f"{output}:/out")
+    where = ("--input", "/in", "--output", "/out")
+    return docker("run", "--rm", *CLOSED, "--user", user, *mounts, image, "run", *where, *more, check=False)
+
+
+def test_size_labels_and_environment(docker: Docker, image: str) -> None:
+    found = json.loads(docker("image", "inspect", image).stdout)[0]
+    assert found["Size"] <= 7 * GIB
+    assert found["Config"]["Labels"]["org.opencontainers.image.licenses"] == "MIT"
+    assert "HF_HUB_OFFLINE=1" in found["Config"]["Env"]
+    assert not found["Config"].get("User"), "TIRA needs root"
+
+
+def test_a_change_of_the_code_installs_and_fetches_nothing_again(
+    docker: Docker, image: str, base_image: str, tmp_path: Path
+) -> None:
+    names = [line[1:] for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if line[:1] == "!"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
+        copy(ROOT / name, tmp_path / name)
+    for name in ("Dockerfile", ".dockerignore"):
+        shutil.copy2(ROOT / name, tmp_path / name)
+    with open(tmp_path / "pan_scdg" / "progress.py", "a", encoding="utf-8") as file:
+        file.write("# a change\n")
+    tag = f"{image}-changed"
+    said = docker("build", "--build-arg", f"BASE_IMAGE={base_image}", "-t", tag, tmp_path).stdout
+    docker("rmi", tag)
+    steps = said.split("\nStep ")
+    for command in ("apt-get install", "pip install", "fetch_jars"):
+        (step,) = [step for step in steps if command in step.partition("\n")[0] and " : RUN" in step]
+        assert "Using cache" in step
+    assert "Using cache" not in steps[-2], "the code is new"
+
+
+def test_results_are_those_of_a_run_without_container(
+    docker: Docker, image: str, source: Path, open_folder: Callable[[str], Path]
+) -> None:
+    inside, outside = open_folder("inside"), open_folder("outside")
+    done = in_container(docker, image, source, inside)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.isascii()
+    command = [sys.executable, "entrypoint.py", "run", "--input", str(source), "--output", str(outside)]
+    subprocess.run([*command, "--device", "cpu"], cwd=ROOT, check=True, capture_output=True)
+    assert visible(inside) == visible(outside)
+
+
+def test_wrong_input_is_one_line_and_no_file(
+    docker: Docker, image: str, pairs: Path, open_folder: Callable[[str], Path], tmp_path: Path
+) -> None:
+    shutil.copytree(pairs, tmp_path / "bad")
+    with open(tmp_path / "bad" / "pairs", "a", encoding="utf-8") as file:
+        file.write("../../etc/passwd nothing.txt\n")
+    output = open_folder("out")
+    done = in_container(docker, image, tmp_path / "bad", output)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("/in/pairs:6:")
+    assert not list(output.iterdir())
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
+def test_a_stopped_container_goes_on_from_its_state(
+    docker: Docker, image: str, pairs: Path, how: signal.Signals, open_folder: Callable[[str], Path]
+) -> None:
+    output, state, whole = open_folder("out"), open_folder("state"), open_folder("whole")
+    assert in_container(docker, image, pairs, whole).returncode == 0
+    mounts = [f"-v{pairs}:/in:ro", f"-v{output}:/out", f"-v{state}:/state"]
+    run = [*CLOSED, "--user", "1000", *mounts, image, "run", "--input", "/in", "--output", "/out", "--state", "/state"]
+    name = docker("run", "--detach", *run).stdout.strip()
+    wait_for(lambda: "scoring pairs" in docker("logs", name).stderr)
+    docker("kill", "--signal", how.name, name)
+    code = int(docker("wait", name).stdout)
+    said = docker("logs", name).stderr
+    docker("rm", name)
+    assert code == (3 if how == signal.SIGTERM else 128 + signal.SIGKILL), said
+    assert how != signal.SIGTERM or said.endswith("stopped; the same command goes on from here\n")
+    assert not visible(output)
+    assert docker("run", "--rm", *run).stderr.endswith("decided 5 pairs: /out/decisions.jsonl\n")
+    assert visible(output) == visible(whole)
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
+    """Ask until it holds; a fault when it never does."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.1)
+
+
+def test_under_tira_the_entrypoint_alone_is_a_run(
+    docker: Docker, image: str, pairs: Path, open_folder: Callable[[str], Path]
+) -> None:
+    output = open_folder("out")
+    variables = ("-e", "inputDataset=/in", "-e", "outputDir=/out")
+    docker("run", "--rm", *CLOSED, *variables, "-v", f"{pairs}:/in:ro", "-v", f"{output}:/out", image)
+    assert (output / "decisions.jsonl").is_file()
+
+
+def test_a_model_in_another_folder_is_found(
+    docker: Docker, image: str, pairs: Path, open_folder: Callable[[str], Path]
+) -> None:
+    output = open_folder("out")
+    model = ROOT / "model_cache" / "scdg-mini"
+    mounts = ("-v", f"{pairs}:/in:ro", "-v", f"{output}:/out", "-v", f"{model}:/models/mine:ro")
+    where = ("--input", "/in", "--output", "/out", "--model", "/models/mine", "--limit", "1")
+    docker("run", "--rm", *CLOSED, *mounts, image, "run", *where)
+    assert (output / "decisions.jsonl").is_file()
+    done = docker("run", "--rm", *CLOSED, *mounts, image, "run", *where[:-3], "/models/none", check=False)
+    assert done.returncode == 2
+    assert "does not exist" in done.stderr
+
+
+def test_terrier_itself_runs_in_the_image(docker: Docker, image: str) -> None:
+    script = "from pan_scdg.retrieval.terrier_jars import start_terrier; start_terrier()"
+    docker("run", "--rm", *CLOSED, "--user", "1000", "--entrypoint", "python", image, "-c", script)
+
+
+def test_nothing_of_this_machine_is_in_the_image(docker: Docker, image: str) -> None:
+    listed = docker("run", "--rm", *CLOSED, "--entrypoint", "sh", image, "-c", "ls -A /app").stdout.split()
+    expected = {line[1:].split("/")[0] for line in (ROOT / ".dockerignore").read_text().splitlines() if line[:1] == "!"}
+    assert set(listed) - {"__pycache__"} == expected - {"requirements.txt", "requirements-cuda.txt"}
+    assert os.environ.get("HOSTNAME", "no name") not in docker("history", "--no-trunc", image).stdout

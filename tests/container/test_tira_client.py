@@ -1,0 +1,115 @@
+"""TIRA's own client runs the image, offline, and its own checks accept the output."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pan_scdg.tasks.tira_submission import read_manifest
+from tests.container.conftest import ROOT, Docker, visible
+
+pytestmark = pytest.mark.container
+BIN = Path(sys.executable).parent
+FORMATS = {"pairs": "text-alignment-features", "retrieval": "run.txt"}
+ENTRIES = {"pairs": "pan25-offline", "retrieval": "pan26-offline"}
+
+
+@pytest.fixture(params=["pairs", "retrieval"])
+def job(request: pytest.FixtureRequest) -> tuple[str, Path]:
+    """Its name and its input."""
+    return request.param, request.getfixturevalue(request.param)
+
+
+def test_tira_run(docker: Docker, image: str, job: tuple[str, Path], open_folder: Callable[[str], Path]) -> None:
+    from tira.check_format import FormatMsgType, check_format
+
+    name, source = job
+    output = open_folder("out")
+    command = read_manifest(ROOT / "tira.yml")[ENTRIES[name]].command
+    where = ["--input-directory", str(source), "--output-directory", str(output), "--image", image]
+    done = subprocess.run(
+        [BIN / "tira-run", *where, "--fail-if-output-is-empty", "--command", command],
+        env=docker.environment,  # type: ignore[attr-defined]
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert check_format(output, FORMATS[name], None)[0] == FormatMsgType.OK
+    assert {"pairs": "decisions.jsonl", "retrieval": "scores.jsonl.gz"}[name] in visible(output)
+
+
+def test_dry_run_of_a_submission(docker: Docker, base_image: str, job: tuple[str, Path], tmp_path: Path) -> None:
+    """The client takes what it would ask the server from its cache."""
+    name, source = job
+    entry = read_manifest(ROOT / "tira.yml")[ENTRIES[name]]
+    repository = tmp_path / "repository"
+    copied_repository(repository)
+    record = {
+        "id": entry.dataset,
+        "display_name": entry.dataset,
+        "default_task": entry.task,
+        "ir_datasets_id": None,
+        "is_confidential": False,
+        "is_deprecated": False,
+        "mirrors": {"inputs": {"local": "local"}},
+        "format": [FORMATS[name]],
+        "format_configuration": None,
+    }
+    answers = tmp_path / "home" / ".archived" / "v1" / "datasets"
+    answers.mkdir(parents=True)
+    (answers / "all").write_text(json.dumps([record]), encoding="utf-8")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    before = images(docker)
+    done = subprocess.run(
+        [
+            *(sys.executable, ROOT / "entrypoint.py", "tira", "dry-run", ENTRIES[name]),
+            *("--manifest", repository / "tira.yml", "--build-args", f"--build-arg BASE_IMAGE={base_image}"),
+        ],
+        cwd=repository,
+        env={
+            **docker.environment,  # type: ignore[attr-defined]
+            "TIRA_CACHE_DIR": str(tmp_path / "home"),
+            "TIRA_INPUT_DATASET": str(source),
+            "TMPDIR": str(scratch),
+            "TERM": "xterm",
+        },
+        capture_output=True,
+        text=True,
+    )
+    for tag in images(docker) - before:
+        docker("rmi", "--force", tag, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    assert f"code-submission --dry-run --path {repository}" in done.stderr
+
+
+def copied_repository(folder: Path) -> None:
+    """What git knows of this work tree or does not ignore, with one commit and a remote that is never asked."""
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
+    for name in filter(None, names):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes((ROOT / name).read_bytes())
+    author = ["-c", "user.name=nobody", "-c", "user.email=nobody@localhost"]
+    for words in (
+        ["init", "--quiet"],
+        ["add", "--all"],
+        [*author, "commit", "--quiet", "--message", "all"],
+        ["remote", "add", "origin", "https://localhost/none.git"],
+    ):
+        subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)
+
+
+def images(docker: Docker) -> set[str]:
+    """Their names."""
+    return set(docker("images", "--format", "{{.Repository}}:{{.Tag}}").stdout.split())
+
+
+def test_the_manifest_in_the_image_is_the_one_of_the_work_tree(docker: Docker, image: str) -> None:
+    found = docker("run", "--rm", "--network", "none", "--entrypoint", "cat", image, "/app/tira.yml").stdout
+    assert yaml.safe_load(found) == yaml.safe_load((ROOT / "tira.yml").read_text(encoding="utf-8"))

@@ -1,0 +1,143 @@
+"""The submissions in tira.yml, and the calls that they stand for; tests/container makes the calls."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pan_scdg.cli import exit_code_of
+from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.profile import load_profile
+from pan_scdg.tasks import tira_submission
+from pan_scdg.tasks.tira_submission import call_of, chosen, read_manifest
+
+ROOT = Path(__file__).parents[1]
+MANIFEST = ROOT / "tira.yml"
+ENTRY = {
+    "task": "pan25-generated-plagiarism-detection",
+    "dataset": "spot-check",
+    "profile": "offline",
+    "command": "run --input $inputDataset --output $outputDir --profile offline",
+    "models": [],
+    "resources": "large-resources",
+}
+
+
+def written(tmp_path: Path, **changed: Any) -> Path:
+    path = tmp_path / "tira.yml"
+    entry = {name: value for name, value in {**ENTRY, **changed}.items() if value is not None}
+    path.write_text(yaml.safe_dump({"submissions": {"one": entry}}), encoding="utf-8")
+    return path
+
+
+def test_the_shipped_manifest_has_an_entry_for_each_task_and_kind() -> None:
+    found = read_manifest(MANIFEST)
+    assert list(found) == ["pan26-leaderboard", "pan26-offline", "pan25-leaderboard", "pan25-offline"]
+    for name, entry in found.items():
+        assert entry.task == f"{name[:5]}-generated-plagiarism-detection"
+        profile = load_profile(entry.profile)
+        assert (entry.profile == "offline") == name.endswith("offline")
+        assert bool(entry.models) == name.endswith("leaderboard")
+        assert ("--device cuda" in entry.command) == name.endswith("leaderboard"), "never on a CPU unasked"
+        mounted = {model.partition("/")[2] for model in entry.models}
+        dense = profile.retrieval.dense if name.startswith("pan26") and profile.retrieval else None
+        needed = {profile.need_model().name, *([dense.model] if dense else [])}
+        assert not entry.models or mounted == needed
+        assert not any(model.startswith("meta-llama/") for model in entry.models), "nothing gated"
+
+
+@pytest.mark.parametrize("name", ["pan26-leaderboard", "pan26-offline", "pan25-offline"])
+def test_the_call_of_an_entry(name: str) -> None:
+    entry = chosen(read_manifest(MANIFEST), name, MANIFEST)
+    words = call_of(entry, ROOT, True, "--build-arg BASE_IMAGE=base")
+    assert words[1:3] == ["code-submission", "--dry-run"]
+    options = dict(zip(words[3:9:2], words[4:10:2], strict=True))
+    assert options == {"--path": str(ROOT), "--task": entry.task, "--dataset": entry.dataset}
+    assert words[9:12] == ["--build-args=--build-arg BASE_IMAGE=base", "--command", entry.command]
+    assert words[12:] == (["--mount-hf-model", *entry.models] if entry.models else [])
+    assert "--dry-run" not in call_of(entry, ROOT, False)
+
+
+def test_the_client_understands_the_call() -> None:
+    """Its own parser, up to the point where it would begin."""
+    entry = read_manifest(MANIFEST)["pan26-leaderboard"]
+    words = call_of(entry, Path("/no/such/folder"), True, "--build-arg BASE_IMAGE=base")
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert "unrecognized arguments" not in done.stderr
+    assert "usage:" not in done.stderr
+
+
+def test_a_profile_without_threshold_is_refused_before_anything_is_built(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("dry-run", "submit"):
+        assert invoked(command, "pan25-leaderboard", "--manifest", str(MANIFEST)) == 2
+        assert "has no threshold" in capsys.readouterr().err
+
+
+def invoked(*arguments: str) -> int:
+    """With the program's exit codes."""
+    return exit_code_of(["tira", *arguments])
+
+
+def test_the_call_is_printed_and_its_failure_is_ours(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    client = tmp_path / "tira-cli"
+    client.write_text(f"#!{sys.executable}\nimport sys\nprint(sys.argv[1:])\nsys.exit(7)\n", encoding="utf-8")
+    client.chmod(0o755)
+    monkeypatch.setattr(tira_submission, "client", lambda: str(client))
+    assert invoked("dry-run", "pan25-offline", "--manifest", str(MANIFEST)) == 2
+    said = capsys.readouterr().err
+    assert f"{client} code-submission --dry-run --path {ROOT}" in said
+    assert "tira-cli ended with 7" in said
+    client.write_text(f"#!{sys.executable}\n", encoding="utf-8")
+    assert invoked("submit", "pan25-offline", "--manifest", str(MANIFEST)) == 0
+
+
+def test_without_a_name_the_entries_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoked("dry-run", "--manifest", str(MANIFEST)) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(read_manifest(MANIFEST))
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"task": None}, "submissions.one.task: Field required"),
+        ({"gpu": "all"}, "submissions.one.gpu: Extra inputs are not permitted"),
+        ({"dataset": "a b; rm"}, "submissions.one.dataset"),
+        ({"models": ["no repository"]}, "submissions.one.models.0"),
+        ({"command": ENTRY["command"] + ' "x"'}, "one.command holds a double quote"),
+        ({"command": "run --profile offline --input $inputDataset"}, "one.command does not name $outputDir"),
+        ({"profile": "pan26-daac"}, "does not run with the profile of the entry"),
+    ],
+)
+def test_a_fault_in_the_manifest_is_named(tmp_path: Path, changed: dict[str, Any], what: str) -> None:
+    path = written(tmp_path, **changed)
+    with pytest.raises(UserErrors) as caught:
+        read_manifest(path)
+    assert what in str(caught.value)
+    assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize("text", ["a: [", "", "- 1", "submissions: {}", "\x00", "!!python/object/apply:os.system [ls]"])
+def test_what_is_no_manifest(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "tira.yml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=r"tira\.yml"):
+        read_manifest(path)
+    with pytest.raises(UserError, match="no manifest"):
+        read_manifest(tmp_path / "none.yml")
+
+
+def test_unknown_submissions_profiles_and_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path, profile="unheard-of", command=ENTRY["command"].replace("offline", "unheard-of"))
+    with pytest.raises(UserError, match="unheard-of"):
+        chosen(read_manifest(path), "one", path)
+    with pytest.raises(UserError, match="has no submission 'two'; choose one of one"):
+        chosen(read_manifest(path), "two", path)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="tira-cli is not installed"):
+        tira_submission.client()
