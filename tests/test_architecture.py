@@ -18,7 +18,7 @@ FLOORS = (
     {"cli"},
     {"tasks"},
     {"retrieval", "lm", "scdg", "pan", "evaluation", "store", "progress"},
-    {"profile", "errors", "notices", "digests", "model_cache"},
+    {"profile", "errors", "notices", "digests", "model_cache", "model_catalogue", "model_lock"},
 )
 NEIGHBOURS = {
     # rooms of one floor, from which another may take these modules and no other

@@ -235,12 +235,13 @@ def call(tmp_path: Path, tiny_folder: Callable[[str], Path]) -> Call:
 
 
 def _said(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """What was said, progress left out; always printable, one line a message, nothing on stdout."""
+    """What was said, progress and the start line left out; always printable, one line a message, nothing on stdout."""
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.replace("\n", "").isascii()
     assert captured.err.replace("\n", "").isprintable()
-    return [x for x in captured.err.splitlines() if not re.fullmatch(r"[a-zA-Z0-9 ]+: (begins|\d+ of \d+.*)", x)]
+    progress = r"models: .*|[a-zA-Z0-9 ]+: (begins|\d+ of \d+.*)"
+    return [x for x in captured.err.splitlines() if not re.fullmatch(progress, x)]
 
 
 def _visible(folder: Path) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.model_cache import VARIABLE, cache_folder, find_model
+from pan_scdg.model_cache import VARIABLE, FoundModel, cache_folder, find_embedding, find_model, hub_folder
 
 ROOT = Path(__file__).parents[1]
 
@@ -32,8 +32,8 @@ def test_a_name_means_a_folder_of_the_cache_and_a_given_folder_goes_before_it(
 ) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
     cached, given = _model(tmp_path / "cache" / "m"), _model(tmp_path / "elsewhere")
-    assert find_model("m") == cached
-    assert find_model("m", given) == given
+    assert find_model("m") == FoundModel("m", cached, "model_cache")
+    assert find_model("m", given) == FoundModel("m", given, "--model")
 
 
 @pytest.mark.parametrize(("made", "what"), [(True, "has no config.json"), (False, "does not exist")])
@@ -49,6 +49,39 @@ def test_a_folder_without_a_model_says_what_to_do(
     with pytest.raises(UserError) as error:
         find_model("m", folder if given else None)
     message = str(error.value)
-    assert message.startswith(f"{folder}: model m: the folder {what}; put the checkpoint into {folder}")
+    assert message.startswith(f"{folder}: model m: the folder {what}")
+    assert f"; put the checkpoint into {folder}" in message
     assert VARIABLE in message
+    assert "mount ORG/m in the Hugging Face cache (on TIRA: --mount-hf-model ORG/m)" in message
     assert "--model" in message
+
+
+def test_an_encoder_is_a_folder_of_the_cache_or_one_that_the_profile_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    for folder in (tmp_path / "cache" / "e", tmp_path / "e", tmp_path / "own"):
+        folder.mkdir(parents=True)
+        (folder / "modules.json").write_text("[]")
+    assert find_embedding("e") == FoundModel("e", tmp_path / "cache" / "e", "model_cache")
+    assert find_embedding("own") == FoundModel("own", Path("own"), "folder")
+    assert find_embedding(str(tmp_path / "own")).where == "folder"
+    with pytest.raises(
+        UserError, match=r"model none: the folder does not exist, and .* holds no ORG/none either"
+    ) as error:
+        find_embedding("none")
+    assert "--model" not in str(error.value).replace("--model DIR", "").replace("--mount-hf-model", "")
+
+
+def test_the_hugging_face_cache_lies_where_its_own_library_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("HF_HUB_CACHE", "HF_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert hub_folder() == tmp_path / ".cache" / "huggingface" / "hub"
+    monkeypatch.setenv("HF_HOME", "~/hf")
+    assert hub_folder() == tmp_path / "hf" / "hub"
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    assert hub_folder() == tmp_path / "hub"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg.digests import text_digest
-from pan_scdg.model_cache import cache_folder
+from pan_scdg.model_cache import FoundModel
 from pan_scdg.pan.source_retrieval import Query
 from pan_scdg.profile import DenseSettings, RetrievalSettings, Route
 from pan_scdg.progress import Progress
@@ -17,6 +17,7 @@ from pan_scdg.retrieval.ranking import Ranked, Ranking
 from pan_scdg.store import Store, key_of
 from pan_scdg.tasks.corpus_index import Part, build, open_lexical, parts_of
 from pan_scdg.tasks.dense_routes import DenseRoutes
+from pan_scdg.tasks.model_places import place_of_encoder, provenance, say
 
 QUERIES_A_GROUP = 16
 """Queries whose vectors meet the corpus's together; what is found does not depend on it."""
@@ -32,18 +33,19 @@ class FirstStage(NamedTuple):
 
 
 def find_encoder(settings: DenseSettings, device: str) -> Encoder:
-    """The embedding model of a profile: the bundled package, a folder of the model cache, or any folder.
+    """The embedding model of a profile, loaded; one that is not as pinned is told of on stderr.
 
     Raises:
         UserError: it is nowhere.
     """
-    return load_encoder(encoder_place(settings), device, settings.batch)
+    place = encoder_place(settings)
+    say(provenance(place).warnings)
+    return load_encoder(place.folder, device, settings.batch)
 
 
-def encoder_place(settings: DenseSettings) -> Path | str:
-    """Where the embedding model of a profile is: a folder, or the name of a bundled package."""
-    inside = cache_folder() / settings.model
-    return inside if inside.is_dir() else settings.model
+def encoder_place(settings: DenseSettings) -> FoundModel:
+    """Where the embedding model of a profile lies."""
+    return place_of_encoder(settings.model)
 
 
 def encoder_of(settings: RetrievalSettings, device: str) -> Encoder | None:

@@ -12,9 +12,10 @@ from pan_scdg.lm.fingerprint import metadata_fingerprint, weights_fingerprint
 from pan_scdg.lm.models import LanguageModel, load_model, load_tokenizer
 from pan_scdg.lm.worker import Values, Work
 from pan_scdg.lm.workers import Workers
-from pan_scdg.model_cache import find_model
 from pan_scdg.profile import ModelSettings
 from pan_scdg.store import key_of
+from pan_scdg.tasks.model_config import check_fields
+from pan_scdg.tasks.model_places import place_of_model, provenance, say
 from pan_scdg.tasks.options import RunOptions
 
 
@@ -32,11 +33,14 @@ class ModelAtHand:
     def __init__(self, settings: ModelSettings, options: RunOptions) -> None:
         self.device = options.device
         self._engine_name = options.engine
-        self.folder = find_model(settings.name, options.model)
+        self.found = place_of_model(settings.name, options.model)
+        self.folder = self.found.folder
         self._remembered = None if options.state is None else _made(options.state) / "weights.json"
         config = read_config(self.folder)
+        check_fields(config, self.folder)
         self.positions = (config.get("text_config") or config).get("max_position_embeddings")
         self._shards = options.shards
+        self._origin = self._told_origin()
         self.settings = settings = self._usable(settings)
         self.fingerprint = weights_fingerprint(self.folder, self._remembered)
         self.tokenizer = load_tokenizer(self.folder, settings)
@@ -45,6 +49,18 @@ class ModelAtHand:
         self._devices = devices_of(self.device, options.workers)
         self._workers: Workers | None = None
         self._inherited: dict[str, None] = {}
+
+    def _told_origin(self) -> dict[str, str]:
+        """What is recorded of where the model comes from; one that is not as pinned is told of on stderr.
+
+        Where shards are merged it is where they had it from: the weights are compared all the same.
+        """
+        if self._shards is not None:
+            theirs = self._shards.job["models"]["language_model"]
+            return {name: theirs[name] for name in ("revision", "found") if name in theirs}
+        record, warnings = provenance(self.found)
+        say(warnings)
+        return record
 
     def _usable(self, settings: ModelSettings) -> ModelSettings:
         """The settings as the device can do them; where nothing is computed it need not be there."""
@@ -143,11 +159,12 @@ class ModelAtHand:
             )
 
     def identity(self) -> dict[str, Any]:
-        """The fingerprint of the weights' bytes and, beside it, the paper's fingerprints of the metadata files."""
+        """The fingerprint of the weights' bytes, the paper's fingerprints of the metadata files, and the revision."""
         return {
             "weights": self.fingerprint,
             "metadata": metadata_fingerprint(self.folder),
             "dtype": self.settings.dtype,
+            **self._origin,
         }
 
     def key_parts(self) -> dict[str, Any]:

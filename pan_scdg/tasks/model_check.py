@@ -1,4 +1,4 @@
-"""``models verify``: whether the checkpoint at hand is the one that a profile means, without loading its weights."""
+"""``models verify``: whether the models at hand are those that a profile means, without loading their weights."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,11 +9,19 @@ from pan_scdg.lm.checkpoint import check_library, check_recorded, check_weights,
 from pan_scdg.lm.fingerprint import metadata_fingerprint, weights_fingerprint
 from pan_scdg.lm.models import load_tokenizer
 from pan_scdg.lm.probes import check_probes
-from pan_scdg.model_cache import find_model
+from pan_scdg.model_cache import FoundModel
+from pan_scdg.model_catalogue import licence_of
+from pan_scdg.model_lock import differences, locked, unlocked
 from pan_scdg.profile import ModelSettings, Profile
+from pan_scdg.retrieval.encoder import folder_fingerprint
 from pan_scdg.scdg.sequences import Tokenizer
+from pan_scdg.tasks.model_config import check_fields
+from pan_scdg.tasks.model_list import needs_of
+from pan_scdg.tasks.model_places import place_of_encoder, place_of_model
 
 UNFIT = "does not fit"
+WIDTH = 15
+"""Characters of the longest fact's name."""
 
 
 class ModelCheck(NamedTuple):
@@ -22,40 +30,86 @@ class ModelCheck(NamedTuple):
     facts: dict[str, Any]
     faults: list[UserError]
 
+    def note(self, name: str, look: Callable[[], Any]) -> None:
+        """Add what ``look`` finds, or what is wrong."""
+        try:
+            self.facts[name] = look()
+        except UserError as e:
+            self.faults.extend(e.errors if isinstance(e, UserErrors) else [e])
+            self.facts[name] = UNFIT
+
 
 def check_model(profile: Profile, given: Path | None = None) -> ModelCheck:
-    """Compare the checkpoint of a profile with what the profile says of it; reads all weights for their SHA-256.
+    """Compare the models of a profile with what profile and lock say of them; reads all weights for their SHA-256.
 
     Args:
-        profile: its ``[model]`` table names the checkpoint, the kind of tokenizer, probes and fingerprints.
-        given: folder of the checkpoint, instead of ``model_cache/NAME``.
+        profile: its ``[model]`` table names the checkpoint, the kind of tokenizer, probes and fingerprints; of the
+            encoder of its dense routes it says no more than the name.
+        given: folder of the checkpoint; see `model_cache.find_model`.
 
     Raises:
         UserError: there is no checkpoint with a readable ``config.json``; whatever else is wrong is among the faults.
     """
-    settings = profile.need_model()
-    folder = find_model(settings.name, given)
+    check, encoder = ModelCheck({"profile": profile.name}, []), needs_of(profile).encoder
+    if profile.model is not None or encoder is None:
+        _check_language_model(check, profile, place_of_model(profile.need_model().name, given))
+    if encoder is not None:
+        _check_encoder(check, encoder)
+    return check
+
+
+def _check_encoder(check: ModelCheck, name: str) -> None:
+    check.facts["encoder"] = name
+    try:
+        place = place_of_encoder(name)
+    except UserError as e:
+        check.faults.append(e)
+        check.facts["encoder-found"] = UNFIT
+        return
+    check.facts.update({f"encoder-{fact}": text for fact, text in _place(place).items()})
+    check.note("encoder-lock", lambda: _as_locked(place))
+    check.note("encoder-weights", lambda: folder_fingerprint(place.folder))
+
+
+def _check_language_model(check: ModelCheck, profile: Profile, place: FoundModel) -> None:
+    settings, folder = profile.need_model(), place.folder
     config = read_config(folder)
-    facts: dict[str, Any] = {"profile": profile.name, "model": settings.name, "folder": str(folder)}
-    facts |= _architecture(config)
-    faults: list[UserError] = []
+    check_fields(config, folder)
+    check.facts.update({"model": settings.name, **_place(place)})
+    check.facts.update(_architecture(config))
+    check.note("library", lambda: _library(config, folder))
+    check.note("inputs", lambda: _inputs(profile, config, folder))
+    check.note("weight files", lambda: check_weights(folder))
+    if check.facts["library"] != UNFIT:
+        _note_tokenizer(check, folder, settings)
+    check.note("recorded", lambda: _recorded(folder, settings))
+    check.note("lock", lambda: _as_locked(place))
+    check.note("metadata", lambda: metadata_fingerprint(folder))
+    check.note("weights", lambda: weights_fingerprint(folder))
 
-    def note(name: str, look: Callable[[], Any]) -> None:
-        try:
-            facts[name] = look()
-        except UserError as e:
-            faults.extend(e.errors if isinstance(e, UserErrors) else [e])
-            facts[name] = UNFIT
 
-    note("library", lambda: _library(config, folder))
-    note("inputs", lambda: _inputs(profile, config, folder))
-    note("weight files", lambda: check_weights(folder))
-    if facts["library"] != UNFIT:
-        _note_tokenizer(note, folder, settings)
-    note("recorded", lambda: _recorded(folder, settings))
-    note("metadata", lambda: metadata_fingerprint(folder))
-    note("weights", lambda: weights_fingerprint(folder))
-    return ModelCheck(facts, faults)
+def _place(place: FoundModel) -> dict[str, str]:
+    at = "" if place.revision is None else f" at {place.revision}"
+    return {"folder": str(place.folder), "found": f"{place.where}{at}", "licence": licence_of(place.name)}
+
+
+def _as_locked(place: FoundModel) -> str:
+    """Hold every file against the lock, which speaks of the two caches and of no other folder."""
+    entry = locked(place.name) if place.where in ("model_cache", "huggingface cache") else None
+    if entry is None:
+        return "unpinned"
+    if place.revision not in (None, entry.revision):
+        raise UserError(
+            f"{place.name}: this is the revision {place.revision}, and the lock pins {entry.revision}",
+            "mount or fetch that one, or fetch this one to pin it",
+            place.folder,
+        )
+    faults = differences(place.folder, entry, weights=True)
+    if place.revision is None:  # a snapshot has what the repository has, also what is never fetched
+        faults += unlocked(place.folder, entry)
+    if faults:
+        raise UserErrors(faults)
+    return f"{len(entry.files)} files as locked, {entry.repository} at {entry.revision}"
 
 
 def lines(check: ModelCheck) -> list[str]:
@@ -63,9 +117,9 @@ def lines(check: ModelCheck) -> list[str]:
     shown = []
     for name, value in check.facts.items():
         if isinstance(value, dict):
-            shown += [f"{'sha256':13} {digest}  {file}" for file, digest in value.items()]
+            shown += [f"{'sha256':{WIDTH}} {digest}  {file}" for file, digest in value.items()]
         else:
-            shown.append(f"{name:13} {value}")
+            shown.append(f"{name:{WIDTH}} {value}")
     return [one_line(line) for line in shown]
 
 
@@ -104,7 +158,7 @@ def _inputs(profile: Profile, config: dict[str, Any], folder: Path) -> str:
     return ", ".join(f"{field} {tokens}" for field, tokens in wanted.items() if tokens)
 
 
-def _note_tokenizer(note: Callable[[str, Callable[[], Any]], None], folder: Path, settings: ModelSettings) -> None:
+def _note_tokenizer(check: ModelCheck, folder: Path, settings: ModelSettings) -> None:
     """Its kind, and where that is right the probes; fingerprints are looked at by themselves."""
     found: list[Tokenizer] = []
 
@@ -117,9 +171,9 @@ def _note_tokenizer(note: Callable[[str, Callable[[], Any]], None], folder: Path
         check_probes(found[0], settings.probes, folder)
         return f"{len(settings.probes)} as expected" if settings.probes else "the profile has none"
 
-    note("tokenizer", kind)
+    check.note("tokenizer", kind)
     if found:
-        note("probes", probes)
+        check.note("probes", probes)
 
 
 def _recorded(folder: Path, settings: ModelSettings) -> str:

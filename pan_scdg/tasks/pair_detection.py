@@ -15,6 +15,7 @@ from pan_scdg.scdg.calibration_range import TargetFacts
 from pan_scdg.store import Store
 from pan_scdg.tasks.known_range import facts_of_pairs
 from pan_scdg.tasks.model_at_hand import ModelAtHand
+from pan_scdg.tasks.model_places import models_line, say
 from pan_scdg.tasks.options import Partial, RunOptions, job_of, limited
 from pan_scdg.tasks.output import OutputDirectory
 from pan_scdg.tasks.pair_plan import FailedPair
@@ -83,6 +84,7 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
     if not output.publishing():
         planned, failed = check_pairs(corpus, model, settings, notices, options)
         output.start()
+        say([models_line([model.found])])
         with Store(options.state or output.hidden) as store:
             if options.shards is not None:
                 options.shards.restore(store)

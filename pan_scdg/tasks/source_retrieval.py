@@ -10,13 +10,14 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import input_digest
 from pan_scdg.pan.source_retrieval import Query, read_queries, stream_corpus
 from pan_scdg.profile import Profile, RetrievalSettings
-from pan_scdg.retrieval.encoder import Encoder, encoder_folder, folder_fingerprint
+from pan_scdg.retrieval.encoder import Encoder, folder_fingerprint
 from pan_scdg.store import Store
 from pan_scdg.tasks.candidate_scoring import Target, prepare_targets, score_candidates
 from pan_scdg.tasks.corpus_index import check_catalogue, corpus_digest, parts_of
 from pan_scdg.tasks.first_stage import FirstStage, encoder_of, encoder_place, first_stage
 from pan_scdg.tasks.given_candidates import read_candidates
 from pan_scdg.tasks.model_at_hand import ModelAtHand
+from pan_scdg.tasks.model_places import models_line, provenance, say
 from pan_scdg.tasks.options import Partial, RunOptions, job_of, limited
 from pan_scdg.tasks.output import OutputDirectory
 from pan_scdg.tasks.retrieval_results import RUN, write_ranking
@@ -46,6 +47,12 @@ class RetrievalJob(NamedTuple):
     """Its digest."""
     size: CorpusSize
     output: OutputDirectory
+
+    def models(self) -> list[str]:
+        """A line about the models, where any is used."""
+        places = [] if self.model is None else [self.model.found]
+        places += [] if self.encoder is None else [encoder_place(self.settings.need_dense())]
+        return [models_line(places)] if places else []
 
     def told(self) -> list[str]:
         """What is said of a result of a part of the input."""
@@ -79,10 +86,11 @@ def read_job(profile: Profile, options: RunOptions) -> RetrievalJob:
         check_catalogue(options.index, corpus, parts_of(settings, encoder, corpus))
     models = {
         **({} if model is None else {"language_model": model.identity()}),
-        **({} if encoder is None else {"encoder": {"weights": encoder.fingerprint}}),
+        **({} if encoder is None else {"encoder": _encoder_identity(settings, encoder)}),
     }
     if options.shards is not None and "encoder" in options.shards.job["models"]:
-        models["encoder"] = {"weights": folder_fingerprint(encoder_folder(encoder_place(settings.need_dense())))}
+        weights = folder_fingerprint(encoder_place(settings.need_dense()).folder)
+        models["encoder"] = {**options.shards.job["models"]["encoder"], "weights": weights}
     job = job_of("retrieval", profile, options, input_digest(options.input, "retrieval"), models, partial)
     if options.shards is not None:
         options.shards.check(job)
@@ -102,6 +110,7 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
         return [*job.told(), f"already complete: {options.output}"]
     if not output.publishing():
         output.start()
+        say(job.models())
         with Store(options.state or output.hidden) as store:
             if options.shards is not None:
                 options.shards.restore(store)
@@ -128,6 +137,11 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     if options.share is not None:
         done = f"{options.share} of the candidates of {len(queries)} queries: {options.output}"
     return [*notices.lines(), *incidents, *job.told(), done]
+
+
+def _encoder_identity(settings: RetrievalSettings, encoder: Encoder) -> dict[str, str]:
+    """The weights' bytes, and the revision where the place tells it."""
+    return {"weights": encoder.fingerprint, **provenance(encoder_place(settings.need_dense())).record}
 
 
 def check_corpus(

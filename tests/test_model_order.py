@@ -1,0 +1,218 @@
+"""In which order models are looked for, and what a run says and records of where it found one."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pan_scdg.cli import exit_code_of
+from pan_scdg.digests import file_digest
+from pan_scdg.errors import UserError
+from pan_scdg.model_cache import VARIABLE, find_embedding, find_model
+from pan_scdg.model_catalogue import CATALOGUE
+from pan_scdg.model_lock import Locked, write_lock
+
+PROFILE = Path(__file__).parent / "profiles" / "small.toml"
+REVISIONS = ("a" * 40, "b" * 40)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty model cache; beside it an empty Hugging Face cache."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "model_cache"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    (tmp_path / "model_cache").mkdir()
+    (tmp_path / "hub").mkdir()
+    return tmp_path / "model_cache"
+
+
+@pytest.fixture
+def mount(cache: Path) -> Callable[..., Path]:
+    """``mount("org/name", revision, main=revision)``: a snapshot as the library keeps it, its files links to blobs."""
+
+    def make(repository: str, revision: str, main: str | None = None, source: Path | None = None) -> Path:
+        root = cache.parent / "hub" / f"models--{repository.replace('/', '--')}"
+        snapshot = root / "snapshots" / revision
+        snapshot.mkdir(parents=True)
+        (root / "blobs").mkdir(exist_ok=True)
+        files = {p.name: p.read_bytes() for p in source.iterdir()} if source else {"config.json": b"{}"}
+        for name, data in files.items():
+            blob = root / "blobs" / f"{revision[0]}-{name}"
+            blob.write_bytes(data)
+            (snapshot / name).symlink_to(Path("..", "..", "blobs", blob.name))
+        if main is not None:
+            (root / "refs").mkdir(exist_ok=True)
+            (root / "refs" / "main").write_text(main)
+        return snapshot
+
+    return make
+
+
+def test_given_then_own_cache_then_mounted(cache: Path, mount: Callable[..., Path], tmp_path: Path) -> None:
+    snapshot = mount("org/m", REVISIONS[0], main=REVISIONS[0])
+    assert find_model("m") == ("m", snapshot, "huggingface cache", REVISIONS[0])
+    for folder in (cache / "m", tmp_path / "given"):
+        folder.mkdir()
+        (folder / "config.json").write_text("{}")
+    assert find_model("m") == ("m", cache / "m", "model_cache", None)
+    assert find_model("m", tmp_path / "given") == ("m", tmp_path / "given", "--model", None)
+
+
+def test_a_given_folder_without_a_model_is_not_replaced_by_another(cache: Path, mount: Callable[..., Path]) -> None:
+    mount("org/m", REVISIONS[0])
+    with pytest.raises(UserError, match="the folder does not exist"):
+        find_model("m", cache / "nowhere")
+    (cache / "m").mkdir()
+    with pytest.raises(UserError, match=r"the folder has no config\.json"):
+        find_model("m")
+
+
+def test_refs_main_says_which_snapshot(mount: Callable[..., Path]) -> None:
+    mount("org/m", REVISIONS[0])
+    snapshot = mount("org/m", REVISIONS[1], main=f"{REVISIONS[1]}\n")
+    assert find_model("m").folder == snapshot
+
+
+def test_a_single_snapshot_needs_no_refs(mount: Callable[..., Path]) -> None:
+    snapshot = mount("org/m", REVISIONS[0])
+    assert find_model("m", repositories=["org/m"]).folder == snapshot
+
+
+def test_several_snapshots_without_refs_are_named(mount: Callable[..., Path]) -> None:
+    for revision in REVISIONS:
+        mount("org/m", revision)
+    with pytest.raises(UserError, match=f"no refs/main says which of the snapshots is meant: {', '.join(REVISIONS)};"):
+        find_model("m")
+
+
+@pytest.mark.parametrize("main", ["c" * 40, "../../elsewhere", "", "x\ny"])
+def test_refs_that_name_no_snapshot(mount: Callable[..., Path], main: str) -> None:
+    snapshot = mount("org/m", REVISIONS[0], main=main)
+    (snapshot.parents[2] / "elsewhere").mkdir()
+    with pytest.raises(UserError, match="it names the snapshot .*, which is not there; mount or fetch it again"):
+        find_model("m")
+
+
+def test_a_repository_without_snapshots_and_a_snapshot_without_files(mount: Callable[..., Path]) -> None:
+    snapshot = mount("org/m", REVISIONS[0])
+    shutil.rmtree(snapshot.parents[1] / "blobs")  # the links lead nowhere
+    with pytest.raises(UserError, match=r"the snapshot has no config\.json"):
+        find_model("m")
+    shutil.rmtree(snapshot)
+    with pytest.raises(UserError, match="no snapshot is there"):
+        find_model("m")
+
+
+def test_only_the_repositories_of_the_catalogue_are_the_model(mount: Callable[..., Path]) -> None:
+    mount("somebody/Qwen3-8B-Base", REVISIONS[0])
+    qwen = (CATALOGUE["Qwen3-8B-Base"].repository,)
+    with pytest.raises(
+        UserError, match="holds no Qwen/Qwen3-8B-Base either; .*models fetch Qwen3-8B-Base --revision REV"
+    ):
+        find_model("Qwen3-8B-Base", repositories=qwen)
+    right = mount("Qwen/Qwen3-8B-Base", REVISIONS[1])
+    assert find_model("Qwen3-8B-Base", repositories=qwen).folder == right
+    with pytest.raises(
+        UserError, match="the cache holds models--Qwen--Qwen3-8B-Base and models--somebody--Qwen3-8B-Base"
+    ):
+        find_model("Qwen3-8B-Base")
+
+
+def test_an_encoder_is_found_in_the_same_order(cache: Path, mount: Callable[..., Path], tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "modules.json").write_text("[]")
+    snapshot = mount("BAAI/bge-m3", REVISIONS[0], source=source)
+    assert find_embedding("bge-m3", ["BAAI/bge-m3"]) == ("bge-m3", snapshot, "huggingface cache", REVISIONS[0])
+    shutil.copytree(source, cache / "bge-m3")
+    assert find_embedding("bge-m3", ["BAAI/bge-m3"]).where == "model_cache"
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    """Two pairs of a few words."""
+    for side in ("susp", "src"):
+        (tmp_path / "pairs" / side).mkdir(parents=True)
+        for i in range(2):
+            (tmp_path / "pairs" / side / f"{side[:2]}{i}.txt").write_text(f"The tide {side} turned {i} before noon.\n")
+    (tmp_path / "pairs" / "pairs").write_text("su0.txt sr0.txt\nsu1.txt sr1.txt\n")
+    return tmp_path / "pairs"
+
+
+@pytest.fixture
+def run(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[list[str], dict[str, Any]]]:
+    """``run(name, *more)``: what is said, and what the mark of the output says of the language model."""
+
+    def call(name: str, *more: object) -> tuple[list[str], dict[str, Any]]:
+        output = tmp_path / name
+        where = ["--input", pairs, "--output", output, "--profile", PROFILE, "--device", "cpu", *more]
+        assert exit_code_of(["run", *map(str, where)]) == 0
+        mark = json.loads((output / ".pan_scdg.json").read_text())
+        return capsys.readouterr().err.splitlines(), mark["job"]["models"]["language_model"]
+
+    return call
+
+
+def lock_of(folder: Path, revision: str) -> None:
+    write_lock("tiny", Locked("org/tiny", revision, {p.name: file_digest(p) for p in folder.iterdir()}))
+
+
+def test_without_lock_or_snapshot_nothing_new_is_recorded(
+    cache: Path, run: Any, tiny_folder: Callable[[str], Path]
+) -> None:
+    shutil.copytree(tiny_folder("qwen2"), cache / "tiny")
+    said, record = run("own")
+    assert "models: tiny from model_cache, licence not known here" in said
+    assert record == run("given", "--model", tiny_folder("qwen2"))[1]
+    assert set(record) == {"weights", "metadata", "dtype"}
+
+
+def test_a_locked_folder_is_recorded_by_its_commit(cache: Path, run: Any, tiny_folder: Callable[[str], Path]) -> None:
+    folder = Path(shutil.copytree(tiny_folder("qwen2"), cache / "tiny"))
+    lock_of(folder, REVISIONS[0])
+    said, record = run("out")
+    assert (record["revision"], record["found"]) == (REVISIONS[0], "model_cache")
+    assert not [line for line in said if line.startswith("warning: tiny")]
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config))
+    said, record = run("changed")
+    assert "warning: tiny is not as the lock has it: config.json for one, see `models verify`" in said
+    assert "revision" not in record
+
+
+def test_a_snapshot_is_recorded_and_one_that_is_not_pinned_is_told_of(
+    mount: Callable[..., Path], run: Any, tiny_folder: Callable[[str], Path], cache: Path
+) -> None:
+    snapshot = mount("org/tiny", REVISIONS[0], main=REVISIONS[0], source=tiny_folder("qwen2"))
+    said, record = run("out")
+    assert f"models: tiny from huggingface cache at {'a' * 12}, licence not known here" in said
+    assert (record["revision"], record["found"]) == (REVISIONS[0], "huggingface cache")
+    assert str(cache.parent) not in json.dumps(record)
+    lock_of(snapshot, REVISIONS[0])
+    said, same = run("pinned")
+    assert same == record
+    assert not [line for line in said if line.startswith("warning: tiny")]
+    lock_of(snapshot, REVISIONS[1])
+    said, same = run("other")
+    assert same == record, "the same weights, wherever the lock points"
+    warning = f"warning: tiny is NOT the pinned revision: huggingface cache has {'a' * 40}, the lock pins {'b' * 40}"
+    assert said[0] == warning
+
+
+def test_shards_are_merged_where_the_model_lies_elsewhere(
+    mount: Callable[..., Path], run: Any, tiny_folder: Callable[[str], Path], pairs: Path, tmp_path: Path, cache: Path
+) -> None:
+    mount("org/tiny", REVISIONS[0], main=REVISIONS[0], source=tiny_folder("qwen2"))
+    for number in (1, 2):
+        run(f"shard-{number}", "--shard", f"{number}/2")
+    single = run("single")[1]
+    shutil.rmtree(cache.parent / "hub")
+    where = ["--input", pairs, "--output", tmp_path / "out", "--model", tiny_folder("qwen2")]
+    assert exit_code_of(["merge", *map(str, where), *(str(tmp_path / f"shard-{n}") for n in (1, 2))]) == 0
+    merged = json.loads((tmp_path / "out" / ".pan_scdg.json").read_text())
+    assert merged["job"]["models"]["language_model"] == single
