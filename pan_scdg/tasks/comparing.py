@@ -42,6 +42,10 @@ DIGITS = (
 WITHOUT_EFFECT = (
     "keep_gains",
     "on_error",
+    "models.language_model.revision",  # the weights' digest says what they are, wherever they come from
+    "models.language_model.found",
+    "models.encoder.revision",
+    "models.encoder.found",
     "profile.name",
     "profile.description",
     "profile.model.probes",

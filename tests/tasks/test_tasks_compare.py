@@ -183,6 +183,23 @@ def test_other_weights_and_another_input_are_other_jobs(
     assert "the jobs differ in input" in verdict(cli("compare", paired, tmp_path / "other"))
 
 
+@pytest.mark.parametrize(
+    ("field", "says"), [("found", None), ("revision", None), ("weights", "not reproduced: the jobs")]
+)
+def test_the_same_weights_from_elsewhere(
+    field: str, says: str | None, paired: Path, run: Run, pairs_input: Path, cli: Run, tmp_path: Path
+) -> None:
+    assert run(pairs_input, tmp_path / "out", "--engine", "reference").code == 0
+    change_record(tmp_path / "out" / "decisions.jsonl", 0, warnings=["so that bytes differ"])
+    mark = json.loads((tmp_path / "out" / MARK).read_text(encoding="utf-8"))
+    mark["job"]["models"]["language_model"][field] = "another"
+    mark["files"]["decisions.jsonl"] = file_digest(tmp_path / "out" / "decisions.jsonl")
+    change_mark(tmp_path / "out", **mark)
+    done = cli("compare", paired, tmp_path / "out")
+    assert f"  models.language_model.{field}: " in done.out
+    assert verdict(done).startswith(says or "reproduced")
+
+
 def test_a_part_of_the_pairs(pairs_input: Path, paired: Path, run: Run, cli: Run, tmp_path: Path) -> None:
     assert run(pairs_input, tmp_path / "out", "--limit", 4).code == 0
     done = cli("compare", paired, tmp_path / "out")
