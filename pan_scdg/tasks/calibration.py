@@ -19,6 +19,7 @@ from pan_scdg.store import Store
 from pan_scdg.tasks.features import feature_grid
 from pan_scdg.tasks.known_range import facts_of_pairs
 from pan_scdg.tasks.model_at_hand import ModelAtHand
+from pan_scdg.tasks.model_places import models_line, say
 from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.output import write_atomically
 from pan_scdg.tasks.pair_scoring import check_pairs, labels_and_scores, score_pairs
@@ -52,6 +53,7 @@ def calibrate(
             f"q_grid has percentages that are not scored: {sorted(missing)}", "take them from the paper's grid"
         )
     planned, _none_failed = check_pairs(corpus, model, wanted, notices, options)
+    say([models_line([model.found])])
     with Store(state) as store, closing(model):
         scored = score_pairs(planned, model, wanted, store, keep_gains=False)
     grid = settings.q_grid if settings.aggregation == "top" else settings.w_grid
