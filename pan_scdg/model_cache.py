@@ -43,7 +43,11 @@ def hub_folder() -> Path:
     TIRA mounts models there, read-only, and sets neither variable.
     """
     home = os.environ.get("HF_HOME") or "~/.cache/huggingface"
-    return Path(os.environ.get("HF_HUB_CACHE") or f"{home}/hub").expanduser()
+    folder = Path(os.environ.get("HF_HUB_CACHE") or f"{home}/hub")
+    try:
+        return folder.expanduser()
+    except RuntimeError:  # a container's user without a home
+        return folder
 
 
 def find_model(name: str, given: Path | None = None, repositories: Sequence[str] = ()) -> FoundModel:
@@ -105,7 +109,11 @@ def _mounted(name: str, repositories: Sequence[str]) -> Path | None:
         folders = sorted(hub.glob(f"models--*--{name}"))
     else:
         return None
-    there = [folder for folder in folders if folder.is_dir()]
+    try:
+        there = [folder for folder in folders if folder.is_dir()]
+    except PermissionError as e:
+        ways = _ways(name, repositories, True)
+        raise UserError(f"model {name}: the cache cannot be read: {e.strerror}", f"permit it, or {ways}", hub) from e
     if len(there) > 1:
         raise UserError(
             f"model {name}: the cache holds {' and '.join(folder.name for folder in there)}",

@@ -26,6 +26,11 @@ class LocalHub:
     """What a gated repository wants to see."""
     cut: dict[str, int] = field(default_factory=dict)
     """After how many bytes the connection breaks, every time until it is removed here."""
+    stalled: threading.Event = field(default_factory=threading.Event)
+    """Set when a cut file has come so far, where `stalls`."""
+    released: threading.Event = field(default_factory=threading.Event)
+    """Until this is set, a connection that is to break stays open without a byte, where `stalls`."""
+    stalls: bool = False
     damaged: dict[str, bytes] = field(default_factory=dict)
     """Files that come with other bytes than the hub says."""
     asked: list[tuple[str, str, str | None]] = field(default_factory=list)
@@ -114,6 +119,9 @@ def serving(hub: LocalHub) -> Iterator[LocalHub]:
             if body:
                 end = hub.cut.get(name)
                 self.wfile.write(data if end is None else data[: max(0, end - start)])
+                if end is not None and hub.stalls:
+                    hub.stalled.set()
+                    hub.released.wait(60)
                 self.close_connection = True
 
         def _refuse(self, status: int, code: str) -> None:

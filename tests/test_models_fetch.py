@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -52,16 +53,27 @@ def hub(tiny_folder: Callable[[str], Path]) -> Iterator[LocalHub]:
 
 
 @pytest.fixture
-def fetch(hub: LocalHub, cache: Path, tmp_path: Path) -> Fetch:
-    """``fetch(name, revision, **environment)`` in its own process: the library reads its settings when imported."""
+def start(hub: LocalHub, cache: Path, tmp_path: Path) -> Callable[..., "subprocess.Popen[str]"]:
+    """``start(name, revision, **environment)`` in its own process: the library reads its settings when imported."""
 
-    def call(name: str = NAME, revision: str = "main", **more: str) -> "subprocess.CompletedProcess[str]":
+    def call(name: str = NAME, revision: str = "main", **more: str) -> "subprocess.Popen[str]":
         kept = {k: v for k, v in os.environ.items() if not k.startswith("HF_") and not k.lower().endswith("_proxy")}
         own = {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(tmp_path / "hf"), "NO_PROXY": "*", VARIABLE: str(cache)}
         command = [sys.executable, "entrypoint.py", "models", "fetch", name, "--revision", revision]
-        return subprocess.run(
-            command, cwd=ROOT, env={**kept, **own, **more}, capture_output=True, text=True, timeout=120
-        )
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, cwd=ROOT, env={**kept, **own, **more}, stdout=pipe, stderr=pipe, text=True)
+
+    return call
+
+
+@pytest.fixture
+def fetch(start: Callable[..., "subprocess.Popen[str]"]) -> Fetch:
+    """The same, to its end."""
+
+    def call(*arguments: str, **more: str) -> "subprocess.CompletedProcess[str]":
+        with start(*arguments, **more) as process:
+            out, err = process.communicate(timeout=120)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     return call
 
@@ -124,7 +136,23 @@ def test_a_cut_connection_goes_on_where_it_broke(fetch: Fetch, hub: LocalHub, ca
     assert fetch().returncode == 0
     assert held(cache / NAME) == wanted(hub)
     assert ("GET", "model-2.safetensors", f"bytes={10 << 20}-") in hub.asked
-    assert hub.fetched() == {"model-2.safetensors"}, "what was whole is not fetched again"
+    assert "config.json" not in hub.fetched(), "what was whole is not fetched again"
+
+
+def test_a_fetch_that_is_stopped_ends_at_once_and_goes_on(
+    fetch: Fetch, hub: LocalHub, cache: Path, start: Callable[..., "subprocess.Popen[str]"]
+) -> None:
+    hub.cut["model.safetensors"], hub.stalls = 1000, True
+    with start() as process:
+        assert hub.stalled.wait(60)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=8)  # the library would wait ten seconds for the hub
+        hub.released.set()
+    assert (process.returncode, said) == (3, "stopped; the same command goes on from here\n")
+    assert not (cache / NAME).exists()
+    hub.cut.clear()
+    assert fetch().returncode == 0
+    assert held(cache / NAME) == wanted(hub)
 
 
 def test_a_partial_folder_of_another_revision_leaves_nothing_behind(fetch: Fetch, hub: LocalHub, cache: Path) -> None:

@@ -1,6 +1,5 @@
 """``models fetch``: a published model at a revision that the user names, into the model cache. Nothing else fetches."""
 
-import glob
 import hashlib
 import logging
 import os
@@ -151,11 +150,12 @@ def _check_disk(found: HubRevision, partial: Path) -> None:
 
 
 def _download(published: Published, found: HubRevision, partial: Path) -> None:
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import hf_hub_download
 
-    names = [glob.escape(file.name) for file in found.files]
     try:
-        snapshot_download(published.repository, revision=found.commit, local_dir=partial, allow_patterns=names)
+        # not as a snapshot, which threads would fetch: whoever stops this should not have to wait for them
+        for file in found.files:
+            hf_hub_download(published.repository, file.name, revision=found.commit, local_dir=partial)
     except Exception as e:
         raise explained(e, published, found.commit) from e
 
