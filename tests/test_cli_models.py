@@ -168,7 +168,7 @@ def test_an_encoder_that_is_missing_is_a_fault_beside_the_rest(
     assert "--mount-hf-model BAAI/bge-m3" in shown.err
     assert exit_code_of(["models", "verify", "--profile", "pan26-linq-sentence"]) == 2
     shown = capsys.readouterr()
-    assert re.search(r"^encoder-found +does not fit$", shown.out, re.M)
+    assert re.search(r"^encoder-found +not found$", shown.out, re.M)
     assert "models fetch Linq-Embed-Mistral --revision REV" in shown.err
 
 

@@ -197,6 +197,11 @@ def test_a_gated_model_is_explained_and_a_token_appears_nowhere(
         assert token not in without + wrong + right.stdout
 
 
+def test_a_token_that_is_none(fetch: Fetch, cache: Path) -> None:
+    said = refused(fetch(HF_TOKEN="hf_名前"), cache)
+    assert said == "HF_TOKEN holds characters that no token has; copy the token again\n"
+
+
 def test_an_unknown_revision_and_an_unknown_repository(fetch: Fetch, hub: LocalHub, cache: Path) -> None:
     assert f"{REPOSITORY} has no revision 'v9'; name a commit" in refused(fetch(revision="v9"), cache)
     hub.repository = "elsewhere/model"

@@ -31,6 +31,8 @@ def explained(error: Exception, published: Published, revision: str) -> UserErro
         return UserError(f"the hub has no repository {repository}", "see whether it was renamed, and fetch it by hand")
     if status is not None:
         return UserError(f"the hub answers with status {status} for {repository}", "give the same command again later")
+    if isinstance(error, UnicodeError):
+        return UserError("HF_TOKEN holds characters that no token has", "copy the token again")
     if isinstance(error, OSError) and error.errno is not None and not isinstance(error, ConnectionError | TimeoutError):
         raise error  # of the own disk: exceptions of the libraries for HTTP have no number
     if isinstance(error, OSError) or type(error).__module__.startswith(("httpx", "urllib3")):

@@ -9,14 +9,14 @@ from pan_scdg.lm.checkpoint import check_library, check_recorded, check_weights,
 from pan_scdg.lm.fingerprint import metadata_fingerprint, weights_fingerprint
 from pan_scdg.lm.models import load_tokenizer
 from pan_scdg.lm.probes import check_probes
-from pan_scdg.model_cache import FoundModel
+from pan_scdg.model_cache import FoundModel, ModelNotFoundError
 from pan_scdg.model_catalogue import licence_of
 from pan_scdg.model_lock import differences, locked, unlocked
 from pan_scdg.profile import ModelSettings, Profile
 from pan_scdg.retrieval.encoder import folder_fingerprint
 from pan_scdg.scdg.sequences import Tokenizer
 from pan_scdg.tasks.model_config import check_fields
-from pan_scdg.tasks.model_list import needs_of
+from pan_scdg.tasks.model_list import NOT_FOUND, needs_of
 from pan_scdg.tasks.model_places import place_of_encoder, place_of_model
 
 UNFIT = "does not fit"
@@ -64,7 +64,7 @@ def _check_encoder(check: ModelCheck, name: str) -> None:
         place = place_of_encoder(name)
     except UserError as e:
         check.faults.append(e)
-        check.facts["encoder-found"] = UNFIT
+        check.facts["encoder-found"] = NOT_FOUND if isinstance(e, ModelNotFoundError) else UNFIT
         return
     check.facts.update({f"encoder-{fact}": text for fact, text in _place(place).items()})
     check.note("encoder-lock", lambda: _as_locked(place))
