@@ -35,6 +35,7 @@ WORKDIR /app
 ENV HF_HUB_OFFLINE=1 \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
+    IR_DATASETS_HOME=/tmp/ir_datasets \
     NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
 COPY --from=fetched /app/model_cache/terrier model_cache/terrier

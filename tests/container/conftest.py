@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,10 @@ ENGINE = ROOT.parent / "shared" / "engine" / "start.sh"
 BASE_VARIABLE = "PAN_SCDG_TEST_BASE_IMAGE"
 EXPORT = re.compile(r"^export (\w+)=['\"]?([^'\"\n]*)['\"]?$", re.M)
 EXAMPLES = ROOT / "examples"
-PAIRS, QUERIES, DOCUMENTS = 5, 3, 12
+PAIRS, QUERIES, DOCUMENTS = 3, 3, 12
+
+CLOSED = ("--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL")
+"""As closed as an engine can make it."""
 
 Docker = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -93,6 +97,24 @@ def retrieval(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def finished(
+    docker: Docker, image: str, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Path], dict[str, bytes]]:
+    """``finished(input)``: what an undisturbed container writes, by file."""
+
+    @cache
+    def files(source: Path) -> dict[str, bytes]:
+        output = tmp_path_factory.mktemp("finished")
+        output.chmod(0o777)
+        done = in_container(docker, image, source, output)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.isascii()
+        return visible(output)
+
+    return files
+
+
 @pytest.fixture(params=["pairs", "retrieval"])
 def source(request: pytest.FixtureRequest) -> Path:
     """Each input in turn."""
@@ -110,6 +132,15 @@ def open_folder(tmp_path: Path) -> Callable[[str], Path]:
         return tmp_path / name
 
     return made
+
+
+def in_container(
+    docker: Docker, image: str, source: Path, output: Path, *more: str
+) -> "subprocess.CompletedProcess[str]":
+    """A run of another user than root, with everything shut that can be."""
+    mounts = ("-v", f"{source}:/in:ro", "-v", f"{output}:/out")
+    where = ("--input", "/in", "--output", "/out")
+    return docker("run", "--rm", *CLOSED, "--user", "1000", *mounts, image, "run", *where, *more, check=False)
 
 
 def visible(folder: Path) -> dict[str, bytes]:
