@@ -71,7 +71,9 @@ class Task(NamedTuple):
 
 def model_of(settings: ModelSettings, shape: str | None, device: str) -> LanguageModel:
     """The profile's model, or one of that shape."""
-    return load_model(find_model(settings.name).folder, settings, device) if shape is None else shaped(shape, settings, device)
+    if shape is not None:
+        return shaped(shape, settings, device)
+    return load_model(find_model(settings.name).folder, settings, device)
 
 
 def engines(lm: LanguageModel, settings: ModelSettings) -> tuple[Side, Side]:

@@ -35,14 +35,14 @@ class ModelAtHand:
         self._engine_name = options.engine
         self.found = place_of_model(settings.name, options.model)
         self.folder = self.found.folder
-        self._remembered = None if options.state is None else _made(options.state) / "weights.json"
+        remembered = None if options.state is None else _made(options.state) / "weights.json"
         config = read_config(self.folder)
         check_fields(config, self.folder)
         self.positions = (config.get("text_config") or config).get("max_position_embeddings")
         self._shards = options.shards
         self._origin = self._told_origin()
         self.settings = settings = self._usable(settings)
-        self.fingerprint = weights_fingerprint(self.folder, self._remembered)
+        self.fingerprint = weights_fingerprint(self.folder, remembered)
         self.tokenizer = load_tokenizer(self.folder, settings)
         self._loaded: LanguageModel | None = None
         self._engine: Engine | None = None
@@ -76,7 +76,7 @@ class ModelAtHand:
     def loaded(self) -> LanguageModel:
         """The model with its weights."""
         if self._loaded is None:
-            self._loaded = load_model(self.folder, self.settings, self.device, self._remembered)
+            self._loaded = load_model(self.folder, self.settings, self.device, fingerprint=self.fingerprint)
         return self._loaded
 
     @property

@@ -174,8 +174,17 @@ def _mark(folder: Path) -> dict[str, Any]:
 
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Names of the fields in which two jobs differ, also those that only one has."""
+    """Names of the fields in which two jobs differ, also those that only one has; where models lay is none."""
+    one, other = ({**job, "models": _bytes_of(job["models"])} for job in (one, other))
     return [name for name in {**one, **other} if one.get(name) != other.get(name)]
+
+
+def _bytes_of(models: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What the models are, without where they were found: hosts differ in that."""
+    return {
+        name: {field: value for field, value in model.items() if field not in ("found", "revision")}
+        for name, model in models.items()
+    }
 
 
 def _whole(mark: Mapping[str, Any]) -> dict[str, Any]:
