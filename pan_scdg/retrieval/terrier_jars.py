@@ -94,6 +94,9 @@ def start_terrier() -> Any:
     """
     terrier_jar()
     os.environ.setdefault(HOME, str(jar_folder()))  # PyTerrier reads it when it is imported
+    java = shutil.which("java")
+    if java is not None:  # by itself the bridge to Java looks for a compiler, which a mere runtime does not have
+        os.environ.setdefault("JAVA_HOME", str(Path(java).resolve().parent.parent))
     pt: Any = importlib.import_module("pyterrier")  # only parts of it have types
     if pt.java.started():
         return pt

@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import shutil
 import string
 import subprocess
 import sys
@@ -203,3 +204,14 @@ def test_a_missing_java_is_explained() -> None:
     environment = {**os.environ, "JAVA_HOME": "/nonexistent", "PATH": ""}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert re.search(r"UserError: no Java runtime starts: .*; install a Java runtime 11 or later", done.stderr)
+
+
+def test_a_runtime_without_compiler_is_enough(pyterrier: Any, tmp_path: Path) -> None:
+    java = shutil.which("java")
+    if java is None:
+        pytest.skip("Java is known by JAVA_HOME alone here")
+    (tmp_path / "java").symlink_to(Path(java).resolve())
+    program = "from pan_scdg.retrieval.terrier_jars import start_terrier; start_terrier()"
+    environment = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "JDK_HOME")}
+    environment["PATH"] = str(tmp_path)
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
