@@ -162,8 +162,8 @@ def place(device: str) -> dict[str, Any]:
 @click.option("--documents", default=300, show_default=True, type=click.IntRange(1))
 @click.option("--overlap", "overlaps", multiple=True, type=click.FloatRange(1), help="lists a source, for --documents")
 @click.option("--pairs", default=256, show_default=True, type=click.IntRange(1), help="of the task pairs")
-@click.option("--source-tokens", type=click.IntRange(1), help="default: 600 on a CPU, 9,000 on a GPU, pairs 100")
-@click.option("--target-tokens", type=click.IntRange(1), help="default: 200 on a CPU, 3,000 on a GPU, pairs 60")
+@click.option("--source-tokens", type=click.IntRange(1), help="default: 300 on a CPU, 9,000 on a GPU, pairs 100")
+@click.option("--target-tokens", type=click.IntRange(1), help="default: 100 on a CPU, 3,000 on a GPU, pairs 60")
 @click.option("--spread", default=0.5, show_default=True, type=click.FloatRange(0, 1), help="of lengths, up and down")
 @click.option("--scale", callback=_numbers, help="for instance 1,2,4,8")
 @click.option("--long", "long_tokens", type=click.IntRange(16), help="tokens")
@@ -199,7 +199,7 @@ def main(
 
     if threads is not None:
         torch.set_num_threads(threads)
-    source, target = (100, 60) if kind == "pairs" else (600, 200) if device == "cpu" else (9000, 3000)
+    source, target = (100, 60) if kind == "pairs" else (300, 100) if device == "cpu" else (9000, 3000)
     task = Task(
         kind, Lengths(source_tokens or source, target_tokens or target, spread), queries, candidates, pairs, seed
     )
