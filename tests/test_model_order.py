@@ -186,7 +186,7 @@ def run(
         where = ["--input", pairs, "--output", output, "--profile", PROFILE, "--device", "cpu", *more]
         assert exit_code_of(["run", *map(str, where)]) == 0
         mark = json.loads((output / ".pan_scdg.json").read_text())
-        return capsys.readouterr().err.splitlines(), mark["job"]["models"]["language_model"]
+        return capsys.readouterr().err.splitlines(), mark.get("origins", {}).get("language_model", {})
 
     return call
 
@@ -201,8 +201,7 @@ def test_without_lock_or_snapshot_nothing_new_is_recorded(
     shutil.copytree(tiny_folder("qwen2"), cache / "tiny")
     said, record = run("own")
     assert "models: tiny from model_cache, licence not known here" in said
-    assert record == run("given", "--model", tiny_folder("qwen2"))[1]
-    assert set(record) == {"weights", "metadata", "dtype"}
+    assert record == run("given", "--model", tiny_folder("qwen2"))[1] == {}
 
 
 def test_a_locked_folder_is_recorded_by_its_commit(cache: Path, run: Any, tiny_folder: Callable[[str], Path]) -> None:
@@ -215,7 +214,7 @@ def test_a_locked_folder_is_recorded_by_its_commit(cache: Path, run: Any, tiny_f
     (folder / "config.json").write_text(json.dumps(config))
     said, record = run("changed")
     assert "warning: tiny is not as the lock has it: config.json for one, see `models verify`" in said
-    assert "revision" not in record
+    assert record == {}
 
 
 def test_a_snapshot_is_recorded_and_one_that_is_not_pinned_is_told_of(
@@ -248,7 +247,7 @@ def test_shards_are_merged_where_the_model_lies_elsewhere(
     where = ["--input", pairs, "--output", tmp_path / "out", "--model", tiny_folder("qwen2")]
     assert exit_code_of(["merge", *map(str, where), *(str(tmp_path / f"shard-{n}") for n in (1, 2))]) == 0
     merged = json.loads((tmp_path / "out" / ".pan_scdg.json").read_text())
-    assert merged["job"]["models"]["language_model"] == single
+    assert merged["origins"]["language_model"] == single
 
 
 def test_a_mounted_encoder_is_said_and_recorded(
@@ -270,6 +269,6 @@ def test_a_mounted_encoder_is_said_and_recorded(
     said = capsys.readouterr().err.splitlines()
     assert f"models: bge-m3 from huggingface cache at {'a' * 12}, MIT" in said
     assert said[0].startswith(f"warning: bge-m3 is NOT the pinned revision: huggingface cache has {REVISIONS[0]}, ")
-    models = json.loads((output / ".pan_scdg.json").read_text())["job"]["models"]
-    weights = folder_fingerprint(snapshot)
-    assert models == {"encoder": {"weights": weights, "revision": REVISIONS[0], "found": "huggingface cache"}}
+    mark = json.loads((output / ".pan_scdg.json").read_text())
+    assert mark["job"]["models"] == {"encoder": {"weights": folder_fingerprint(snapshot)}}
+    assert mark["origins"] == {"encoder": {"revision": REVISIONS[0], "found": "huggingface cache"}}

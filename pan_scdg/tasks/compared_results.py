@@ -36,6 +36,8 @@ class Mark(BaseModel):
     job: dict[str, JsonValue]
     files: dict[str, str]
     incidents: list[str] = []
+    origins: dict[str, JsonValue] = {}
+    """Where its models came from, which moves no digit: their bytes are named in the job."""
 
 
 class Detections(NamedTuple):

@@ -42,10 +42,6 @@ DIGITS = (
 WITHOUT_EFFECT = (
     "keep_gains",
     "on_error",
-    "models.language_model.revision",  # the weights' digest says what they are, wherever they come from
-    "models.language_model.found",
-    "models.encoder.revision",
-    "models.encoder.found",
     "profile.name",
     "profile.description",
     "profile.model.probes",
@@ -172,7 +168,9 @@ def record(found: Comparison) -> dict[str, Any]:
 
 
 def _about(result: Result) -> dict[str, Any]:
-    return {"path": str(result.path), "incidents": None if result.mark is None else result.mark.incidents}
+    mark = result.mark
+    told = {"incidents": None, "origins": None} if mark is None else mark.model_dump(include={"incidents", "origins"})
+    return {"path": str(result.path), **told}
 
 
 def lines(found: Comparison) -> list[str]:
@@ -238,6 +236,9 @@ def _job_lines(found: Comparison) -> Iterator[str]:
         yield f"jobs: {f'fields that differ: {len(found.jobs)}' if found.jobs else 'the same'}"
         for name, (a, b) in list(found.jobs.items())[:SHOWN]:
             yield f"  {_short(name)}: {_short(str(a))} / {_short(str(b))}"
+    if found.a.mark is not None and found.b.mark is not None:
+        for name, (a, b) in _differing(found.a.mark.origins, found.b.mark.origins).items():
+            yield f"models from elsewhere: {_short(name)}: {_short(str(a))} / {_short(str(b))}"
     for side, result in (("A", found.a), ("B", found.b)):
         for incident in (result.mark.incidents if result.mark is not None else [])[:SHOWN]:
             yield f"incident in {side}: {_short(incident)}"

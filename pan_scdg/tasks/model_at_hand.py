@@ -40,7 +40,7 @@ class ModelAtHand:
         check_fields(config, self.folder)
         self.positions = (config.get("text_config") or config).get("max_position_embeddings")
         self._shards = options.shards
-        self._origin = self._told_origin()
+        say(provenance(self.found).warnings)
         self.settings = settings = self._usable(settings)
         self.fingerprint = weights_fingerprint(self.folder, remembered)
         self.tokenizer = load_tokenizer(self.folder, settings)
@@ -49,18 +49,6 @@ class ModelAtHand:
         self._devices = devices_of(self.device, options.workers)
         self._workers: Workers | None = None
         self._inherited: dict[str, None] = {}
-
-    def _told_origin(self) -> dict[str, str]:
-        """What is recorded of where the model comes from; one that is not as pinned is told of on stderr.
-
-        Where shards are merged it is where they had it from: the weights are compared all the same.
-        """
-        if self._shards is not None:
-            theirs = self._shards.job["models"]["language_model"]
-            return {name: theirs[name] for name in ("revision", "found") if name in theirs}
-        record, warnings = provenance(self.found)
-        say(warnings)
-        return record
 
     def _usable(self, settings: ModelSettings) -> ModelSettings:
         """The settings as the device can do them; where nothing is computed it need not be there."""
@@ -159,12 +147,11 @@ class ModelAtHand:
             )
 
     def identity(self) -> dict[str, Any]:
-        """The fingerprint of the weights' bytes, the paper's fingerprints of the metadata files, and the revision."""
+        """The fingerprint of the weights' bytes, the paper's fingerprints of the metadata files, and the dtype."""
         return {
             "weights": self.fingerprint,
             "metadata": metadata_fingerprint(self.folder),
             "dtype": self.settings.dtype,
-            **self._origin,
         }
 
     def key_parts(self) -> dict[str, Any]:

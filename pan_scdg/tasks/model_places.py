@@ -1,7 +1,7 @@
 """Where the models of a run were found: what is said of it on stderr, and what its result records of it."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ class Provenance(NamedTuple):
     """What the place of a model says of where it comes from."""
 
     record: dict[str, str]
-    """For the identity of a result: the commit and the kind of place, never a path; empty where nothing is known."""
+    """For the record of a result: the commit and the kind of place, never a path; empty where nothing is known."""
     warnings: list[str]
 
 
@@ -58,6 +58,12 @@ def provenance(found: FoundModel) -> Provenance:
     elif entry is not None:
         revision = entry.revision
     return Provenance({} if revision is None else {"revision": revision, "found": found.where}, warnings)
+
+
+def origins_of(places: Mapping[str, FoundModel]) -> dict[str, dict[str, str]]:
+    """What the result records of where each model of a job comes from; those of which nothing is known are left out."""
+    records = {name: provenance(found).record for name, found in places.items()}
+    return {name: record for name, record in records.items() if record}
 
 
 def models_line(models: Sequence[FoundModel]) -> str:

@@ -128,16 +128,22 @@ class OutputDirectory:
         return not self._overwrite and (self.hidden / "manifest.json").is_file()
 
     def seal(
-        self, names: Sequence[str], incidents: Sequence[str] = (), partial: Mapping[str, Any] | None = None
+        self,
+        names: Sequence[str],
+        incidents: Sequence[str] = (),
+        partial: Mapping[str, Any] | None = None,
+        origins: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         """Say that the files ``names`` in the staging folder are complete; the last one will be published last.
 
-        ``incidents`` are what may have moved last digits, such as memory that was short, and ``partial`` says what
-        part of the input the results are of; both stay beside the job.
+        ``incidents`` are what may have moved last digits, such as memory that was short, ``partial`` says what part
+        of the input the results are of, and ``origins`` where each model was found; they stay beside the job, whose
+        identity does not depend on them.
         """
         files = {name: file_digest(self.staged / name) for name in names}
         told: dict[str, Any] = {"incidents": list(incidents)} if incidents else {}
         told |= {} if partial is None else {"partial": dict(partial)}
+        told |= {"origins": origins} if origins else {}
         write_atomically(self.hidden / "manifest.json", _dump({"job": self.job, "files": files, **told}))
 
     def publish(self) -> None:

@@ -15,7 +15,7 @@ from pan_scdg.scdg.calibration_range import TargetFacts
 from pan_scdg.store import Store
 from pan_scdg.tasks.known_range import facts_of_pairs
 from pan_scdg.tasks.model_at_hand import ModelAtHand
-from pan_scdg.tasks.model_places import models_line, say
+from pan_scdg.tasks.model_places import models_line, origins_of, say
 from pan_scdg.tasks.options import Partial, RunOptions, job_of, limited
 from pan_scdg.tasks.output import OutputDirectory
 from pan_scdg.tasks.pair_plan import FailedPair
@@ -94,7 +94,8 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
                 written = _write_results(job, scored, failed, store, options)
             else:
                 written = write_shard(output.staged, store, [s.plan.key for s in scored])
-        output.seal(written, model.incidents(), partial and partial._asdict())
+        origins = origins_of({"language_model": model.found}) if options.shards is None else options.shards.origins
+        output.seal(written, model.incidents(), partial and partial._asdict(), origins)
     output.publish()
     done = f"decided {len(corpus.pairs)} pairs: {options.output / DECISIONS}"
     if options.share is not None:

@@ -62,6 +62,8 @@ class Shards:
     job: Mapping[str, Any]
     """That of the whole, as a single run would have it."""
     incidents: Sequence[str]
+    origins: Mapping[str, Mapping[str, str]]
+    """Where the first had its models from."""
 
     def settled(self, settings: ModelSettings) -> ModelSettings:
         """The settings in which the shards were computed, whatever this machine could do."""
@@ -140,6 +142,7 @@ def read_shards(folders: Sequence[Path]) -> Shards:
     whole = _whole(marks[0])
     found: dict[int, Path] = {}
     incidents: dict[int, list[str]] = {}
+    origins: dict[int, Mapping[str, Mapping[str, str]]] = {}
     for folder, mark in zip(folders, marks, strict=True):
         number, count = mark["job"]["shard"]
         if count != of:
@@ -149,7 +152,7 @@ def read_shards(folders: Sequence[Path]) -> Shards:
             raise UserError(f"was made for {what} than {first}", "merge the shards of one job", folder)
         if number in found:
             raise UserError(f"is shard {number}, and so is {found[number]}", "give each shard once", folder)
-        found[number] = folder
+        found[number], origins[number] = folder, mark.get("origins", {})
         incidents[number] = [f"shard {number} of {of}: {incident}" for incident in mark.get("incidents", [])]
     if missing := [str(number) for number in range(1, of + 1) if number not in found]:
         raise UserError(
@@ -158,7 +161,8 @@ def read_shards(folders: Sequence[Path]) -> Shards:
             f"{'' if len(missing) == 1 else ' and so on'}, and give all folders",
         )
     order = sorted(found)
-    return Shards([found[number] for number in order], whole, [i for number in order for i in incidents[number]])
+    told = [incident for number in order for incident in incidents[number]]
+    return Shards([found[number] for number in order], whole, told, origins[order[0]])
 
 
 def _mark(folder: Path) -> dict[str, Any]:
@@ -174,17 +178,8 @@ def _mark(folder: Path) -> dict[str, Any]:
 
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Names of the fields in which two jobs differ, also those that only one has; where models lay is none."""
-    one, other = ({**job, "models": _bytes_of(job["models"])} for job in (one, other))
+    """Names of the fields in which two jobs differ, also those that only one has."""
     return [name for name in {**one, **other} if one.get(name) != other.get(name)]
-
-
-def _bytes_of(models: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """What the models are, without where they were found: hosts differ in that."""
-    return {
-        name: {field: value for field, value in model.items() if field not in ("found", "revision")}
-        for name, model in models.items()
-    }
 
 
 def _whole(mark: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pan_scdg.errors import UserError
+from pan_scdg.model_cache import FoundModel
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import input_digest
 from pan_scdg.pan.source_retrieval import Query, read_queries, stream_corpus
@@ -17,7 +18,7 @@ from pan_scdg.tasks.corpus_index import check_catalogue, corpus_digest, parts_of
 from pan_scdg.tasks.first_stage import FirstStage, encoder_of, encoder_place, first_stage
 from pan_scdg.tasks.given_candidates import read_candidates
 from pan_scdg.tasks.model_at_hand import ModelAtHand
-from pan_scdg.tasks.model_places import models_line, provenance, say
+from pan_scdg.tasks.model_places import models_line, origins_of, say
 from pan_scdg.tasks.options import Partial, RunOptions, job_of, limited
 from pan_scdg.tasks.output import OutputDirectory
 from pan_scdg.tasks.retrieval_results import RUN, write_ranking
@@ -47,12 +48,12 @@ class RetrievalJob(NamedTuple):
     """Its digest."""
     size: CorpusSize
     output: OutputDirectory
+    places: Mapping[str, FoundModel]
+    """Where the models were found that the result depends on."""
 
     def models(self) -> list[str]:
         """A line about the models, where any is used."""
-        places = [] if self.model is None else [self.model.found]
-        places += [] if self.encoder is None else [encoder_place(self.settings.need_dense())]
-        return [models_line(places)] if places else []
+        return [models_line(list(self.places.values()))] if self.places else []
 
     def told(self) -> list[str]:
         """What is said of a result of a part of the input."""
@@ -84,18 +85,20 @@ def read_job(profile: Profile, options: RunOptions) -> RetrievalJob:
     corpus = corpus_digest(options.input)
     if options.index is not None and given is None:
         check_catalogue(options.index, corpus, parts_of(settings, encoder, corpus))
-    models = {
-        **({} if model is None else {"language_model": model.identity()}),
-        **({} if encoder is None else {"encoder": _encoder_identity(settings, encoder)}),
-    }
-    if options.shards is not None and "encoder" in options.shards.job["models"]:
-        weights = folder_fingerprint(encoder_place(settings.need_dense()).folder)
-        models["encoder"] = {**options.shards.job["models"]["encoder"], "weights": weights}
+    models, places = {}, {}
+    if model is not None:
+        models["language_model"], places["language_model"] = model.identity(), model.found
+    if encoder is not None or (options.shards is not None and "encoder" in options.shards.job["models"]):
+        places["encoder"] = encoder_place(settings.need_dense())
+        weights = encoder.fingerprint if encoder is not None else folder_fingerprint(places["encoder"].folder)
+        models["encoder"] = {"weights": weights}
     job = job_of("retrieval", profile, options, input_digest(options.input, "retrieval"), models, partial)
     if options.shards is not None:
         options.shards.check(job)
     output = OutputDirectory(options.output, job)
-    return RetrievalJob(settings, notices, queries, partial, model, targets, given, encoder, corpus, size, output)
+    return RetrievalJob(
+        settings, notices, queries, partial, model, targets, given, encoder, corpus, size, output, places
+    )
 
 
 def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
@@ -105,7 +108,7 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
         UserError: input, settings or output are not usable; nothing has its final name then.
     """
     job = read_job(profile, options)
-    settings, notices, queries, partial, model, targets, given, encoder, corpus, _, output = job
+    settings, notices, queries, partial, model, targets, given, encoder, corpus, _, output, places = job
     if output.prepare(options.overwrite):
         return [*job.told(), f"already complete: {options.output}"]
     if not output.publishing():
@@ -129,7 +132,9 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
                 names = write_ranking(output.staged, queries, found, features, settings, store, options.keep_gains)
             else:
                 names = write_shard(output.staged, store, [key for _, key in features.values()], found)
-        output.seal(names, [] if model is None else model.incidents(), partial and partial._asdict())
+        incidents = [] if model is None else model.incidents()
+        origins = origins_of(places) if options.shards is None else options.shards.origins
+        output.seal(names, incidents, partial and partial._asdict(), origins)
     output.publish()
     incidents = [] if model is None else [f"warning: {incident}" for incident in model.incidents()]
     done = "ranked sources" if settings.rerank else "found candidates"
@@ -137,11 +142,6 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     if options.share is not None:
         done = f"{options.share} of the candidates of {len(queries)} queries: {options.output}"
     return [*notices.lines(), *incidents, *job.told(), done]
-
-
-def _encoder_identity(settings: RetrievalSettings, encoder: Encoder) -> dict[str, str]:
-    """The weights' bytes, and the revision where the place tells it."""
-    return {"weights": encoder.fingerprint, **provenance(encoder_place(settings.need_dense())).record}
 
 
 def check_corpus(

@@ -183,11 +183,9 @@ def test_other_weights_and_another_input_are_other_jobs(
     assert "the jobs differ in input" in verdict(cli("compare", paired, tmp_path / "other"))
 
 
-@pytest.mark.parametrize(
-    ("field", "says"), [("found", None), ("revision", None), ("weights", "not reproduced: the jobs")]
-)
-def test_the_same_weights_from_elsewhere(
-    field: str, says: str | None, paired: Path, run: Run, pairs_input: Path, cli: Run, tmp_path: Path
+@pytest.mark.parametrize(("field", "says"), [("dtype", "reproduced"), ("weights", "not reproduced: the jobs")])
+def test_what_a_job_says_of_its_model(
+    field: str, says: str, paired: Path, run: Run, pairs_input: Path, cli: Run, tmp_path: Path
 ) -> None:
     assert run(pairs_input, tmp_path / "out", "--engine", "reference").code == 0
     change_record(tmp_path / "out" / "decisions.jsonl", 0, warnings=["so that bytes differ"])
@@ -197,7 +195,15 @@ def test_the_same_weights_from_elsewhere(
     change_mark(tmp_path / "out", **mark)
     done = cli("compare", paired, tmp_path / "out")
     assert f"  models.language_model.{field}: " in done.out
-    assert verdict(done).startswith(says or "reproduced")
+    assert verdict(done).startswith(says)
+
+
+def test_where_models_came_from_is_shown_and_is_no_fault(paired: Path, cli: Run, tmp_path: Path) -> None:
+    other = shutil.copytree(paired, tmp_path / "other")
+    change_mark(other, origins={"language_model": {"revision": "0123", "found": "huggingface cache"}})
+    done = cli("compare", paired, other, "--exact")
+    assert "models from elsewhere: language_model.revision: None / 0123\n" in done.out
+    assert verdict(done) == "reproduced"
 
 
 def test_a_part_of_the_pairs(pairs_input: Path, paired: Path, run: Run, cli: Run, tmp_path: Path) -> None:

@@ -276,6 +276,6 @@ def test_where_a_model_lay_makes_no_other_job(
 ) -> None:
     shards = sharded(pairs_input, 2)
     mark = json.loads((shards[1] / MARK).read_text(encoding="utf-8"))
-    mark["job"]["models"]["language_model"] |= {"revision": "0123", "found": "huggingface cache"}
+    mark["origins"] = {"language_model": {"revision": "0123", "found": "huggingface cache"}}
     (shards[1] / MARK).write_text(json.dumps(mark), encoding="utf-8")
     assert merge(pairs_input, tmp_path / "out", *shards).code == 0
