@@ -16,8 +16,9 @@ PACKAGE = ROOT / "pan_scdg"
 LONGEST_FILE = 320
 FLOORS = (
     {"cli"},
+    {"studies"},
     {"tasks"},
-    {"retrieval", "lm", "scdg", "pan", "evaluation", "store", "progress"},
+    {"retrieval", "baselines", "lm", "scdg", "pan", "evaluation", "store", "progress"},
     {"profile", "errors", "notices", "digests", "model_cache", "model_catalogue", "model_lock"},
 )
 NEIGHBOURS = {
@@ -25,6 +26,7 @@ NEIGHBOURS = {
     "lm": {"pan_scdg.scdg.sequences", "pan_scdg.scdg.arrays"},
     "retrieval": {"pan_scdg.pan.source_retrieval", "pan_scdg.pan.text_alignment"},
     "evaluation": {"pan_scdg.pan", "pan_scdg.scdg.decision"},
+    "baselines": {"pan_scdg.pan.truth", "pan_scdg.retrieval.encoder", "pan_scdg.store"},
 }
 HEAVY = {
     "torch",
@@ -38,6 +40,9 @@ HEAVY = {
     "numba",
     "pandas",
     "jnius",
+    "statsmodels",
+    "matplotlib",
+    "openai",
 }
 FILES = sorted(PACKAGE.rglob("*.py"))
 

@@ -127,7 +127,7 @@ class TestProfile:
             (SMALL + "threshold = 0.1\n", "a threshold needs the q"),
             (SMALL.replace('"small"', '"../small"'), "name: "),
             (SMALL.replace('"some-model"', '"/etc/model"'), "model.name: "),
-            (SMALL.split("[pairs]")[0], r"a [pairs] or a [retrieval] table"),
+            (SMALL.split("[pairs]")[0], r"a [pairs], a [retrieval] or a [baseline] table"),
         ],
     )
     def test_faults_name_the_field_and_the_file(self, tmp_path, text, told):

@@ -1,8 +1,8 @@
 """Profile: every frozen hyperparameter of one submission, read from a TOML file and validated.
 
 A profile has up to three tables: ``[model]`` (which language model and how it is run), ``[pairs]`` (job 1) and
-``[retrieval]`` (job 2). Field names and defaults are those of the paper; where the paper is silent the docstring of
-the field's class says what we chose.
+``[retrieval]`` (job 2); or the one table ``[baseline]``, a simple method for job 1. Field names and defaults are those
+of the paper; where the paper is silent the docstring of the field's class says what we chose.
 """
 
 from collections.abc import Mapping
@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError, model_validator
 from tomlkit.exceptions import TOMLKitError
 
 from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.profile.baseline import BaselineSettings
 from pan_scdg.profile.pairs import PairSettings
 from pan_scdg.profile.retrieval import RetrievalSettings
 from pan_scdg.profile.table import ModelSettings, Table
@@ -30,11 +31,16 @@ class Profile(Table):
     """Needed by everything but a first stage alone."""
     pairs: PairSettings | None = None
     retrieval: RetrievalSettings | None = None
+    baseline: BaselineSettings | None = None
 
     @model_validator(mode="after")
     def _has_a_job(self) -> "Profile":
+        if self.baseline is not None:
+            if self.model is not None or self.pairs is not None or self.retrieval is not None:
+                raise ValueError("a profile with a [baseline] table has no other")
+            return self
         if self.pairs is None and self.retrieval is None:
-            raise ValueError("a profile needs a [pairs] or a [retrieval] table")
+            raise ValueError("a profile needs a [pairs], a [retrieval] or a [baseline] table")
         if self.model is None and (self.pairs is not None or (self.retrieval is not None and self.retrieval.rerank)):
             raise ValueError("the table model is missing: only a [retrieval] with rerank = false does without")
         return self

