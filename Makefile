@@ -10,7 +10,7 @@ demo: setup
 	@$(PYTHON_IN_ENV) entrypoint.py demo
 
 test: setup
-	@$(PYTHON_IN_ENV) -m pytest
+	@$(PYTHON_IN_ENV) -m pytest -n 2 --dist loadgroup
 
 lint: setup
 	@$(PYTHON_IN_ENV) -m pip install --quiet --disable-pip-version-check -r .ci/requirements.txt

@@ -17,6 +17,16 @@ TRAINING_TEXT = (
 )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Each file's tests run in one process, in order: they share fixtures, and the README's commands their results.
+
+    Those of the container share the engine and its image as well.
+    """
+    for item in items:
+        group = "container" if item.get_closest_marker("container") else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture(scope="session")
 def tiny_tokenizer() -> Callable[..., Any]:
     """``tiny_tokenizer(bos=True)``: a small tokenizer built like that of the embedded model."""
