@@ -19,7 +19,7 @@ FLOORS = (
     {"studies"},
     {"tasks"},
     {"retrieval", "baselines", "lm", "scdg", "pan", "evaluation", "store", "progress"},
-    {"profile", "errors", "notices", "digests", "model_cache", "model_catalogue", "model_lock"},
+    {"profile", "errors", "notices", "digests", "model_cache", "model_catalogue", "model_lock", "resources"},
 )
 NEIGHBOURS = {
     # rooms of one floor, from which another may take these modules and no other
