@@ -73,7 +73,7 @@ def run(
     Example:
       python entrypoint.py run --input examples/pan26-retrieval --output out
     """
-    from pan_scdg.lm.checkpoint import best_device
+    from pan_scdg.lm.devices import best_device
     from pan_scdg.pan.inputs import detect_task
     from pan_scdg.tasks.options import RunOptions
     from pan_scdg.tasks.pair_detection import detect_pairs
@@ -116,7 +116,7 @@ def index(directory: Path, folder: Path, profile: str, device: str) -> None:
       python entrypoint.py index --input examples/pan26-retrieval --index my-index
       python entrypoint.py run --input examples/pan26-retrieval --index my-index --output out
     """
-    from pan_scdg.lm.checkpoint import best_device
+    from pan_scdg.lm.devices import best_device
     from pan_scdg.tasks.corpus_index import index_corpus
     from pan_scdg.tasks.first_stage import encoder_of
 
@@ -150,7 +150,7 @@ def score(
     Example:
       python entrypoint.py score suspicious.txt source.txt --tokens gains.jsonl
     """
-    from pan_scdg.lm.checkpoint import best_device
+    from pan_scdg.lm.devices import best_device
     from pan_scdg.tasks.options import RunOptions
     from pan_scdg.tasks.single_pair import score_files
 

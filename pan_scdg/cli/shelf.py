@@ -51,7 +51,7 @@ def demo(output: Path, device: str, state: Path | None) -> None:
     Example:
       python entrypoint.py demo
     """
-    from pan_scdg.lm.checkpoint import best_device
+    from pan_scdg.lm.devices import best_device
     from pan_scdg.tasks.demo import demo as show_both
 
     click.echo(show_both(output, best_device(device), state))

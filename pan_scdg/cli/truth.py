@@ -48,7 +48,7 @@ def calibrate(
     Example:
       python entrypoint.py calibrate --input examples/pan25-pairs/calibration --write my-profile.toml
     """
-    from pan_scdg.lm.checkpoint import best_device
+    from pan_scdg.lm.devices import best_device
     from pan_scdg.scdg.aggregation import Aggregate
     from pan_scdg.tasks.calibration import calibrate as choose_on
     from pan_scdg.tasks.calibration import check_target, write_profile

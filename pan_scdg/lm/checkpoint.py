@@ -2,17 +2,15 @@
 
 import importlib.util
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.lm.attention import FLASH_CAPABILITY
+from pan_scdg.lm.devices import check_exists, in_words
 from pan_scdg.profile import ModelSettings
 
-_DEVICE = re.compile(r"cpu|cuda(:\d+)?")
-_ARCHITECTURE = re.compile(r"(sm|compute)_(\d+)(\d)[af]?")
 INDEX = "model.safetensors.index.json"
 NEWER = {"ministral3": "5.23.0"}
 """Text architectures that the pinned transformers lacks, with a release that the tests of ``lm/`` pass with."""
@@ -154,57 +152,25 @@ def settled(settings: ModelSettings, device: str) -> ModelSettings:
     Raises:
         UserError: there is no such device, or torch has no code for it.
     """
-    _check_exists(device)
+    check_exists(device)
     if settings.dtype_without_bf16 is None or can_multiply("bfloat16", device):
         return settings
     return settings.model_copy(update={"dtype": settings.dtype_without_bf16, "dtype_without_bf16": None})
 
 
-def best_device(wanted: str) -> str:
-    """``wanted`` itself, or for "auto" a GPU where there is one that torch has code for, and else the CPU."""
-    if wanted != "auto":
-        return wanted
-    import torch
-
-    return "cuda" if torch.cuda.is_available() and has_code("cuda") else "cpu"
-
-
-def has_code(device: str) -> bool:
-    """Whether this build of torch has code for a GPU, as its list of architectures tells; ``device`` must be there.
-
-    Code for one compute capability runs on those of the same first number and no smaller second one; ``compute_XY``
-    is an intermediate form, which the driver translates for all later ones.
-    """
-    import torch
-
-    gpu = torch.cuda.get_device_capability(device)
-    built = [_ARCHITECTURE.fullmatch(name) for name in torch.cuda.get_arch_list()]
-    codes = [(found[1], (int(found[2]), int(found[3]))) for found in built if found]
-    if not codes:  # of ROCm, whose names are others
-        return True
-    return any(code <= gpu and (form == "compute" or code[0] == gpu[0]) for form, code in codes)
-
-
 def check_device(settings: ModelSettings, device: str) -> None:
     """Raise UserError unless ``device`` exists, torch has code for it and it does the profile's dtype and attention."""
-    _check_exists(device)
+    check_exists(device)
     if not can_multiply(settings.dtype, device):
-        raise UserError(f"{device} cannot compute in {settings.dtype}", "choose another dtype in the profile")
+        raise UserError(f"{in_words(device)} cannot compute in {settings.dtype}", _other_dtype(settings))
     if settings.attention in ("flash_attention_2", "varlen"):
         _check_flash(settings, device)
 
 
-def _check_exists(device: str) -> None:
-    import torch
-
-    if not _DEVICE.fullmatch(device):
-        raise UserError(f"unknown device {device!r}", "use cpu, cuda or cuda:N")
-    if device != "cpu" and int(device.partition(":")[2] or 0) >= torch.cuda.device_count():
-        raise UserError(f"there is no GPU {device}", "use --device cpu or a machine with a GPU")
-    if device != "cpu" and not has_code(device):
-        major, minor = torch.cuda.get_device_capability(device)
-        gpu = f"{torch.cuda.get_device_name(device)} (sm_{major}{minor})"
-        raise UserError(f"this build of torch has no code for {gpu}", "use --device cpu or another GPU")
+def _other_dtype(settings: ModelSettings) -> str:
+    if settings.dtype != "bfloat16":
+        return "choose another dtype in the profile"
+    return 'set dtype = "float16" or "float32" in the profile, or use a GPU of the Ampere generation or newer'
 
 
 def can_multiply(dtype: str, device: str) -> bool:
@@ -230,7 +196,8 @@ def _check_flash(settings: ModelSettings, device: str) -> None:
     if settings.dtype == "float32":
         raise UserError(f"{settings.attention} cannot compute in float32", remedy + ", or a dtype of 16 bits")
     if torch.cuda.get_device_capability(device) < FLASH_CAPABILITY:
-        raise UserError(f"{settings.attention} needs a GPU of the Ampere generation or newer", remedy)
+        what = f"{settings.attention} needs a GPU of the Ampere generation or newer, and this is {in_words(device)}"
+        raise UserError(what, remedy)
     if settings.attention == "varlen":
         return
     if importlib.util.find_spec("flash_attn") is None:

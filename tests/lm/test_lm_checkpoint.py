@@ -13,12 +13,10 @@ from pan_scdg.errors import UserError
 from pan_scdg.lm import checkpoint
 from pan_scdg.lm.checkpoint import (
     INDEX,
-    best_device,
     check_device,
     check_library,
     check_recorded,
     check_weights,
-    has_code,
     read_config,
     settled,
 )
@@ -205,51 +203,3 @@ def test_settling_on_a_device_that_is_not_there() -> None:
 def test_a_replacement_for_bf16_must_make_sense(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="dtype_without_bf16"):
         ModelSettings(name="tiny", dtype_without_bf16="float16", **fields)
-
-
-@pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[[tuple[int, int], list[str]], None]:
-    """Plays a machine with one GPU of a compute capability and a torch with code for some architectures."""
-
-    def play(capability: tuple[int, int], built: list[str]) -> None:
-        found = {"is_available": True, "device_count": 1, "get_arch_list": built, "get_device_name": "GeForce"}
-        for name, value in (found | {"get_device_capability": capability}).items():
-            monkeypatch.setattr(torch.cuda, name, lambda *_, value=value: value)
-
-    return play
-
-
-WHEEL = ["sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"]
-
-
-@pytest.mark.parametrize(
-    ("capability", "built", "there"),
-    [
-        ((6, 1), WHEEL, False),
-        ((7, 0), WHEEL, False),
-        ((7, 5), WHEEL, True),
-        ((8, 9), WHEEL, True),
-        ((12, 1), WHEEL, True),
-        ((13, 0), WHEEL, False),
-        ((13, 0), [*WHEEL, "compute_120"], True),
-        ((6, 1), [*WHEEL, "compute_120"], False),
-        ((9, 0), ["sm_90a"], True),
-        ((9, 0), ["gfx90a"], True),
-    ],
-)
-def test_a_gpu_needs_code_in_torch(
-    gpu: Callable[[tuple[int, int], list[str]], None], capability: tuple[int, int], built: list[str], there: bool
-) -> None:
-    gpu(capability, built)
-    assert has_code("cuda") == there
-    assert best_device("auto") == ("cuda" if there else "cpu")
-    assert best_device("cuda") == "cuda"
-
-
-@pytest.mark.parametrize("use", [settled, check_device])
-def test_a_gpu_without_code_in_torch_is_named(
-    gpu: Callable[[tuple[int, int], list[str]], None], use: Callable[[ModelSettings, str], Any]
-) -> None:
-    gpu((6, 1), WHEEL)
-    with pytest.raises(UserError, match=r"no code for GeForce \(sm_61\); use --device cpu or another GPU"):
-        use(SMALL, "cuda")

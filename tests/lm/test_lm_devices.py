@@ -1,0 +1,227 @@
+"""Which device is taken, on machines that are played: no GPU is needed, and none that is there is looked at."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pan_scdg.errors import UserError
+from pan_scdg.lm import checkpoint, devices
+from pan_scdg.lm.checkpoint import check_device, settled
+from pan_scdg.lm.devices import Seen, best_device, check_exists, has_code, seen_gpus
+from pan_scdg.profile import ModelSettings
+
+torch = pytest.importorskip("torch")
+
+Gpu = Callable[..., None]
+SMALL = ModelSettings(name="tiny", dtype_without_bf16="float16")
+WHEEL = ["sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"]
+PRESENT, NONE = Seen(nodes=True, library=True, driver="470.57.02"), Seen(nodes=False, library=False)
+VERSION = "NVRM version: NVIDIA UNIX {}  Release Build\nGCC version:  gcc version 12.2.0\n"
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
+    """Plays a machine with one GPU of a compute capability and a torch with code for some architectures."""
+
+    def play(capability: tuple[int, int], built: list[str] = WHEEL, bf16: bool = True) -> None:
+        found: dict[str, Any] = {"is_available": True, "device_count": 1, "get_arch_list": built}
+        found |= {"get_device_name": "GeForce", "is_bf16_supported": bf16, "device": nullcontext()}
+        for name, value in (found | {"get_device_capability": capability}).items():
+            monkeypatch.setattr(torch.cuda, name, lambda *_, value=value, **__: value)
+
+    return play
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Plays a machine on which torch finds no GPU, whatever the operating system shows."""
+
+    def play(seen: Seen, cuda: str | None = "12.8", reason: Exception | None = None) -> None:
+        def init() -> None:
+            if reason is not None:
+                raise reason
+
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+        monkeypatch.setattr(torch.cuda, "init", init)
+        monkeypatch.setattr(torch.version, "cuda", cuda)
+        monkeypatch.setattr(devices, "seen_gpus", lambda: seen)
+
+    return play
+
+
+@pytest.mark.parametrize(
+    ("capability", "built", "there"),
+    [
+        ((6, 1), WHEEL, False),
+        ((7, 0), WHEEL, False),
+        ((7, 5), WHEEL, True),
+        ((8, 9), WHEEL, True),
+        ((12, 1), WHEEL, True),
+        ((13, 0), WHEEL, False),
+        ((13, 0), [*WHEEL, "compute_120"], True),
+        ((6, 1), [*WHEEL, "compute_120"], False),
+        ((9, 0), ["sm_90a"], True),
+        ((9, 0), ["gfx90a"], True),
+    ],
+)
+def test_a_gpu_needs_code_in_torch(gpu: Gpu, capability: tuple[int, int], built: list[str], there: bool) -> None:
+    gpu(capability, built)
+    assert has_code("cuda") == there
+    for wanted in ("auto", "cuda"):
+        if there:
+            assert best_device(wanted) == "cuda"
+        else:
+            with pytest.raises(UserError, match="no code for GeForce"):
+                best_device(wanted)
+    assert best_device("cpu") == "cpu"
+
+
+@pytest.mark.parametrize("use", [settled, check_device])
+def test_a_gpu_without_code_in_torch_is_named(gpu: Gpu, use: Callable[[ModelSettings, str], Any]) -> None:
+    gpu((6, 1), WHEEL)
+    with pytest.raises(UserError, match=r"no code for GeForce \(sm_61\); use --device cpu or another GPU"):
+        use(SMALL, "cuda")
+
+
+def test_the_cpu_is_taken_where_no_gpu_is_visible(no_gpu: Callable[..., None]) -> None:
+    for seen in (NONE, PRESENT._replace(library=False), PRESENT._replace(hidden_by="CUDA_VISIBLE_DEVICES")):
+        no_gpu(seen)
+        assert best_device("auto") == "cpu"
+
+
+@pytest.mark.parametrize("wanted", ["auto", "cuda"])
+@pytest.mark.parametrize(
+    ("cuda", "reason", "said"),
+    [
+        (
+            "12.8",
+            RuntimeError("The NVIDIA driver on your system is too old (found version 11040).\nmore"),
+            r"for CUDA 12\.8 cannot use the NVIDIA GPU with driver 470\.57\.02: The NVIDIA driver on your system is "
+            r"too old \(found version 11040\)\.; update the driver .*, or use --device cpu$",
+        ),
+        ("12.8", None, r"no device is available; update the driver"),
+        (None, None, r"this build of torch has no CUDA; use --device cpu, or install torch with CUDA"),
+    ],
+)
+def test_a_visible_gpu_that_torch_cannot_use_is_an_error_with_its_cause(
+    no_gpu: Callable[..., None], wanted: str, cuda: str | None, reason: Exception | None, said: str
+) -> None:
+    no_gpu(PRESENT, cuda, reason)
+    with pytest.raises(UserError, match=said):
+        best_device(wanted)
+    assert best_device("cpu") == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("seen", "why"),
+    [
+        (NONE, "there is no GPU cuda; use --device cpu"),
+        (PRESENT._replace(library=False), r"no GPU cuda \(there are device files.* without --gpus\?\); use"),
+        (PRESENT._replace(hidden_by="CUDA_VISIBLE_DEVICES"), r"no GPU cuda \(CUDA_VISIBLE_DEVICES hides"),
+    ],
+)
+def test_a_gpu_that_was_asked_for_and_is_not_there(no_gpu: Callable[..., None], seen: Seen, why: str) -> None:
+    no_gpu(seen)
+    with pytest.raises(UserError, match=why):
+        best_device("cuda")
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:x", "mps"])
+def test_a_device_of_another_kind(device: str) -> None:
+    with pytest.raises(UserError, match="unknown device"):
+        check_exists(device)
+
+
+def test_a_gpu_without_bf16_needs_another_dtype(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu((7, 5), bf16=False)
+    with pytest.raises(UserError, match=r'GeForce \(sm_75\) cannot compute in bfloat16; set dtype = "float16"'):
+        check_device(ModelSettings(name="tiny"), "cuda")
+    monkeypatch.setattr(checkpoint, "can_multiply", lambda dtype, _: dtype != "bfloat16")
+    check_device(settled(SMALL, "cuda"), "cuda")
+
+
+@pytest.mark.parametrize(
+    ("capability", "dtype", "said"),
+    [
+        ((7, 5), "float16", r"Ampere generation or newer, and this is GeForce \(sm_75\); set attention = \"sdpa\""),
+        ((8, 0), "bfloat16", r"needs the package flash-attn; install requirements-cuda\.txt, or set attention"),
+        ((8, 0), "float32", r"cannot compute in float32"),
+    ],
+)
+def test_flash_attention_that_cannot_run_is_an_error_with_its_remedy(
+    gpu: Gpu, monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], dtype: Any, said: str
+) -> None:
+    gpu(capability)
+    monkeypatch.setattr(checkpoint, "can_multiply", lambda *_: True)
+    monkeypatch.setattr(checkpoint.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(UserError, match=said):
+        check_device(ModelSettings(name="tiny", dtype=dtype, attention="flash_attention_2"), "cuda")
+
+
+def machine(root: Path, *names: str, driver: str | None = None) -> Path:
+    for name in names:
+        (root / "dev").mkdir(exist_ok=True)
+        (root / "dev" / name).touch()
+    if driver is not None:
+        (root / "proc/driver/nvidia").mkdir(parents=True)
+        (root / "proc/driver/nvidia/version").write_text(VERSION.format(driver))
+    return root
+
+
+@pytest.mark.parametrize(
+    ("driver", "version"),
+    [
+        ("x86_64 Kernel Module  535.104.05", "535.104.05"),
+        ("Open Kernel Module for x86_64  570.86.15", "570.86.15"),
+        ("odd", "unknown"),
+    ],
+)
+def test_gpus_are_seen_without_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: str, version: str
+) -> None:
+    monkeypatch.setattr(devices, "_has_library", lambda: True)
+    seen = seen_gpus(machine(tmp_path, "nvidia0", "nvidiactl", driver=driver), {})
+    assert seen == Seen(nodes=True, library=True, driver=version)
+    assert seen.visible
+
+
+def test_a_driver_without_a_device_is_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every container sees its host's driver in ``/proc``."""
+    monkeypatch.setattr(devices, "_has_library", lambda: True)
+    assert not seen_gpus(machine(tmp_path, "nvidiactl", driver="x86_64 Kernel Module  535.104.05"), {}).visible
+    assert not seen_gpus(tmp_path / "empty", {}).visible
+
+
+def test_devices_without_the_drivers_library_are_not_visible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A privileged container that was given no GPU has the device files of its host."""
+    monkeypatch.setattr(devices, "DRIVER_LIBRARY", "libnothing.so.1")
+    seen = seen_gpus(machine(tmp_path, "nvidia0"), {})
+    assert not seen.visible
+    assert "libnothing.so.1 is missing" in seen.why_not
+
+
+@pytest.mark.parametrize(
+    ("variables", "hidden"),
+    [
+        ({"CUDA_VISIBLE_DEVICES": ""}, True),
+        ({"CUDA_VISIBLE_DEVICES": "-1"}, True),
+        ({"CUDA_VISIBLE_DEVICES": "-1,0"}, True),
+        ({"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, True),
+        ({"CUDA_VISIBLE_DEVICES": "0,1"}, False),
+        ({"NVIDIA_VISIBLE_DEVICES": "void"}, True),
+        ({"NVIDIA_VISIBLE_DEVICES": "none"}, True),
+        ({"NVIDIA_VISIBLE_DEVICES": "all"}, False),
+        ({}, False),
+    ],
+)
+def test_variables_hide_gpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], hidden: bool
+) -> None:
+    monkeypatch.setattr(devices, "_has_library", lambda: True)
+    seen = seen_gpus(machine(tmp_path, "nvidia0"), variables)
+    assert seen.visible != hidden
+    assert (seen.why_not != "") == hidden or not hidden
