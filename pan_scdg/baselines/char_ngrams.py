@@ -1,0 +1,168 @@
+"""PAN12-style matches of character n-grams: letters and digits that two texts have in common, and where they stand.
+
+Only letters and digits count (`str.isalnum`, so those of every script; the official baseline leaves out ASCII
+punctuation and white space instead), each in lower case. An n-gram of the target that the source has is a match, and a
+match goes on while both sides agree. The paper does not say what its score is; here it is the share of the target's
+letters and digits that lie in a match. An extended match is nothing but n-grams that overlap, so the share needs the
+n-grams alone.
+
+Time and memory are linear whatever the texts hold: an n-gram is looked up in a hash table of those of the source, and
+only where it stands there first.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.baselines.scorer import TextPair
+from pan_scdg.pan.truth import Passage
+
+TABLE_CHARACTERS = 1 << 26
+"""Most characters of n-grams that are held at a time; a longer source is looked at in several goes."""
+NGRAM_OVERHEAD = 150
+"""About how many bytes an n-gram takes in the table beside its characters."""
+COMPARED = 1024
+"""Characters that are compared at a time when a match is extended."""
+
+Positions = npt.NDArray[np.int64]
+
+
+class Letters(NamedTuple):
+    """The letters and digits of a text."""
+
+    text: str
+    """In lower case and nothing between them, ``n`` characters."""
+    codes: npt.NDArray[np.uint32]
+    """The same as code points, ``[n]``."""
+    offsets: Positions
+    """Where each stands in the text itself, ``[n]``."""
+
+
+class CharNgramScorer:
+    """The covered share of the target's letters and digits; see `covered_share`."""
+
+    features: tuple[str, ...] = ("score",)
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def identity(self) -> dict[str, Any]:
+        """The method and its n."""
+        return {"kind": "char-ngrams", "n": self.n}
+
+    def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
+        """One number a pair, from 0 to 1; 0 where a text has fewer than n letters and digits."""
+        return ((covered_share(pair.target, pair.source, self.n),) for pair in pairs)
+
+
+def letters_of(text: str) -> Letters:
+    """The letters and digits of ``text``, each lower-cased by itself, so that one character stays one character."""
+    codes = _lowered()[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")]
+    offsets = np.flatnonzero(codes)
+    kept = codes[offsets]
+    return Letters(kept.astype("<u4").tobytes().decode("utf-32-le", "surrogatepass"), kept, offsets)
+
+
+@cache
+def _lowered() -> npt.NDArray[np.uint32]:
+    """For every code point the letter or digit that stands for it, 0 for what is neither."""
+    # of the one letter whose lower case is two characters (Turkish I with a dot) the second is no letter
+    lower = (ord(chr(code).lower()[0]) if chr(code).isalnum() else 0 for code in range(0x110000))
+    return np.fromiter(lower, np.uint32, 0x110000)
+
+
+def covered_share(target: str, source: str, n: int) -> float:
+    """Share of the target's letters and digits inside an n-gram that the source has, too.
+
+    Raises:
+        ValueError: ``n`` is below 1.
+    """
+    letters = letters_of(target)
+    covered = _covered(_found(letters, letters_of(source), n) >= 0, n)
+    return float(covered.mean()) if covered.size else 0.0
+
+
+def passages_of(target: str, source: str, n: int) -> tuple[Passage, ...]:
+    """Matches that cover what `covered_share` counts, in the order of the target; see `_matches` for which.
+
+    A passage reaches from its first to its last letter on both sides, with everything that stands between them.
+
+    Raises:
+        ValueError: ``n`` is below 1.
+    """
+    this, other = letters_of(target), letters_of(source)
+    return tuple(
+        Passage(*_span(this, at, length), *_span(other, there, length), "")
+        for at, there, length in _matches(this, other, _found(this, other, n), n)
+    )
+
+
+def _span(letters: Letters, start: int, length: int) -> tuple[int, int]:
+    """Offset and length in the text itself."""
+    first, last = int(letters.offsets[start]), int(letters.offsets[start + length - 1])
+    return first, last - first + 1
+
+
+def _found(target: Letters, source: Letters, n: int) -> Positions:
+    """For each n-gram of the target where the source has it first, -1 where it has it not; ``[len(target) - n + 1]``."""
+    if n < 1:
+        raise ValueError(f"an n-gram has at least 1 character, not {n}")
+    count = max(0, len(target.text) - n + 1)
+    found = np.full(count, -1, np.int64)
+    step = max(1, TABLE_CHARACTERS // (n + NGRAM_OVERHEAD))
+    last = len(source.text) - n if count else -1
+    for start in range(0, last + 1, step):
+        stop = min(start + step, last + 1)
+        # from the end, so that the first place of an n-gram is the one that stays
+        places = range(stop - 1, start - 1, -1)
+        first = dict(zip(_ngrams(source.text, places, n), places, strict=True))
+        now = np.fromiter(map(first.get, _ngrams(target.text, range(count), n), repeat(-1)), np.int64, count)
+        found = np.where(found < 0, now, found)
+    return found
+
+
+def _ngrams(text: str, places: range, n: int) -> Iterator[str]:
+    """The n-grams that begin at these places."""
+    ends = range(places.start + n, places.stop + n, places.step)
+    return map(text.__getitem__, map(slice, places, ends))
+
+
+def _covered(match: npt.NDArray[np.bool_], n: int) -> npt.NDArray[np.bool_]:
+    """Which characters lie in one of the n-grams that begin where ``match`` is true."""
+    if not match.size:
+        return np.zeros(0, np.bool_)
+    change = np.zeros(len(match) + n, np.int64)
+    change[: len(match)] += match
+    change[n:] -= match
+    return np.cumsum(change[:-1]) > 0
+
+
+def _matches(target: Letters, source: Letters, found: Positions, n: int) -> Iterator[tuple[int, int, int]]:
+    """``(start in the target, start in the source, length)`` of as few matches as cover all n-grams that were found.
+
+    Each is extended from the first place that its n-gram has in the source. The next one begins as far to the right as
+    it can without leaving out a covered character, and so may overlap the one before in the target; none is shorter
+    than ``n``.
+    """
+    starts, end = np.flatnonzero(found >= 0), 0
+    while (first := int(np.searchsorted(starts, end - n, side="right"))) < len(starts):  # it ends behind ``end``
+        without_gap = int(np.searchsorted(starts, end, side="right")) - 1
+        at = int(starts[max(first, without_gap)])
+        length = _agreement(target.codes[at:], source.codes[int(found[at]) :])
+        yield at, int(found[at]), length
+        end = at + length
+
+
+def _agreement(one: npt.NDArray[np.uint32], other: npt.NDArray[np.uint32]) -> int:
+    """How many characters two texts begin with alike."""
+    most = min(len(one), len(other))
+    for start in range(0, most, COMPARED):
+        stop = min(start + COMPARED, most)
+        differ = np.flatnonzero(one[start:stop] != other[start:stop])
+        if differ.size:
+            return start + int(differ[0])
+    return most
