@@ -1,67 +1,135 @@
-"""Every command of the README runs, in the order in which a reader types them, with one state for all."""
+"""Every command of the README runs, in the order in which a reader types them, with one state for all.
 
+A block says ``run``, or what it ``needs`` that a test has not; commands of the second kind are parsed by the command
+line that they are for, and those of docker and TIRA run in tests/container.
+"""
+
+import importlib
 import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
+import click
 import pytest
 
+from pan_scdg.cli.commands import cli
 from pan_scdg.profile import load_profile
 
 ROOT = Path(__file__).parents[1]
-BLOCK = re.compile(r"(<!-- needs: [^\n]+ -->\n)?```sh\n(.*?)```", re.S)
+BLOCK = re.compile(r"(?:<!-- (run|needs: [^\n]+) -->\n)?```sh\n(.*?)```", re.S)
+NEEDS = {"network", "gpu", "login", "data"}
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def commands(marked: bool) -> list[str]:
-    """The commands of the README's shell blocks that say (or do not say) that they need something."""
-    blocks = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
-    return [line for needs, body in blocks if bool(needs) == marked for line in body.splitlines() if line.strip()]
+class Command(NamedTuple):
+    """A line of a shell block, without its comment."""
+
+    text: str
+    needs: str
+    """Empty: it runs anywhere."""
+
+
+def commands() -> list[Command]:
+    found = []
+    for marker, body in BLOCK.findall(README):
+        lines = [line.partition(" #")[0].strip() for line in body.splitlines() if line.strip()]
+        found += [Command(line, marker.removeprefix("needs: ").removeprefix("run")) for line in lines]
+    return found
+
+
+RUN = [command.text for command in commands() if not command.needs]
+NOT_RUN = [command for command in commands() if command.needs]
 
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that looks like a clone, in which commands may write."""
     folder = tmp_path_factory.mktemp("clone")
-    for name in ("entrypoint.py", "pan_scdg", "examples", "benchmarks", "model_cache"):
+    names = ("entrypoint.py", "pan_scdg", "examples", "benchmarks", "model_cache", "Makefile", "tools", ".venv")
+    for name in (*names, "requirements.txt"):
         (folder / name).symlink_to(ROOT / name)
     return folder
 
 
 def run(command: str, clone: Path) -> subprocess.CompletedProcess[str]:
-    words = shlex.split(command, comments=True)
-    assert words[0] == "python", f"a README command that no test runs: {command}"
+    words = shlex.split(command)
+    if words[0] == "python":
+        words[0] = sys.executable
+    elif not (ROOT / ".venv" / "requirements.sha256").is_file():
+        pytest.skip(f"{command}: these tests do not run in what `make` has set up")
     environment = {**os.environ, "PAN_SCDG_STATE": str(clone / "state"), "HF_HUB_OFFLINE": "1"}
-    return subprocess.run(
-        [sys.executable, *words[1:]], cwd=clone, env=environment, capture_output=True, text=True, timeout=900
-    )
+    return subprocess.run(words, cwd=clone, env=environment, capture_output=True, text=True, timeout=900)
 
 
-@pytest.mark.parametrize("command", commands(marked=False))
+def test_every_block_says_whether_it_runs_anywhere() -> None:
+    blocks = BLOCK.findall(README)
+    assert len(blocks) == README.count("```sh") > 10
+    for marker, body in blocks:
+        assert marker, f"no marker before: {body}"
+        assert marker == "run" or set(marker.removeprefix("needs: ").split(", ")) <= NEEDS, marker
+
+
+@pytest.mark.parametrize("command", [text for text in RUN if text != "make test"])
 def test_command_of_the_readme(command: str, clone: Path) -> None:
     done = run(command, clone)
     assert done.returncode == 0, done.stderr[-2000:]
+    if command == "make demo":
+        _reports_both_jobs(done.stdout, clone)
 
 
-def test_marked_commands_are_the_two_of_make_and_those_on_own_files() -> None:
-    assert [c.split("  ")[0].split(" --")[0] for c in commands(marked=True)] == [
-        "make demo",
-        "make test",
-        "python entrypoint.py prepare",
-        "python entrypoint.py run",
-        "python entrypoint.py models fetch terrier",
-        "python entrypoint.py models fetch Qwen3-0.6B-Base",
-        "docker build -t pan_scdg .",
-        "docker run",
-        "python entrypoint.py tira dry-run pan25-offline",
-        "python entrypoint.py tira submit pan25-offline",
-        "python -m benchmarks.development.build",
-        "python -m benchmarks.development.calibration",
-        "python entrypoint.py calibrate",
-        "python -m benchmarks.offline_quality",
+def test_the_gate_is_the_other_command() -> None:
+    assert "make test" in RUN
+    assert "make --no-print-directory test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_commands_that_need_something() -> None:
+    assert [(command.text.split(" --")[0], command.needs) for command in NOT_RUN] == [
+        ("python entrypoint.py prepare", "data"),
+        ("python entrypoint.py run", "data"),
+        ("python entrypoint.py models fetch terrier", "network"),
+        ("python entrypoint.py models fetch Qwen3-0.6B-Base", "network"),
+        ("docker build -t pan_scdg .", "network"),
+        ("docker run", "network"),
+        ("python entrypoint.py tira dry-run pan25-offline", "network, login"),
+        ("python entrypoint.py tira submit pan25-offline", "network, login"),
+        ("python -m benchmarks.development.build", "data"),
+        ("python -m benchmarks.development.calibration", "data"),
+        ("python entrypoint.py calibrate", "data"),
+        ("python -m benchmarks.offline_quality", "data"),
     ]
+
+
+@pytest.mark.parametrize("command", NOT_RUN, ids=[command.text for command in NOT_RUN])
+def test_a_command_that_needs_something_is_one_that_exists(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its words are parsed to the end, and nothing is done."""
+    called = []
+
+    def invoke(self: click.Command, context: click.Context) -> None:
+        if not isinstance(self, click.Group):
+            called.append(self.name)
+
+    monkeypatch.setattr(click.Command, "invoke", invoke)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pairs.jsonl").touch()
+    words = shlex.split(command.text)
+    if words[0] == "docker":
+        if words[1] == "run":
+            cli.main(words[words.index("pan_scdg") + 1 :], standalone_mode=False)
+        else:
+            called.append("build" if (ROOT / words[-1] / "Dockerfile").is_file() else "no Dockerfile")
+    elif words[1] == "-m":
+        importlib.import_module(words[2]).main.main(words[3:], standalone_mode=False)
+    else:
+        assert words[:2] == ["python", "entrypoint.py"]
+        cli.main(words[2:], standalone_mode=False)
+    assert len(called) == 1
+    assert called != ["no Dockerfile"]
 
 
 def test_calibrate_writes_a_profile_that_decides_and_knows_its_range(clone: Path) -> None:
@@ -78,11 +146,9 @@ def test_calibrate_writes_a_profile_that_decides_and_knows_its_range(clone: Path
     assert pairs.threshold > max(known.negatives) - 1e-4
 
 
-def test_demo_reports_both_jobs_and_explains_a_verdict(clone: Path) -> None:
-    done = run("python entrypoint.py demo", clone)
-    assert done.returncode == 0, done.stderr[-2000:]
+def _reports_both_jobs(said: str, clone: Path) -> None:
     for word in ("pairs (test half)", "source retrieval", "nDCG@10", "run.txt.gz", "One verdict explained"):
-        assert word in done.stdout
-    files = re.findall(r": (demo-output/\S+)", done.stdout)
+        assert word in said
+    files = re.findall(r": (demo-output/\S+)", said)
     assert len(files) == 3
     assert all((clone / f).exists() or "*" in f for f in files)
