@@ -3,7 +3,7 @@
 import importlib.util
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError, UserErrors
@@ -88,20 +88,36 @@ def check_weights(folder: Path) -> int:
     Raises:
         UserError: a file is missing, cut off or damaged, or lacks a weight; the text names it.
     """
-    from safetensors import SafetensorError, safe_open
-
-    held: dict[str, set[str]] = {}
-    for path in sorted(folder.glob("*.safetensors")):
-        try:
-            with safe_open(path, framework="numpy") as file:  # reads the header and compares it with the size
-                held[path.name] = set(file.keys())
-        except (SafetensorError, OSError) as e:
-            raise UserError(f"cannot be read as safetensors: {e}", "fetch the file again", path) from e
+    held = {path.name: set(tensors_of(path)) for path in sorted(folder.glob("*.safetensors"))}
     if not held:
         raise UserError("there are no weights in safetensors format", "convert the checkpoint to safetensors", folder)
     if (folder / INDEX).is_file():
         _check_index(folder, held)
     return len(held)
+
+
+class Tensor(NamedTuple):
+    """A tensor as the header of a safetensors file describes it."""
+
+    dtype: str
+    """As safetensors names it: "BF16"."""
+    shape: tuple[int, ...]
+
+
+def tensors_of(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, by name; only its header is read, and compared with the file's size.
+
+    Raises:
+        UserError: the file is cut off, damaged or of another kind.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - the file is no mapping
+            return {name: Tensor(part.get_dtype(), tuple(part.get_shape())) for name, part in parts.items()}
+    except (SafetensorError, OSError) as e:
+        raise UserError(f"cannot be read as safetensors: {e}", "fetch the file again", path) from e
 
 
 def _check_index(folder: Path, held: dict[str, set[str]]) -> None:
