@@ -108,11 +108,11 @@ def _span(letters: Letters, start: int, length: int) -> tuple[int, int]:
 
 
 def _found(target: Letters, source: Letters, n: int) -> Positions:
-    """For each n-gram of the target where the source has it first, -1 where it has it not; ``[len(target) - n + 1]``."""
+    """For each n-gram of the target where the source has it first, -1 where nowhere; ``[len(target) - n + 1]``."""
     if n < 1:
         raise ValueError(f"an n-gram has at least 1 character, not {n}")
     count = max(0, len(target.text) - n + 1)
-    found = np.full(count, -1, np.int64)
+    found: Positions = np.full(count, -1, np.int64)
     step = max(1, TABLE_CHARACTERS // (n + NGRAM_OVERHEAD))
     last = len(source.text) - n if count else -1
     for start in range(0, last + 1, step):

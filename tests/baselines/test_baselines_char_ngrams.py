@@ -74,7 +74,7 @@ def test_offsets_are_those_of_the_text_with_everything_in_it() -> None:
 def test_two_copies_in_another_order_are_two_passages() -> None:
     one, two = "the quick brown fox jumps", "over a very lazy old dog"
     found = passages_of(f"{one}. New words here. {two}", f"{two} ---- {one}", 18)
-    assert found == (Passage(0, 25, 30, 25, ""), Passage(42, 24, 0, 24, ""))
+    assert found == (Passage(0, 25, 30, 25, ""), Passage(43, 24, 0, 24, ""))
 
 
 def test_every_script_counts_and_lower_case_is_one_character_for_one() -> None:
