@@ -1,6 +1,6 @@
 """Tiny random checkpoints on disk, one per architecture, for every test that needs a language model."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         group = "container" if item.get_closest_marker("container") else str(item.path)
         item.add_marker(pytest.mark.xdist_group(group))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_metadata() -> Iterator[None]:
+    """No run starts a tracker, which takes a core for a second, unless a test asks for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PAN_SCDG_METADATA", "0")
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -43,6 +43,13 @@ from pan_scdg.errors import UserError
 @click.option("--strict", is_flag=True, help="What is merely odd in the input is an error.")
 @click.option("--keep-gains", is_flag=True, help="Write the gain of every token (gains.jsonl.gz).")
 @click.option("--overwrite", is_flag=True, help="Redo a finished output.")
+@click.option(
+    "--metadata/--no-metadata",
+    default=True,
+    show_default=True,
+    envvar="PAN_SCDG_METADATA",
+    help="Write ir-metadata.yml: machine, packages, resources.",
+)
 @click.option("--index", type=FOLDER, help="Ready indexes of the corpus, made by the command index.")
 @click.option(
     "--search-memory", type=click.IntRange(min=64), default=1024, show_default=True, help="MiB for dense search."

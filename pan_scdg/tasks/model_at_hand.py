@@ -46,7 +46,7 @@ class ModelAtHand:
         self.tokenizer = load_tokenizer(self.folder, settings)
         self._loaded: LanguageModel | None = None
         self._engine: Engine | None = None
-        self._devices = devices_of(self.device, options.workers)
+        self.devices = devices_of(self.device, options.workers)
         self._workers: Workers | None = None
         self._inherited: dict[str, None] = {}
 
@@ -86,14 +86,14 @@ class ModelAtHand:
             for _ in works:
                 raise UserError("a score is in none of the shards", "make them again", self._shards.folders[0])
             return
-        if len(self._devices) == 1:
+        if len(self.devices) == 1:
             for work in works:
                 items = work.inputs(self.tokenizer)
                 values = self.engine.log_probs(items)
                 yield [(item.target_ids, found) for item, found in zip(items, values, strict=True)]
             return
         if self._workers is None:
-            self._workers = Workers(self.folder, self.settings, self._engine_name, self._devices, self.fingerprint)
+            self._workers = Workers(self.folder, self.settings, self._engine_name, self.devices, self.fingerprint)
         yield from self._workers.map(works)
 
     def close(self) -> None:

@@ -44,6 +44,8 @@ class RunOptions:
     """Score a share of the whole and write that for `merge`; None: all."""
     shards: Shards | None = None
     """Take every score from these; nothing is computed."""
+    metadata: bool = False
+    """Write ir-metadata.yml beside the results, with machine and resources; see `run_metadata`."""
 
 
 class Partial(NamedTuple):

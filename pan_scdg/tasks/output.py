@@ -3,7 +3,8 @@
 Life of a directory: the hidden folder ``.pan_scdg`` appears with ``job.json`` (what is being computed), results are
 staged in it, ``manifest.json`` lists them when all are complete, then each file is renamed to its final name, the mark
 of completeness last, and ``.pan_scdg.json`` (job and digests) stays. A kill at any moment leaves a directory from
-which the same command continues; nothing incomplete ever has its final name.
+which the same command continues; nothing incomplete ever has its final name. ``ir-metadata.yml`` is published along
+with the results if it is there; nothing depends on it, and no digest is taken of it.
 
 Results are staged here and not in a ``--state`` folder elsewhere: a rename is atomic only within one file system.
 """
@@ -21,6 +22,8 @@ from pan_scdg.errors import UserError
 
 HIDDEN = ".pan_scdg"
 MARK = ".pan_scdg.json"
+METADATA = "ir-metadata.yml"
+"""Written by `run_metadata`."""
 
 Job = Mapping[str, Any]
 
@@ -64,7 +67,7 @@ class OutputDirectory:
         if not overwrite:
             self._refuse_other_state()
         former = _load(self.hidden / "manifest.json") or (_load(self.path / MARK) if overwrite else None) or {}
-        self._refuse_entries_beside(former.get("files", {}))
+        self._refuse_entries_beside({METADATA, *former["files"]} if "files" in former else set())
         return False
 
     def start(self) -> None:
@@ -77,6 +80,7 @@ class OutputDirectory:
             if self._overwrite:
                 self._remove_ours()
             self.staged.mkdir(parents=True, exist_ok=True)
+            (self.staged / METADATA).unlink(missing_ok=True)  # it tells of an attempt that did not end
             write_atomically(self.hidden / "job.json", _dump(self.job))
         except OSError as e:
             raise self._not_writable(e.strerror) from e
@@ -118,7 +122,7 @@ class OutputDirectory:
 
     def _remove_ours(self) -> None:
         former = _load(self.hidden / "manifest.json") or _load(self.path / MARK) or {}
-        for name in former.get("files", {}):
+        for name in [METADATA, *former["files"]] if "files" in former else []:
             (self.path / Path(name).name).unlink(missing_ok=True)
         (self.path / MARK).unlink(missing_ok=True)
         shutil.rmtree(self.hidden, ignore_errors=True)
@@ -151,7 +155,7 @@ class OutputDirectory:
         manifest = _load(self.hidden / "manifest.json")
         if manifest is None:
             raise ValueError("publish before seal")
-        for name in manifest["files"]:
+        for name in [METADATA, *manifest["files"]]:
             if (self.staged / name).exists():
                 os.replace(self.staged / name, self.path / name)
         write_atomically(self.path / MARK, _dump(manifest))

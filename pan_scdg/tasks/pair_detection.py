@@ -30,6 +30,7 @@ from pan_scdg.tasks.pair_results import (
     write_verdicts,
 )
 from pan_scdg.tasks.pair_scoring import ScoredPair, check_pairs, score_pairs
+from pan_scdg.tasks.run_metadata import run_metadata
 from pan_scdg.tasks.shards import write_shard
 
 
@@ -85,7 +86,7 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
         planned, failed = check_pairs(corpus, model, settings, notices, options)
         output.start()
         say([models_line([model.found])])
-        with Store(options.state or output.hidden) as store:
+        with Store(options.state or output.hidden) as store, run_metadata(output, options.metadata, model):
             if options.shards is not None:
                 options.shards.restore(store)
             with closing(model):

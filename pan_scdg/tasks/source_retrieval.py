@@ -22,6 +22,7 @@ from pan_scdg.tasks.model_places import models_line, origins_of, say
 from pan_scdg.tasks.options import Partial, RunOptions, job_of, limited
 from pan_scdg.tasks.output import OutputDirectory
 from pan_scdg.tasks.retrieval_results import RUN, write_ranking
+from pan_scdg.tasks.run_metadata import run_metadata
 from pan_scdg.tasks.shards import write_shard
 
 
@@ -114,7 +115,7 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     if not output.publishing():
         output.start()
         say(job.models())
-        with Store(options.state or output.hidden) as store:
+        with Store(options.state or output.hidden) as store, run_metadata(output, options.metadata, model):
             if options.shards is not None:
                 options.shards.restore(store)
             found = given or first_stage(
