@@ -88,8 +88,6 @@ def test_the_gate_is_the_other_command() -> None:
 
 def test_commands_that_need_something() -> None:
     assert [(command.text.split(" --")[0], command.needs) for command in NOT_RUN] == [
-        ("python entrypoint.py prepare", "data"),
-        ("python entrypoint.py run", "data"),
         ("python entrypoint.py models fetch terrier", "network"),
         ("python entrypoint.py models fetch Qwen3-0.6B-Base", "network"),
         ("docker build -t pan_scdg .", "network"),
@@ -152,3 +150,19 @@ def _reports_both_jobs(said: str, clone: Path) -> None:
     files = re.findall(r": (demo-output/\S+)", said)
     assert len(files) == 3
     assert all((clone / f).exists() or "*" in f for f in files)
+
+
+def _claims() -> list[list[str]]:
+    table = README.partition("### What was run and what was not\n")[2].partition("\n###")[0]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in table.strip().splitlines()[2:]]
+
+
+@pytest.mark.parametrize("row", _claims(), ids=lambda row: row[0])
+def test_a_claim_names_its_figure_source_and_status(row: list[str]) -> None:
+    assert len(row) == 4
+    _, _, source, status = row
+    assert status.startswith(("measured here", "reported by the paper, not yet run", "not yet run"))
+    for name in re.findall(r"`([\w./-]+/[\w./-]+)`", source):
+        assert (ROOT / name).exists(), name
+    if status.startswith("measured here"):
+        assert "`" in source, "what was measured lies somewhere"

@@ -16,6 +16,9 @@ from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.pan.untrusted import is_file, read_utf8
 
 HEADER = ["suspicious", "source"]
+REUSED = "reused"
+"""The third column, where a table has one."""
+ANSWERS = {"yes": True, "1": True, "no": False, "0": False}
 NAMES = "names.csv"
 NAMES_HEADER = ["id", "name"]
 
@@ -24,6 +27,13 @@ class _Document(NamedTuple):
     doc_id: str
     name: str
     path: Path
+
+
+class _Pair(NamedTuple):
+    suspicious: _Document
+    source: _Document
+    reused: bool | None
+    """None: the table does not say."""
 
 
 class _Numbering:
@@ -42,10 +52,12 @@ def prepare(table: Path, output: Path) -> int:
     """Write the pairs of the CSV file ``table`` as the new directory ``output``; the number of pairs.
 
     The table has two columns, suspicious and source, with or without the header ``suspicious,source``; paths are
-    relative to the table. Beside the texts, ``names.csv`` maps each id to the path as it was written.
+    relative to the table. A third column, ``reused``, says yes or no and becomes truth, of whole documents: a table
+    does not say where in them. Beside the texts, ``names.csv`` maps each id to the path as it was written.
 
     Raises:
-        UserErrors: every faulty line: not two columns, a file that is missing or not UTF-8.
+        UserErrors: every faulty line: another number of columns, an answer that is neither, a file that is missing or
+            not UTF-8.
         UserError: the table cannot be read or holds no pairs, or ``output`` is not empty or not writable.
     """
     pairs, sides = _read_table(table)
@@ -64,18 +76,30 @@ def prepare(table: Path, output: Path) -> int:
     return len(pairs)
 
 
-def _read_table(table: Path) -> tuple[list[tuple[_Document, _Document]], tuple[_Numbering, _Numbering]]:
+def _read_table(table: Path) -> tuple[list[_Pair], tuple[_Numbering, _Numbering]]:
     sides = (_Numbering("suspicious"), _Numbering("source"))
-    pairs, errors = [], []
-    for line, row in _rows(table):
+    pairs: list[_Pair] = []
+    answers: dict[tuple[Path, Path], bool | None] = {}
+    errors, columns = [], None
+    for index, (line, row) in enumerate(_rows(table)):
+        if index == 0 and [c.strip().lower() for c in row] in (HEADER, [*HEADER, REUSED]):
+            columns = len(row)
+            continue
         try:
-            if len(row) != 2:
-                raise UserError(f"expected two columns, found {len(row)}", "'suspicious,source' a line", table, line)
-            suspicious, source = (_checked(table, name, line) for name in row)
+            if len(row) not in (2, 3) or len(row) != (columns or len(row)):
+                expected = {None: "two or three", 2: "two", 3: "three"}[columns]
+                raise UserError(
+                    f"expected {expected} columns, found {len(row)}", "'suspicious,source' a line", table, line
+                )
+            columns = len(row)
+            suspicious, source = (_checked(table, name, line) for name in row[:2])
+            reused = _answer(table, row[2], line) if columns == 3 else None
+            if answers.setdefault((suspicious.resolve(), source.resolve()), reused) != reused:
+                raise UserError("says the opposite of an earlier line on the same pair", "correct one", table, line)
         except UserError as e:
             errors.append(e)
             continue
-        pairs.append((sides[0].document(row[0], suspicious), sides[1].document(row[1], source)))
+        pairs.append(_Pair(sides[0].document(row[0], suspicious), sides[1].document(row[1], source), reused))
     if errors:
         raise UserErrors(errors)
     if not pairs:
@@ -84,16 +108,15 @@ def _read_table(table: Path) -> tuple[list[tuple[_Document, _Document]], tuple[_
 
 
 def _rows(table: Path) -> Iterator[tuple[int, list[str]]]:
-    """Line number and columns of each line that is neither blank nor the header."""
+    """Line number and columns of each line that is not blank."""
     text = read_utf8(table).removeprefix("\ufeff")
     # spreadsheets of many countries separate with semicolons; a first line without a comma cannot be meant otherwise
     first = text.partition("\n")[0]
     delimiter = ";" if ";" in first and "," not in first else ","
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=True)
     try:
-        for index, row in enumerate(reader):
-            header = index == 0 and [c.strip().lower() for c in row] == HEADER
-            if row and not header:
+        for row in reader:
+            if row:
                 yield reader.line_num, row
     except csv.Error as e:
         raise UserError(f"not CSV: {e}", "correct the line", table, reader.line_num) from e
@@ -109,17 +132,43 @@ def _checked(table: Path, name: str, line: int) -> Path:
     return path
 
 
-def _write(folder: Path, pairs: list[tuple[_Document, _Document]], sides: tuple[_Numbering, _Numbering]) -> None:
+def _answer(table: Path, said: str, line: int) -> bool:
+    answer = ANSWERS.get(said.strip().lower())
+    if answer is None:
+        raise UserError(f"{said!r} says neither that the source was reused nor that not", "yes or no", table, line)
+    return answer
+
+
+def _write(folder: Path, pairs: list[_Pair], sides: tuple[_Numbering, _Numbering]) -> None:
     for name, side in zip(("susp", "src"), sides):
         (folder / name).mkdir(parents=True)
         for document in side.documents.values():
             shutil.copyfile(document.path, folder / name / f"{document.doc_id}.txt")
     with open(folder / "pairs", "w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{suspicious.doc_id}.txt {source.doc_id}.txt\n" for suspicious, source in pairs)
+        file.writelines(f"{pair.suspicious.doc_id}.txt {pair.source.doc_id}.txt\n" for pair in pairs)
     with open(folder / NAMES, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(NAMES_HEADER)
         writer.writerows((d.doc_id, d.name) for side in sides for d in side.documents.values())
+    for pair in pairs:
+        if pair.reused is not None:
+            _write_truth(folder / "truth", pair)
+
+
+def _write_truth(folder: Path, pair: _Pair) -> None:
+    """The truth of one pair: one feature that spans both documents, or none."""
+    from lxml import etree
+
+    suspicious, source = pair.suspicious, pair.source
+    root = etree.Element("document", {"reference": f"{suspicious.doc_id}.txt"})
+    if pair.reused:
+        lengths = [str(len(read_utf8(document.path))) for document in (suspicious, source)]
+        feature = {"name": "plagiarism", "this_offset": "0", "this_length": lengths[0]}
+        feature |= {"source_reference": f"{source.doc_id}.txt", "source_offset": "0", "source_length": lengths[1]}
+        etree.SubElement(root, "feature", feature)
+    folder.mkdir(exist_ok=True)
+    xml = etree.tostring(root, xml_declaration=True, encoding="utf-8", pretty_print=True)
+    (folder / f"{suspicious.doc_id}-{source.doc_id}.xml").write_bytes(xml)
 
 
 def read_names(directory: Path) -> dict[str, str]:

@@ -7,6 +7,7 @@ from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
 from pan_scdg.pan.prepare import prepare, read_names
 from pan_scdg.pan.text_alignment import read_pairs, read_text
+from pan_scdg.pan.truth import Passage, find_truth, read_truth
 
 Write = Callable[..., Path]
 FILES = {
@@ -94,6 +95,34 @@ def test_an_output_below_a_file_cannot_be_written(write: Write) -> None:
     directory = write({**FILES, "pairs.csv": table(ROWS)})
     with pytest.raises(UserError, match="cannot be written"):
         prepare(directory / "pairs.csv", directory / "essay one.txt" / "out")
+
+
+def test_a_third_column_becomes_truth(write: Write) -> None:
+    rows = zip(ROWS, ("yes", "No", "1"), strict=True)
+    content = "suspicious,source,reused\n" + "".join(f"{a},{b},{said}\n" for (a, b), said in rows)
+    directory = write({**FILES, "pairs.csv": content})
+    output = directory.parent / "out"
+    prepare(directory / "pairs.csv", output)
+    pairs = read_pairs(output, Notices(strict=True)).pairs
+    truth = read_truth(find_truth(output) or output, pairs)
+    # "first\r\nessay" has 11 characters as the official reader counts
+    assert list(truth.values()) == [(Passage(0, 11, 0, 4, ""),), (), (Passage(0, 11, 0, 5, ""),)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "what"),
+    [
+        ("{0},{1},perhaps\n", "'perhaps' says neither"),
+        ("{0},{1},yes\n{0},{1}\n", "expected three columns, found 2"),
+        ("{0},{1}\n{0},{1},yes\n", "expected two columns, found 3"),
+        ("{0},{1},yes\n./{0},{1},no\n", "says the opposite of an earlier line"),
+    ],
+)
+def test_faulty_third_columns(write: Write, rows: str, what: str) -> None:
+    directory = write({**FILES, "pairs.csv": rows.format(*ROWS[0])})
+    with pytest.raises(UserErrors, match=what):
+        prepare(directory / "pairs.csv", directory.parent / "out")
+    assert not (directory.parent / "out").exists()
 
 
 def test_every_faulty_line_is_reported_and_nothing_written(write: Write) -> None:
