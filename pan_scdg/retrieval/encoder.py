@@ -77,6 +77,11 @@ class Encoder:
         unit: npt.NDArray[np.float32] = pooled / norms
         return unit
 
+    @property
+    def tokenizer(self) -> Any:
+        """The model's tokenizer, with which a text is cut into pieces that it reads whole."""
+        return self._model.tokenizer
+
     def release(self) -> None:
         """Give the model's memory back; nothing can be encoded any more."""
         self._model = None

@@ -1,0 +1,142 @@
+"""Cosine of the mean chunk vectors of an embedding model (paper, Embedding cosine baselines).
+
+A document is cut between tokens into chunks that do not overlap and leave nothing out; a chunk is a piece of the text
+itself, and the model's special tokens count within its limit. Its vector is what the model's own pooling gives, as a
+unit vector: the three models of the paper normalise after pooling. A document's vector is the mean of these, and a
+text of white space has none: the cosine with it is 0.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.baselines.scorer import TextPair
+from pan_scdg.digests import text_digest
+from pan_scdg.errors import UserError
+from pan_scdg.profile.baseline import Cosine
+from pan_scdg.retrieval.encoder import Encoder
+from pan_scdg.store import Store, key_of, pack_array, unpack_array
+
+Vector = npt.NDArray[np.float32]
+
+
+class CosineScorer:
+    """Cosine of two document vectors; every distinct text is encoded once in the life of the store.
+
+    Args:
+        settings: the profile's.
+        load: gives the encoder, asked for when a vector is missing.
+        fingerprint: of the encoder's folder.
+        device: the kind of device that encodes; it moves last digits.
+        store: where vectors are kept, each as soon as it is there.
+    """
+
+    features: tuple[str, ...] = ("score",)
+
+    def __init__(
+        self, settings: Cosine, load: Callable[[], Encoder], fingerprint: str, device: str, store: Store
+    ) -> None:
+        self._settings, self._load, self._store = settings, load, store
+        self._fingerprint, self._device = fingerprint, device
+
+    def identity(self) -> dict[str, Any]:
+        """The encoder, where it runs, and how texts are cut and put in batches."""
+        s = self._settings
+        return {
+            "kind": "cosine",
+            "encoder": self._fingerprint,
+            "device": self._device,
+            "chunk_tokens": s.chunk_tokens,
+            "batch": s.batch,
+        }
+
+    def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
+        """One number a pair, from -1 to 1.
+
+        Raises:
+            UserError: the encoder cannot be loaded, or reads fewer tokens than a chunk is to have.
+        """
+        for pair in pairs:
+            yield (cosine(self.vector(pair.target), self.vector(pair.source)),)
+
+    def vector(self, text: str) -> Vector:
+        """The document vector of ``text``, ``[d]``; of no numbers for white space."""
+        key = key_of("document vector", {**self.identity(), "text": text_digest(text)})
+        stored = self._store.get(key)
+        if stored is not None:
+            return unpack_array(stored)
+        vector = self._computed(text)
+        self._store.put([(key, pack_array(vector))])
+        return vector
+
+    def _computed(self, text: str) -> Vector:
+        encoder, limit = self._encoder
+        found = chunks_of(text, encoder.tokenizer, limit)
+        if not found:
+            return np.zeros(0, np.float32)
+        mean: Vector = encoder.encode(found, limit).mean(axis=0, dtype=np.float64).astype(np.float32)
+        return mean
+
+    @cached_property
+    def _encoder(self) -> tuple[Encoder, int]:
+        """The encoder and the tokens of a chunk."""
+        encoder, wanted = self._load(), self._settings.chunk_tokens
+        if wanted is not None and wanted > encoder.max_tokens:
+            raise UserError(
+                f"the profile wants chunks of {wanted} tokens, this encoder reads {encoder.max_tokens}",
+                "lower chunk_tokens in the profile, or leave it out",
+                encoder.folder,
+            )
+        return encoder, encoder.max_tokens if wanted is None else wanted
+
+
+def cosine(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> float:
+    """Cosine of two vectors ``[d]``; 0 where one has no numbers or no length."""
+    if not one.size or not other.size:
+        return 0.0
+    a, b = one.astype(np.float64), other.astype(np.float64)
+    length = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return float(np.clip(a @ b / length, -1.0, 1.0)) if length else 0.0
+
+
+def chunks_of(text: str, tokenizer: Any, limit: int) -> list[str]:
+    """Consecutive pieces of ``text`` that have at most ``limit`` tokens each, special tokens included.
+
+    They are cut where tokens of the whole text begin. A piece can have other tokens by itself than within the text; it
+    is made shorter until it fits. Pieces of white space are left out.
+
+    Raises:
+        UserError: the tokenizer does not tell where tokens stand.
+    """
+    if not tokenizer.is_fast:
+        raise UserError("the encoder's tokenizer does not say where tokens stand", "add its tokenizer.json")
+    options = {"truncation": False, "verbose": False}
+    offsets = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, **options)["offset_mapping"]
+    starts = [0, *(start for start, _ in offsets[1:]), len(text)]
+    room = max(1, limit - tokenizer.num_special_tokens_to_add())
+    pieces, first = [], 0
+    while first < len(starts) - 1:
+        last = _boundary(starts, first, min(first + room, len(starts) - 1))
+        while (excess := _tokens(text[starts[first] : starts[last]], tokenizer) - limit) > 0:
+            shorter = _boundary(starts, first, max(first + 1, last - excess))
+            if shorter >= last:
+                break  # one character has more tokens than the limit: the encoder cuts it
+            last = shorter
+        pieces.append(text[starts[first] : starts[last]])
+        first = last
+    return [piece for piece in pieces if piece.strip()]
+
+
+def _boundary(starts: Sequence[int], first: int, last: int) -> int:
+    """The last token up to ``last`` with which a character begins; if ``first`` alone does, the next one after it."""
+    for at in range(last, first, -1):
+        if starts[at] > starts[at - 1]:
+            return at
+    return next((at for at in range(last, len(starts)) if starts[at] > starts[first]), len(starts) - 1)
+
+
+def _tokens(piece: str, tokenizer: Any) -> int:
+    return len(tokenizer(piece, truncation=False, verbose=False)["input_ids"])

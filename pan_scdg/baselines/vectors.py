@@ -1,0 +1,106 @@
+"""Cosine of document vectors that were made elsewhere, laid out as by the official PAN 2025 baseline.
+
+Its ``embeddings.py`` writes one file a document into one folder, ``<name as in pairs>.npy`` (such as
+``suspicious-document00001.txt.npy``), with one row a paragraph: ``[paragraphs, d]``. Here a file may also hold ``[d]``,
+and its name may lack the ``.txt``. The document's vector is the mean of the rows as they are (paper, Embedding cosine
+baselines), where the official baseline compares paragraphs with each other.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.baselines.cosine import cosine
+from pan_scdg.baselines.scorer import TextPair
+from pan_scdg.digests import file_digest
+from pan_scdg.errors import UserError, UserErrors
+
+
+class VectorScorer:
+    """Cosine of the vectors of two documents, by their ids; the texts play no part.
+
+    Args:
+        folder: holds the files.
+        doc_ids: all documents that are going to be asked for; the bytes of their files are the scorer's identity.
+
+    Raises:
+        UserErrors: naming every document without a file.
+    """
+
+    features: tuple[str, ...] = ("score",)
+
+    def __init__(self, folder: Path, doc_ids: Iterable[str]) -> None:
+        errors: list[UserError] = []
+        self._files: dict[str, Path] = {}
+        for doc_id in sorted(set(doc_ids)):
+            try:
+                self._files[doc_id] = vector_file(folder, doc_id)
+            except UserError as e:
+                errors.append(e)
+        if errors:
+            raise UserErrors(errors)
+        self._digest = _digest_of(self._files)
+
+    def identity(self) -> dict[str, Any]:
+        """What stands for the bytes of all files."""
+        return {"kind": "vectors", "files": self._digest}
+
+    def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
+        """One number a pair, from -1 to 1.
+
+        Raises:
+            UserError: a file is no vector, or two have different widths.
+        """
+        for pair in pairs:
+            target, source = (read_vector(self._files[doc_id]) for doc_id in (pair.target_id, pair.source_id))
+            if target.shape != source.shape:
+                raise UserError(
+                    f"{target.size} numbers a row, but {source.size} in {self._files[pair.source_id].name}",
+                    "give the vectors of one model",
+                    self._files[pair.target_id],
+                )
+            yield (cosine(target, source),)
+
+
+def vector_file(folder: Path, doc_id: str) -> Path:
+    """The file of a document, known by the last part of its id.
+
+    Raises:
+        UserError: there is none.
+    """
+    name = doc_id.rpartition("/")[2].removesuffix(".txt")
+    for path in (folder / f"{name}.txt.npy", folder / f"{name}.npy"):
+        if path.is_file():
+            return path
+    raise UserError(f"there are no vectors of {doc_id!r} ({name}.txt.npy)", "add the file", folder)
+
+
+def read_vector(path: Path) -> npt.NDArray[np.float64]:
+    """The mean of the rows of one file, ``[d]``.
+
+    Raises:
+        UserError: not an ``.npy`` file of numbers with one or two dimensions, without rows, or with one not finite.
+    """
+    try:
+        # mapped, so that a header that promises more than the file holds is an error and not an allocation
+        rows = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as e:
+        raise UserError(f"not vectors in NumPy's format: {e}", "write it with numpy.save", path) from e
+    if not isinstance(rows, np.ndarray) or rows.ndim not in (1, 2) or rows.dtype.kind != "f" or not rows.size:
+        what = f"{rows.dtype} {list(rows.shape)}" if isinstance(rows, np.ndarray) else "several arrays"
+        raise UserError(f"holds {what}, not floats [d] or [rows, d]", "write one row a paragraph or chunk", path)
+    vector = np.atleast_2d(rows).mean(axis=0, dtype=np.float64)
+    if not np.isfinite(vector).all():
+        raise UserError("holds a number that is not finite", "make these vectors again", path)
+    return np.asarray(vector)
+
+
+def _digest_of(files: dict[str, Path]) -> str:
+    digest = hashlib.sha256()
+    for doc_id, path in files.items():
+        digest.update(f"{doc_id}\n{file_digest(path)}\n".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
