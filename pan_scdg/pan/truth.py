@@ -58,6 +58,18 @@ def _xml_files(directory: Path) -> Iterator[Path]:
             yield from (p for p in list_directory(folder) if p.suffix == ".xml")
 
 
+def truth_files(directory: Path) -> dict[str, list[Path]]:
+    """The XML files in ``directory`` and one folder below, by file name.
+
+    Raises:
+        UserError: the directory cannot be listed.
+    """
+    files: dict[str, list[Path]] = {}
+    for path in _xml_files(directory):
+        files.setdefault(path.name, []).append(path)
+    return files
+
+
 def read_truth(directory: Path, pairs: Sequence[DocumentPair]) -> dict[tuple[str, str], tuple[Passage, ...]]:
     """The reused passages of each pair, keyed by ``(suspicious.doc_id, source.doc_id)``; empty where nothing is reused.
 
@@ -67,9 +79,7 @@ def read_truth(directory: Path, pairs: Sequence[DocumentPair]) -> dict[tuple[str
         UserErrors: every pair whose XML file is missing, found twice, malformed or about another document.
         UserError: the directory cannot be listed.
     """
-    files: dict[str, list[Path]] = {}
-    for path in _xml_files(directory):
-        files.setdefault(path.name, []).append(path)
+    files = truth_files(directory)
     truth: dict[tuple[str, str], tuple[Passage, ...]] = {}
     errors: list[UserError] = []
     for pair in pairs:
