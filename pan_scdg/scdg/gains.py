@@ -63,6 +63,8 @@ class GainStatistics(NamedTuple):
     ``top`` maps each q of the grid to the mean of the top q percent; ``window``, ``window_median`` and
     ``window_bounded`` each number of tokens w to the largest mean, median and bounded mean over w consecutive tokens.
     ``code_length`` is ``L0``, the nats that the target takes without the source; statistics of mere gains have none.
+    ``positive_mean`` is the mean of the gains above 0, 0 where there are none, and ``deviation`` the standard deviation
+    of all (ddof 0); None in what was stored before there were such.
     """
 
     tokens: int
@@ -75,6 +77,8 @@ class GainStatistics(NamedTuple):
     window_median: dict[int, float]
     window_bounded: dict[int, float]
     code_length: float | None = None
+    positive_mean: float | None = None
+    deviation: float | None = None
 
 
 class Targets(Protocol):
@@ -239,11 +243,12 @@ def statistics(
     medians: Iterable[int] = (),
     bounded: Iterable[int] = (),
 ) -> GainStatistics:
-    """Mean, median, share of positive gains, sum, Top-q for each q of ``grid``, and the best windows of each width.
+    """Mean, median, deviation, sum, share and mean of positive gains, Top-q for each q of ``grid``, and best windows.
 
     Raises:
         ValueError: ``gains`` is empty, a q is not in (0, 100] or a width is below 1.
     """
+    positive = gains[gains > 0]
     return GainStatistics(
         tokens=len(gains),
         mean=average(gains),
@@ -254,4 +259,6 @@ def statistics(
         window={int(w): window_mean(gains, w) for w in windows},
         window_median={int(w): window_median(gains, w) for w in medians},
         window_bounded={int(w): window_bounded(gains, w) for w in bounded},
+        positive_mean=average(positive) if len(positive) else 0.0,
+        deviation=float(np.std(gains)),
     )

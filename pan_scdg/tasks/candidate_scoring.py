@@ -121,12 +121,14 @@ def score_candidates(
     store: Store,
     keep_gains: bool,
     share: Share | None = None,
+    moments: bool = False,
 ) -> Found:
     """Statistics and store key of the gains of every candidate that is to be scored, by (query, document).
 
     The corpus is streamed once more and each document meets all queries that have it among their candidates, so that
     few documents' texts are in memory at a time, and what all these queries have in common is computed once. With a
-    ``share`` these are the candidates of its documents alone.
+    ``share`` these are the candidates of its documents alone. With ``moments`` the mean of positive gains and the
+    deviation are known of all, whatever was stored.
     """
     wanted: dict[str, list[Target]] = {}
     for target in targets:
@@ -135,7 +137,8 @@ def score_candidates(
     if share is not None:
         wanted = _share_of(wanted, share)
     # queries alone are so few passes that each is its own batch: so no gain depends on what other queries there are
-    scorer, known, waiting = PassScorer(model, store), _Known(model, store, settings, keep_gains), deque[Group]()
+    known = _Known(model, store, settings, keep_gains, moments)
+    scorer, waiting = PassScorer(model, store), deque[Group]()
     total = sum(map(len, wanted.values()))
     # the largest come first: a minute of those says nothing of the rest
     forecast = Forecast(f"{total} pairs", total, untypical=LONGEST_FIRST if len(wanted) > LONGEST_FIRST else 1)
@@ -176,23 +179,28 @@ def _share_of(wanted: Mapping[str, list[Target]], share: Share) -> dict[str, lis
 class _Known:
     """The features of candidates that are in the store, group by group."""
 
-    def __init__(self, model: ModelAtHand, store: Store, settings: RetrievalSettings, keep_gains: bool) -> None:
+    def __init__(
+        self, model: ModelAtHand, store: Store, settings: RetrievalSettings, keep_gains: bool, moments: bool
+    ) -> None:
         aggregate = aggregate_of(settings)
         self._model, self._store, self._keep_gains = model, store, keep_gains or settings.aggregation == "share"
-        self._wanted = Wanted(feature_grid([settings.q]))
-        if aggregate is not None:
-            self._wanted = Wanted(self._wanted.grid, aggregate.windows, aggregate.medians, aggregate.bounded)
+        self._control = settings.control
+        widths = ((), (), ()) if aggregate is None else (aggregate.windows, aggregate.medians, aggregate.bounded)
+        self._wanted = Wanted(feature_grid([settings.q]), *widths, moments=moments)
         self.features = Found()
 
     def has(self, group: Group) -> bool:
         """Whether the store has all of a group; one that lacks anything is done again as a whole."""
-        stored = [load_features(self._store, key, self._wanted, self._keep_gains) for key in group.keys]
+        stored = [self._load(key) for key in group.keys]
         values = [found for found in stored if found is not None]
         if len(values) < len(stored):
             return False
         self._model.inherit(self._store.notes(group.keys))
         self._add(group, values)
         return True
+
+    def _load(self, key: str) -> GainStatistics | None:
+        return load_features(self._store, key, self._wanted, self._keep_gains, self._control)
 
     def save(self, group: Group, gains: Sequence[Gains]) -> None:
         """Store the features of a group, in one transaction."""

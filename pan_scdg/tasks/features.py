@@ -19,12 +19,17 @@ _TABLES: dict[str, Callable[[str], float]] = {"top": float, "window": int, "wind
 
 
 class Wanted(NamedTuple):
-    """The percentages and window widths that `statistics` is to know."""
+    """The percentages and window widths that `statistics` is to know.
+
+    ``moments``: the mean of the positive gains and the deviation, too. What was stored before there were such lacks
+    them, and is good enough for whoever does not ask.
+    """
 
     grid: tuple[float, ...]
     windows: tuple[int, ...] = ()
     medians: tuple[int, ...] = ()
     bounded: tuple[int, ...] = ()
+    moments: bool = False
 
     def known(self, statistics: GainStatistics) -> bool:
         """Whether all of them are in ``statistics``."""
@@ -33,6 +38,7 @@ class Wanted(NamedTuple):
             and set(self.windows) <= set(statistics.window)
             and set(self.medians) <= set(statistics.window_median)
             and set(self.bounded) <= set(statistics.window_bounded)
+            and not (self.moments and None in (statistics.positive_mean, statistics.deviation))
         )
 
 
@@ -49,7 +55,8 @@ def pair_features(q: float | None, windows: Iterable[int]) -> Wanted:
 
 def features_of(gains: Gains, wanted: Wanted) -> GainStatistics:
     """The statistics of ``gains`` with the code length of the target alone."""
-    return statistics(gains.gains, *wanted)._replace(code_length=-float(np.sum(gains.unconditional)))
+    found = statistics(gains.gains, wanted.grid, wanted.windows, wanted.medians, wanted.bounded)
+    return found._replace(code_length=-float(np.sum(gains.unconditional)))
 
 
 def save_features(
@@ -62,8 +69,7 @@ def save_features(
     values = {key: features_of(of, wanted) for key, of in gains.items()}
     items: list[tuple[str, bytes]] = []
     for key, found in values.items():
-        tables = {name: {repr(k): v for k, v in getattr(found, name).items()} for name in _TABLES}
-        items.append((key, json.dumps({**found._asdict(), **tables}).encode()))
+        items.append((key, _packed(found)))
         items += store.note(key, incidents)
         if keep_gains:
             of = gains[key]
@@ -74,8 +80,13 @@ def save_features(
     return values
 
 
-def load_features(store: Store, key: str, wanted: Wanted, keep_gains: bool) -> GainStatistics | None:
-    """The stored statistics; None when there are none, or they lack what is wanted or the gains that are asked for."""
+def load_features(
+    store: Store, key: str, wanted: Wanted, keep_gains: bool, baseline: Control = "none"
+) -> GainStatistics | None:
+    """The stored statistics; None when there are none, or they lack the gains that are asked for or what is wanted.
+
+    What they lack is made, and stored, from the gains where these were kept; ``baseline`` is what they are gains over.
+    """
     stored = store.get(key)
     if stored is None or (keep_gains and store.get(f"{key}/ids") is None):
         return None
@@ -83,7 +94,24 @@ def load_features(store: Store, key: str, wanted: Wanted, keep_gains: bool) -> G
     for name, number in _TABLES.items():
         data[name] = {number(k): v for k, v in data.get(name, {}).items()}
     values = GainStatistics(**data)
-    return values if wanted.known(values) else None
+    return values if wanted.known(values) else _made_again(store, key, wanted, baseline)
+
+
+def _made_again(store: Store, key: str, wanted: Wanted, baseline: Control) -> GainStatistics | None:
+    """The statistics of the gains that were kept; None where they were not."""
+    ids, rows = store.get(f"{key}/ids"), store.get(f"{key}/gains")
+    if ids is None or rows is None:
+        return None
+    unconditional, conditional, *control = unpack_array(rows)
+    kept = Gains(unpack_array(ids), unconditional, conditional, control[0] if control else None, baseline)
+    values = features_of(kept, wanted)
+    store.put([(key, _packed(values))])
+    return values
+
+
+def _packed(values: GainStatistics) -> bytes:
+    tables = {name: {repr(k): v for k, v in getattr(values, name).items()} for name in _TABLES}
+    return json.dumps({**values._asdict(), **tables}).encode()
 
 
 def load_gains(store: Store, key: str, baseline: Control = "none") -> npt.NDArray[np.float64]:

@@ -17,6 +17,7 @@ from pan_scdg.scdg.sequences import ScoringInput
 from pan_scdg.store import Store
 from pan_scdg.tasks.batches import batches
 from pan_scdg.tasks.features import load_features, pair_features, save_features
+from pan_scdg.tasks.fitting import check_longest
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.pair_plan import FailedPair, Mode, PlannedPair, plan_pairs
@@ -42,11 +43,14 @@ def check_pairs(
 
     Raises:
         UserErrors: naming every pair that cannot be scored, when ``on_error`` is ``stop``.
+        UserError: the longest certainly does not fit in the memory of the device.
     """
     model.check_length(settings.limit, "pairs.limit")
     planned, failed = plan_pairs(corpus.pairs, model, settings, notices)
     if failed and options.on_error == "stop":
         raise UserErrors([f.error for f in failed])
+    if options.shards is None:
+        check_longest(planned, model)
     return planned, failed
 
 
@@ -79,7 +83,7 @@ def score_pairs(
         for plan in (distinct[i] for i in batch.members):
             keys[plan.key] = model.batched(plan.key, batch.digest, scorer.batches_of(alone[_target(plan)]))
             plans.append(plan._replace(key=keys[plan.key]))
-        stored = {plan.key: load_features(store, plan.key, wanted, keep_gains) for plan in plans}
+        stored = {plan.key: load_features(store, plan.key, wanted, keep_gains, settings.control) for plan in plans}
         features |= {key: values for key, values in stored.items() if values is not None}
         if None in stored.values():
             missing.append(plans)

@@ -127,6 +127,14 @@ def test_statistics_by_hand() -> None:
     assert found.window == {1: 3.0, 3: 4 / 3, 99: 0.2}
     assert found.window_median == {2: 1.5}
     assert found.code_length is None
+    assert found.positive_mean == 7.5 / 6
+    assert found.deviation == pytest.approx(math.sqrt(math.fsum((g - 0.2) ** 2 for g in SIGNED) / 10))
+
+
+def test_no_positive_gain_has_the_mean_zero() -> None:
+    found = statistics(np.array([-1.0, 0.0, -3.0]), (2,))
+    assert (found.positive_mean, found.positive_rate) == (0.0, 0.0)
+    assert statistics(np.array([4.0]), (2,)).deviation == 0.0
 
 
 @pytest.mark.parametrize("q", [0, -1, 100.1, math.nan])

@@ -1,0 +1,61 @@
+"""What is stored of a scored pair, read back: also from states of before there were moments."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pan_scdg.profile import Control
+from pan_scdg.scdg.gains import Gains
+from pan_scdg.store import Store
+from pan_scdg.tasks.features import Wanted, features_of, load_features, save_features
+
+SIMPLE, MOMENTS = Wanted((2.0, 100.0)), Wanted((2.0, 100.0), moments=True)
+
+
+def some_gains(baseline: Control = "none") -> Gains:
+    alone, given, shuffled = -np.random.default_rng(5).random((3, 40))
+    return Gains(np.arange(40), alone, given, None if baseline == "none" else shuffled, baseline)
+
+
+def forget_moments(store: Store, key: str) -> None:
+    """Leave the entry as it was stored before."""
+    data = json.loads(store.get(key) or b"")
+    former = {name: value for name, value in data.items() if name not in ("positive_mean", "deviation")}
+    store.put([(key, json.dumps(former).encode())])
+
+
+def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
+    gains = some_gains()
+    with Store(tmp_path) as store:
+        saved = save_features(store, {"k": gains}, MOMENTS, keep_gains=False)["k"]
+        assert load_features(store, "k", MOMENTS, keep_gains=False) == saved == features_of(gains, MOMENTS)
+    assert saved.positive_mean == pytest.approx(gains.gains[gains.gains > 0].mean())
+    assert saved.deviation == pytest.approx(gains.gains.std())
+
+
+def test_an_entry_without_moments_serves_who_does_not_ask_and_no_one_else(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        save_features(store, {"k": some_gains()}, SIMPLE, keep_gains=False)
+        forget_moments(store, "k")
+        found = load_features(store, "k", SIMPLE, keep_gains=False)
+        assert found is not None
+        assert (found.positive_mean, found.deviation) == (None, None)
+        assert load_features(store, "k", MOMENTS, keep_gains=False) is None
+
+
+@pytest.mark.parametrize("baseline", ["none", "shuffled-source", "both"])
+def test_what_is_lacking_is_made_from_kept_gains_once(tmp_path: Path, baseline: Control) -> None:
+    gains = some_gains(baseline)
+    with Store(tmp_path) as store:
+        save_features(store, {"k": gains}, SIMPLE, keep_gains=True)
+        forget_moments(store, "k")
+        found = load_features(store, "k", MOMENTS._replace(grid=(2.0, 33.0)), keep_gains=False, baseline=baseline)
+        assert found == features_of(gains, Wanted((2.0, 33.0)))
+        assert b"deviation" in (store.get("k") or b"")
+
+
+def test_an_unknown_pair_has_no_features(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        assert load_features(store, "k", SIMPLE, keep_gains=False) is None
