@@ -3,6 +3,11 @@
 # BASE_IMAGE       any image with Python 3.10 to 3.12, pip and apt. The plain default serves GPUs too: torch's wheel brings the CUDA
 #                  libraries along. One that has nvcc gets flash-attn as well, which the profiles with flash_attention_2 need.
 # TORCH_INDEX_URL  an index with CPU wheels of torch, for an image of a third of the size without GPU support.
+# MODELS           what is baked in: scdg-mini, and NAME@REVISION for each model that is fetched from the Hugging Face hub.
+# HF_ENDPOINT      another hub, such as a mirror.
+#
+# There is no argument for a token, which would stay in the image, and no secret mount, which the classic builder does not know:
+# what needs one is fetched into model_cache/image before the build. What lies there is baked in, too.
 ARG BASE_IMAGE=python:3.11-slim
 
 FROM ${BASE_IMAGE} AS packages
@@ -23,12 +28,26 @@ RUN sed '/^# What its tests need/,$d' /tmp/requirements.txt > /tmp/run.txt \
         pip install --no-cache-dir --no-build-isolation -r /tmp/requirements-cuda.txt; \
     fi
 
-# Fetched by the few modules that this takes, so that a change elsewhere in the code fetches nothing again.
-FROM packages AS fetched
+# What is fetched is fetched by the few modules that this takes: a change elsewhere in the code fetches nothing again.
+FROM packages AS jars
 WORKDIR /app
 COPY pan_scdg/__init__.py pan_scdg/errors.py pan_scdg/model_cache.py pan_scdg/
 COPY pan_scdg/retrieval/__init__.py pan_scdg/retrieval/terrier_jars.py pan_scdg/retrieval/
 RUN python -c "from pan_scdg.retrieval.terrier_jars import fetch_jars; fetch_jars()"
+
+FROM packages AS models
+WORKDIR /app
+COPY pan_scdg/__init__.py pan_scdg/digests.py pan_scdg/errors.py pan_scdg/model_cache.py pan_scdg/model_catalogue.py \
+    pan_scdg/model_lock.py pan_scdg/
+COPY pan_scdg/tasks/__init__.py pan_scdg/tasks/hub_faults.py pan_scdg/tasks/image_models.py pan_scdg/tasks/model_fetching.py \
+    pan_scdg/tasks/
+# The lock of model_cache/image is added to. Only NOTICE.md is always there, and COPY wants something that is.
+COPY NOTICE.md model_cache/imag[e]/models.lock.json model_cache/
+ARG HF_ENDPOINT
+ARG MODELS="scdg-mini"
+RUN python -m pan_scdg.tasks.image_models "$MODELS"
+COPY model_cache/scdg-mini scdg-mini
+RUN for model in $MODELS; do if [ "$model" = scdg-mini ]; then mv scdg-mini model_cache/; fi; done
 
 FROM packages
 WORKDIR /app
@@ -38,8 +57,10 @@ ENV HF_HUB_OFFLINE=1 \
     IR_DATASETS_HOME=/tmp/ir_datasets \
     NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
-COPY --from=fetched /app/model_cache/terrier model_cache/terrier
-COPY model_cache/scdg-mini model_cache/scdg-mini
+COPY --from=jars /app/model_cache/terrier model_cache/terrier
+COPY NOTICE.md model_cache/imag[e] model_cache/
+# After the above, for this lock has what that one has.
+COPY --from=models /app/model_cache model_cache
 COPY examples examples
 COPY README.md LICENSE NOTICE.md CITATION.cff tira.yml entrypoint.py ./
 COPY pan_scdg pan_scdg

@@ -16,6 +16,7 @@ from pan_scdg.model_cache import VARIABLE, ModelNotFoundError, find_embedding, f
 from pan_scdg.model_catalogue import CATALOGUE, repositories_of
 from pan_scdg.model_lock import Locked, write_lock
 from pan_scdg.retrieval.encoder import encoder_folder, folder_fingerprint
+from tests.hub_cache import add_snapshot, name_main
 
 PROFILE = Path(__file__).parent / "profiles" / "small.toml"
 REVISIONS = ("a" * 40, "b" * 40)
@@ -36,19 +37,9 @@ def mount(cache: Path) -> Callable[..., Path]:
     """``mount("org/name", revision, main=revision)``: a snapshot as the library keeps it, its files links to blobs."""
 
     def make(repository: str, revision: str, main: str | None = None, source: Path | None = None) -> Path:
-        root = cache.parent / "hub" / f"models--{repository.replace('/', '--')}"
-        snapshot = root / "snapshots" / revision
-        snapshot.mkdir(parents=True)
-        (root / "blobs").mkdir(exist_ok=True)
-        files = {p.relative_to(source): p.read_bytes() for p in source.rglob("*") if p.is_file()} if source else {}
-        for name, data in (files or {Path("config.json"): b"{}"}).items():
-            blob = root / "blobs" / f"{revision[0]}-{'-'.join(name.parts)}"
-            blob.write_bytes(data)
-            (snapshot / name).parent.mkdir(exist_ok=True)
-            (snapshot / name).symlink_to(Path(*[".."] * (1 + len(name.parts)), "blobs", blob.name))
+        snapshot = add_snapshot(cache.parent / "hub", repository, revision, source)
         if main is not None:
-            (root / "refs").mkdir(exist_ok=True)
-            (root / "refs" / "main").write_text(main)
+            name_main(snapshot, main)
         return snapshot
 
     return make

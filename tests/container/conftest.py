@@ -134,6 +134,21 @@ def open_folder(tmp_path: Path) -> Callable[[str], Path]:
     return made
 
 
+def copied_context(folder: Path) -> Path:
+    """What a build is sent of this work tree, in ``folder``; models that a user put there for images stay away."""
+    ignore = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    names = ["Dockerfile", ".dockerignore", *(line[1:] for line in ignore if line[:1] == "!")]
+    for name in names:
+        if name == "model_cache/image":
+            continue
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(ROOT / name, folder / name)
+    return folder
+
+
 def in_container(
     docker: Docker, image: str, source: Path, output: Path, *more: str
 ) -> "subprocess.CompletedProcess[str]":
@@ -144,5 +159,5 @@ def in_container(
 
 
 def visible(folder: Path) -> dict[str, bytes]:
-    """The files of a directory that a user sees, and their bytes."""
-    return {p.name: p.read_bytes() for p in folder.iterdir() if not p.name.startswith(".")}
+    """The files of a directory that a user sees, and their bytes; not the metadata, which differ from run to run."""
+    return {p.name: p.read_bytes() for p in folder.iterdir() if not p.name.startswith((".", "ir-metadata"))}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.container.conftest import CLOSED, PAIRS, ROOT, Docker, in_container, visible
+from tests.container.conftest import CLOSED, PAIRS, ROOT, Docker, copied_context, in_container, visible
 
 pytestmark = pytest.mark.container
 GIB = 1 << 30
@@ -29,20 +29,14 @@ def test_size_labels_and_environment(docker: Docker, image: str) -> None:
 def test_a_change_of_the_code_installs_and_fetches_nothing_again(
     docker: Docker, image: str, base_image: str, tmp_path: Path
 ) -> None:
-    names = [line[1:] for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if line[:1] == "!"]
-    for name in names:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
-        copy(ROOT / name, tmp_path / name)
-    for name in ("Dockerfile", ".dockerignore"):
-        shutil.copy2(ROOT / name, tmp_path / name)
+    copied_context(tmp_path)
     with open(tmp_path / "pan_scdg" / "progress.py", "a", encoding="utf-8") as file:
         file.write("# a change\n")
     tag = f"{image}-changed"
     said = docker("build", "--build-arg", f"BASE_IMAGE={base_image}", "-t", tag, tmp_path).stdout
     docker("rmi", tag)
     steps = said.split("\nStep ")
-    for command in ("apt-get install", "pip install", "fetch_jars"):
+    for command in ("apt-get install", "pip install", "fetch_jars", "image_models"):
         (step,) = [step for step in steps if command in step.partition("\n")[0] and " : RUN" in step]
         assert "Using cache" in step
     assert "Using cache" not in steps[-2], "the code is new"

@@ -1,0 +1,32 @@
+"""A Hugging Face cache on disk, as the library leaves one behind and as TIRA mounts it."""
+
+from pathlib import Path
+
+
+def add_snapshot(hub: Path, repository: str, revision: str, source: Path | None = None) -> Path:
+    """A snapshot with the files of ``source`` (default: an empty ``config.json``), each a link to its blob.
+
+    Args:
+        hub: the cache; other snapshots of the repository may be there.
+        repository: ``org/name``.
+        revision: the snapshot's commit; the first letter keeps its blobs apart from those of another.
+        source: a folder.
+    """
+    root = hub / f"models--{repository.replace('/', '--')}"
+    snapshot = root / "snapshots" / revision
+    snapshot.mkdir(parents=True)
+    (root / "blobs").mkdir(exist_ok=True)
+    files = {p.relative_to(source): p.read_bytes() for p in source.rglob("*") if p.is_file()} if source else {}
+    for name, data in (files or {Path("config.json"): b"{}"}).items():
+        blob = root / "blobs" / f"{revision[0]}-{'-'.join(name.parts)}"
+        blob.write_bytes(data)
+        (snapshot / name).parent.mkdir(exist_ok=True)
+        (snapshot / name).symlink_to(Path(*[".."] * (1 + len(name.parts)), "blobs", blob.name))
+    return snapshot
+
+
+def name_main(snapshot: Path, revision: str) -> None:
+    """Let ``refs/main`` of the snapshot's repository say ``revision``."""
+    refs = snapshot.parents[1] / "refs"
+    refs.mkdir(exist_ok=True)
+    (refs / "main").write_text(revision)
