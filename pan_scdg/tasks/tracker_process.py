@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-EVERY = 1000
+EVERY = 2000
 """Milliseconds between two looks at the run."""
 LEFT_OUT = {
     "INVOCATION",  # holds paths, and with them names of users

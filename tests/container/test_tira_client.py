@@ -39,6 +39,7 @@ def test_tira_run(docker: Docker, image: str, job: tuple[str, Path], open_folder
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert check_format(output, FORMATS[name], None)[0] == FormatMsgType.OK
+    assert check_format(output / "ir-metadata.yml", "ir_metadata", None)[0] == FormatMsgType.OK
     assert {"pairs": "decisions.jsonl", "retrieval": "scores.jsonl.gz"}[name] in visible(output)
 
 

@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from pan_scdg.tasks.output import MARK, METADATA, OutputDirectory, read_mark
 Run = Callable[..., Any]
 Visible = Callable[[Path], dict[str, bytes]]
 Faulty = Callable[..., None]
+ROOT = Path(__file__).parents[2]
 WARNING = f"warning: no {METADATA}: "
 TRACKER = """
 import os, time
@@ -42,8 +46,9 @@ EXPORTED = "platform: {operating system: {kernel: none}}\nimplementation: {sourc
 def tracker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Faulty:
     """``tracker(imported="raise ...")``: runs are watched by one in the real one's place that does as the code says."""
     monkeypatch.setenv("PAN_SCDG_METADATA", "1")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "fake"))
-    (tmp_path / "fake").mkdir()
+    for variable, name in (("PYTHONPATH", "fake"), ("TMPDIR", "temporary")):
+        (tmp_path / name).mkdir()
+        monkeypatch.setenv(variable, str(tmp_path / name))
 
     def write(imported: str = "", started: str = "", stopped: str = "", exported: str = EXPORTED) -> None:
         code = {"when_imported": imported, "when_started": started or "pass", "when_stopped": stopped or "pass"}
@@ -197,6 +202,21 @@ def test_the_end_of_a_run_is_its_own_and_no_tracker_outlives_it(
     assert not list((tmp_path / "out").rglob(METADATA))
     with pytest.raises(ProcessLookupError):
         os.kill(int(started.read_text()), 0)
+
+
+def test_a_run_that_is_killed_leaves_no_tracker_and_no_folder_of_it(tracker: Faulty, tmp_path: Path) -> None:
+    started, ended, temporary = tmp_path / "started", tmp_path / "ended", tmp_path / "temporary"
+    tracker(started=f"open({str(started)!r}, 'w')", stopped=f"open({str(ended)!r}, 'w')")
+    code = (
+        "import os, signal\nfrom pathlib import Path\nfrom pan_scdg.tasks.run_metadata import _started\n"
+        f"tracker = _started()\nwhile not Path({str(started)!r}).exists():\n    pass\n"
+        f"assert len(os.listdir({str(temporary)!r})) == 1\nos.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == -signal.SIGKILL
+    end = time.monotonic() + 60
+    while not ended.exists() or list(temporary.iterdir()):
+        assert time.monotonic() < end, "it goes on"
+        time.sleep(0.05)
 
 
 def test_a_finished_output_keeps_its_own_and_overwrite_replaces_or_removes_it(
