@@ -3,7 +3,8 @@
 # BASE_IMAGE       any image with Python 3.10 to 3.12, pip and apt. The plain default serves GPUs too: torch's wheel brings the CUDA
 #                  libraries along. One that has nvcc gets flash-attn as well, which the profiles with flash_attention_2 need.
 # TORCH_INDEX_URL  an index with CPU wheels of torch, for an image of a third of the size without GPU support.
-# MODELS           what is baked in: scdg-mini, and NAME@REVISION for each model that is fetched from the Hugging Face hub.
+# MODELS           what is baked in, with spaces or commas between: scdg-mini, and NAME@REVISION for each model that is fetched from
+#                  the Hugging Face hub.
 # HF_ENDPOINT      another hub, such as a mirror.
 #
 # There is no argument for a token, which would stay in the image, and no secret mount, which the classic builder does not know:
@@ -47,7 +48,7 @@ ARG HF_ENDPOINT
 ARG MODELS="scdg-mini"
 RUN python -m pan_scdg.tasks.image_models "$MODELS"
 COPY model_cache/scdg-mini scdg-mini
-RUN for model in $MODELS; do if [ "$model" = scdg-mini ]; then mv scdg-mini model_cache/; fi; done
+RUN for model in $(echo "$MODELS" | tr , " "); do if [ "$model" = scdg-mini ]; then mv scdg-mini model_cache/; fi; done
 
 FROM packages
 WORKDIR /app

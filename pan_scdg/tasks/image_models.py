@@ -21,14 +21,15 @@ def models_to_fetch(words: str) -> dict[str, str]:
     """The revision of each model that has to be fetched, by its name; in the order of ``words``.
 
     Args:
-        words: what the build argument ``MODELS`` says: ``scdg-mini`` and ``NAME@REVISION``, with space between them.
+        words: what the build argument ``MODELS`` says: ``scdg-mini`` and ``NAME@REVISION``, with spaces or commas
+            between them; TIRA's client takes arguments of a build apart at spaces.
 
     Raises:
         UserError: a word is neither, is there twice, or means a model that is unknown, is gated (a build has no token)
             or comes from ``model_cache/image`` already.
     """
     found: dict[str, str] = {}
-    for word in words.split():
+    for word in words.replace(",", " ").split():
         name, _, revision = word.partition("@")
         if name in found:
             raise UserError(f"MODELS names {name} twice", "leave one of them out")

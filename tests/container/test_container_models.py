@@ -70,7 +70,7 @@ def build(docker: Docker, base_image: str, image: str, hub: LocalHub, context: P
 @pytest.fixture(scope="module")
 def baked(docker: Docker, image: str, build: Build) -> Iterator[str]:
     tag = f"{image}-models"
-    done = build(f"scdg-mini {NAME}@main", "--tag", tag)
+    done = build(f"scdg-mini,{NAME}@main", "--tag", tag)
     assert done.returncode == 0, done.stderr
     yield tag
     docker("rmi", "--force", tag, check=False)

@@ -33,7 +33,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("", {}),
         ("scdg-mini", {}),
-        (f" {NAME}@main\tscdg-mini  bge-m3@refs/pr/7 ", {NAME: "main", "bge-m3": "refs/pr/7"}),
+        (f"scdg-mini,{NAME}@main", {NAME: "main"}),
+        (f" {NAME}@main\tscdg-mini, bge-m3@refs/pr/7 ", {NAME: "main", "bge-m3": "refs/pr/7"}),
     ],
 )
 def test_the_words_of_the_build_argument(words: str, found: dict[str, str], cache: Path) -> None:
