@@ -26,7 +26,10 @@ class UserErrors(UserError):  # noqa: N818 - several of them
 
 
 class Interrupted(BaseException):
-    """The run stopped before its end and continues from its state when started again (exit code 3)."""
+    """The run stopped before its end and continues from its state when started again (exit code 3).
+
+    Its text, where it has one, says what stopped it.
+    """
 
 
 def one_line(text: str) -> str:

@@ -48,8 +48,8 @@ def exit_code_of(arguments: list[str] | None = None) -> int:
         return 2
     except click.ClickException as e:
         return _fail(f"{e.format_message().rstrip('.')}; see --help", 2)
-    except (Interrupted, KeyboardInterrupt, click.Abort):
-        return _fail("stopped; the same command goes on from here", 3)
+    except (Interrupted, KeyboardInterrupt, click.Abort) as e:
+        return _fail(f"{str(e) or 'stopped'}; the same command goes on from here", 3)
     except OSError as e:
         if e.errno not in DISK_FAULTS:
             return _internal(e)

@@ -1,0 +1,202 @@
+"""Every chat is asked for once, whatever happens, and what was answered is kept."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pan_scdg.baselines.answers import AHEAD, Answerer, Complete, replies
+from pan_scdg.baselines.endpoint import Endpoint, Reply
+from pan_scdg.baselines.prompts import Messages
+from pan_scdg.errors import Interrupted, UserError
+from pan_scdg.store import Store
+from tests.local_chat import Fault, LocalChat, serving
+
+PATIENCE = 20.0
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "state") as opened:
+        yield opened
+
+
+class Oracle:
+    """Answers a chat with its own words; where it was told to, it fails or waits first."""
+
+    def __init__(self, fails: dict[str, BaseException] | None = None) -> None:
+        self.fails = fails or {}
+        self.gates: dict[str, threading.Event] = {}
+        self.asked: Counter[str] = Counter()
+        self.most = self._under_way = 0
+        self._lock = threading.Lock()
+
+    def complete(self, chat: Messages) -> Reply:
+        words = chat[-1]["content"]
+        with self._lock:
+            self.asked[words] += 1
+            self._under_way += 1
+            self.most = max(self.most, self._under_way)
+        try:
+            if words in self.gates:
+                self.gates[words].wait(PATIENCE)
+            if words in self.fails:
+                raise self.fails[words]
+            return Reply(f"{words}?", "oracle")
+        finally:
+            with self._lock:
+                self._under_way -= 1
+
+
+def chat(words: object) -> Messages:
+    return [{"role": "user", "content": str(words)}]
+
+
+def answerer(oracle: Oracle, side_by_side: int = 4, model: str = "m") -> Answerer:
+    return Answerer({"served": "endpoint", "model": model}, lambda: oracle.complete, side_by_side)
+
+
+def texts(oracle: Oracle, words: object, store: Store, side_by_side: int = 4) -> list[str]:
+    chats = [chat(word) for word in words]  # type: ignore[attr-defined]
+    return [reply.text for reply in replies(chats, answerer(oracle, side_by_side), store)]
+
+
+def never() -> Complete:
+    raise AssertionError("nothing had to be asked")
+
+
+@pytest.mark.parametrize("side_by_side", [1, 2, 4, 9])
+def test_answers_come_in_order_and_are_asked_for_once(store: Store, side_by_side: int) -> None:
+    oracle = Oracle()
+    expected = [f"{i}?" for i in range(40)]
+    assert texts(oracle, range(40), store, side_by_side) == expected
+    assert set(oracle.asked.values()) == {1}
+    assert oracle.most <= side_by_side
+    again = replies(map(chat, range(40)), Answerer(answerer(oracle).identity, never), store)
+    assert [reply.text for reply in again] == expected
+
+
+def test_several_are_under_way_at_a_time(store: Store) -> None:
+    oracle, met = Oracle(), threading.Barrier(4)
+
+    def complete(asked: Messages) -> Reply:
+        met.wait(PATIENCE)  # breaks unless four are there together
+        return oracle.complete(asked)
+
+    found = replies(map(chat, range(8)), Answerer({}, lambda: complete, 4), store)
+    assert [reply.text for reply in found] == [f"{i}?" for i in range(8)]
+
+
+@pytest.mark.parametrize("side_by_side", [1, 3])
+def test_the_same_chat_twice_is_asked_for_once(store: Store, side_by_side: int) -> None:
+    oracle = Oracle()
+    assert texts(oracle, "abaabcaa", store, side_by_side) == [f"{c}?" for c in "abaabcaa"]
+    assert oracle.asked == Counter("abc")
+
+
+def test_another_model_is_asked_anew(store: Store) -> None:
+    oracle = Oracle()
+    for model in ("one", "two", "one"):
+        list(replies([chat("x")], answerer(oracle, model=model), store))
+    assert oracle.asked["x"] == 2
+
+
+def test_the_key_is_the_whole_request(store: Store) -> None:
+    by = answerer(Oracle())
+    user, system = chat("x"), [{"role": "system", "content": "x"}]
+    assert len({by.key(user), by.key(system), by.key(user + system), by.key(system + user)}) == 4
+    assert by.key(user) == answerer(Oracle()).key(chat("x"))
+
+
+def test_a_slow_first_answer_holds_up_few_others(store: Store) -> None:
+    oracle, taken = Oracle(), list[int]()
+    oracle.gates["0"] = threading.Event()
+
+    def chats() -> Iterator[Messages]:
+        for i in range(100):
+            taken.append(i)
+            if i == AHEAD * 2 - 1:
+                oracle.gates["0"].set()
+            yield chat(i)
+
+    found = replies(chats(), answerer(oracle, 2), store)
+    assert next(found).text == "0?"
+    assert len(taken) <= 2 * AHEAD * 2
+    assert [reply.text for reply in found] == [f"{i}?" for i in range(1, 100)]
+
+
+def test_what_overtakes_a_slow_answer_is_stored_and_so_is_the_slow_one(store: Store) -> None:
+    oracle = Oracle({"bad": Interrupted("down")})
+    gate = oracle.gates["slow"] = threading.Event()
+    threading.Thread(target=lambda: until(lambda: oracle.asked["bad"]) and gate.set()).start()
+    with pytest.raises(Interrupted, match="down"):
+        texts(oracle, ["slow", 1, 2, 3, "bad"], store, side_by_side=2)
+    by = answerer(oracle)
+    kept = [words for words in ("slow", 1, 2, 3, "bad") if store.get(by.key(chat(words)))]
+    assert kept == ["slow", 1, 2, 3]
+
+
+def until(happened: Callable[[], object]) -> bool:
+    """Wait until something is so."""
+    pause, limit = threading.Event(), int(PATIENCE / 0.005)
+    return any(happened() or pause.wait(0.005) for _ in range(limit))
+
+
+@pytest.mark.parametrize("failure", [UserError("refused", "change it"), Interrupted("down"), RuntimeError("a mistake")])
+@pytest.mark.parametrize("side_by_side", [1, 4])
+def test_after_a_failure_the_rest_is_asked_for_later_and_nothing_twice(
+    store: Store, side_by_side: int, failure: BaseException
+) -> None:
+    oracle = Oracle({"17": failure})
+    with pytest.raises(type(failure)):
+        texts(oracle, range(40), store, side_by_side)
+    assert oracle.asked["39"] == 0
+    oracle.fails.clear()
+    assert texts(oracle, range(40), store, side_by_side) == [f"{i}?" for i in range(40)]
+    assert oracle.asked.pop("17") == 2
+    assert set(oracle.asked.values()) == {1}
+
+
+def test_an_interruption_waits_for_nobody(store: Store) -> None:
+    oracle = Oracle()
+    oracle.gates["2"] = threading.Event()
+
+    def chats() -> Iterator[Messages]:
+        yield from map(chat, range(3))
+        assert until(lambda: oracle.asked["2"])
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(replies(chats(), answerer(oracle), store))
+    assert not oracle.gates["2"].is_set()
+    oracle.gates["2"].set()
+    assert texts(oracle, range(3), store) == ["0?", "1?", "2?"]
+    assert (oracle.asked["0"], oracle.asked["1"]) == (1, 1)
+
+
+def test_odd_texts_are_kept_as_they_are(store: Store) -> None:
+    odd = "\x1b[31m\0\ud800 \u2028 '); DROP TABLE entries; -- \U0001f469"
+    by = Answerer({}, lambda: lambda _: Reply(odd, "m"), 1)
+    assert [r.text for _ in range(2) for r in replies([chat("x")], by, store)] == [odd, odd]
+
+
+def test_who_waits_for_another_try_gives_up_when_the_endpoint_is_down(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One request is told to come in a minute, another one in two hours; nobody sits through the minute."""
+    monkeypatch.setenv("NO_PROXY", "*")
+    faults = [Fault(503, headers={"Retry-After": "60"}), Fault(503, headers={"Retry-After": "7200"})]
+    with serving(LocalChat(faults=faults)) as server:
+        endpoint = Endpoint(server.url, "m", first_wait=60)
+
+        def chats() -> Iterator[Messages]:
+            yield chat("patient")
+            assert until(lambda: len(faults) == 1)
+            yield chat("second")
+
+        with pytest.raises(Interrupted, match="asks to wait 7200 s"):
+            list(replies(chats(), Answerer({}, lambda: endpoint.complete), store))
+        assert server.answered == ["patient"]
+        assert [r.text for r in replies([chat("patient")], Answerer({}, never), store)] == ["no"]
