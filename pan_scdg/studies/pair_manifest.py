@@ -6,7 +6,7 @@ It is made once and shared by all methods and language models, so that the pairs
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -19,6 +19,7 @@ MOST_TOKENS = 128_000
 """Of both documents of a pair together; longer pairs are left out (Length filtering and resulting manifest)."""
 
 Count = Annotated[int, Field(ge=0)]
+Label = Annotated[int, Field(ge=0, le=1)]  # not a Literal, which takes true for 1
 Short = Annotated[str, Field(max_length=512)]
 """Longer strings could be document text, which no manifest holds."""
 Scalar = Short | int | float | bool | None
@@ -33,7 +34,7 @@ class PairRecord:
     src_file: Short
     xml_file: Short
     xml_exists: bool
-    doc_label: Literal[0, 1]
+    doc_label: Label
     """1: at least one ``plagiarism`` annotation is of this source."""
     num_annotations_for_pair: Count
     annotations: tuple[dict[Short, Scalar], ...]
