@@ -52,7 +52,9 @@ from pan_scdg.errors import UserError
 )
 @click.option("--index", type=FOLDER, help="Ready indexes of the corpus, made by the command index.")
 @click.option(
-    "--search-memory", type=click.IntRange(min=64), default=1024, show_default=True, help="MiB for dense search."
+    "--search-memory",
+    type=click.IntRange(min=64),
+    help="MiB for dense search.  [default: 1024, or a quarter of the memory where that is less]",
 )
 @click.option("--stop-after", type=click.Choice(["first-stage"]), help="Write the candidates, score nothing.")
 @click.option(
@@ -80,8 +82,8 @@ def run(
     Example:
       python entrypoint.py run --input examples/pan26-retrieval --output out
     """
-    from pan_scdg.lm.devices import best_device
     from pan_scdg.pan.inputs import detect_task
+    from pan_scdg.tasks.fitting import choose_device, search_memory
     from pan_scdg.tasks.options import RunOptions
     from pan_scdg.tasks.pair_detection import detect_pairs
     from pan_scdg.tasks.source_retrieval import retrieve_sources
@@ -92,7 +94,8 @@ def run(
         raise click.UsageError("--shard does not go with --plan, which is of the whole run, nor with --stop-after")
     found = detect_task(directory, task)  # type: ignore[arg-type]
     chosen = chosen_profile(profile, over_long)
-    options = RunOptions(directory, output, best_device(device), **rest)
+    rest["search_memory"] = rest["search_memory"] or search_memory()
+    options = RunOptions(directory, output, choose_device(chosen, device), **rest)
     if plan:
         show_cost(found, chosen, options, as_json)
         return
@@ -123,12 +126,13 @@ def index(directory: Path, folder: Path, profile: str, device: str) -> None:
       python entrypoint.py index --input examples/pan26-retrieval --index my-index
       python entrypoint.py run --input examples/pan26-retrieval --index my-index --output out
     """
-    from pan_scdg.lm.devices import best_device
     from pan_scdg.tasks.corpus_index import index_corpus
     from pan_scdg.tasks.first_stage import encoder_of
+    from pan_scdg.tasks.fitting import choose_device
 
-    settings = chosen_profile(profile).need_retrieval()
-    for line in index_corpus(directory, folder, settings, encoder_of(settings, best_device(device))):
+    chosen = chosen_profile(profile)
+    settings = chosen.need_retrieval()
+    for line in index_corpus(directory, folder, settings, encoder_of(settings, choose_device(chosen, device))):
         click.echo(line)
 
 
@@ -157,14 +161,14 @@ def score(
     Example:
       python entrypoint.py score suspicious.txt source.txt --tokens gains.jsonl
     """
-    from pan_scdg.lm.devices import best_device
+    from pan_scdg.tasks.fitting import choose_device
     from pan_scdg.tasks.options import RunOptions
     from pan_scdg.tasks.single_pair import score_files
 
     chosen = chosen_profile(profile, over_long)
     if tokens is not None and not os.access(tokens.parent, os.W_OK | os.X_OK):
         raise UserError("cannot be written", "give a file in an existing, writable folder with --tokens", tokens)
-    options = RunOptions(suspicious, source, best_device(device), model=model, engine=engine)
+    options = RunOptions(suspicious, source, choose_device(chosen, device), model=model, engine=engine)
     result = score_files(chosen, suspicious, source, options, tokens)
     click.echo(json.dumps(result, indent=1))
 

@@ -51,10 +51,11 @@ def demo(output: Path, device: str, state: Path | None) -> None:
     Example:
       python entrypoint.py demo
     """
-    from pan_scdg.lm.devices import best_device
+    from pan_scdg.profile import load_profile
     from pan_scdg.tasks.demo import demo as show_both
+    from pan_scdg.tasks.fitting import choose_device
 
-    click.echo(show_both(output, best_device(device), state))
+    click.echo(show_both(output, choose_device(load_profile("offline"), device), state))
 
 
 COMMANDS = (profiles, models, prepare, demo)

@@ -48,15 +48,15 @@ def calibrate(
     Example:
       python entrypoint.py calibrate --input examples/pan25-pairs/calibration --write my-profile.toml
     """
-    from pan_scdg.lm.devices import best_device
     from pan_scdg.scdg.aggregation import Aggregate
     from pan_scdg.tasks.calibration import calibrate as choose_on
     from pan_scdg.tasks.calibration import check_target, write_profile
+    from pan_scdg.tasks.fitting import choose_device
     from pan_scdg.tasks.options import RunOptions
 
     chosen = chosen_profile(profile, over_long)
     check_target(profile, write)
-    options = RunOptions(directory, write.parent, best_device(device), model=model, engine=engine)
+    options = RunOptions(directory, write.parent, choose_device(chosen, device), model=model, engine=engine)
     with tempfile.TemporaryDirectory(prefix="pan_scdg-") as scratch:
         choice, calibration, lines = choose_on(chosen, options, truth, state or Path(scratch))
     write_profile(profile, write, choice, calibration, over_long)

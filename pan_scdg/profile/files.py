@@ -27,6 +27,8 @@ class Profile(Table):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     description: str
+    needs_gpu: bool = False
+    """Its models are too large for a CPU: ``--device auto`` then asks for a GPU. No result depends on it."""
     model: ModelSettings | None = None
     """Needed by everything but a first stage alone."""
     pairs: PairSettings | None = None

@@ -17,6 +17,7 @@ from pan_scdg.scdg.calibration_range import range_of, thinned
 from pan_scdg.scdg.decision import Choice, choose
 from pan_scdg.store import Store
 from pan_scdg.tasks.features import feature_grid
+from pan_scdg.tasks.fitting import check_fits
 from pan_scdg.tasks.known_range import facts_of_pairs
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.model_places import models_line, say
@@ -45,6 +46,7 @@ def calibrate(
     positive = {pair: bool(spans) for pair, spans in read_truth(found, corpus.pairs).items()}
     if len(set(positive.values())) < 2:
         raise UserError("all pairs have the same label", "calibrate on pairs of both classes", found)
+    check_fits(profile, "pairs", options)
     model = ModelAtHand(profile.need_model(), options)
     # the percentages and widths of the grids are features of every pair, whatever the profile has now
     wanted = settings.model_copy(update={"q": None, "w": None, "threshold": None})

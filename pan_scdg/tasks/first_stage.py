@@ -17,6 +17,7 @@ from pan_scdg.retrieval.ranking import Ranked, Ranking
 from pan_scdg.store import Store, key_of
 from pan_scdg.tasks.corpus_index import Part, build, open_lexical, parts_of
 from pan_scdg.tasks.dense_routes import DenseRoutes
+from pan_scdg.tasks.device_memory import check_encoder_fits
 from pan_scdg.tasks.model_places import place_of_encoder, provenance, say
 
 QUERIES_A_GROUP = 16
@@ -36,10 +37,11 @@ def find_encoder(settings: DenseSettings, device: str) -> Encoder:
     """The embedding model of a profile, loaded; one that is not as pinned is told of on stderr.
 
     Raises:
-        UserError: it is nowhere.
+        UserError: it is nowhere, or larger than the memory of the device.
     """
     place = encoder_place(settings)
     say(provenance(place).warnings)
+    check_encoder_fits(settings.model, place.folder, device)
     return load_encoder(place.folder, device, settings.batch)
 
 

@@ -25,10 +25,14 @@ class Needs(NamedTuple):
     terrier: bool
 
     @property
+    def models(self) -> list[str]:
+        """What computes on a device."""
+        return [name for name in (self.model, self.encoder) if name is not None]
+
+    @property
     def names(self) -> list[str]:
         """All of it."""
-        found = [name for name in (self.model, self.encoder) if name is not None]
-        return [*found, TERRIER] if self.terrier else found
+        return [*self.models, TERRIER] if self.terrier else self.models
 
 
 class Shown(NamedTuple):

@@ -85,7 +85,7 @@ def job_of(
     return {
         "task": task,
         "input": input_digest,
-        "profile": profile.model_dump(mode="json"),
+        "profile": profile.model_dump(mode="json", exclude={"needs_gpu"}),
         "models": models,
         "device": options.device,
         "engine": options.engine,

@@ -13,6 +13,7 @@ from pan_scdg.profile import PairSettings, Profile
 from pan_scdg.scdg.aggregation import aggregate_of
 from pan_scdg.scdg.calibration_range import TargetFacts
 from pan_scdg.store import Store
+from pan_scdg.tasks.fitting import check_fits
 from pan_scdg.tasks.known_range import facts_of_pairs
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.model_places import models_line, origins_of, say
@@ -61,6 +62,7 @@ def read_job(profile: Profile, options: RunOptions) -> PairJob:
     notices = Notices(options.strict)
     corpus = read_pairs(options.input, notices)
     pairs, partial = limited(corpus.pairs, options, "pairs")
+    check_fits(profile, "pairs", options)
     model = ModelAtHand(profile.need_model(), options)
     names = read_names(options.input)
     models = {"language_model": model.identity()}

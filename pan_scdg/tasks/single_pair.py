@@ -13,6 +13,7 @@ from pan_scdg.profile import PairSettings, Profile
 from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.tasks.features import Wanted, feature_grid, features_of
+from pan_scdg.tasks.fitting import check_fits
 from pan_scdg.tasks.known_range import negatives_fields, target_facts, warnings_about
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import RunOptions
@@ -32,6 +33,7 @@ def score_files(
     """
     settings = profile.need_pairs()
     pair = DocumentPair(_text_file(suspicious), _text_file(source), 1)
+    check_fits(profile, "pairs", options)
     model = ModelAtHand(profile.need_model(), replace(options, workers=1))
     planned, failed = plan_pairs([pair], model, settings, Notices())
     if failed:

@@ -16,6 +16,7 @@ from pan_scdg.store import Store
 from pan_scdg.tasks.candidate_scoring import Target, prepare_targets, score_candidates
 from pan_scdg.tasks.corpus_index import check_catalogue, corpus_digest, parts_of
 from pan_scdg.tasks.first_stage import FirstStage, encoder_of, encoder_place, first_stage
+from pan_scdg.tasks.fitting import check_fits
 from pan_scdg.tasks.given_candidates import read_candidates
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.model_places import models_line, origins_of, say
@@ -75,6 +76,7 @@ def read_job(profile: Profile, options: RunOptions) -> RetrievalJob:
     queries, partial = limited(asked, options, "queries")
     model, targets = None, []
     if settings.rerank:
+        check_fits(profile, "retrieval", options)
         model = ModelAtHand(profile.need_model(), options)
         model.check_length(settings.context, "retrieval.context")
         targets = prepare_targets(queries, model, settings, options.input / "queries.jsonl")
