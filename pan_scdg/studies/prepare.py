@@ -1,0 +1,182 @@
+"""``studies prepare``: the manifests, splits and folds of all studies, taken from files or made.
+
+Each part gives the texts of its files; they are written when all parts are done, so that a fault leaves none behind.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pan_scdg.errors import UserError
+from pan_scdg.notices import Notices
+from pan_scdg.pan.source_retrieval import read_qrels, read_queries, stream_corpus
+from pan_scdg.studies.data_folders import DataFolders, check_kinds, ready_file
+from pan_scdg.studies.multinews import read_clusters, source_file
+from pan_scdg.studies.pair_corpus import PairDocuments, make_manifest, read_corpora
+from pan_scdg.studies.pair_manifest import MOST_TOKENS, class_counts, manifest_text, read_manifest
+from pan_scdg.studies.pair_splits import INDEX, Audit, make_splits, read_splits, split_files
+from pan_scdg.studies.prepared import Artefact, check_output, origin, write_parts
+from pan_scdg.studies.query_folds import folds_text, make_folds, read_folds
+from pan_scdg.studies.query_pairs import make_query_pairs, read_query_pairs
+from pan_scdg.studies.records import json_lines
+from pan_scdg.studies.retention_instances import (
+    Check,
+    Instance,
+    check_instances,
+    read_instances,
+    select_instances,
+)
+from pan_scdg.studies.same_topic_pairs import (
+    audit,
+    check_articles,
+    make_news_pairs,
+    read_cluster_split,
+    read_news_pairs,
+    split_clusters,
+    split_text,
+)
+from pan_scdg.studies.token_counts import TokenCounts
+
+PARTS = ("pan25", "pan26", "multinews", "retention")
+MANIFEST, LOG, INSTANCES = "manifest.jsonl", "exclusion_log.jsonl", "instances.jsonl"
+FOLDS_FILE, QUERY_PAIRS, NEWS_SPLIT = "folds.jsonl", "pan26_pairs_manifest.jsonl", "multinews_split.csv"
+NO_AUDIT_FAULT = Audit(0, 0, 0)._asdict()
+
+
+class Sources(NamedTuple):
+    """What the parts are prepared from."""
+
+    folders: DataFolders
+    given: Mapping[str, Path]
+    """The user's files, by the names of `data_folders.GIVEN`."""
+    counts: Callable[[], TokenCounts]
+    """Loads the tokenizer; called only when a manifest of pairs is made."""
+    checks: Callable[[DataFolders], tuple[Check, Check]]
+    """Conditions 5 and 6 of a retention instance; called only when instances are selected."""
+    notices: Notices
+
+    def ready(self, kind: str) -> Path | None:
+        """The file that is taken for ``kind``, if there is one."""
+        return ready_file(kind, self.folders, self.given)
+
+
+def prepare(sources: Sources, parts: Sequence[str], output: Path) -> list[str]:
+    """Prepare ``parts`` (none: all whose data is there) into ``output``; what was made or taken, in lines.
+
+    The same data and files give the same bytes. Parts that were prepared before and are not asked for stay.
+
+    Raises:
+        UserError: ``output`` holds something else or cannot be written, data is missing or damaged, a file is of
+            other data.
+    """
+    check_output(output)
+    check_kinds(sources.given)
+    wanted = parts or [part for part in PARTS if all(folder.is_dir() for folder in _needed(part, sources.folders))]
+    if not wanted:
+        folders = ", ".join(sorted({folder.name for folder in sources.folders}))
+        raise UserError(f"there is no data for any study: looked for {folders}", "correct --data")
+    prepared = {part: _OF_PART[part](sources) for part in PARTS if part in wanted}
+    write_parts(output, prepared)
+    return [artefact.line(part) for part, artefacts in prepared.items() for artefact in artefacts]
+
+
+def _needed(part: str, folders: DataFolders) -> tuple[Path, ...]:
+    if part == "retention":
+        return folders.pan25, folders.multinews
+    return (getattr(folders, part),)
+
+
+def _pan25(sources: Sources) -> list[Artefact]:
+    file, splits_from = sources.ready("pan25-manifest"), sources.ready("pan25-splits")
+    corpus = read_corpora(sources.folders.pan25, sources.notices)
+    artefacts = []
+    if file is not None:
+        records, facts = read_manifest(file), {}
+        PairDocuments(corpus).check(records, file)
+    else:
+        counts = sources.counts()
+        records, excluded = make_manifest(corpus, counts)
+        if not records:
+            raise UserError(
+                f"every pair has more than {MOST_TOKENS} tokens", "take shorter pairs", sources.folders.pan25
+            )
+        facts = {"most_tokens": MOST_TOKENS, "tokenizer": counts.identity}
+        log = {"pairs": len(excluded), "pair_ids": [pair.pair_id for pair in excluded], **origin(None)}
+        artefacts = [Artefact("exclusion log", {f"pan25/{LOG}": json_lines(excluded)}, log)]
+    told = {**class_counts(records), "suspicious_files": len({r.susp_file for r in records})}
+    told["source_files"] = len({r.src_file for r in records})
+    manifest = Artefact("manifest", {f"pan25/{MANIFEST}": manifest_text(records)}, {**told, **facts, **origin(file)})
+    splits = make_splits(records) if splits_from is None else read_splits(splits_from, records)
+    files = split_files(records, splits)
+    files = {f"pan25/splits/{name}": files[name] for name in (INDEX, *(n for n in files if n != INDEX))}
+    about = {"splits": len(splits), **NO_AUDIT_FAULT, **origin(splits_from)}
+    return [manifest, *artefacts, Artefact("splits", files, about)]
+
+
+def _pan26(sources: Sources) -> list[Artefact]:
+    folder = sources.folders.pan26
+    query_ids = [query.query_id for query in read_queries(folder, sources.notices)]
+    folds_from, pairs_from = sources.ready("pan26-folds"), sources.ready("pan26-pairs")
+    folds = make_folds(query_ids) if folds_from is None else read_folds(folds_from, set(query_ids))
+    held = sum(fold.role == "holdout" for fold in folds)
+    told = {"queries": len(folds), "holdout": held, "development": len(folds) - held, **origin(folds_from)}
+    if pairs_from is None:
+        corpus = [document.doc_id for document in stream_corpus(folder, sources.notices)]
+        pairs = make_query_pairs(read_qrels(folder / "qrels.txt"), query_ids, corpus)
+    else:
+        pairs = read_query_pairs(pairs_from)
+    positive = sum(pair.doc_label for pair in pairs)
+    about = {"pairs": len(pairs), "positive": positive, **origin(pairs_from)}
+    return [
+        Artefact("folds", {f"pan26/{FOLDS_FILE}": folds_text(folds)}, told),
+        Artefact("pairs manifest", {f"pan26/{QUERY_PAIRS}": json_lines(pairs)}, about),
+    ]
+
+
+def _multinews(sources: Sources) -> list[Artefact]:
+    clusters = source_file(sources.folders.multinews)
+    file, split_from = sources.ready("multinews-manifest"), sources.ready("multinews-split")
+    if file is None:
+        pairs = make_news_pairs(read_clusters(clusters))
+    else:
+        pairs = read_news_pairs(file)
+        check_articles(pairs, read_clusters(clusters), file)
+    parts = split_clusters(pairs) if split_from is None else read_cluster_split(split_from, pairs)
+    told = {"pairs": len(pairs), "clusters": len({pair.cluster_id for pair in pairs}), **origin(file)}
+    sizes = {part: sum(of == part for of in parts.values()) for part in ("train", "test")}
+    about = {**sizes, **audit(pairs, parts), **origin(split_from)}
+    return [
+        Artefact("manifest", {f"multinews/{MANIFEST}": json_lines(pairs)}, told),
+        Artefact("split", {f"multinews/{NEWS_SPLIT}": split_text(pairs, parts)}, about),
+    ]
+
+
+def _retention(sources: Sources) -> list[Artefact]:
+    file = sources.ready("retention-instances")
+    corpus = read_corpora(sources.folders.pan25, sources.notices)
+    if file is not None:
+        instances = read_instances(file)
+        check_instances(instances, PairDocuments(corpus), file)
+        return [_instances(instances, file)]
+    selection = select_instances(corpus, *sources.checks(sources.folders))
+    if not selection.instances:
+        raise UserError("no pair meets the conditions of an instance", "take more pairs", sources.folders.pan25)
+    log = Artefact(
+        "exclusion log",
+        {f"retention/{LOG}": json_lines(selection.rejected)},
+        {"candidates": len(selection.rejected), **origin(None)},
+    )
+    return [_instances(selection.instances, None), log]
+
+
+def _instances(instances: Sequence[Instance], file: Path | None) -> Artefact:
+    facts = {"instances": len(instances), **origin(file)}
+    return Artefact("instances", {f"retention/{INSTANCES}": json_lines(instances)}, facts)
+
+
+_OF_PART: dict[str, Callable[[Sources], list[Artefact]]] = {
+    "pan25": _pan25,
+    "pan26": _pan26,
+    "multinews": _multinews,
+    "retention": _retention,
+}
