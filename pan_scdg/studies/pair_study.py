@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.baselines.official_threshold import official_threshold
-from pan_scdg.errors import UserError
 from pan_scdg.evaluation.logistic import fit_logistic, probabilities
 from pan_scdg.evaluation.pairs import PAIR_METRICS, pair_metrics
 from pan_scdg.profile import PAPER_GRID
@@ -131,18 +130,11 @@ def _on_split(method: Method, split: PairSplit) -> SplitResult:
     table = method.table
     if set(split.train) & set(split.test):
         raise ValueError(f"a pair is in both parts of {split.name}")
-    training, test = _rows(method, split.train), _rows(method, split.test)
+    training, test = table.rows(split.train, method.name), table.rows(split.test, method.name)
     scores_by = method.scores(table, training)
     choice = method.rule({p: scores[training] for p, scores in scores_by.items()}, table.labels[training])
     scores, labels = scores_by[choice.parameter][test], table.labels[test]
     return SplitResult(method.name, split.name, choice, _measured(labels, scores, scores >= choice.threshold))
-
-
-def _rows(method: Method, pair_ids: Sequence[str]) -> Rows:
-    try:
-        return method.table.rows(pair_ids)
-    except UserError as e:
-        raise UserError(f"{method.name}: {e.what}", e.remedy) from e
 
 
 def _measured(labels: Flags, scores: Floats, decisions: Flags) -> dict[str, float]:

@@ -47,8 +47,8 @@ class ScoreTable:
             if values.shape != self.labels.shape or not np.isfinite(values).all():
                 raise ValueError(f"column {name!r} does not hold {len(self.ids)} finite numbers")
 
-    def rows(self, ids: Iterable[str]) -> npt.NDArray[np.intp]:
-        """Where the pairs ``ids`` are, in their order.
+    def rows(self, ids: Iterable[str], method: str) -> npt.NDArray[np.intp]:
+        """Where the pairs ``ids`` are, in their order; ``method`` is what an error says has no scores of them.
 
         Raises:
             UserError: one is not in the table.
@@ -58,7 +58,8 @@ class ScoreTable:
         missing = [pair_id for pair_id in wanted if pair_id not in places]
         if missing:
             raise UserError(
-                f"{len(missing)} pairs have no scores, {missing[0]!r} first", "score all pairs of the manifest"
+                f"{method}: {len(missing)} pairs have no scores, {missing[0]!r} first",
+                "score all pairs of the manifest",
             )
         return np.array([places[pair_id] for pair_id in wanted], dtype=np.intp)
 

@@ -63,13 +63,13 @@ def test_choice_and_measures_as_written_out(pairs: int, seed: int) -> None:
     columns = {2.0: "top_2", 10.0: "top_10", 50.0: "top_50"}
     table = drawn(pairs, tuple(columns.values()), seed)
     split = halves(table, seed)
-    training = table.labels[table.rows(split.train)]
+    training = table.labels[table.rows(split.train, "")]
     if training.all() or not training.any():
         return
     (found,) = pair_study([sparse("SCDG", table, (2, 10, 50))], [split])
     parameter, threshold = literal_choice(table, columns, split.train)
     assert (found.choice.parameter, found.choice.threshold) == (parameter, threshold)
-    rows = table.rows(split.test)
+    rows = table.rows(split.test, "")
     truth, scores = table.labels[rows], table.columns[columns[parameter]][rows]
     decided = scores >= threshold
     if truth.any() and not truth.all():
@@ -103,8 +103,8 @@ def test_a_published_threshold_is_taken_as_it_is() -> None:
     table = drawn(60, ("score",))
     split = halves(table, 3)
     (found,) = pair_study([one_score("Linq", table, rule=published(0.697))], [split])
-    truth = table.labels[table.rows(split.train)]
-    decided = table.columns["score"][table.rows(split.train)] >= 0.697
+    truth = table.labels[table.rows(split.train, "")]
+    decided = table.columns["score"][table.rows(split.train, "")] >= 0.697
     assert found.choice == (0.0, 0.697, pytest.approx(sk.f1_score(truth, decided)), np.mean(truth == decided))
     (none,) = pair_study([one_score("high", table, rule=published(99.0))], [split])
     assert (none.choice.f1, none.metrics["recall"], none.metrics["mcc"]) == (0.0, 0.0, 0.0)
@@ -124,7 +124,7 @@ def test_a_logistic_method_is_fitted_on_the_training_part_alone() -> None:
     table = drawn(80, ("jaccard", "target_containment"))
     split = halves(table, 5)
     (found,) = pair_study([logistic("4-gram logistic", table, ("jaccard", "target_containment"))], [split])
-    values, rows = np.column_stack(list(table.columns.values())), table.rows(split.train)
+    values, rows = np.column_stack(list(table.columns.values())), table.rows(split.train, "")
     scores = probabilities(fit_logistic(values[rows], table.labels[rows]), values)
     by_hand = ScoreTable(table.ids, table.labels, {"score": scores})
     assert found == pair_study([one_score("4-gram logistic", by_hand)], [split])[0]

@@ -73,10 +73,10 @@ def test_a_bad_file_is_one_clear_line(tmp_path: Path, lines: list[str], place: s
 
 def test_rows_and_columns_are_found_by_name() -> None:
     table = table_of([(True, 1.0, 2.0), (False, 3.0, 4.0), (True, 5.0, 6.0)])
-    assert table.rows(["p2", "p0"]).tolist() == [2, 0]
+    assert table.rows(["p2", "p0"], "BM25").tolist() == [2, 0]
     assert table.features(["score", "mean"])[1].tolist() == [4.0, 3.0]
-    with pytest.raises(UserError, match=r"2 pairs have no scores, 'x' first"):
-        table.rows(["p0", "x", "y"])
+    with pytest.raises(UserError, match=r"BM25: 2 pairs have no scores, 'x' first"):
+        table.rows(["p0", "x", "y"], "BM25")
     with pytest.raises(UserError, match=r"no score 'median', but mean, score"):
         table.column("median")
 
