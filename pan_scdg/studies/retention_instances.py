@@ -75,14 +75,14 @@ class Selection(NamedTuple):
 
 
 def select_instances(
-    corpus: Sequence[TruePair], can_divide: Check, pool_ok: Check, most: int = INSTANCES, seed: int = SEED
+    corpus: Sequence[TruePair], cannot_divide: Check, cannot_supply: Check, most: int = INSTANCES, seed: int = SEED
 ) -> Selection:
     """Up to ``most`` instances of the pairs that have a truth file.
 
     Args:
         corpus: pairs with their truth; their order does not matter.
-        can_divide: condition 5, on the text of the selected source passage.
-        pool_ok: condition 6, on the same text.
+        cannot_divide: condition 5, on the text of the selected source passage.
+        cannot_supply: condition 6, on the same text.
         most: instances; the candidates behind the last are not looked at.
         seed: of the one generator.
 
@@ -97,7 +97,7 @@ def select_instances(
     for true in candidates:
         if len(instances) == most:
             break
-        found = _instance(true, generator, (can_divide, pool_ok))
+        found = _instance(true, generator, (cannot_divide, cannot_supply))
         if isinstance(found, Instance):
             instances.append(found)
         else:

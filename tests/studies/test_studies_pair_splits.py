@@ -97,7 +97,7 @@ def paper_like() -> list[PairRecord]:
     kinds = [(1, 1)] + [(0, 0)] * 8 + [(1, 0)] * 35
     records = []
     for i, labels in enumerate(kinds):
-        names = [(f"s{i}", f"r{i}-{j}") if i < 21 else (f"s{i}-{j}", f"r{i}") for j in (0, 1)]
+        names = [(f"s{i}", f"r{i}.{j}") if i < 21 else (f"s{i}.{j}", f"r{i}") for j in (0, 1)]
         records += [record(*name, label) for name, label in zip(names, labels)]
     singles = [1] * (4777 - 37) + [0] * (2014 - 51)
     return records + [record(f"s{i}", f"r{i}", label) for i, label in enumerate(singles, start=1000)]

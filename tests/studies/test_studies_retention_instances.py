@@ -80,13 +80,13 @@ def test_candidates_come_in_the_shuffled_order_of_their_names_until_there_are_en
     random.Random(42).shuffle(names)
     refused = {many[int(name[1:3])].pair.source.path.read_text()[50:2050] for name in names[1:3]}
 
-    def can_divide(text: str) -> str | None:
+    def cannot_divide(text: str) -> str | None:
         return "cannot be divided" if text in refused else None
 
-    selection = select_instances(many, can_divide, fine, most=4)
+    selection = select_instances(many, cannot_divide, fine, most=4)
     assert [i.xml_file for i in selection.instances] == [names[0], *names[3:6]]
     assert [(r.xml_file, r.reason) for r in selection.rejected] == [(n, "cannot be divided") for n in names[1:3]]
-    assert select_instances(many[::-1], can_divide, fine, most=4) == selection
+    assert select_instances(many[::-1], cannot_divide, fine, most=4) == selection
 
 
 def test_a_pair_without_truth_file_is_no_candidate(tmp_path: Path) -> None:
@@ -98,14 +98,14 @@ def test_a_pair_without_truth_file_is_no_candidate(tmp_path: Path) -> None:
 def test_the_pool_is_asked_after_the_division_and_gives_its_reason(many: list[TruePair]) -> None:
     asked: list[str] = []
 
-    def pool_ok(text: str) -> str:
+    def cannot_supply(text: str) -> str:
         asked.append(text)
         return "too few distractors"
 
-    def can_divide(text: str) -> str | None:
+    def cannot_divide(text: str) -> str | None:
         return "no" if len(asked) == 5 else None
 
-    selection = select_instances(many, can_divide, pool_ok)
+    selection = select_instances(many, cannot_divide, cannot_supply)
     assert [r.reason for r in selection.rejected] == ["too few distractors"] * 5 + ["no"] * 7
     assert all(len(text) == 2_000 for text in asked)
 
