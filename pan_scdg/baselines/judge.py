@@ -23,7 +23,7 @@ class PromptJudge:
         store: keeps every answer.
     """
 
-    features = ("score",)
+    features: tuple[str, ...] = ("score",)
 
     def __init__(self, settings: Prompted, answerer: Answerer, store: Store) -> None:
         self._settings, self._answerer, self._store = settings, answerer, store

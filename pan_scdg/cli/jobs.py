@@ -20,6 +20,7 @@ from pan_scdg.cli.options import (
     share_option,
     state_option,
     tell,
+    vectors_option,
 )
 from pan_scdg.errors import UserError
 
@@ -50,6 +51,7 @@ from pan_scdg.errors import UserError
     envvar="PAN_SCDG_METADATA",
     help="Write ir-metadata.yml: machine, packages, resources.",
 )
+@vectors_option
 @click.option("--index", type=FOLDER, help="Ready indexes of the corpus, made by the command index.")
 @click.option(
     "--search-memory",
@@ -83,6 +85,7 @@ def run(
       python entrypoint.py run --input examples/pan26-retrieval --output out
     """
     from pan_scdg.pan.inputs import detect_task
+    from pan_scdg.tasks.baseline_detection import detect_with_baseline
     from pan_scdg.tasks.fitting import choose_device, search_memory
     from pan_scdg.tasks.options import RunOptions
     from pan_scdg.tasks.pair_detection import detect_pairs
@@ -96,6 +99,11 @@ def run(
     chosen = chosen_profile(profile, over_long)
     rest["search_memory"] = rest["search_memory"] or search_memory()
     options = RunOptions(directory, output, choose_device(chosen, device), **rest)
+    if chosen.baseline is not None and found == "pairs":
+        if plan:
+            raise click.UsageError("--plan is of language models, and the profile is a baseline")
+        tell(detect_with_baseline(chosen, options))
+        return
     if plan:
         show_cost(found, chosen, options, as_json)
         return

@@ -49,6 +49,9 @@ def _share(_context: click.Context, _parameter: click.Parameter, value: str | No
     return Share(int(number), int(of))
 
 
+vectors_option = click.option(
+    "--vectors", type=FOLDER, help="Document vectors as .npy files, for a profile whose vectors were made elsewhere."
+)
 share_option = click.option(
     "--shard", "share", metavar="I/N", callback=_share, help="Score the I-th of N shares, for the command merge."
 )

@@ -2,7 +2,7 @@
 
 import tempfile
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
@@ -18,6 +18,7 @@ from pan_scdg.cli.options import (
     state_option,
     tell,
     truth_option,
+    vectors_option,
 )
 
 
@@ -30,6 +31,7 @@ from pan_scdg.cli.options import (
 @engine_option
 @model_option
 @over_long_option
+@vectors_option
 @state_option
 def calibrate(
     directory: Path,
@@ -40,32 +42,54 @@ def calibrate(
     engine: Literal["packed", "reference"],
     model: Path | None,
     over_long: str | None,
+    vectors: Path | None,
     state: Path | None,
 ) -> None:
     """Choose q or w and the threshold on pairs with truth, and write them into a profile file.
+
+    Of a baseline's profile its threshold is chosen, and n or weights where it has such.
 
     \b
     Example:
       python entrypoint.py calibrate --input examples/pan25-pairs/calibration --write my-profile.toml
     """
-    from pan_scdg.scdg.aggregation import Aggregate
-    from pan_scdg.tasks.calibration import calibrate as choose_on
-    from pan_scdg.tasks.calibration import check_target, write_profile
+    from pan_scdg.tasks.calibration import check_target
     from pan_scdg.tasks.fitting import choose_device
     from pan_scdg.tasks.options import RunOptions
 
     chosen = chosen_profile(profile, over_long)
     check_target(profile, write)
-    options = RunOptions(directory, write.parent, choose_device(chosen, device), model=model, engine=engine)
+    where = choose_device(chosen, device)
+    options = RunOptions(directory, write.parent, where, model=model, engine=engine, vectors=vectors)
     with tempfile.TemporaryDirectory(prefix="pan_scdg-") as scratch:
-        choice, calibration, lines = choose_on(chosen, options, truth, state or Path(scratch))
+        choose_on = _baseline if chosen.baseline is not None else _scdg
+        click.echo(choose_on(chosen, options, truth, state or Path(scratch), profile, write, over_long))
+
+
+def _scdg(
+    chosen: Any, options: Any, truth: Path | None, state: Path, profile: str, write: Path, over_long: str | None
+) -> str:
+    from pan_scdg.scdg.aggregation import Aggregate
+    from pan_scdg.tasks.calibration import calibrate as choose_on
+    from pan_scdg.tasks.calibration import write_profile
+
+    choice, calibration, lines = choose_on(chosen, options, truth, state)
     write_profile(profile, write, choice, calibration, over_long)
     tell(lines)
     aggregate = Aggregate(chosen.need_pairs().aggregation, choice.parameter)
-    click.echo(
+    return (
         f"{aggregate.name}, threshold {choice.threshold:.6f}: F1 {choice.f1:.4f}, accuracy "
         f"{choice.accuracy:.4f} on {calibration.pairs} pairs ({calibration.positives} positive); wrote {write}"
     )
+
+
+def _baseline(chosen: Any, options: Any, truth: Path | None, state: Path, profile: str, write: Path, _: object) -> str:
+    from pan_scdg.tasks.baseline_calibration import calibrate_baseline, words_of, write_baseline
+
+    found, lines = calibrate_baseline(chosen, options, truth, state)
+    write_baseline(profile, write, found)
+    tell(lines)
+    return f"{words_of(found.settings)}: {found.figures()}; wrote {write}"
 
 
 @click.command()

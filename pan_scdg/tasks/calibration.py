@@ -80,7 +80,7 @@ def check_target(profile: str, target: Path) -> None:
     Raises:
         UserError: its folder is missing or not writable, or its name is none for a profile.
     """
-    parse_profile(_renamed(profile, target).unwrap(), target)
+    parse_profile(renamed(profile, target).unwrap(), target)
     if target.is_dir() or not os.access(target.parent, os.W_OK | os.X_OK):
         raise UserError("cannot be written", "give a file in an existing, writable folder with --write", target)
 
@@ -89,7 +89,7 @@ def write_profile(
     profile: str, target: Path, choice: Choice, calibration: Calibration, over_long: str | None = None
 ) -> None:
     """Copy the profile file to ``target`` with the chosen q or w, threshold and calibration; comments are kept."""
-    document = _renamed(profile, target)
+    document = renamed(profile, target)
     pairs: Any = document["pairs"]
     if pairs.get("aggregation", "top") == "top":
         pairs["q"] = float(choice.parameter)
@@ -111,7 +111,7 @@ def write_profile(
     write_atomically(target, tomlkit.dumps(document))
 
 
-def _renamed(profile: str, target: Path) -> tomlkit.TOMLDocument:
+def renamed(profile: str, target: Path) -> tomlkit.TOMLDocument:
     """The profile file under the name of ``target``, so that results tell the two apart."""
     document = tomlkit.parse(find_profile(profile).read_text(encoding="utf-8"))
     if target.stem != document["name"]:

@@ -35,7 +35,7 @@ def choose_device(profile: Profile, wanted: str) -> str:
         UserError: it is not there or cannot be used, or "auto" finds no GPU for a profile that needs one.
     """
     resources.limit_threads()
-    if wanted == "auto" and profile.retrieval is not None and not needs_of(profile).models:
+    if wanted == "auto" and not needs_of(profile).models:
         return "cpu"
     device = best_device(wanted)
     if wanted != "auto" or device != "cpu":

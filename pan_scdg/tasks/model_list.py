@@ -11,6 +11,7 @@ from pan_scdg.model_cache import FoundModel, ModelNotFoundError
 from pan_scdg.model_catalogue import CATALOGUE, EMBEDDED, TERRIER, licence_of, size_in_words
 from pan_scdg.model_lock import locked
 from pan_scdg.profile import Profile, load_profile, shipped_profiles
+from pan_scdg.profile.baseline import BaselineSettings, Cosine, Prompted
 from pan_scdg.retrieval.terrier_jars import jar_folder, terrier_jar
 from pan_scdg.tasks.model_places import SHORT, place_of_encoder, place_of_model, provenance
 
@@ -57,11 +58,20 @@ COLUMNS = ("model", "found", "size", "licence", "pinned", "fingerprint")
 def needs_of(profile: Profile) -> Needs:
     """The models of a profile, and whether it reads Terrier's jars."""
     job, model = profile.retrieval, None if profile.model is None else profile.model.name
+    if profile.baseline is not None:
+        return _needs_of_baseline(profile.baseline)
     if job is None:
         return Needs(model, None, False)
     lexical = [route.startswith("bm25") for route in job.routes]
     encoder = None if all(lexical) else job.need_dense().model
     return Needs(model, encoder, any(lexical) and job.bm25.engine != "fts5")
+
+
+def _needs_of_baseline(settings: BaselineSettings) -> Needs:
+    """Vectors that were made elsewhere and a model that a server holds need nothing of this machine."""
+    if isinstance(settings, Prompted) and settings.served == "local":
+        return Needs(settings.model, None, False)
+    return Needs(None, settings.model if isinstance(settings, Cosine) else None, False)
 
 
 def licences(profile: Profile) -> str:

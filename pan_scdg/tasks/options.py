@@ -44,6 +44,8 @@ class RunOptions:
     """Score a share of the whole and write that for `merge`; None: all."""
     shards: Shards | None = None
     """Take every score from these; nothing is computed."""
+    vectors: Path | None = None
+    """Folder of document vectors that were made elsewhere (a baseline of job 1)."""
     metadata: bool = False
     """Write ir-metadata.yml beside the results, with machine and resources; see `run_metadata`."""
 

@@ -27,6 +27,7 @@ from pan_scdg.tasks.pair_results import (
     failed_verdict,
     names_digest,
     scored_verdict,
+    warn_of_few,
     write_gains,
     write_verdicts,
 )
@@ -117,7 +118,7 @@ def _write_results(
     verdicts = {s.plan.pair: scored_verdict(s, rule, names, f) for s, f in zip(scored, facts, strict=True)}
     verdicts |= {f.pair: failed_verdict(f, rule, names) for f in failed}
     written = write_verdicts(folder, {pair: verdicts[pair] for pair in job.corpus.pairs})
-    _warn_of_few(sum(bool(v.passages) for v in verdicts.values()), job.notices, options)
+    warn_of_few(sum(bool(v.passages) for v in verdicts.values()), job.notices, options.output)
     return [*([GAINS] if options.keep_gains else []), *written]
 
 
@@ -142,11 +143,3 @@ def _facts(scored: Sequence[ScoredPair], rule: Rule, model: ModelAtHand) -> Iter
     if rule.calibration is None or rule.calibration.range is None:
         return [None] * len(scored)
     return facts_of_pairs(scored, model.tokenizer)
-
-
-def _warn_of_few(positives: int, notices: Notices, options: RunOptions) -> None:
-    if positives < 2:
-        what = "pair was" if positives == 1 else "pairs were"
-        notices.add(
-            f"{positives or 'no'} {what} decided positive: TIRA's check will refuse this output", str(options.output)
-        )

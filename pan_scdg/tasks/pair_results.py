@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg.digests import text_digest
+from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import decision_line, detection_name, detection_xml
 from pan_scdg.pan.runs import open_gzip_text
 from pan_scdg.pan.text_alignment import DocumentPair
@@ -57,7 +58,7 @@ def scored_verdict(item: ScoredPair, rule: Rule, names: Mapping[str, str], facts
         warnings.append("the source document is empty")
     warnings += warnings_about(facts, rule.calibration, rule.aggregate)
     record = {
-        **_who(item.plan.pair, names),
+        **who(item.plan.pair, names),
         "score": score,
         "threshold": rule.threshold,
         "decision": rule.positive(item),
@@ -80,7 +81,7 @@ def failed_verdict(item: FailedPair, rule: Rule, names: Mapping[str, str]) -> Ve
     """A pair that could not be scored, decided negative because the user asked for that."""
     nothing = dict.fromkeys(("score", "tokens", "mean", "median", "positive_gain_rate"))
     record = {
-        **_who(item.pair, names),
+        **who(item.pair, names),
         **nothing,
         "threshold": rule.threshold,
         "decision": False,
@@ -92,17 +93,29 @@ def failed_verdict(item: FailedPair, rule: Rule, names: Mapping[str, str]) -> Ve
     return Verdict(record, ())
 
 
-def _who(pair: DocumentPair, names: Mapping[str, str]) -> dict[str, Any]:
-    who = {"suspicious": pair.suspicious.doc_id, "source": pair.source.doc_id}
+def who(pair: DocumentPair, names: Mapping[str, str]) -> dict[str, Any]:
+    """The fields that name a pair: its ids, and the user's own names where there are any."""
+    ids = {"suspicious": pair.suspicious.doc_id, "source": pair.source.doc_id}
     if names:
-        who["suspicious_name"] = names.get(pair.suspicious.doc_id, pair.suspicious.doc_id)
-        who["source_name"] = names.get(pair.source.doc_id, pair.source.doc_id)
-    return who
+        ids["suspicious_name"] = names.get(pair.suspicious.doc_id, pair.suspicious.doc_id)
+        ids["source_name"] = names.get(pair.source.doc_id, pair.source.doc_id)
+    return ids
 
 
 def names_digest(names: Mapping[str, str]) -> str | None:
     """What stands for the map of original names in a job; the results show them."""
     return text_digest(json.dumps(sorted(names.items()))) if names else None
+
+
+def warn_of_few(positives: int, notices: Notices, output: Path) -> None:
+    """Note where the result has too few pairs with a passage for TIRA's check.
+
+    Raises:
+        UserError: in strict mode.
+    """
+    if positives < 2:
+        what = "pair was" if positives == 1 else "pairs were"
+        notices.add(f"{positives or 'no'} {what} decided positive: TIRA's check will refuse this output", str(output))
 
 
 def write_verdicts(folder: Path, verdicts: Mapping[DocumentPair, Verdict]) -> list[str]:
@@ -121,5 +134,5 @@ def write_gains(path: Path, scored: Sequence[ScoredPair], store: Store, control:
     with open_gzip_text(path) as file:
         for item in scored:
             gains = [round(float(g), 6) for g in load_gains(store, item.plan.key, control)]
-            record = {**_who(item.plan.pair, {}), **control_field(control), "gains": gains}
+            record = {**who(item.plan.pair, {}), **control_field(control), "gains": gains}
             file.write(json.dumps(record) + "\n")
