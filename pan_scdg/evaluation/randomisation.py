@@ -13,8 +13,8 @@ BATCH = 500
 def randomisation_test(differences: npt.ArrayLike, seed: int = 42, resamples: int = RESAMPLES) -> float:
     """Two-sided p-value of the mean of paired differences, by swapping the two methods at random in each pair.
 
-    All swaps are tried where there are no more of them than ``resamples``, random ones otherwise; the swap that was
-    observed counts among these, so that no p-value is 0.
+    All swaps are tried where there are no more of them than ``resamples``, random ones otherwise; what was observed
+    counts among these, so that no p-value is 0. It is twice the smaller of both tails, at most 1.
 
     Args:
         differences: value of one method minus value of the other on the same query, ``[queries]``, two or more.

@@ -11,7 +11,7 @@ candidates before it: with the same arithmetic and the same ties as `pan_scdg.sc
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.retrieval import LARGEST_GRADE, Qrels
+from pan_scdg.retrieval.ranking import Ranked
 from pan_scdg.scdg.arrays import Floats
 from pan_scdg.scdg.gains import GainStatistics
 from pan_scdg.scdg.rerank import min_max, rerank
@@ -31,6 +32,8 @@ WEIGHTS = (0.25, 0.5, 0.75, 1.0)
 CUT = 10
 """Of nDCG and of the first recall; the second is at ten times as many."""
 _DISCOUNTS = np.log2(np.arange(2, CUT + 2))
+Scored = Mapping[tuple[str, str], tuple[GainStatistics, str]]
+"""Statistics of the gains of a candidate, and their key, by query and document, as `score_candidates` gives them."""
 Ranks = npt.NDArray[np.intp]
 
 
@@ -79,6 +82,19 @@ def gain_features(statistics: GainStatistics) -> list[float]:
     tails = [statistics.top[q] for q in UPPER_TAILS.values()]
     moments = [statistics.positive_mean, statistics.deviation]
     return [*tails, statistics.mean, statistics.median, statistics.positive_rate, *moments]
+
+
+def candidates_of(query_id: str, ranking: Sequence[Ranked], scored: Scored) -> Candidates:
+    """The candidates of a first-stage ranking, with the features of their gains.
+
+    Raises:
+        KeyError: a candidate was not scored, or its statistics lack an upper tail.
+        ValueError: see `gain_features`.
+    """
+    gains = [gain_features(scored[query_id, candidate.doc_id][0]) for candidate in ranking]
+    coarse = np.array([candidate.score for candidate in ranking], dtype=np.float64)
+    shape = (len(ranking), len(FEATURES))
+    return Candidates(tuple(c.doc_id for c in ranking), coarse, np.array(gains, dtype=np.float64).reshape(shape))
 
 
 def configurations() -> list[Configuration]:

@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.retrieval import retrieval_metrics
+from pan_scdg.retrieval.ranking import Ranked
 from pan_scdg.scdg.gains import statistics
 from pan_scdg.scdg.rerank import rerank
 from pan_scdg.studies.rerank_grid import (
     FEATURES,
     Candidates,
     Configuration,
+    candidates_of,
     configurations,
     gain_features,
     rerank_grid,
@@ -124,6 +126,17 @@ def test_features_of_one_candidate_by_hand() -> None:
     assert len(found) == len(FEATURES) == 9
     with pytest.raises(ValueError, match="not known"):
         gain_features(statistics(gains, (1, 2, 5, 10))._replace(deviation=None))
+
+
+def test_candidates_are_put_together_from_a_ranking_and_stored_statistics() -> None:
+    values = {"a": statistics(np.array([1.0, -1.0]), (1, 2, 5, 10)), "b": statistics(np.ones(3), (1, 2, 5, 10))}
+    scored = {("q", doc_id): (of, "key") for doc_id, of in values.items()}
+    found = candidates_of("q", [Ranked("b", 2.0), Ranked("a", 0.5)], scored)
+    assert (found.doc_ids, found.coarse.tolist()) == (("b", "a"), [2.0, 0.5])
+    assert found.gains.tolist() == [gain_features(values["b"]), gain_features(values["a"])]
+    assert candidates_of("q", [], scored).gains.shape == (0, 9)
+    with pytest.raises(KeyError):
+        candidates_of("q", [Ranked("unscored", 1.0)], scored)
 
 
 def test_wrong_arguments_are_an_error() -> None:

@@ -1,0 +1,104 @@
+"""Seconds that the statistics of the studies take at the paper's size: ``python -m benchmarks.studies``.
+
+Scores are drawn, not computed. Four parts: the threshold search (Top-q with seven q and Average, on 5,432 training
+pairs of each of 20 splits), the pair study around it with all measures on the test parts, the grid of 108
+configurations over 160 queries with 1,000 candidates, and ten rows of rankings of 200 queries with their tests and
+intervals. The last line is one JSON object.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import click
+import numpy as np
+
+from pan_scdg.profile import PAPER_GRID
+from pan_scdg.scdg.decision import choose
+from pan_scdg.studies.pair_splits import SEEDS, PairSplit
+from pan_scdg.studies.pair_study import average, pair_study, sparse
+from pan_scdg.studies.rerank_grid import FEATURES, Candidates, rerank_grid
+from pan_scdg.studies.retrieval_study import retrieval_rows, run_of
+from pan_scdg.studies.score_table import AVERAGE, ScoreTable, top_q
+
+POSITIVE, NEGATIVE, TEST = 4777, 2014, 1359
+SWAPS = 40
+"""Documents of a drawn ranking that trade places with others."""
+
+
+def drawn_table(generator: np.random.Generator, positive: int, negative: int) -> ScoreTable:
+    """Scores that tell most pairs apart, all distinct, in eight columns."""
+    labels = np.arange(positive + negative) < positive
+    columns = {name: generator.normal(size=len(labels)) + 2 * labels for name in (AVERAGE, *map(top_q, PAPER_GRID))}
+    return ScoreTable(tuple(f"pair{i}" for i in range(len(labels))), labels, columns)
+
+
+def drawn_splits(table: ScoreTable, test: int) -> list[PairSplit]:
+    """Twenty divisions of the pairs, not by components."""
+    orders = (np.random.default_rng(seed).permutation(table.ids).tolist() for seed in SEEDS)
+    return [PairSplit(f"seed{seed}", tuple(o[test:]), tuple(o[:test])) for seed, o in zip(SEEDS, orders, strict=True)]
+
+
+def drawn_candidates(generator: np.random.Generator, depth: int) -> tuple[Candidates, dict[str, int]]:
+    """Candidates of one query, and three judged documents among the first half of them."""
+    docs = tuple(f"doc{number}" for number in generator.choice(86_822, depth, replace=False))
+    coarse = np.sort(generator.random(depth))[::-1]
+    places = generator.choice(depth // 2, 3, replace=False)
+    gains = generator.normal(size=(depth, len(FEATURES)))
+    gains[places] += 2
+    return Candidates(docs, coarse, gains), {docs[place]: grade for grade, place in enumerate(places, 1)}
+
+
+def swapped(generator: np.random.Generator, docs: tuple[str, ...]) -> list[tuple[str, float]]:
+    """A run in which some documents stand elsewhere."""
+    order = np.arange(len(docs))
+    places = generator.choice(len(docs), SWAPS, replace=False)
+    order[places] = generator.permutation(order[places])
+    return run_of([docs[i] for i in order])
+
+
+def seconds(what: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    what()
+    return time.perf_counter() - began
+
+
+@click.command(help=__doc__)
+@click.option("--pairs", default=POSITIVE + NEGATIVE, show_default=True)
+@click.option("--queries", default=160, show_default=True, help="Of the grid; the rows have a quarter more.")
+@click.option("--depth", default=1000, show_default=True)
+def main(pairs: int, queries: int, depth: int) -> None:
+    generator = np.random.default_rng(0)
+    positive = pairs * POSITIVE // (POSITIVE + NEGATIVE)
+    table = drawn_table(generator, positive, pairs - positive)
+    splits = drawn_splits(table, pairs * TEST // (POSITIVE + NEGATIVE))
+    methods = [average("Average", table), sparse("Top-q", table)]
+    drawn = {f"q{number}": drawn_candidates(generator, depth) for number in range(queries + queries // 4)}
+    qrels = {query: judged for query, (_, judged) in drawn.items()}
+    candidates = {query: found for query, (found, _) in drawn.items()}
+    development = dict(list(qrels.items())[:queries])
+    runs = [(f"row {i}", {q: swapped(generator, c.doc_ids) for q, c in candidates.items()}) for i in range(10)]
+
+    def search() -> None:
+        for split in splits:
+            rows = table.rows(split.train, "Top-q")
+            choose({q: table.columns[top_q(q)][rows] for q in PAPER_GRID}, table.labels[rows])
+            choose({100.0: table.columns[AVERAGE][rows]}, table.labels[rows])
+
+    pair_study(methods, splits[:1])  # imports are no part of the figures
+    retrieval_rows({q: qrels[q] for q in ("q0", "q1")}, runs[:2])
+    took = {
+        "threshold_search": seconds(search),
+        "pair_study": seconds(lambda: pair_study(methods, splits)),
+        "grid": seconds(lambda: rerank_grid(development, candidates)),
+        "retrieval_rows": seconds(lambda: retrieval_rows(qrels, runs)),
+    }
+    for name, value in took.items():
+        click.echo(f"{name.replace('_', ' '):18} {value:7.2f} s")
+    sizes = {"training_pairs": len(splits[0].train), "splits": len(splits), "queries": queries, "depth": depth}
+    click.echo(json.dumps({**sizes, **{f"seconds_{name}": round(value, 3) for name, value in took.items()}}))
+
+
+if __name__ == "__main__":
+    main()
