@@ -5,16 +5,17 @@ Each part gives the texts of its files; they are written when all parts are done
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries, stream_corpus
 from pan_scdg.studies.data_folders import DataFolders, check_kinds, ready_file
 from pan_scdg.studies.multinews import read_clusters, source_file
-from pan_scdg.studies.pair_corpus import PairDocuments, make_manifest, read_corpora
-from pan_scdg.studies.pair_manifest import MOST_TOKENS, class_counts, manifest_text, read_manifest
-from pan_scdg.studies.pair_splits import INDEX, Audit, make_splits, read_splits, split_files
+from pan_scdg.studies.pair_corpus import PairDocuments, TruePair, make_manifest, read_corpora
+from pan_scdg.studies.pair_manifest import MOST_TOKENS, PairRecord, class_counts, manifest_text, read_manifest
+from pan_scdg.studies.pair_splits import Audit, PairSplit, components_of, make_splits, read_splits, split_files
+from pan_scdg.studies.pair_splits import audit as audit_split
 from pan_scdg.studies.prepared import Artefact, check_output, origin, write_parts
 from pan_scdg.studies.query_folds import folds_text, make_folds, read_folds
 from pan_scdg.studies.query_pairs import make_query_pairs, read_query_pairs
@@ -40,7 +41,6 @@ from pan_scdg.studies.token_counts import TokenCounts
 PARTS = ("pan25", "pan26", "multinews", "retention")
 MANIFEST, LOG, INSTANCES = "manifest.jsonl", "exclusion_log.jsonl", "instances.jsonl"
 FOLDS_FILE, QUERY_PAIRS, NEWS_SPLIT = "folds.jsonl", "pan26_pairs_manifest.jsonl", "multinews_split.csv"
-NO_AUDIT_FAULT = Audit(0, 0, 0)._asdict()
 
 
 class Sources(NamedTuple):
@@ -87,30 +87,43 @@ def _needed(part: str, folders: DataFolders) -> tuple[Path, ...]:
 
 
 def _pan25(sources: Sources) -> list[Artefact]:
-    file, splits_from = sources.ready("pan25-manifest"), sources.ready("pan25-splits")
     corpus = read_corpora(sources.folders.pan25, sources.notices)
-    artefacts = []
-    if file is not None:
-        records, facts = read_manifest(file), {}
-        PairDocuments(corpus).check(records, file)
+    file, splits_from = sources.ready("pan25-manifest"), sources.ready("pan25-splits")
+    if file is None:
+        records, counted, logs = _made_manifest(sources, corpus)
     else:
-        counts = sources.counts()
-        records, excluded = make_manifest(corpus, counts)
-        if not records:
-            raise UserError(
-                f"every pair has more than {MOST_TOKENS} tokens", "take shorter pairs", sources.folders.pan25
-            )
-        facts = {"most_tokens": MOST_TOKENS, "tokenizer": counts.identity}
-        log = {"pairs": len(excluded), "pair_ids": [pair.pair_id for pair in excluded], **origin(None)}
-        artefacts = [Artefact("exclusion log", {f"pan25/{LOG}": json_lines(excluded)}, log)]
-    told = {**class_counts(records), "suspicious_files": len({r.susp_file for r in records})}
-    told["source_files"] = len({r.src_file for r in records})
-    manifest = Artefact("manifest", {f"pan25/{MANIFEST}": manifest_text(records)}, {**told, **facts, **origin(file)})
+        records, counted, logs = read_manifest(file), {}, []
+        PairDocuments(corpus).check(records, file)
+    files = {
+        "suspicious_files": len({r.susp_file for r in records}),
+        "source_files": len({r.src_file for r in records}),
+    }
+    facts = {**class_counts(records), **files, **counted, **origin(file)}
     splits = make_splits(records) if splits_from is None else read_splits(splits_from, records)
-    files = split_files(records, splits)
-    files = {f"pan25/splits/{name}": files[name] for name in (INDEX, *(n for n in files if n != INDEX))}
-    about = {"splits": len(splits), **NO_AUDIT_FAULT, **origin(splits_from)}
-    return [manifest, *artefacts, Artefact("splits", files, about)]
+    manifest = Artefact("manifest", {f"pan25/{MANIFEST}": manifest_text(records)}, facts)
+    return [manifest, *logs, _splits(records, splits, origin(splits_from))]
+
+
+def _made_manifest(
+    sources: Sources, corpus: Sequence[TruePair]
+) -> tuple[tuple[PairRecord, ...], dict[str, Any], list[Artefact]]:
+    """The pairs, what the index says of how they were counted, and the exclusion log."""
+    counts = sources.counts()
+    records, excluded = make_manifest(corpus, counts)
+    if not records:
+        what = f"every pair has more than {MOST_TOKENS} tokens"
+        raise UserError(what, "take shorter pairs", sources.folders.pan25)
+    facts = {"pairs": len(excluded), "pair_ids": [pair.pair_id for pair in excluded], **origin(None)}
+    log = Artefact("exclusion log", {f"pan25/{LOG}": json_lines(excluded)}, facts)
+    return records, {"most_tokens": MOST_TOKENS, "tokenizer": counts.identity}, [log]
+
+
+def _splits(records: Sequence[PairRecord], splits: Sequence[PairSplit], about: Mapping[str, str]) -> Artefact:
+    components = components_of(records)
+    audits = [audit_split(records, components, split) for split in splits]
+    overlaps = {name: sum(getattr(found, name) for found in audits) for name in Audit._fields}
+    files = {f"pan25/splits/{name}": text for name, text in split_files(records, splits).items()}
+    return Artefact("splits", files, {"splits": len(splits), **overlaps, **about})
 
 
 def _pan26(sources: Sources) -> list[Artefact]:

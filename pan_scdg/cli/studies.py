@@ -1,0 +1,109 @@
+"""The group ``studies``: what the tables of the paper are made from; prepare."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from pan_scdg.cli.options import FOLDER, chosen_profile, model_option, profile_option, state_option, tell
+
+PARTS = ("pan25", "pan26", "multinews", "retention")
+data_option = click.option("--data", type=FOLDER, help="Folder with pan25/, pan26/, multinews/.")
+examples_option = click.option("--examples", is_flag=True, help="The shipped examples in the place of --data.")
+
+
+@click.group()
+def studies() -> None:
+    """The studies of the paper, on your copy of the data.
+
+    \b
+    Example:
+      python entrypoint.py studies prepare --examples --output out/prepared
+    """
+
+
+def _given(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, Path]:
+    """Paths by kind, of ``KIND=PATH``."""
+    found = {}
+    for value in values:
+        kind, _, path = value.partition("=")
+        if not path:
+            raise click.BadParameter(f"{value!r} is not KIND=PATH")
+        found[kind] = Path(path)
+    return found
+
+
+given_option = click.option(
+    "--given", multiple=True, metavar="KIND=PATH", callback=_given, help="Take this file or folder; may be repeated."
+)
+
+
+@studies.command()
+@data_option
+@examples_option
+@profile_option
+@click.option("--output", type=FOLDER, required=True, help="Where manifests, splits and their index are written.")
+@click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only this; may be repeated.")
+@given_option
+@model_option
+@state_option
+def prepare(
+    data: Path | None,
+    examples: bool,
+    profile: str,
+    output: Path,
+    parts: tuple[str, ...],
+    given: dict[str, Path],
+    model: Path | None,
+    state: Path | None,
+) -> None:
+    """Make the manifests, splits and folds of the studies, or take those that are there: ids, labels and counts, no
+    text.
+
+    \b
+    DATA holds these folders, or those of them that are needed:
+      pan25/      pairs, susp/, src/, truth XML; or several such folders
+      pan26/      corpus.jsonl[.gz], queries.jsonl, qrels.txt
+      multinews/  train.src.cleaned (or train.src)
+    and, where there are ready ones, by KIND:
+      pan25-manifest       pan25/manifest.jsonl, or under the paper's name
+                           pan25val_filtered_normal_manifest_128k_6791.jsonl
+      pan25-splits         pan25/splits/ with CSV files: pair_id, split
+      pan26-folds          pan26/folds.jsonl: query_id, fold (0 is held out)
+      pan26-pairs          pan26/pan2026_pairs_manifest.jsonl
+      multinews-manifest   multinews/manifest.jsonl
+      multinews-split      multinews/split.csv, or under the paper's name
+                           multinews_split_manifest_seed20260714.csv
+      retention-instances  retention/instances.jsonl
+
+    What is ready is checked and taken; the rest is made, and index.json marks it as not the paper's. The length of
+    pairs is measured with the tokenizer of the profile. Distractors of the retention study come from multinews/.
+
+    \b
+    Example:
+      python entrypoint.py studies prepare --examples --output out/prepared
+    """
+    from pan_scdg.notices import Notices
+    from pan_scdg.store import Store
+    from pan_scdg.studies.data_folders import folders_in, shipped_examples
+    from pan_scdg.studies.prepare import Sources
+    from pan_scdg.studies.prepare import prepare as make
+    from pan_scdg.studies.retention_checks import checks_of
+    from pan_scdg.studies.token_counts import TokenCounts
+
+    if examples == (data is not None):
+        raise click.UsageError("give either --data or --examples")
+    folders = shipped_examples() if data is None else folders_in(data)
+    chosen, notices = chosen_profile(profile), Notices()
+    with ExitStack() as stack:
+
+        def counts() -> TokenCounts:
+            store = None if state is None else stack.enter_context(Store(state))
+            return TokenCounts(chosen.need_model(), model, store)
+
+        lines = make(Sources(folders, given, counts, checks_of, notices), parts, output)
+    tell(notices.lines())
+    click.echo("\n".join([*lines, f"wrote {output}"]))
+
+
+COMMANDS = (studies,)
