@@ -60,7 +60,7 @@ def calibrate(
     chosen = chosen_profile(profile, over_long)
     check_target(profile, write)
     where = choose_device(chosen, device)
-    options = RunOptions(directory, write.parent, where, model=model, engine=engine, vectors=vectors)
+    options = RunOptions(directory, write.parent, where, state, model=model, engine=engine, vectors=vectors)
     with tempfile.TemporaryDirectory(prefix="pan_scdg-") as scratch:
         choose_on = _baseline if chosen.baseline is not None else _scdg
         click.echo(choose_on(chosen, options, truth, state or Path(scratch), profile, write, over_long))

@@ -23,6 +23,7 @@ from pan_scdg.profile.baseline import (
     Cosine,
     GramLogistic,
     LogisticWeights,
+    Prompted,
     VectorCosine,
 )
 from pan_scdg.scdg.decision import choose
@@ -86,9 +87,14 @@ def calibrate_baseline(
     with the threshold, ties to the larger n. A logistic model is fitted first, on the same pairs.
 
     Raises:
-        UserError: there is no truth, a text cannot be read, or one class is missing.
+        UserError: there is no truth, a text cannot be read, or one class is missing; a model is to be asked and
+            nothing keeps its answers.
     """
     settings, notices = settings_of(profile), Notices(options.strict)
+    if isinstance(settings, Prompted) and options.state is None:
+        raise UserError(
+            "answers of a model would be lost if this stopped", "give a folder that keeps them with --state"
+        )
     corpus = read_pairs(options.input, notices)
     found = truth or find_truth(options.input)
     if found is None:

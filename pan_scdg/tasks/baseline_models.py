@@ -16,7 +16,8 @@ from pan_scdg.profile import Profile
 from pan_scdg.profile.baseline import BaselineSettings, Cosine, Prompted, VectorCosine
 from pan_scdg.retrieval.encoder import folder_fingerprint
 from pan_scdg.store import Store
-from pan_scdg.tasks.model_places import place_of_encoder
+from pan_scdg.tasks.device_memory import check_encoder_fits
+from pan_scdg.tasks.model_places import place_of_encoder, provenance, say
 from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.prompted import identity_of, instruct_model, local_judge
 
@@ -77,6 +78,8 @@ def outside_of(settings: BaselineSettings, options: RunOptions, doc_ids: Sequenc
         return Outside({"vectors": vectors.identity()}, "cpu", {}, vectors=vectors)
     if isinstance(settings, Cosine):
         found = place_of_encoder(settings.model)
+        say(provenance(found).warnings)
+        check_encoder_fits(settings.model, found.folder, options.device, "pairs")
         fingerprint = folder_fingerprint(found.folder)
         identity = {"embedding_model": {"weights": fingerprint}}
         return Outside(identity, options.device, {"embedding_model": found}, found.folder, fingerprint)
@@ -95,12 +98,13 @@ def _prompted(settings: Prompted, options: RunOptions) -> Outside:
 
 def refuse_needless(settings: BaselineSettings, options: RunOptions) -> None:
     """Raise UserError where an option asks for what a baseline does not have."""
+    local = isinstance(settings, Prompted) and settings.served == "local"
     asked = {
         "--keep-gains": options.keep_gains,
         "--shard": options.share is not None,
         "--engine reference": options.engine == "reference",
         "--workers": options.workers is not None,
-        "--model": options.model is not None and not isinstance(settings, Prompted),
+        "--model": options.model is not None and not local,
         "--vectors": options.vectors is not None and not isinstance(settings, VectorCosine),
     }
     if needless := [name for name, given in asked.items() if given]:
