@@ -7,7 +7,7 @@ setup:
 	@bash tools/setup.sh
 
 demo: setup
-	@$(PYTHON_IN_ENV) entrypoint.py demo
+	@$(PYTHON_IN_ENV) entrypoint.py demo --device cpu
 
 test: setup
 	@$(PYTHON_IN_ENV) -m pytest -n 2 --dist loadgroup
