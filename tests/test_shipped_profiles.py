@@ -3,9 +3,18 @@
 import pytest
 
 from pan_scdg.profile import find_profile, load_profile, shipped_profiles
+from pan_scdg.profile.baseline import Bm25Pairs, Containment, Cosine, GramLogistic
 
 QWEN3 = [name for name in shipped_profiles() if "qwen3" in name]
-PAIRS_2025 = [name for name in shipped_profiles() if name.startswith("pan25-")]
+BASELINES = [name for name in shipped_profiles() if load_profile(name).baseline is not None]
+PAIRS_2025 = [name for name in shipped_profiles() if name.startswith("pan25-") and name not in BASELINES]
+PUBLISHED = {  # thresholds of the paper's table of hyperparameters
+    "pan25-containment": 0.04230565838,
+    "pan25-bm25": 0.6477334899,
+    "pan25-linq": 0.697,
+    "pan25-gte-qwen2-7b": 0.596,
+    "pan25-llama-3.3-70b-vectors": 0.727,
+}
 SMALLER = [name for name in QWEN3 if not name.endswith("8b")]
 
 
@@ -21,6 +30,24 @@ def test_pan25_is_uncalibrated_and_says_so(name: str) -> None:
     assert (pairs.q, pairs.w, pairs.threshold, pairs.calibration) == (None, None, None, None)
     assert "uncalibrated" in profile.description
     assert "# Uncalibrated:" in find_profile(name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_baselines_carry_the_papers_thresholds_and_no_others(name: str) -> None:
+    profile, text = load_profile(name), find_profile(name).read_text(encoding="utf-8")
+    assert profile.baseline is not None
+    assert profile.baseline.threshold == PUBLISHED.get(name)
+    assert ("# Uncalibrated:" in text) == ("uncalibrated" in profile.description) == (name not in PUBLISHED)
+    assert ("with the paper's threshold" in profile.description) == (name in PUBLISHED)
+
+
+def test_baselines_have_the_papers_constants() -> None:
+    tables = {name: load_profile(name).baseline for name in BASELINES}
+    chunks = {name: table.chunk_tokens for name, table in tables.items() if isinstance(table, Cosine)}
+    assert chunks == {"pan25-linq": 4096, "pan25-gte-qwen2-7b": 32_000, "pan25-minilm": 256}
+    assert {t.n for t in tables.values() if isinstance(t, Containment | GramLogistic)} == {4}
+    (bm25,) = [table for table in tables.values() if isinstance(table, Bm25Pairs)]
+    assert (bm25.k1, bm25.b) == (1.2, 0.75)
 
 
 @pytest.mark.parametrize("name", QWEN3 + PAIRS_2025)

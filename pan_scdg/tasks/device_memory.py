@@ -35,10 +35,10 @@ def refuse_larger(least: int, what: str, device: str, job: Job) -> None:
     )
 
 
-def check_encoder_fits(name: str, folder: Path, device: str) -> None:
+def check_encoder_fits(name: str, folder: Path, device: str, job: Job = "first stage") -> None:
     """The same for the weights of an embedding model, which is gone when a language model comes."""
     dtype = "float32" if device == "cpu" else "bfloat16"
-    refuse_larger(encoder_bytes(folder, dtype), f"{name} in {dtype}", device, "first stage")
+    refuse_larger(encoder_bytes(folder, dtype), f"{name} in {dtype}", device, job)
 
 
 def profiles_that_fit(job: Job, memory: int, device: str) -> list[str]:
