@@ -135,7 +135,8 @@ def _pan26(sources: Sources) -> list[Artefact]:
     told = {"queries": len(folds), "holdout": held, "development": len(folds) - held, **origin(folds_from)}
     if pairs_from is None:
         corpus = [document.doc_id for document in stream_corpus(folder, sources.notices)]
-        pairs = make_query_pairs(read_qrels(folder / "qrels.txt"), query_ids, corpus)
+        qrels = folder / "qrels.txt"
+        pairs = make_query_pairs(read_qrels(qrels), query_ids, corpus, where=qrels)
     else:
         pairs = read_query_pairs(pairs_from)
     positive = sum(pair.doc_label for pair in pairs)

@@ -33,9 +33,20 @@ class QueryPair:
 
 
 def make_query_pairs(
-    qrels: Mapping[str, Mapping[str, int]], query_ids: Sequence[str], doc_ids: Sequence[str], seed: int = SEED
+    qrels: Mapping[str, Mapping[str, int]],
+    query_ids: Sequence[str],
+    doc_ids: Sequence[str],
+    seed: int = SEED,
+    where: Path | None = None,
 ) -> tuple[QueryPair, ...]:
     """Judged and drawn documents of each query, the former first; all in the order of their ids.
+
+    Args:
+        qrels: grades by query and document; grades below 0 count as 0.
+        query_ids: all queries.
+        doc_ids: the whole corpus.
+        seed: of the draw, by one generator that goes through the queries in order.
+        where: the file of the qrels, for a message.
 
     Raises:
         UserError: a judged query or document does not exist.
@@ -45,7 +56,7 @@ def make_query_pairs(
     for query_id, grades in qrels.items():
         if query_id not in queries or not known.issuperset(grades):
             unknown = query_id if query_id not in queries else min(set(grades) - known)
-            raise UserError(f"the qrels judge {unknown!r}, which is not in the data", "take the qrels of this data")
+            raise UserError(f"{unknown!r} is judged and not in the data", "take the qrels of this data", where)
     generator = np.random.default_rng(seed)
     pairs: list[QueryPair] = []
     for query_id in sorted(queries):

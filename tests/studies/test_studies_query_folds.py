@@ -92,5 +92,5 @@ def test_the_rows_of_the_papers_auxiliary_manifest_fit_twenty_others_a_query() -
 def test_qrels_of_other_data_and_a_small_corpus() -> None:
     assert len(make_query_pairs({"q": {"a": 1}}, ["q"], ["a", "b"])) == 2
     for qrels, what in (({"q": {"z": 1}}, "'z'"), ({"p": {"a": 1}}, "'p'")):
-        with pytest.raises(UserError, match=f"the qrels judge {what}"):
-            make_query_pairs(qrels, ["q"], ["a", "b"])
+        with pytest.raises(UserError, match=rf"qrels\.txt: {what} is judged and not in the data"):
+            make_query_pairs(qrels, ["q"], ["a", "b"], where=Path("qrels.txt"))
