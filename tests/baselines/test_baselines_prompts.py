@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.baselines.prompts import MOST_MARKS, OMITTED, messages, without_middle
+from pan_scdg.profile import load_profile, shipped_profiles
 from pan_scdg.profile.baseline import Prompted
 
 PAPER = Path(__file__).parents[3] / "shared" / "paper.tex"
@@ -136,3 +137,19 @@ def test_an_endless_row_of_marks_is_no_character() -> None:
 def test_a_budget_below_the_marker_is_refused() -> None:
     with pytest.raises(ValueError, match="marker"):
         without_middle("x" * 40, len(OMITTED) - 1)
+
+
+def test_the_shipped_profiles_are_the_four_modes_of_the_papers_judge() -> None:
+    tables = {name: load_profile(name).baseline for name in shipped_profiles() if "plagbench" in name}
+    modes = {}
+    for name, table in tables.items():
+        assert isinstance(table, Prompted)
+        assert (table.model, table.served, table.characters) == ("Meta-Llama-3-8B-Instruct", "endpoint", 12_000)
+        assert sum(len(message["content"]) for message in messages(table, "", "")) <= 765, "as its comment says"
+        modes[name.removeprefix("pan25-plagbench-")] = (table.shots, table.chain_of_thought)
+    assert modes == {
+        "zero": ("zero", False),
+        "zero-cot": ("zero", True),
+        "few": ("few", False),
+        "few-cot": ("few", True),
+    }
