@@ -17,6 +17,7 @@ import click
 import pytest
 
 from pan_scdg.cli.commands import cli
+from pan_scdg.model_catalogue import CATALOGUE, EMBEDDED, TERRIER, licence_of
 from pan_scdg.profile import load_profile
 
 ROOT = Path(__file__).parents[1]
@@ -153,6 +154,12 @@ def _reports_both_jobs(said: str, clone: Path) -> None:
     files = re.findall(r": (demo-output/\S+)", said)
     assert len(files) == 3
     assert all((clone / f).exists() or "*" in f for f in files)
+
+
+def test_the_table_of_licences_is_that_of_the_catalogue() -> None:
+    rows = re.findall(r"^\| (`.+`) \| (.+?) \| (yes|no).* \|$", README.partition("## Licence\n")[2], re.M)
+    found = {name: licence for names, licence, _ in rows for name in re.findall(r"`([^`]+)`", names)}
+    assert found == {name: licence_of(name) for name in (*EMBEDDED, *CATALOGUE, TERRIER)}
 
 
 def _claims() -> list[list[str]]:

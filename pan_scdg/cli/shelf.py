@@ -19,10 +19,12 @@ def profiles() -> None:
     from pan_scdg.profile import load_profile, shipped_profiles
     from pan_scdg.tasks.model_list import licences
 
-    for name in shipped_profiles():
+    names = shipped_profiles()
+    width = max(map(len, names))
+    for name in names:
         profile = load_profile(name)
         under = licences(profile)
-        click.echo(f"{name:25} {profile.description}{f' [{under}]' if under else ''}")
+        click.echo(f"{name:{width}} {profile.description}{f' [{under}]' if under else ''}")
 
 
 @click.command()
