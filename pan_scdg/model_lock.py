@@ -11,7 +11,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.model_cache import cache_folder
 
 LOCK = "models.lock.json"
-KINDS = (".json", ".txt", ".jinja", ".model", ".safetensors")
+KINDS = (".json", ".txt", ".model", ".safetensors")
 """Kinds of files that are fetched and locked: settings, vocabularies, weights. Nothing that could hold code."""
 WEIGHTS = ".safetensors"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
