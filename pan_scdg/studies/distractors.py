@@ -43,7 +43,7 @@ class Distractor:
 
     article: str
     sentence: Annotated[int, Field(ge=0)]
-    wanted: Annotated[int, Field(ge=1)]
+    wanted: Annotated[int, Field(ge=1, le=100_000)]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Distractors: their lengths, that none is used twice, that their text comes back, and where pools come from."""
 
 import random
-import re
 from pathlib import Path
 
 import pytest
@@ -9,22 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.studies.distractors import Distractor, DistractorPool, Sentence, fitted, read_pool
-
-WORDS = re.findall(r"\w+", "the council of a small town said on Monday that its old bridge would be closed for repairs")
-
-
-def pool_of(articles: int = 3, sentences: int = 12) -> DistractorPool:
-    generator = random.Random(5)
-    texts = (" ".join(generator.choices(WORDS, k=generator.randint(4, 14))) for _ in range(articles * sentences))
-    places = ((f"n{a}.txt", s) for a in range(articles) for s in range(sentences))
-    return DistractorPool(tuple(Sentence(a, s, f"{text.capitalize()}.") for (a, s), text in zip(places, texts)))
+from pan_scdg.studies.distractors import Distractor, fitted, read_pool
+from tests.studies.retention_texts import some_pool
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(40, 900), st.integers(0, 99))
 def test_a_distractor_is_consecutive_news_of_the_wanted_length(wanted: int, seed: int) -> None:
-    pool = pool_of()
+    pool = some_pool()
     found = pool.draw(wanted, random.Random(seed), set())
     text = pool.text(found)
     assert abs(len(text) - wanted) <= 2
@@ -46,7 +37,7 @@ def test_the_nearest_space_within_two_characters_is_the_cut() -> None:
 
 
 def test_no_text_is_given_twice_until_all_are_used() -> None:
-    pool, used, generator = pool_of(1, 9), set[str](), random.Random(1)
+    pool, used, generator = some_pool(1, 9), set[str](), random.Random(1)
     texts = [pool.text(pool.draw(60, generator, used)) for _ in range(9)]
     assert len(set(texts)) == 9
     with pytest.raises(UserError, match="no unused distractor left; give more news articles"):
@@ -55,10 +46,10 @@ def test_no_text_is_given_twice_until_all_are_used() -> None:
 
 def test_too_small_a_pool_says_so() -> None:
     evidence = "A sentence that has enough of characters in it. " * 8
-    assert pool_of().lacks(evidence) is None
-    assert pool_of(1, 5).lacks(evidence) == "the distractor pool is too small"
-    assert pool_of().lacks(evidence * 50) == "the distractor pool is too small", "a distractor would repeat itself"
-    assert pool_of().lacks("Too short.") == "source span shorter than 8 chunks of 40 characters"
+    assert some_pool().lacks(evidence) is None
+    assert some_pool(1, 5).lacks(evidence) == "the distractor pool is too small"
+    assert some_pool().lacks(evidence * 50) == "the distractor pool is too small", "a distractor would repeat itself"
+    assert some_pool().lacks("Too short.") == "source span shorter than 8 chunks of 40 characters"
 
 
 def test_text_files_are_articles_by_name(tmp_path: Path) -> None:
@@ -92,4 +83,4 @@ def test_what_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds no sentence for distractors; give news articles"):
         read_pool(tmp_path)
     with pytest.raises(UserError, match="no sentence 99 of 'n0.txt'"):
-        pool_of().text(Distractor("n0.txt", 99, 50))
+        some_pool().text(Distractor("n0.txt", 99, 50))
