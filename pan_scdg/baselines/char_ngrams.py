@@ -7,7 +7,7 @@ letters and digits that lie in a match. An extended match is nothing but n-grams
 n-grams alone.
 
 Time and memory are linear whatever the texts hold: an n-gram is looked up in a hash table of those of the source, and
-only where it stands there first.
+only where it stands there first. Most are ruled out before that.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,7 +28,13 @@ NGRAM_OVERHEAD = 150
 COMPARED = 1024
 """Characters that are compared at a time when a match is extended."""
 
+WIDEST_PART = 16
+"""Characters of the parts by which most n-grams are ruled out."""
+FACTOR = 0x9E3779B97F4A7C15
+"""Odd, with bits everywhere (2^64 over the golden ratio)."""
+
 Positions = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.uint32]
 
 
 class Letters(NamedTuple):
@@ -36,7 +42,7 @@ class Letters(NamedTuple):
 
     text: str
     """In lower case and nothing between them, ``n`` characters."""
-    codes: npt.NDArray[np.uint32]
+    codes: Codes
     """The same as code points, ``[n]``."""
     offsets: Positions
     """Where each stands in the text itself, ``[n]``."""
@@ -68,7 +74,7 @@ def letters_of(text: str) -> Letters:
 
 
 @cache
-def _lowered() -> npt.NDArray[np.uint32]:
+def _lowered() -> Codes:
     """For every code point the letter or digit that stands for it, 0 for what is neither."""
     # of the one letter whose lower case is two characters (Turkish I with a dot) the second is no letter
     lower = (ord(chr(code).lower()[0]) if chr(code).isalnum() else 0 for code in range(0x110000))
@@ -111,24 +117,48 @@ def _found(target: Letters, source: Letters, n: int) -> Positions:
     """For each n-gram of the target where the source has it first, -1 where nowhere; ``[len(target) - n + 1]``."""
     if n < 1:
         raise ValueError(f"an n-gram has at least 1 character, not {n}")
-    count = max(0, len(target.text) - n + 1)
-    found: Positions = np.full(count, -1, np.int64)
+    found: Positions = np.full(max(0, len(target.text) - n + 1), -1, np.int64)
+    if min(len(target.text), len(source.text)) < n:
+        return found
+    wanted, offered = _maybe_common(target.codes, source.codes, n)
     step = max(1, TABLE_CHARACTERS // (n + NGRAM_OVERHEAD))
-    last = len(source.text) - n if count else -1
-    for start in range(0, last + 1, step):
-        stop = min(start + step, last + 1)
+    for start in range(0, len(offered), step):
         # from the end, so that the first place of an n-gram is the one that stays
-        places = range(stop - 1, start - 1, -1)
-        first = dict(zip(_ngrams(source.text, places, n), places, strict=True))
-        now = np.fromiter(map(first.get, _ngrams(target.text, range(count), n), repeat(-1)), np.int64, count)
-        found = np.where(found < 0, now, found)
+        places = offered[start : start + step][::-1]
+        first = dict(zip(_ngrams(source.text, places, n), places.tolist(), strict=True))
+        now = np.fromiter(map(first.get, _ngrams(target.text, wanted, n), repeat(-1)), np.int64, len(wanted))
+        found[wanted] = np.where(found[wanted] < 0, now, found[wanted])
     return found
 
 
-def _ngrams(text: str, places: range, n: int) -> Iterator[str]:
+def _ngrams(text: str, places: Positions, n: int) -> Iterator[str]:
     """The n-grams that begin at these places."""
-    ends = range(places.start + n, places.stop + n, places.step)
-    return map(text.__getitem__, map(slice, places, ends))
+    return map(text.__getitem__, map(slice, places.tolist(), (places + n).tolist()))
+
+
+def _maybe_common(one: Codes, other: Codes, n: int) -> tuple[Positions, Positions]:
+    """Where n-grams of each text begin that the other one may have, too; those that it has are all among them.
+
+    An n-gram can only be in the other text if each of its shorter parts is. Whether a part is there is looked up by a
+    hash of it: two parts with one hash cost time and change no result.
+    """
+    parts, width = [one.astype(np.uint64), other.astype(np.uint64)], 1
+    while 2 * width <= min(n, WIDEST_PART):
+        factor = np.uint64(pow(FACTOR, width, 1 << 64))
+        parts = [part[:-width] * factor + part[width:] for part in parts]
+        width *= 2
+    bits = (16 * max(len(one), len(other))).bit_length()
+    slots = [(part * np.uint64(FACTOR)) >> np.uint64(64 - bits) for part in parts]
+    each = n - width + 1
+    return _all_seen(slots[0], slots[1], bits, each), _all_seen(slots[1], slots[0], bits, each)
+
+
+def _all_seen(slots: npt.NDArray[np.uint64], others: npt.NDArray[np.uint64], bits: int, each: int) -> Positions:
+    """Where ``each`` slots in a row begin that are all among the others."""
+    there = np.zeros(1 << bits, np.bool_)
+    there[others] = True
+    seen = np.concatenate([[0], np.cumsum(there[slots])])
+    return np.flatnonzero(seen[each:] - seen[:-each] == each)
 
 
 def _covered(match: npt.NDArray[np.bool_], n: int) -> npt.NDArray[np.bool_]:

@@ -62,6 +62,18 @@ def test_a_source_that_is_looked_at_in_goes_gives_the_same(target: str, source: 
         assert passages_of(target, source, n) == expected
 
 
+@given(st.text(alphabet="ab", max_size=90), st.text(alphabet="ab", max_size=90), st.integers(1, 40))
+@settings(max_examples=100, deadline=None)
+def test_a_hash_that_tells_nothing_apart_changes_nothing(target: str, source: str, n: int) -> None:
+    expected = len(plain_covered(target, source, n)) / max(1, len(target))
+    assert covered_share(target, source, n) == pytest.approx(expected, abs=1e-15)
+    passages = passages_of(target, source, n)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(char_ngrams, "FACTOR", 0)
+        assert covered_share(target, source, n) == pytest.approx(expected, abs=1e-15)
+        assert passages_of(target, source, n) == passages
+
+
 def test_offsets_are_those_of_the_text_with_everything_in_it() -> None:
     target, source = "So: “It rained, all DAY!” he wrote.", "Then it RAINED all day; we stayed."
     (passage,) = passages_of(target, source, 12)
