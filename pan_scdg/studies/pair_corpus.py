@@ -175,17 +175,26 @@ class PairDocuments:
                 where,
             )
 
+    def pair(self, record: NamesDocuments) -> DocumentPair:
+        """The files of a pair; no line of a ``pairs`` file, but the manifest names it.
+
+        Raises:
+            UserError: a document is missing.
+        """
+        for key in _keys(record):
+            if key not in self._files:
+                raise UserError(f"there is no document {key[1]!r} in the data", "add it", record.pair_id)
+        susp, src = (self._files[key] for key in _keys(record))
+        return DocumentPair(susp, src, 0)
+
     def texts(self, record: NamesDocuments) -> tuple[str, str]:
         """The suspicious and the source text of a pair.
 
         Raises:
             UserError: a document is missing or cannot be read.
         """
-        for key in _keys(record):
-            if key not in self._files:
-                raise UserError(f"there is no document {key[1]!r} in the data", "add it", record.pair_id)
-        susp, src = (read_text(self._files[key]) for key in _keys(record))
-        return susp, src
+        pair = self.pair(record)
+        return read_text(pair.suspicious), read_text(pair.source)
 
 
 def _keys(record: NamesDocuments) -> tuple[tuple[str, str], tuple[str, str]]:

@@ -70,14 +70,23 @@ def prepare(sources: Sources, parts: Sequence[str], output: Path) -> list[str]:
             other data.
     """
     check_output(output)
+    prepared = make_parts(sources, parts)
+    write_parts(output, prepared)
+    return [artefact.line(part) for part, artefacts in prepared.items() for artefact in artefacts]
+
+
+def make_parts(sources: Sources, parts: Sequence[str]) -> dict[str, list[Artefact]]:
+    """The artefacts of ``parts`` (none: all whose data is there), by part; nothing is written.
+
+    Raises:
+        UserError: data is missing or damaged, a file is of other data.
+    """
     check_kinds(sources.given)
     wanted = parts or [part for part in PARTS if all(folder.is_dir() for folder in _needed(part, sources.folders))]
     if not wanted:
         folders = ", ".join(sorted({folder.name for folder in sources.folders}))
         raise UserError(f"there is no data for any study: looked for {folders}", "correct --data")
-    prepared = {part: _OF_PART[part](sources) for part in PARTS if part in wanted}
-    write_parts(output, prepared)
-    return [artefact.line(part) for part, artefacts in prepared.items() for artefact in artefacts]
+    return {part: _OF_PART[part](sources) for part in PARTS if part in wanted}
 
 
 def _needed(part: str, folders: DataFolders) -> tuple[Path, ...]:

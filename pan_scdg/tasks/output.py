@@ -13,8 +13,9 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Container, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pan_scdg.digests import file_digest
@@ -67,7 +68,7 @@ class OutputDirectory:
         if not overwrite:
             self._refuse_other_state()
         former = _load(self.hidden / "manifest.json") or (_load(self.path / MARK) if overwrite else None) or {}
-        self._refuse_entries_beside({METADATA, *former["files"]} if "files" in former else set())
+        self._refuse_entries_beside({METADATA, *_with_folders(former["files"])} if "files" in former else set())
         return False
 
     def start(self) -> None:
@@ -114,7 +115,12 @@ class OutputDirectory:
             )
 
     def _refuse_entries_beside(self, ours: Container[str]) -> None:
-        foreign = sorted(p.name for p in self.path.iterdir() if not p.name.startswith(".") and p.name not in ours)
+        entries = list(self.path.iterdir())
+        for entry in entries:  # those of our folders, too, which are added while we go
+            if entry.relative_to(self.path).as_posix() in ours and entry.is_dir() and not entry.is_symlink():
+                entries += entry.iterdir()
+        names = (p.relative_to(self.path).as_posix() for p in entries if not p.name.startswith("."))
+        foreign = sorted(name for name in names if name not in ours)
         if foreign:
             raise UserError(
                 f"the output directory is not empty: it holds {foreign[0]!r}", "choose an empty --output", self.path
@@ -122,8 +128,12 @@ class OutputDirectory:
 
     def _remove_ours(self) -> None:
         former = _load(self.hidden / "manifest.json") or _load(self.path / MARK) or {}
-        for name in [METADATA, *former["files"]] if "files" in former else []:
-            (self.path / Path(name).name).unlink(missing_ok=True)
+        for name in [METADATA, *_with_folders(former["files"])] if "files" in former else []:
+            if (self.path / name).is_dir():
+                with suppress(OSError):  # something that is not ours was put into it since
+                    (self.path / name).rmdir()
+            else:
+                (self.path / name).unlink(missing_ok=True)
         (self.path / MARK).unlink(missing_ok=True)
         shutil.rmtree(self.hidden, ignore_errors=True)
 
@@ -139,6 +149,8 @@ class OutputDirectory:
         origins: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         """Say that the files ``names`` in the staging folder are complete; the last one will be published last.
+
+        A name may lead through folders (``tables/medians.csv``), which are made.
 
         ``incidents`` are what may have moved last digits, such as memory that was short, ``partial`` says what part
         of the input the results are of, and ``origins`` where each model was found; they stay beside the job, whose
@@ -157,9 +169,18 @@ class OutputDirectory:
             raise ValueError("publish before seal")
         for name in [METADATA, *manifest["files"]]:
             if (self.staged / name).exists():
+                (self.path / name).parent.mkdir(parents=True, exist_ok=True)
                 os.replace(self.staged / name, self.path / name)
         write_atomically(self.path / MARK, _dump(manifest))
         shutil.rmtree(self.hidden, ignore_errors=True)
+
+
+def _with_folders(names: Iterable[str]) -> list[str]:
+    """The names, and behind them the folders that they lead through, the innermost first; nothing outside."""
+    inside = [PurePosixPath(name) for name in names]
+    inside = [path for path in inside if not path.is_absolute() and ".." not in path.parts]
+    folders = {folder for path in inside for folder in path.parents} - {PurePosixPath(".")}
+    return [str(path) for path in (*inside, *sorted(folders, key=lambda folder: (-len(folder.parts), folder)))]
 
 
 def read_mark(directory: Path) -> dict[str, Any] | None:

@@ -178,3 +178,24 @@ def test_state_that_cannot_be_made_is_refused_before_the_output(
     result = run(pairs_input, tmp_path / "out", "--state", tmp_path / "file" / "state")
     assert (result.code, "--state" in result.err) == (2, True)
     assert not (tmp_path / "out").exists()
+
+
+def test_results_in_folders_are_published_found_again_and_replaced(tmp_path: Path) -> None:
+    output = OutputDirectory(tmp_path / "out", {"a": 1})
+    assert not output.prepare()
+    output.start()
+    (output.staged / "tables" / "deep").mkdir(parents=True)
+    for name in ("tables/deep/x.csv", "index.md"):
+        (output.staged / name).write_text(name)
+    output.seal(["tables/deep/x.csv", "index.md"])
+    output.publish()
+    assert (output.path / "tables" / "deep" / "x.csv").read_text() == "tables/deep/x.csv"
+    assert OutputDirectory(output.path, {"a": 1}).prepare()
+    other = OutputDirectory(output.path, {"a": 2})
+    (output.path / "tables" / "mine.txt").write_text("")
+    with pytest.raises(UserError, match=r"it holds 'tables/mine\.txt'"):
+        other.prepare(overwrite=True)
+    (output.path / "tables" / "mine.txt").unlink()
+    assert not other.prepare(overwrite=True)
+    other.start()
+    assert [p.name for p in output.path.iterdir()] == [".pan_scdg"]
