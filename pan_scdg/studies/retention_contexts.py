@@ -50,6 +50,11 @@ class Context:
     pool_sha256: Digest
 
     @property
+    def name(self) -> str:
+        """How errors call it, and no other context."""
+        return f"{self.pair_id}, seed {self.seed}, retention {self.retention:g}"
+
+    @property
     def chunks(self) -> frozenset[Chunk]:
         """What is retained."""
         return frozenset(slot for slot in self.slots if isinstance(slot, Chunk))
@@ -128,12 +133,15 @@ def context_text(context: Context, evidence: str, pool: DistractorPool) -> str:
     Raises:
         UserError: evidence or pool are not those that it was made with, or it is not the text that was recorded.
     """
-    where = f"{context.pair_id}, seed {context.seed}, retention {context.retention:g}"
     if context.pool_sha256 != pool.digest:
-        raise UserError("was made with other distractors", "give the same news, or prepare the contexts again", where)
+        raise UserError(
+            "was made with other distractors", "give the same news, or prepare the contexts again", context.name
+        )
     if context.evidence_sha256 != text_digest(evidence):
-        raise UserError("was made with other evidence", "give the same data, or prepare the contexts again", where)
+        raise UserError(
+            "was made with other evidence", "give the same data, or prepare the contexts again", context.name
+        )
     text = _joined(context.slots, evidence, pool)
     if text_digest(text) != context.sha256:
-        raise UserError("does not give the recorded text", "take the manifest as it was written", where)
+        raise UserError("does not give the recorded text", "take the manifest as it was written", context.name)
     return text

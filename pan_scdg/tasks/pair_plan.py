@@ -1,6 +1,6 @@
 """Before a model is loaded: every pair is read, tokenised, measured and aligned, and every fault is known."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from pan_scdg.digests import text_digest
@@ -15,6 +15,17 @@ from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.works import PairText
 
 Mode = Literal["whole", "segments"]
+ReadPair = Callable[[DocumentPair], tuple[str, str]]
+"""Gives the texts of a pair: the source's, then the target's."""
+
+
+def read_files(pair: DocumentPair) -> tuple[str, str]:
+    """The texts of a pair whose documents are files.
+
+    Raises:
+        UserError: one cannot be read.
+    """
+    return read_text(pair.source), read_text(pair.suspicious)
 
 
 class PlannedPair(NamedTuple):
@@ -27,10 +38,11 @@ class PlannedPair(NamedTuple):
     source_length: int
     tokens: int
     """Of both texts together: the size by which pairs are put in batches."""
+    read: ReadPair = read_files
 
     def texts(self) -> PairText:
         """The texts, read again: not all fit in memory."""
-        return PairText(read_text(self.pair.source), read_text(self.pair.suspicious), self.mode == "segments")
+        return PairText(*self.read(self.pair), self.mode == "segments")
 
 
 class FailedPair(NamedTuple):
@@ -41,23 +53,32 @@ class FailedPair(NamedTuple):
 
 
 def plan_pairs(
-    pairs: Sequence[DocumentPair], model: ModelAtHand, settings: PairSettings, notices: Notices
+    pairs: Sequence[DocumentPair],
+    model: ModelAtHand,
+    settings: PairSettings,
+    notices: Notices,
+    read: ReadPair = read_files,
 ) -> tuple[list[PlannedPair], list[FailedPair]]:
-    """Measure and align all pairs; texts are read one pair at a time."""
+    """Measure and align all pairs; texts are read one pair at a time.
+
+    Where ``read`` is another than `read_files`, the paths of the documents are no more than what errors name.
+    """
     planned: list[PlannedPair] = []
     failed: list[FailedPair] = []
     with Progress("checking pairs", len(pairs)) as progress:
         for pair in pairs:
             try:
-                planned.append(_plan(pair, model, settings, notices))
+                planned.append(_plan(pair, model, settings, notices, read))
             except UserError as e:
                 failed.append(FailedPair(pair, e))
             progress.update()
     return planned, failed
 
 
-def _plan(pair: DocumentPair, model: ModelAtHand, settings: PairSettings, notices: Notices) -> PlannedPair:
-    source, target = read_text(pair.source), read_text(pair.suspicious)
+def _plan(
+    pair: DocumentPair, model: ModelAtHand, settings: PairSettings, notices: Notices, read: ReadPair
+) -> PlannedPair:
+    source, target = read(pair)
     if not target.strip():
         raise UserError(
             "the suspicious document is empty", "remove the pair, or use --on-error negative", pair.suspicious.path
@@ -66,7 +87,7 @@ def _plan(pair: DocumentPair, model: ModelAtHand, settings: PairSettings, notice
         notices.add("empty source document", str(pair.source.path))
     mode, tokens = _mode(pair, source, target, model, settings)
     key = pair_key(source, target, mode, model, settings)
-    return PlannedPair(pair, mode, key, len(target), len(source), tokens)
+    return PlannedPair(pair, mode, key, len(target), len(source), tokens, read)
 
 
 def _mode(pair: DocumentPair, source: str, target: str, model: ModelAtHand, settings: PairSettings) -> tuple[Mode, int]:
