@@ -1,11 +1,22 @@
-"""The group ``studies``: what the tables of the paper are made from; prepare."""
+"""The group ``studies``: what the tables of the paper are made from, and the tables; prepare, pairs, same-topic."""
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import click
 
-from pan_scdg.cli.options import FOLDER, chosen_profile, model_option, profile_option, state_option, tell
+from pan_scdg.cli.options import (
+    FOLDER,
+    chosen_profile,
+    device_option,
+    model_option,
+    profile_option,
+    state_option,
+    tell,
+    vectors_option,
+)
 
 PARTS = ("pan25", "pan26", "multinews", "retention")
 data_option = click.option("--data", type=FOLDER, help="Folder with pan25/, pan26/, multinews/.")
@@ -36,6 +47,15 @@ def _given(_context: click.Context, _parameter: click.Parameter, values: tuple[s
 given_option = click.option(
     "--given", multiple=True, metavar="KIND=PATH", callback=_given, help="Take this file or folder; may be repeated."
 )
+
+
+def _folders(data: Path | None, examples: bool) -> Any:
+    """Where the data of a study is."""
+    from pan_scdg.studies.data_folders import folders_in, shipped_examples
+
+    if examples == (data is not None):
+        raise click.UsageError("give either --data or --examples")
+    return shipped_examples() if data is None else folders_in(data)
 
 
 @studies.command()
@@ -85,15 +105,12 @@ def prepare(
     """
     from pan_scdg.notices import Notices
     from pan_scdg.store import Store
-    from pan_scdg.studies.data_folders import folders_in, shipped_examples
     from pan_scdg.studies.prepare import Sources
     from pan_scdg.studies.prepare import prepare as make
     from pan_scdg.studies.retention_checks import checks_of
     from pan_scdg.studies.token_counts import TokenCounts
 
-    if examples == (data is not None):
-        raise click.UsageError("give either --data or --examples")
-    folders = shipped_examples() if data is None else folders_in(data)
+    folders = _folders(data, examples)
     chosen, notices = chosen_profile(profile), Notices()
     with ExitStack() as stack:
 
@@ -104,6 +121,72 @@ def prepare(
         lines = make(Sources(folders, given, counts, checks_of, notices), parts, output)
     tell(notices.lines())
     click.echo("\n".join([*lines, f"wrote {output}"]))
+
+
+def _study_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of the studies that score pairs."""
+    for option in reversed(
+        (
+            data_option,
+            examples_option,
+            profile_option,
+            click.option("--output", type=FOLDER, required=True, help="Where the report is written."),
+            click.option("--baseline", "more", multiple=True, metavar="PROFILE", help="Another row; may be repeated."),
+            click.option("--default-baselines/--no-default-baselines", "defaults", default=True, show_default=True),
+            given_option,
+            state_option,
+            device_option,
+            model_option,
+            vectors_option,
+            click.option("--overwrite", is_flag=True, help="Redo a finished output."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def _options_of(data: Path | None, examples: bool, profile: str, baselines: tuple[str, ...], **rest: Any) -> Any:
+    """The `StudyOptions`; a baseline that is named twice is one."""
+    from pan_scdg.studies.study_job import StudyOptions
+
+    chosen = tuple(chosen_profile(name) for name in dict.fromkeys(baselines))
+    return StudyOptions(chosen_profile(profile), _folders(data, examples), baselines=chosen, **rest)
+
+
+@studies.command()
+@_study_options
+def pairs(examples: bool, more: tuple[str, ...], defaults: bool, **rest: Any) -> None:
+    """Every method on every split of the PAN25 pairs: thresholds chosen on training, eight measures on test.
+
+    SCDG (Average and Top-q) is held against the lexical baselines, with --examples against MiniLM too, and against
+    each --baseline. Manifest and splits are taken or made as by `studies prepare`. The report has one page, index.md.
+    With --state a pair that was scored before is not scored again, and a study that was stopped goes on.
+
+    \b
+    Example:
+      python entrypoint.py studies pairs --examples --output out/pairs --state out/state
+    """
+    from pan_scdg.studies.study_pairs import DEFAULT, OFFLINE, study_pairs
+
+    usual = (*DEFAULT, *([OFFLINE] if examples else [])) if defaults else ()
+    tell(study_pairs(_options_of(examples=examples, baselines=(*usual, *more), **rest)))
+
+
+@studies.command("same-topic")
+@_study_options
+def same_topic(more: tuple[str, ...], defaults: bool, **rest: Any) -> None:
+    """How often a shared topic is taken for reuse: PAN25 pairs and pairs of news articles about one event.
+
+    Models and thresholds are fitted on the training parts of both, the share of positive news pairs is measured on the
+    test part. With the --state of `studies pairs` the PAN25 pairs are not scored again.
+
+    \b
+    Example:
+      python entrypoint.py studies same-topic --examples --output out/same-topic --state out/state
+    """
+    from pan_scdg.studies.study_same_topic import DEFAULT, study_same_topic
+
+    tell(study_same_topic(_options_of(baselines=(*(DEFAULT if defaults else ()), *more), **rest)))
 
 
 COMMANDS = (studies,)
