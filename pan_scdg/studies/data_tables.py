@@ -26,15 +26,18 @@ def _origin(facts: Mapping[str, Any]) -> str:
 
 
 def made_here(prepared: Path) -> list[str]:
-    """A sentence for each manifest and split that no file was given for."""
-    index = read_index(prepared)
-    return [
-        f"The {part} {name} was made here from a fixed seed or the data itself; the authors' files can be given with "
-        f"--given ({', '.join(kind for kind in GIVEN if kind.startswith(part))})."
-        for part, artefacts in index.items()
+    """One sentence that names the manifests and splits that no file was given for; none where all were given."""
+    made = [
+        (part, name)
+        for part, artefacts in read_index(prepared).items()
         for name, facts in artefacts.items()
         if facts.get("origin") == "made" and not name.endswith("log")
     ]
+    if not made:
+        return []
+    kinds = ", ".join(kind for kind in GIVEN if any(kind.startswith(f"{part}-") for part, _ in made))
+    what = ", ".join(f"{part} {name}" for part, name in made)
+    return [f"Made here, since no file was given: {what}. The authors' files are taken with --given ({kinds})."]
 
 
 def class_table(sets: Iterable[PairSet]) -> Table:

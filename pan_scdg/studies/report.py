@@ -9,6 +9,7 @@ The same tables give the same bytes.
 """
 
 import platform
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -89,8 +90,9 @@ def page(report: Report) -> str:
         blocks += [f"{markdown(table.caption)}: {_links(table)}" for table in section.linked]
         blocks += [f"![{markdown(name)}]({name})" for name in section.figures]
     blocks.append("## Files")
-    besides = [name for name in report.files if name not in {f for s in report.sections for f in s.figures}]
-    blocks.append("\n".join(f"- [{markdown(name)}]({name})" for name in (*besides, MANIFEST)))
+    folders = Counter(name.rpartition("/")[0] or name for name in report.files)
+    lines = [f"- [{markdown(name)}]({name}): {count} file{'s' if count > 1 else ''}" for name, count in folders.items()]
+    blocks.append("\n".join([*lines, f"- [{MANIFEST}]({MANIFEST})"]))
     return "\n\n".join(blocks) + "\n"
 
 

@@ -116,7 +116,8 @@ def test_the_folder_holds_the_page_all_tables_and_a_manifest_of_digests(tmp_path
     assert markdown_table(TABLE).strip() in text
     assert "[csv](tables/long.csv)" in text
     assert "see &lt;b&gt;" in text
-    assert all((tmp_path / "a" / link).is_file() for link in re.findall(r"\]\(([^)]+)\)", text))
+    assert "[scores](scores): 1 file" in text
+    assert all((tmp_path / "a" / link).exists() for link in re.findall(r"\]\(([^)]+)\)", text))
 
 
 def test_two_tables_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -125,6 +126,7 @@ def test_two_tables_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_page_shows_figures_once(tmp_path: Path) -> None:
-    text = page(Report("x", [Section("y", figures=["figures/a.png"])], ["figures/a.png", "scores/b"]))
+    text = page(Report("x", [Section("y", figures=["figures/a.png"])], ["figures/a.png", "figures/b.svg"]))
     assert text.count("figures/a.png") == 2  # its name and its place
+    assert "[figures](figures): 2 files" in text
     assert markdown("[a](b)") == r"\[a\](b)"
