@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple, NoReturn
 
@@ -61,11 +62,12 @@ def find_model(name: str, given: Path | None = None, repositories: Sequence[str]
     Raises:
         UserError: it is in none of them, it has no ``config.json``, or it is not clear which snapshot is meant.
     """
-    if given is not None:
+    with _permitted(name, repositories, True):
+        if given is None:
+            return _find(name, repositories, CONFIG) or _missing(name, repositories, True)
         if (given / CONFIG).is_file():
             return FoundModel(name, given, "--model")
         raise UserError(f"model {name}: the folder {_lacks(given, CONFIG)}", _ways(name, repositories, True), given)
-    return _find(name, repositories, CONFIG) or _missing(name, repositories, True)
 
 
 def find_embedding(name: str, repositories: Sequence[str] = ()) -> FoundModel:
@@ -76,9 +78,20 @@ def find_embedding(name: str, repositories: Sequence[str] = ()) -> FoundModel:
     """
     if Path(name).is_absolute():
         return FoundModel(name, Path(name), "folder")
-    if found := _find(name, repositories, MODULES):
-        return found
-    return FoundModel(name, Path(name), "folder") if Path(name).is_dir() else _missing(name, repositories, False)
+    with _permitted(name, repositories, False):
+        if found := _find(name, repositories, MODULES):
+            return found
+        return FoundModel(name, Path(name), "folder") if Path(name).is_dir() else _missing(name, repositories, False)
+
+
+@contextmanager
+def _permitted(name: str, repositories: Sequence[str], language_model: bool) -> Iterator[None]:
+    """A folder that may not be read, such as root's for another user of a container, is a fault of the user's."""
+    try:
+        yield
+    except PermissionError as e:
+        ways = _ways(name, repositories, language_model)
+        raise UserError(f"model {name}: cannot be read: {e.strerror}", f"permit it, or {ways}", e.filename) from e
 
 
 def _find(name: str, repositories: Sequence[str], mark: str) -> FoundModel | None:
@@ -109,11 +122,7 @@ def _mounted(name: str, repositories: Sequence[str]) -> Path | None:
         folders = sorted(hub.glob(f"models--*--{name}"))
     else:
         return None
-    try:
-        there = [folder for folder in folders if folder.is_dir()]
-    except PermissionError as e:
-        ways = _ways(name, repositories, True)
-        raise UserError(f"model {name}: the cache cannot be read: {e.strerror}", f"permit it, or {ways}", hub) from e
+    there = [folder for folder in folders if folder.is_dir()]
     if len(there) > 1:
         raise UserError(
             f"model {name}: the cache holds {' and '.join(folder.name for folder in there)}",

@@ -130,17 +130,46 @@ def test_a_former_name_of_a_repository_is_known(mount: Callable[..., Path]) -> N
     assert find_model("Llama-3.1-8B", repositories=repositories_of("Llama-3.1-8B")).folder == snapshot
 
 
-def test_a_cache_that_may_not_be_read_is_the_user_s_error(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def forbidden(path: Path) -> bool:
-        if path.name.startswith("models--"):
-            raise PermissionError(13, "Permission denied", str(path))
-        return False
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("find", [find_model, find_embedding])
+def test_a_place_that_may_not_be_read_is_the_user_s_error(
+    find: Callable[..., Any],
+    own: bool,
+    cache: Path,
+    mount: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whichever it is on the way: root's folders and another user of a container; who runs the tests may be root."""
+    mark = "config.json" if find is find_model else "modules.json"
+    snapshot = mount("org/m", REVISIONS[0], main=REVISIONS[0])
+    folder = cache / "m" if own else snapshot
+    on_the_way = [folder, folder / mark] if own else [snapshot.parents[1], snapshot.parents[1] / "refs/main", folder]
+    for path in (*on_the_way, folder / mark):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    (folder / mark).write_text("{}")
+    for closed in on_the_way:
+        with monkeypatch.context() as patch:
+            for name in ("is_dir", "is_file"):
+                patch.setattr(Path, name, forbidding(closed, getattr(Path, name)))
+            with pytest.raises(UserError, match="m: cannot be read: Permission denied; permit it, or put the") as error:
+                find("m", repositories=["org/m"])
+        assert error.value.where == str(closed)
 
-    monkeypatch.setattr(Path, "is_dir", forbidden)  # who runs the tests may be root
-    with pytest.raises(
-        UserError, match="the cache cannot be read: Permission denied; permit it, or put the checkpoint"
-    ):
-        find_model("m", repositories=["org/m"])
+
+def forbidding(closed: Path, real: Callable[[Path], bool]) -> Callable[[Path], bool]:
+    def ask(path: Path) -> bool:
+        if path == closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    return ask
+
+
+def test_a_given_folder_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "is_file", forbidding(tmp_path / "config.json", Path.is_file))
+    with pytest.raises(UserError, match=r"config\.json: model m: cannot be read: Permission denied"):
+        find_model("m", tmp_path)
 
 
 def test_a_user_without_a_home_has_no_hugging_face_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
