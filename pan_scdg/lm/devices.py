@@ -18,6 +18,9 @@ _ARCHITECTURE = re.compile(r"(sm|compute)_(\d+)(\d)[af]?")
 HIDING = {"CUDA_VISIBLE_DEVICES": ("", "-1", "NoDevFiles"), "NVIDIA_VISIBLE_DEVICES": ("", "void", "none")}
 """Variables that leave a process, or a container, without a GPU, with their first entries that do so: those of CUDA
 and of Slurm, and those of the NVIDIA container toolkit."""
+WSL_NODE = "dev/dxg"
+"""The one device file of the Windows Subsystem for Linux, which GPUs of other makes have, too."""
+CHOOSING = "CUDA_VISIBLE_DEVICES"
 DRIVER_LIBRARY = "libcuda.so.1"
 
 
@@ -60,6 +63,8 @@ def seen_gpus(root: Path = Path("/"), environment: Mapping[str, str] = os.enviro
     hiding = (name for name, value in first.items() if value in HIDING[name])
     found = re.search(r"Kernel Module.*? ([0-9]+\.[0-9.]+)", _text(root / "proc/driver/nvidia/version"))
     nodes = any(re.fullmatch(r"nvidia\d+", path.name) for path in (root / "dev").glob("nvidia*"))
+    if not nodes and (root / WSL_NODE).exists():
+        nodes = _has_library()
     return Seen(nodes, nodes and _has_library(), next(hiding, None), found[1] if found else "unknown")
 
 
@@ -93,7 +98,12 @@ def check_exists(device: str) -> None:
         if not torch.cuda.is_available():
             _check_usable()
         raise UserError(f"there is no GPU {device}{seen_gpus().why_not}", "use --device cpu or a machine with a GPU")
-    if not has_code(device):
+    try:
+        there = has_code(device)
+    except (RuntimeError, AssertionError) as e:
+        # a GPU is counted by the driver's management library, too, which says nothing of whether CUDA can begin
+        raise _unusable(_first_line(e)) from e
+    if not there:
         raise UserError(
             f"this build of torch has no code for {in_words(device)}",
             "use --device cpu or another GPU, or install a torch that was built for this one",
@@ -138,12 +148,18 @@ def _check_usable() -> None:
             "there is an NVIDIA GPU, and this build of torch has no CUDA",
             "use --device cpu, or install torch with CUDA",
         )
-    what = (
-        f"torch {torch.__version__} for CUDA {torch.version.cuda} cannot use the NVIDIA GPU with driver {found.driver}"
-    )
-    raise UserError(
-        f"{what}: {_reason()}", "update the driver or install a torch for an older CUDA, or use --device cpu"
-    )
+    raise _unusable(_reason())
+
+
+def _unusable(reason: str) -> UserError:
+    """The GPU is there and CUDA does not begin."""
+    import torch
+
+    what = f"torch {torch.__version__} for CUDA {torch.version.cuda} cannot use the NVIDIA GPU"
+    remedy = "update the driver or install a torch for an older CUDA"
+    if (chosen := os.environ.get(CHOOSING)) is not None:  # a number of the host may mean nothing in a container
+        what, remedy = f"{what} ({CHOOSING} is {chosen!r})", f"see that {CHOOSING} names a GPU that is there, {remedy}"
+    return UserError(f"{what} with driver {seen_gpus().driver}: {reason}", f"{remedy}, or use --device cpu")
 
 
 def _reason() -> str:
@@ -154,8 +170,12 @@ def _reason() -> str:
     try:
         begin()
     except (RuntimeError, AssertionError) as e:
-        return str(e).strip().partition("\n")[0]
+        return _first_line(e)
     return "no device is available"
+
+
+def _first_line(fault: Exception) -> str:
+    return str(fault).strip().partition("\n")[0]
 
 
 def _has_library() -> bool:

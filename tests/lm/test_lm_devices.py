@@ -35,6 +35,12 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
     return play
 
 
+@pytest.fixture(autouse=True)
+def no_gpu_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in devices.HIDING:
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Plays a machine on which torch finds no GPU, whatever the operating system shows."""
@@ -114,6 +120,30 @@ def test_a_visible_gpu_that_torch_cannot_use_is_an_error_with_its_cause(
     with pytest.raises(UserError, match=said):
         best_device(wanted)
     assert best_device("cpu") == "cpu"
+
+
+@pytest.mark.parametrize("wanted", ["auto", "cuda"])
+def test_a_gpu_that_is_counted_and_does_not_begin(gpu: Gpu, monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
+    """torch counts by the driver's management library, which works beside a driver that is too old."""
+
+    def capability(_: str) -> None:
+        raise RuntimeError("The NVIDIA driver on your system is too old (found version 11040).\nmore")
+
+    gpu((8, 0))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", capability)
+    monkeypatch.setattr(devices, "seen_gpus", lambda: PRESENT)
+    with pytest.raises(UserError, match=r"GPU with driver 470\.57\.02: The .* too old \(found version 11040\)\.;"):
+        best_device(wanted)
+
+
+def test_a_variable_that_names_no_gpu_that_is_there_is_told_of(
+    no_gpu: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TIRA's client gives a container the number that the GPU has on the host."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    no_gpu(PRESENT, "12.8", RuntimeError("No CUDA GPUs are available"))
+    with pytest.raises(UserError, match=r"\(CUDA_VISIBLE_DEVICES is '3'\) .*; see that CUDA_VISIBLE_DEVICES names"):
+        best_device("auto")
 
 
 @pytest.mark.parametrize(
@@ -202,6 +232,14 @@ def test_devices_without_the_drivers_library_are_not_visible(tmp_path: Path, mon
     seen = seen_gpus(machine(tmp_path, "nvidia0"), {})
     assert not seen.visible
     assert "libnothing.so.1 is missing" in seen.why_not
+
+
+@pytest.mark.parametrize("library", [True, False])
+def test_windows_subsystem_for_linux_has_one_device_file_for_gpus_of_every_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: bool
+) -> None:
+    monkeypatch.setattr(devices, "_has_library", lambda: library)
+    assert seen_gpus(machine(tmp_path, "dxg"), {}) == Seen(nodes=library, library=library)
 
 
 @pytest.mark.parametrize(
