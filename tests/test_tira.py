@@ -10,7 +10,7 @@ import yaml
 
 from pan_scdg.cli import exit_code_of
 from pan_scdg.errors import UserError, UserErrors
-from pan_scdg.profile import load_profile
+from pan_scdg.profile import SHIPPED, load_profile
 from pan_scdg.tasks import tira_submission
 from pan_scdg.tasks.tira_submission import call_of, chosen, read_manifest
 
@@ -121,7 +121,13 @@ def test_a_fault_in_the_manifest_is_named(tmp_path: Path, changed: dict[str, Any
     assert str(caught.value).startswith(str(path))
 
 
-@pytest.mark.parametrize("text", ["a: [", "", "- 1", "submissions: {}", "\x00", "!!python/object/apply:os.system [ls]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a: [", "", "- 1", "submissions: {}", "\x00", "!!python/object/apply:os.system [ls]"),
+        *("a: 2025-13-01", "[" * 3000),
+    ],
+)
 def test_what_is_no_manifest(tmp_path: Path, text: str) -> None:
     path = tmp_path / "tira.yml"
     path.write_text(text, encoding="utf-8")
@@ -129,6 +135,17 @@ def test_what_is_no_manifest(tmp_path: Path, text: str) -> None:
         read_manifest(path)
     with pytest.raises(UserError, match="no manifest"):
         read_manifest(tmp_path / "none.yml")
+
+
+def test_a_profile_that_the_image_does_not_hold_is_refused_before_anything_is_built(tmp_path: Path) -> None:
+    """It would be missed in the container, after the build."""
+    mine = tmp_path / "mine.toml"
+    mine.write_bytes((SHIPPED / "offline.toml").read_bytes())
+    path = written(tmp_path, profile=str(mine), command=ENTRY["command"].replace("offline", str(mine)))
+    with pytest.raises(
+        UserError, match=r"one\.profile is .*mine\.toml, a file that the image does not hold; put it into"
+    ):
+        chosen(read_manifest(path), "one", path)
 
 
 def test_unknown_submissions_profiles_and_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from pan_scdg.errors import UserError, UserErrors
-from pan_scdg.profile import Profile, Table, load_profile
+from pan_scdg.profile import SHIPPED, Profile, Table, load_profile, shipped_profiles
 from pan_scdg.tasks.pair_detection import calibrated
 
 MANIFEST = "tira.yml"
@@ -48,11 +48,11 @@ def read_manifest(path: Path) -> dict[str, Submission]:
         found = Manifest.model_validate(data).submissions
     except FileNotFoundError as e:
         raise UserError("there is no manifest", "run this in the repository, or give it with --manifest", path) from e
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as e:
-        raise UserError(f"cannot be read as YAML: {e}", "correct it", path) from e
     except ValidationError as e:
         faults = [f"{'.'.join(map(str, fault['loc'])) or 'manifest'}: {fault['msg']}" for fault in e.errors()]
         raise UserErrors([UserError(fault, "correct the entry", path) for fault in faults]) from e
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as e:  # a date with 13 months, a thousand brackets
+        raise UserError(f"cannot be read as YAML: {e}", "correct it", path) from e
     faults = [f"{name}.command {fault}" for name, entry in found.items() for fault in _faults(entry)]
     if faults:
         raise UserErrors([UserError(fault, "correct the entry", path) for fault in faults])
@@ -74,12 +74,16 @@ def chosen(submissions: dict[str, Submission], name: str, manifest: Path) -> Sub
     """The submission of that name, with a profile that can decide.
 
     Raises:
-        UserError: there is none, or its profile is missing or was never calibrated.
+        UserError: there is none, or its profile is missing, not in the image or was never calibrated.
     """
     if name not in submissions:
         raise UserError(f"has no submission {name!r}", f"choose one of {', '.join(submissions)}", manifest)
     entry = submissions[name]
-    _check_decides(load_profile(entry.profile), entry)
+    profile = load_profile(entry.profile)
+    if entry.profile not in shipped_profiles():
+        what = f"{name}.profile is {entry.profile}, a file that the image does not hold"
+        raise UserError(what, f"put it into {SHIPPED} and give its name without .toml", manifest)
+    _check_decides(profile, entry)
     return entry
 
 
