@@ -56,8 +56,8 @@ def prepare(table: Path, output: Path) -> int:
     does not say where in them. Beside the texts, ``names.csv`` maps each id to the path as it was written.
 
     Raises:
-        UserErrors: every faulty line: another number of columns, an answer that is neither, a file that is missing or
-            not UTF-8.
+        UserErrors: every faulty line: another number of columns, an answer that is neither or cannot be, a file that
+            is missing or not UTF-8.
         UserError: the table cannot be read or holds no pairs, or ``output`` is not empty or not writable.
     """
     pairs, sides = _read_table(table)
@@ -94,6 +94,8 @@ def _read_table(table: Path) -> tuple[list[_Pair], tuple[_Numbering, _Numbering]
             columns = len(row)
             suspicious, source = (_checked(table, name, line) for name in row[:2])
             reused = _answer(table, row[2], line) if columns == 3 else None
+            if reused and not (suspicious.stat().st_size and source.stat().st_size):  # truth has no such passages
+                raise UserError("says that of an empty file something was reused", "correct it", table, line)
             if answers.setdefault((suspicious.resolve(), source.resolve()), reused) != reused:
                 raise UserError("says the opposite of an earlier line on the same pair", "correct one", table, line)
         except UserError as e:

@@ -116,10 +116,12 @@ def test_a_third_column_becomes_truth(write: Write) -> None:
         ("{0},{1},yes\n{0},{1}\n", "expected three columns, found 2"),
         ("{0},{1}\n{0},{1},yes\n", "expected two columns, found 3"),
         ("{0},{1},yes\n./{0},{1},no\n", "says the opposite of an earlier line"),
+        ("{0},empty.txt,no\nempty.txt,{1},yes\n", "csv:2: says that of an empty file something was reused"),
+        ("{0},empty.txt,yes\n", "says that of an empty file"),
     ],
 )
 def test_faulty_third_columns(write: Write, rows: str, what: str) -> None:
-    directory = write({**FILES, "pairs.csv": rows.format(*ROWS[0])})
+    directory = write({**FILES, "empty.txt": "", "pairs.csv": rows.format(*ROWS[0])})
     with pytest.raises(UserErrors, match=what):
         prepare(directory / "pairs.csv", directory.parent / "out")
     assert not (directory.parent / "out").exists()
