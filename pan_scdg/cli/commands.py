@@ -3,7 +3,7 @@
 import click
 
 from pan_scdg import __version__
-from pan_scdg.cli import compare, jobs, shelf, studies, tira, truth
+from pan_scdg.cli import compare, jobs, shelf, studies, studies_retention, studies_retrieval, tira, truth
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -17,6 +17,8 @@ def cli() -> None:
     """
 
 
+studies.studies.add_command(studies_retrieval.retrieval)
+studies.studies.add_command(studies_retention.retention)
 for module in (jobs, truth, compare, studies, shelf, tira):
     for command in module.COMMANDS:
         cli.add_command(command)

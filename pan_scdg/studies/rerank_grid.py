@@ -44,7 +44,8 @@ class Candidates(NamedTuple):
     coarse: Floats
     """``[candidates]``."""
     gains: Floats
-    """``[candidates, features]``, the features in the order of `FEATURES`."""
+    """``[scored, features]`` of the first so many candidates, the features in the order of `FEATURES`. The others keep
+    their places whatever N is."""
 
 
 class Configuration(NamedTuple):
@@ -84,16 +85,16 @@ def gain_features(statistics: GainStatistics) -> list[float]:
     return [*tails, statistics.mean, statistics.median, statistics.positive_rate, *moments]
 
 
-def candidates_of(query_id: str, ranking: Sequence[Ranked], scored: Scored) -> Candidates:
-    """The candidates of a first-stage ranking, with the features of their gains.
+def candidates_of(query_id: str, ranking: Sequence[Ranked], scored: Scored, most: int | None = None) -> Candidates:
+    """The candidates of a first-stage ranking, with the features of the gains of the first ``most`` (None: of all).
 
     Raises:
         KeyError: a candidate was not scored, or its statistics lack an upper tail.
         ValueError: see `gain_features`.
     """
-    gains = [gain_features(scored[query_id, candidate.doc_id][0]) for candidate in ranking]
+    gains = [gain_features(scored[query_id, candidate.doc_id][0]) for candidate in ranking[:most]]
     coarse = np.array([candidate.score for candidate in ranking], dtype=np.float64)
-    shape = (len(ranking), len(FEATURES))
+    shape = (len(gains), len(FEATURES))
     return Candidates(tuple(c.doc_id for c in ranking), coarse, np.array(gains, dtype=np.float64).reshape(shape))
 
 
@@ -124,8 +125,8 @@ def rerank_grid(qrels: Qrels, candidates: Mapping[str, Candidates]) -> list[Grid
 
 def reranked(candidates: Candidates, chosen: Configuration) -> list[str]:
     """All documents in the order of one configuration, by `pan_scdg.scdg.rerank`."""
-    head, feature = candidates.doc_ids[: chosen.depth], FEATURES.index(chosen.feature)
-    n = len(head)
+    n, feature = min(chosen.depth, len(candidates.gains)), FEATURES.index(chosen.feature)
+    head = candidates.doc_ids[:n]
     order = rerank(head, candidates.coarse[:n], candidates.gains[:n, feature], chosen.weight)
     return [*(doc_id for doc_id, _ in order), *candidates.doc_ids[n:]]
 
@@ -148,8 +149,8 @@ def _measures(grades: Mapping[str, int], candidates: Candidates | None) -> Float
 
 def _ranks(candidates: Candidates, places: Ranks, depth: int) -> Ranks:
     """Ranks from 1 of the documents at ``places``, for every weight and feature: ``[weights * features, places]``."""
-    head = candidates.doc_ids[:depth]
-    n = len(head)
+    n = min(depth, len(candidates.gains))
+    head = candidates.doc_ids[:n]
     coarse = min_max(candidates.coarse[:n])
     gain = np.stack([min_max(column) for column in candidates.gains[:n].T])
     weights = np.array(WEIGHTS)[:, None, None]
@@ -181,5 +182,5 @@ def _check(candidates: Candidates) -> None:
     n = len(candidates.doc_ids)
     if len(set(candidates.doc_ids)) != n:
         raise ValueError("a document is twice among the candidates of a query")
-    if candidates.coarse.shape != (n,) or candidates.gains.shape != (n, len(FEATURES)):
+    if candidates.coarse.shape != (n,) or candidates.gains.shape != (min(n, len(candidates.gains)), len(FEATURES)):
         raise ValueError(f"{n} candidates, coarse scores {candidates.coarse.shape}, gains {candidates.gains.shape}")

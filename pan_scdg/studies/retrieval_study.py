@@ -106,14 +106,24 @@ def frozen_choice(
     Raises:
         UserError: fewer than two judged queries are for development or held out, or a grade is above 20.
     """
-    development, holdout = (_of_role(qrels, folds, role) for role in ("development", "holdout"))
-    _need_two(development)
-    _need_two(holdout)
+    development, holdout = judged_parts(qrels, folds)
     plain = {query: run_of(found.doc_ids) for query, found in candidates.items()}
     grid = rerank_grid(development, candidates)
     better = apply(grid[0].configuration, candidates)
     both = [("coarse", plain), ("reranked", better)]
     return Frozen(grid, retrieval_rows(development, both, seed), retrieval_rows(holdout, both, seed))
+
+
+def judged_parts(qrels: Qrels, folds: Sequence[QueryFold]) -> tuple[Qrels, Qrels]:
+    """The judgements of the development queries, and those of the hold-out.
+
+    Raises:
+        UserError: fewer than two judged queries are for development or held out.
+    """
+    development, holdout = (_of_role(qrels, folds, role) for role in ("development", "holdout"))
+    _need_two(development)
+    _need_two(holdout)
+    return development, holdout
 
 
 def apply(chosen: Configuration, candidates: Mapping[str, Candidates]) -> dict[str, list[tuple[str, float]]]:

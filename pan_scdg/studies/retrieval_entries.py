@@ -1,0 +1,114 @@
+"""Which rankings the retrieval study compares: first stages of profiles, and runs that were made elsewhere."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pan_scdg.digests import file_digest
+from pan_scdg.errors import UserError
+from pan_scdg.pan.runs import run_file
+from pan_scdg.profile import Profile, RetrievalSettings, Route, load_profile
+from pan_scdg.profile.retrieval import DAAC_ROUTES
+
+PAPER_ENCODER = "Linq-Embed-Mistral"
+"""A profile whose dense routes have it is of the paper's family: its default rows are the paper's."""
+PAPER_ROWS = {
+    "BM25-full": "pan26-bm25-full",
+    "BM25-sentence": "pan26-bm25-sentence",
+    "BGE-M3 Dense-full": "pan26-bge-m3-full",
+    "BGE-M3 Dense-sentence": "pan26-bge-m3-sentence",
+    "Four-way CombSUM": "pan26-combsum",
+    "Linq sentence-to-chunk dense": "pan26-linq-sentence",
+    "Three-route RRF": "pan26-rrf",
+    "DAAC": "pan26-daac",
+}
+"""The paper's first-stage rows in its order, and their profiles."""
+RERANKED = ("Three-route RRF", "DAAC")
+FOUR_WAYS: tuple[Route, ...] = ("bm25-full", "bm25-sentence", "dense-full", "dense-sentence")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A ranking of the study: one of a profile's first stage, or one from a run."""
+
+    name: str
+    settings: RetrievalSettings | None = None
+    run: Path | None = None
+    reranked: bool = False
+    """Whether its candidates are reranked, which is the row below."""
+
+    def record(self) -> dict[str, Any]:
+        """What a ranking is made from, as JSON values."""
+        made = {} if self.settings is None else {"first_stage": self.settings.model_dump(mode="json")}
+        taken = {} if self.run is None else {"run_sha256": file_digest(run_file(self.run))}
+        return {"name": self.name, "reranked": self.reranked, **made, **taken}
+
+
+def default_entries(profile: Profile) -> list[Entry]:
+    """The rows of a profile's family: the paper's eight, or the same with the profile's own engines and encoder.
+
+    The latter need no model that the profile does not have. One without dense routes has the two rows of BM25, and the
+    second is reranked. Without a language model none is.
+    """
+    settings, can_rerank = profile.need_retrieval(), profile.model is not None
+    if settings.dense is not None and settings.dense.model == PAPER_ENCODER:
+        shipped = {name: load_profile(file).need_retrieval() for name, file in PAPER_ROWS.items()}
+        return [Entry(name, found, reranked=can_rerank and name in RERANKED) for name, found in shipped.items()]
+
+    def entry(name: str, routes: Sequence[Route], fusion: str = "none") -> Entry:
+        found = settings.model_copy(update={"routes": tuple(routes), "fusion": fusion, "rerank": False})
+        return Entry(name, found, reranked=can_rerank and name in RERANKED)
+
+    lexical = [entry("BM25-full", ["bm25-full"]), entry("BM25-sentence", ["bm25-sentence"])]
+    if settings.dense is None:
+        return [lexical[0], replace(lexical[1], reranked=can_rerank)]
+    return [
+        *lexical,
+        entry("Dense-full", ["dense-full"]),
+        entry("Dense-sentence", ["dense-sentence"]),
+        entry("Four-way CombSUM", FOUR_WAYS, "combsum"),
+        entry("Three-route RRF", DAAC_ROUTES, "rrf"),
+        entry("DAAC", DAAC_ROUTES, "daac"),
+    ]
+
+
+def row_entry(row: Profile, profile: Profile) -> Entry:
+    """The row of a profile; it is reranked where the profile reranks.
+
+    Raises:
+        UserError: it is no profile of retrieval, or reranks with another model than ``profile``.
+    """
+    settings = row.need_retrieval()
+    if settings.rerank and (wanted := row.need_model().name) != (ours := profile.need_model().name):
+        raise UserError(
+            f"the row {row.name} reranks with {wanted}, but the gains are those of {ours}",
+            "choose a profile of its first stage alone and name it with --rerank, or another --profile",
+        )
+    return Entry(row.name, settings, reranked=settings.rerank)
+
+
+def all_entries(
+    firsts: Sequence[Entry], runs: Mapping[str, Path], rerank: Iterable[str], search_on: str | None
+) -> tuple[list[Entry], str | None]:
+    """All rankings in order, runs from elsewhere first, and the name of the one on which the grid is searched.
+
+    The paper says of the latter only that the stronger first stages were not searched again. Here it is ``search_on``,
+    which is reranked then, else RRF, else the first that is reranked; None where none is.
+
+    Raises:
+        UserError: there is none, two have one name, or a name is not known.
+    """
+    entries = [*(Entry(name, run=run) for name, run in runs.items()), *firsts]
+    names = [entry.name for entry in entries]
+    if not entries:
+        raise UserError("there is no ranking to study", "give --row or --run, or leave out --no-default-rows")
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UserError(f"two rows are named {twice[0]!r}", "rename a run, or leave out a row")
+    wanted = {*rerank, *([] if search_on is None else [search_on])}
+    if unknown := sorted(wanted - set(names)):
+        raise UserError(f"there is no row {unknown[0]!r}", f"one of {', '.join(names)}")
+    entries = [replace(entry, reranked=entry.reranked or entry.name in wanted) for entry in entries]
+    candidates = [entry for entry in entries if entry.reranked]
+    by_rrf = [e.name for e in candidates if e.settings is not None and e.settings.fusion == "rrf"]
+    return entries, search_on or next(iter([*by_rrf, *(entry.name for entry in candidates)]), None)
