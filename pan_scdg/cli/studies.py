@@ -12,6 +12,7 @@ from pan_scdg.cli.options import (
     chosen_profile,
     device_option,
     model_option,
+    over_long_option,
     profile_option,
     state_option,
     tell,
@@ -132,11 +133,17 @@ def _study_options(command: Callable[..., None]) -> Callable[..., None]:
             profile_option,
             click.option("--output", type=FOLDER, required=True, help="Where the report is written."),
             click.option("--baseline", "more", multiple=True, metavar="PROFILE", help="Another row; may be repeated."),
-            click.option("--default-baselines/--no-default-baselines", "defaults", default=True, show_default=True),
+            click.option(
+                "--default-baselines/--no-default-baselines",
+                "defaults",
+                default=True,
+                help="With or without the rows that need no --baseline.  [default: with]",
+            ),
             given_option,
             state_option,
             device_option,
             model_option,
+            over_long_option,
             vectors_option,
             click.option("--overwrite", is_flag=True, help="Redo a finished output."),
         )
@@ -145,12 +152,14 @@ def _study_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def _options_of(data: Path | None, examples: bool, profile: str, baselines: tuple[str, ...], **rest: Any) -> Any:
+def _options_of(
+    data: Path | None, examples: bool, profile: str, baselines: tuple[str, ...], over_long: str | None, **rest: Any
+) -> Any:
     """The `StudyOptions`; a baseline that is named twice is one."""
     from pan_scdg.studies.study_job import StudyOptions
 
     chosen = tuple(chosen_profile(name) for name in dict.fromkeys(baselines))
-    return StudyOptions(chosen_profile(profile), _folders(data, examples), baselines=chosen, **rest)
+    return StudyOptions(chosen_profile(profile, over_long), _folders(data, examples), baselines=chosen, **rest)
 
 
 @studies.command()

@@ -13,7 +13,7 @@ from pan_scdg.profile.baseline import (
     Prompted,
     VectorCosine,
 )
-from pan_scdg.studies.pair_scores import Baseline, n_column, own_windows
+from pan_scdg.studies.pair_scores import SCDG, Baseline, n_column, own_windows
 from pan_scdg.studies.pair_study import (
     Method,
     average,
@@ -56,18 +56,17 @@ def names_of(baselines: Sequence[Baseline]) -> list[str]:
 
 
 def pair_methods(
-    baselines: Sequence[Baseline], tables: Mapping[str, ScoreTable], settings: PairSettings, profile: Profile, scdg: str
+    baselines: Sequence[Baseline], tables: Mapping[str, ScoreTable], settings: PairSettings, profile: Profile
 ) -> dict[str, list[Method]]:
     """The rows of the pair study by group, in the paper's order.
 
     Args:
         baselines: with their settings.
-        tables: scores by the profile's name, those of SCDG under ``scdg``.
+        tables: scores by the profile's name, those of SCDG under `pair_scores.SCDG`.
         settings: of ``profile``: its windows, where it has such, are a row that the paper has not.
         profile: that of SCDG.
-        scdg: see ``tables``.
     """
-    own = tables[scdg]
+    own = tables[SCDG]
     backend = f"SCDG & {profile.need_model().name}"
     ours = [average(f"{backend}, Average", own), sparse(f"{backend}, Top-q", own)]
     if windows := own_windows(settings):
@@ -107,14 +106,14 @@ def rule_in_words(settings: BaselineSettings) -> str:
 
 
 def topic_methods(
-    baselines: Sequence[Baseline], pan25: Mapping[str, ScoreTable], news: Mapping[str, ScoreTable], scdg: str
+    baselines: Sequence[Baseline], pan25: Mapping[str, ScoreTable], news: Mapping[str, ScoreTable]
 ) -> dict[str, list[TopicMethod]]:
     """The rows of the same-topic study by group, in the paper's order; scores as in `pair_methods`."""
     rows = [
         TopicMethod(name, _features(b.settings), pan25[b.profile.name], news[b.profile.name])
         for name, b in zip(names_of(baselines), baselines, strict=True)
     ]
-    return {LEXICAL: rows, STATISTICS: scdg_methods(pan25[scdg], news[scdg])}
+    return {LEXICAL: rows, STATISTICS: scdg_methods(pan25[SCDG], news[SCDG])}
 
 
 def _features(settings: BaselineSettings) -> tuple[str, ...]:

@@ -25,6 +25,9 @@ from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.pair_plan import PlannedPair
 from pan_scdg.tasks.pair_scoring import score_pairs as score_gains
 
+SCDG = "scdg"
+"""What the scores of the language model are called among those of the baselines."""
+
 
 class Baseline(NamedTuple):
     """A baseline that a study holds SCDG against, with what it needs."""
@@ -59,9 +62,9 @@ def find_baselines(
     for profile in profiles:
         if profile.baseline is None:
             raise UserError(f"profile {profile.name} is no baseline", "choose others with --baseline: see `profiles`")
-    names = [profile.name for profile in profiles]
+    names = [SCDG, *(profile.name for profile in profiles)]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
-        raise UserError(f"two baselines have the name {doubled[0]!r}", "leave one out, or rename it")
+        raise UserError(f"two methods have the name {doubled[0]!r}", "leave one out, or rename its profile")
     ids = sorted({name for pairs in sets for name in pairs.facts})
     found = []
     for profile in profiles:

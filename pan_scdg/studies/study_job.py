@@ -19,7 +19,7 @@ from pan_scdg.pan.text_alignment import PairCorpus
 from pan_scdg.profile import PairSettings, Profile
 from pan_scdg.store import Store
 from pan_scdg.studies.data_folders import DataFolders
-from pan_scdg.studies.pair_scores import Baseline, baseline_scores, find_baselines, gain_scores
+from pan_scdg.studies.pair_scores import SCDG, Baseline, baseline_scores, find_baselines, gain_scores
 from pan_scdg.studies.pair_sets import PairSet
 from pan_scdg.studies.prepare import Sources, make_parts
 from pan_scdg.studies.prepared import write_parts
@@ -35,10 +35,8 @@ from pan_scdg.tasks.output import OutputDirectory
 from pan_scdg.tasks.pair_plan import PlannedPair
 from pan_scdg.tasks.pair_scoring import check_pairs
 
-SCDG = "scdg"
-"""What the scores of the language model are called among those of the baselines."""
 Tables = Mapping[str, Mapping[str, ScoreTable]]
-"""Scores by the name of the set of pairs and `SCDG` or the profile's name."""
+"""Scores by the name of the set of pairs and `pair_scores.SCDG` or the profile's name."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +76,8 @@ class Scored(NamedTuple):
     settings: PairSettings
     profile: Profile
     baselines: Sequence[Baseline]
+    segmented: Mapping[str, int]
+    """How many pairs of each set were too long for one pass and scored piece by piece, which the paper does not."""
 
 
 class _Job(NamedTuple):
@@ -188,8 +188,10 @@ def _report(study: Study, options: StudyOptions, settings: PairSettings, job: _J
     tables: dict[str, dict[str, ScoreTable]] = {pairs.name: {} for pairs in job.sets}
     for pairs in job.sets:
         for baseline in job.baselines:
+            say([f"{baseline.profile.name}: {len(pairs.ids)} pairs of {pairs.name}"])
             tables[pairs.name][baseline.profile.name] = baseline_scores(pairs, baseline, store)
     for pairs, planned in zip(job.sets, job.planned, strict=True):
+        say([f"{options.profile.name}: {len(pairs.ids)} pairs of {pairs.name}"])
         tables[pairs.name][SCDG] = gain_scores(pairs, planned, job.model, settings, store)
     for name, of in tables.items():
         (folder / "scores" / name).mkdir(parents=True, exist_ok=True)
@@ -200,7 +202,11 @@ def _report(study: Study, options: StudyOptions, settings: PairSettings, job: _J
     shutil.copytree(job.prepared, folder / "prepared")
     files = [*(f"prepared/{name}" for name in _files(job.prepared)), *files]
     sets = {pairs.name: pairs for pairs in job.sets}
+    segmented = {
+        pairs.name: sum(plan.mode == "segments" for plan in planned)
+        for pairs, planned in zip(job.sets, job.planned, strict=True)
+    }
     title, sections, seeds = study.sections(
-        Scored(job.prepared, sets, tables, settings, options.profile, job.baselines)
+        Scored(job.prepared, sets, tables, settings, options.profile, job.baselines, segmented)
     )
     return write_report(folder, Report(title, sections, files, {**job.output.job, "seeds": seeds}))

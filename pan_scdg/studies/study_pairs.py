@@ -20,7 +20,7 @@ from pan_scdg.studies.pair_study import NO_PARAMETER, SplitResult, Summary, pair
 from pan_scdg.studies.prepare import MANIFEST
 from pan_scdg.studies.report import Section
 from pan_scdg.studies.report_table import Column, Row, Table
-from pan_scdg.studies.study_job import SCDG, Scored, Study, StudyOptions, run_study
+from pan_scdg.studies.study_job import Scored, Study, StudyOptions, run_study
 
 DEFAULT = ("pan25-char-ngrams", "pan25-containment", "pan25-gram-logistic", "pan25-bm25")
 """Baselines that need no model."""
@@ -60,7 +60,7 @@ def splits_of(prepared: Path) -> tuple[PairSplit, ...]:
 
 
 def _sections(scored: Scored) -> tuple[str, list[Section], dict[str, Any]]:
-    methods = pair_methods(scored.baselines, scored.tables[PAN25], scored.settings, scored.profile, SCDG)
+    methods = pair_methods(scored.baselines, scored.tables[PAN25], scored.settings, scored.profile)
     groups = {method.name: group for group, of in methods.items() for method in of}
     splits = splits_of(scored.prepared)
     results = pair_study([method for of in methods.values() for method in of], splits)
@@ -106,9 +106,19 @@ def _differences(scored: Scored) -> list[str]:
             f"The row {scored.settings.aggregation} is the aggregation of the profile, which the paper has not; "
             f"w is chosen from {widths} tokens."
         )
-    found.append(f"Pairs of more than {scored.settings.limit} tokens: {scored.settings.over_long}.")
+    found += in_segments(scored)
     found.append("The MCC of decisions that are all alike is 0, as the paper's table has it.")
     return found
+
+
+def in_segments(scored: Scored) -> list[str]:
+    """A sentence for each set with pairs that are too long for the profile; the paper scores all in one pass."""
+    return [
+        f"{count} of the {len(scored.sets[name].ids)} pairs of {name} have more than {scored.settings.limit} tokens "
+        "and were scored in segments, each with the windows of the source nearest to it."
+        for name, count in scored.segmented.items()
+        if count
+    ]
 
 
 def medians_table(medians: Sequence[Summary], groups: Groups) -> Table:

@@ -14,8 +14,8 @@ from pan_scdg.studies.report import Section
 from pan_scdg.studies.report_table import Column, Percent, Row, Table
 from pan_scdg.studies.same_topic_pairs import SEED, SPLIT_SEED, read_cluster_split, read_news_pairs
 from pan_scdg.studies.same_topic_study import TopicMethod, TopicResult, same_topic_study
-from pan_scdg.studies.study_job import SCDG, Scored, Study, StudyOptions, run_study
-from pan_scdg.studies.study_pairs import splits_of
+from pan_scdg.studies.study_job import Scored, Study, StudyOptions, run_study
+from pan_scdg.studies.study_pairs import in_segments, splits_of
 
 DEFAULT = ("pan25-bm25", "pan25-containment", "pan25-gram-logistic")
 """The baselines of the paper's tables."""
@@ -38,7 +38,7 @@ def _sets(prepared: Path, folders: DataFolders, scratch: Path) -> list[PairSet]:
 def _sections(scored: Scored) -> tuple[str, list[Section], dict[str, Any]]:
     split = splits_of(scored.prepared)[0]
     parts = read_cluster_split(scored.prepared / NEWS / NEWS_SPLIT, read_news_pairs(scored.prepared / NEWS / MANIFEST))
-    by_group = topic_methods(scored.baselines, scored.tables[PAN25], scored.tables[NEWS], SCDG)
+    by_group = topic_methods(scored.baselines, scored.tables[PAN25], scored.tables[NEWS])
     methods = [method for of in by_group.values() for method in of]
     groups = {method.name: group for group, of in by_group.items() for method in of}
     results = same_topic_study(methods, split, parts)
@@ -72,7 +72,7 @@ def _differences(scored: Scored, split: str) -> list[str]:
     for baseline in scored.baselines:
         if isinstance(baseline.settings, CharNgrams):
             found.append(f"Character n-grams have the n of the profile, {baseline.settings.n}.")
-    return found
+    return [*found, *in_segments(scored)]
 
 
 def _proxy(results: Sequence[TopicResult], groups: Groups) -> Table:

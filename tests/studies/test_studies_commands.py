@@ -289,6 +289,15 @@ def test_a_row_of_the_same_topic_tables(finished: Path, method: str, file: str, 
     assert float(proxy["Proxy FPR"]) == float(utility["Pos. rate"]) == positive / 2
 
 
+def changed(folder: Path, table: str, **fields: object) -> Path:
+    """The small profile with other fields."""
+    document: Any = tomlkit.parse(SMALL.read_text(encoding="utf-8"))
+    document[table].update(fields)
+    path = folder / "changed.toml"
+    path.write_text(tomlkit.dumps(document), encoding="utf-8")
+    return path
+
+
 @pytest.fixture
 def terminated() -> Iterator[None]:
     """SIGTERM does what it does in the program."""
@@ -302,10 +311,7 @@ def test_a_study_that_is_stopped_goes_on_from_its_scores(
     finished: Path, study: Cli, forwards: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     output, saved = tmp_path / "out", []
-    profile = tmp_path / "small.toml"
-    document = tomlkit.parse(SMALL.read_text(encoding="utf-8"))
-    document["model"]["pack_tokens"] = 256  # type: ignore[index] # so that there are several batches
-    profile.write_text(tomlkit.dumps(document), encoding="utf-8")
+    profile = changed(tmp_path, "model", pack_tokens=256)  # so that there are several batches
     assert study("pairs", tmp_path / "undisturbed", profile=profile) == 0
     whole = len(forwards)
     forwards.clear()
@@ -351,6 +357,7 @@ BAD: dict[str, tuple[tuple[object, ...], str]] = {
     "nothing to be given": (("--given", "splits=x"), "there is no 'splits' to be given"),
     "a gone manifest": (("--given", "pan25-manifest=gone.jsonl"), "gone.jsonl: there is no such file"),
     "two sources of data": (("--examples",), "give either --data or --examples"),
+    "data of something else": (("--data", Path(__file__).parent), "pan25: "),
     "no such data": (("--data", "gone"), "gone: there is no such directory; correct --data"),
 }
 
@@ -368,6 +375,19 @@ def test_what_cannot_be_studied_is_one_line(
     assert what in done.err.splitlines()[-1]
     assert "Traceback" not in done.err
     assert not output.exists()
+
+
+def test_pairs_over_the_limit_are_all_named_or_scored_in_segments_and_counted(
+    study: Cli, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile, output = changed(tmp_path, "pairs", limit=130, over_long="error"), tmp_path / "out"
+    assert study("pairs", output, profile=profile) == 2
+    told = [line for line in capsys.readouterr().err.splitlines() if "the profile's limit is 130" in line]
+    assert 1 < len(told) < 20
+    assert not output.exists()
+    more = ("--over-long", "segments", "--no-default-baselines")
+    assert study("pairs", output, *more, profile=profile) == 0
+    assert f"{len(told)} of the 20 pairs of pan25 have more than 130 tokens" in (output / "index.md").read_text()
 
 
 def test_a_folder_with_something_else_is_left_alone(

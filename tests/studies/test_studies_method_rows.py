@@ -1,9 +1,12 @@
 """Rows are named as in the paper, and each method gets its own rule for the threshold."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from pan_scdg.baselines.official_threshold import official_threshold
+from pan_scdg.errors import UserError
 from pan_scdg.profile import Profile, load_profile, shipped_profiles
 from pan_scdg.studies.method_rows import (
     BASELINES,
@@ -15,11 +18,12 @@ from pan_scdg.studies.method_rows import (
     rule_in_words,
     topic_methods,
 )
-from pan_scdg.studies.pair_scores import Baseline, own_windows
+from pan_scdg.studies.pair_scores import Baseline, find_baselines, own_windows
 from pan_scdg.studies.pair_splits import PairSplit
 from pan_scdg.studies.pair_study import pair_study
 from pan_scdg.studies.score_table import ScoreTable
 from pan_scdg.tasks.baseline_models import Outside
+from pan_scdg.tasks.options import RunOptions
 
 SCORES = np.array([0.1, 0.3, 0.35, 0.62, 0.61, 0.65, 0.7, 0.9])
 LABELS = np.array([0, 0, 0, 0, 1, 1, 1, 1], dtype=bool)
@@ -68,7 +72,7 @@ def test_embeddings_keep_a_published_threshold_and_else_get_the_official_one() -
     scdg = load_profile("pan25-llama-3.1-8b")
     used = [baseline("pan25-linq"), baseline("pan25-minilm"), baseline("pan25-containment")]
     tables = {b.profile.name: table("score") for b in used} | {"scdg": table("mean", "median", "positive_gain_rate")}
-    rows = pair_methods(used, tables, scdg.need_pairs(), scdg, "scdg")
+    rows = pair_methods(used, tables, scdg.need_pairs(), scdg)
     assert [m.name for m in rows[OURS]] == ["SCDG & Llama-3.1-8B, Average", "SCDG & Llama-3.1-8B, Top-q"]
     published, official, chosen = (r.choice.threshold for r in pair_study(rows[BASELINES], [WHOLE]))
     assert published == 0.697
@@ -80,16 +84,23 @@ def test_only_a_profile_with_windows_has_a_row_for_them() -> None:
     offline = load_profile("offline")
     assert [a.name for a in own_windows(offline.need_pairs()).values()] == ["window-bounded-128"]
     assert own_windows(load_profile("pan25-llama-3.1-8b").need_pairs()) == {}
-    rows = pair_methods([], {"scdg": table("mean")}, offline.need_pairs(), offline, "scdg")
+    rows = pair_methods([], {"scdg": table("mean")}, offline.need_pairs(), offline)
     assert rows[OURS][-1].name == "SCDG & scdg-mini, window-bounded"
 
 
 def test_features_of_the_same_topic_rows() -> None:
     used = [baseline("pan25-bm25"), baseline("pan25-gram-logistic"), baseline("pan25-char-ngrams")]
     tables = {name: table("score") for name in ("scdg", *(b.profile.name for b in used))}
-    rows = topic_methods(used, tables, tables, "scdg")
+    rows = topic_methods(used, tables, tables)
     assert [row.features for row in rows[LEXICAL]] == [
         ("score",),
         ("jaccard", "target_containment", "source_containment"),
         ("n_50",),
     ]
+
+
+@pytest.mark.parametrize("name", ["pan25-bm25", "scdg"])
+def test_names_are_those_of_the_score_files_and_differ(name: str) -> None:
+    other = load_profile("pan25-containment").model_copy(update={"name": name})
+    with pytest.raises(UserError, match=f"two methods have the name '{name}'"):
+        find_baselines([load_profile("pan25-bm25"), other], [], RunOptions(Path(), Path(), "cpu"), "cpu")
