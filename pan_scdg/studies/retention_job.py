@@ -42,6 +42,7 @@ from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.output import OutputDirectory, write_atomically
 
 PART, CONTEXTS, FIGURE = "retention", "intervention_manifest.jsonl", "figures/retention"
+INSTANCES_KIND = "retention-instances"
 LEAST = 2
 """Pairs: the intervals are over pairs."""
 
@@ -99,6 +100,9 @@ def study_retention(request: Request) -> list[str]:
 
 
 def _read(request: Request, notices: Notices, scratch: Path) -> _Job:
+    if needless := sorted(request.given.keys() - {INSTANCES_KIND}):
+        raise UserError(f"{needless[0]!r} has no part in this study", f"give {INSTANCES_KIND}", "--given")
+    settings = [_settings(profile) for profile in request.profiles]
     prepared = scratch / "prepared"
     write_parts(prepared, make_parts(Sources(request.folders, request.given, _no_counts, checks_of, notices), (PART,)))
     instances = _chosen(read_instances(prepared / PART / INSTANCES), request, prepared)
@@ -107,12 +111,12 @@ def _read(request: Request, notices: Notices, scratch: Path) -> _Job:
     contexts = prepare_contexts(cases, pool, SEEDS[: request.seeds])
     write_atomically(prepared / PART / CONTEXTS, contexts_text(contexts))
     models: list[tuple[str, PairSettings, ModelAtHand]] = []
-    for profile in request.profiles:
-        settings, name = _settings(profile), profile.need_model().name
+    for profile, of_pairs in zip(request.profiles, settings, strict=True):
+        name = profile.need_model().name
         if name in [other for other, *_ in models]:
             raise UserError(f"two profiles have the model {name}", "name each model once with --profile")
         check_fits(profile, "pairs", request.options)
-        models.append((name, settings, ModelAtHand(profile.need_model(), request.options)))
+        models.append((name, of_pairs, ModelAtHand(profile.need_model(), request.options)))
     identity = {
         "task": "studies retention",
         "profiles": [profile.model_dump(mode="json", exclude={"needs_gpu"}) for profile in request.profiles],
@@ -192,15 +196,15 @@ def _studied(request: Request) -> list[str]:
     levels = ", ".join(f"{level:g}" for level in LEVELS)
     return [
         "Of the evidence that a target reuses, in eight chunks, a growing part stands in its context, and text on "
-        f"other matters of the same length in the place of the rest: {levels} of it. If the gain tells of reuse, it grows "
-        "with the evidence where the target is annotated as reused, and hardly where it is new.",
+        f"other matters of the same length in the place of the rest: {levels} of it. If the gain tells of reuse, it "
+        "grows with the evidence where the target is annotated as reused, and hardly where it is new.",
         f"Language models: {described}.",
     ]
 
 
 def _counted(job: _Job) -> str:
     seeds = len({context.seed for context in job.contexts})
-    return f"{len(job.cases)} pairs, {len(LEVELS)} levels, {seeds} seeds: {len(job.contexts)} contexts for each model."
+    return f"{len(job.cases)} pairs, {len(LEVELS)} levels, seeds: {seeds}; {len(job.contexts)} contexts for each model."
 
 
 def _facts(scored: Mapping[str, ScoredContexts]) -> list[str]:
