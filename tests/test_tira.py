@@ -1,6 +1,5 @@
 """The submissions in tira.yml, and the calls that they stand for; tests/container makes the calls."""
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -61,13 +60,19 @@ def test_the_call_of_an_entry(name: str) -> None:
     assert "--dry-run" not in call_of(entry, ROOT, False)
 
 
-def test_the_client_understands_the_call() -> None:
-    """Its own parser, up to the point where it would begin."""
+def test_the_client_understands_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own parser; what it does then would ask the network."""
+    from tira.tira_cli import parse_args
+
     entry = read_manifest(MANIFEST)["pan26-leaderboard"]
-    words = call_of(entry, Path("/no/such/folder"), True, "--build-arg BASE_IMAGE=base")
-    done = subprocess.run(words, capture_output=True, text=True)
-    assert "unrecognized arguments" not in done.stderr
-    assert "usage:" not in done.stderr
+    for dry_run in (True, False):
+        words = call_of(entry, ROOT, dry_run, "--build-arg BASE_IMAGE=base")
+        monkeypatch.setattr(sys, "argv", words)
+        found = parse_args()
+        assert (found.executable.__name__, found.dry_run) == ("code_submission_command", dry_run)
+        assert (str(found.path), found.task, found.dataset) == (str(ROOT), entry.task, entry.dataset)
+        assert (found.command, found.mount_hf_model) == (entry.command, entry.models)
+        assert found.build_args == "--build-arg BASE_IMAGE=base"
 
 
 def test_a_profile_without_threshold_is_refused_before_anything_is_built(capsys: pytest.CaptureFixture[str]) -> None:
