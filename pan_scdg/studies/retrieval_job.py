@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pan_scdg.digests import file_digest, text_digest
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.retrieval import per_query
+from pan_scdg.model_cache import FoundModel
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import input_digest
 from pan_scdg.pan.source_retrieval import Query, read_qrels, read_queries, stream_corpus
@@ -37,7 +38,7 @@ from pan_scdg.tasks.corpus_index import corpus_digest
 from pan_scdg.tasks.first_stage import encoder_place
 from pan_scdg.tasks.fitting import check_fits
 from pan_scdg.tasks.model_at_hand import ModelAtHand
-from pan_scdg.tasks.model_places import models_line, say
+from pan_scdg.tasks.model_places import models_line, origins_of, say
 from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.output import OutputDirectory, write_atomically
 
@@ -109,15 +110,17 @@ def study_retrieval(request: Request) -> list[str]:
     options = request.options
     data = read_data(request)
     model, targets = _model(request, data)
-    job = _job(request, data, model)
+    places = _places(request, model)
+    job = _job(request, data, model, places)
     output = OutputDirectory(options.output, job)
     if output.prepare(options.overwrite):
         return [*data.notices.lines(), f"already complete: {options.output}"]
     if not output.publishing():
         output.start()
+        say([models_line(list(places.values()))] if places else [])
         with Store(options.state or output.hidden) as store:
             names = _computed(request, data, model, targets, store, output.staged, job)
-        output.seal(names, [] if model is None else model.incidents())
+        output.seal(names, [] if model is None else model.incidents(), None, origins_of(places))
     output.publish()
     incidents = [] if model is None else [f"warning: {incident}" for incident in model.incidents()]
     return [*data.notices.lines(), *incidents, f"studied {len(request.entries)} rankings: {options.output}"]
@@ -135,19 +138,23 @@ def _model(request: Request, data: Data) -> tuple[ModelAtHand | None, list[Targe
     return model, prepare_targets(data.queries, model, settings, options.input / "queries.jsonl")
 
 
-def _job(request: Request, data: Data, model: ModelAtHand | None) -> dict[str, Any]:
+def _places(request: Request, model: ModelAtHand | None) -> dict[str, FoundModel]:
+    """Where the models lie that the result depends on, by name.
+
+    Raises:
+        UserError: an encoder of a row is nowhere.
+    """
+    places = {} if model is None else {"language_model": model.found}
+    for settings in (entry.settings for entry in request.entries if entry.settings is not None):
+        if not all(route.startswith("bm25") for route in settings.routes):
+            places[settings.need_dense().model] = encoder_place(settings.need_dense())
+    return places
+
+
+def _job(request: Request, data: Data, model: ModelAtHand | None, places: Mapping[str, FoundModel]) -> dict[str, Any]:
     """Everything that the bytes of the report depend on, and nothing of where it was made."""
     options = request.options
-    encoders, places = {}, [] if model is None else [model.found]
-    for entry in request.entries:
-        if entry.settings is None or all(route.startswith("bm25") for route in entry.settings.routes):
-            continue
-        name = entry.settings.need_dense().model
-        if name not in encoders:
-            places.append(encoder_place(entry.settings.need_dense()))
-            encoders[name] = folder_fingerprint(places[-1].folder)
-    if places:
-        say([models_line(places)])
+    encoders = {name: folder_fingerprint(of.folder) for name, of in places.items() if name != "language_model"}
     return {
         "task": "studies retrieval",
         "input": input_digest(options.input, "retrieval"),

@@ -74,7 +74,7 @@ def all_rankings(
         if frozen is None or not entry.reranked:
             continue
         runs += _by_grid(entry.name, frozen.chosen, candidates[entry.name])
-        if settings.rerank and own_configuration(settings) not in (frozen.chosen, PAPER):
+        if has_own(settings, frozen.chosen):
             own = _as_run_does(stages[entry.name], scored, settings, store)
             runs.append((f"{entry.name} + SCDG as the profile has it", own))
     return Rankings(runs, frozen)
@@ -94,6 +94,11 @@ def _as_run_does(stages: Stages, scored: Scored, settings: RetrievalSettings, st
         gains = query_gains(query_id, stage, scored, settings, store)
         orders[query_id] = [doc_id for doc_id, _ in final_ranking(stage, gains, settings)]
     return unchanged(orders)
+
+
+def has_own(settings: RetrievalSettings, chosen: Configuration) -> bool:
+    """Whether the profile reranks otherwise than by the chosen and the paper's configuration."""
+    return settings.rerank and own_configuration(settings) not in (chosen, PAPER)
 
 
 def own_configuration(settings: RetrievalSettings) -> Configuration | None:

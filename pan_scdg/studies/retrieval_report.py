@@ -12,7 +12,7 @@ from pan_scdg.profile import Profile
 from pan_scdg.studies.query_folds import QueryFold
 from pan_scdg.studies.report import Report, Section
 from pan_scdg.studies.rerank_grid import FEATURES, UPPER_TAILS, gain_features
-from pan_scdg.studies.retrieval_rankings import PAPER, Rankings, Scored, told
+from pan_scdg.studies.retrieval_rankings import PAPER, Rankings, Scored, has_own, told
 from pan_scdg.studies.retrieval_study import Frozen, RetrievalRow
 from pan_scdg.studies.retrieval_tables import all_differences_table, differences_table, grid_table, rows_table
 
@@ -83,11 +83,14 @@ def _studied(setting: Setting, frozen: Frozen | None) -> Iterator[str]:
     if frozen is None:
         yield "No row is reranked."
         return
-    model = setting.profile.need_model().name
+    profile = setting.profile
     yield (
-        f"Gains are those of {model} with the settings of the profile {setting.profile.name}, scored once for every "
-        "query and candidate of a reranked row. A row that ends in SCDG has the documents of the row above that "
-        f"names no SCDG, reranked by one configuration for all rows: {told(frozen.chosen)}."
+        f"Gains are those of {profile.need_model().name} with the settings of the profile {profile.name} "
+        f"({profile.description}), scored once for every query and candidate of a reranked row."
+    )
+    yield (
+        "A row that ends in SCDG has the documents of the nearest row above that does not, reranked by one "
+        f"configuration for all: {told(frozen.chosen)}."
     )
 
 
@@ -136,7 +139,10 @@ def _not_the_papers(setting: Setting, frozen: Frozen | None) -> Iterator[str]:
     if frozen is None:
         return
     if setting.folds_made:
-        yield "The folds were made from a seed: there was no file of them."
+        yield (
+            "Made here, since no file was given: the folds of the queries, from a seed. The authors' file is taken "
+            "with --given pan26-folds=FILE."
+        )
     yield f"The paper names four of nine features, the upper tails; the others are ours: {OURS}."
     yield (
         "The paper does not say on which first stage it searched, only that the stronger ones were not searched "
@@ -154,5 +160,7 @@ def _not_the_papers(setting: Setting, frozen: Frozen | None) -> Iterator[str]:
         yield f"Gains are those over the control {settings.control}; the paper has none."
     if model != "Qwen3-8B-Base":
         yield f"The language model is {model}; the paper's is Qwen3-8B-Base."
+    if has_own(settings, frozen.chosen):
+        yield f"Rows that {setting.profile.name} has in its own way are what run writes with it for these candidates."
     if frozen.chosen != PAPER:
         yield f"The paper's configuration, {told(PAPER)}, has rows of its own."

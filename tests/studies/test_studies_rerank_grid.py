@@ -42,7 +42,7 @@ def drawn(queries: int, depth: int, seed: int, decimals: int = 1) -> tuple[Qrels
 
 def literal(found: Candidates, chosen: Configuration) -> list[tuple[str, float]]:
     """The first N reranked, the others behind them, written down as a run is."""
-    n = chosen.depth
+    n = min(chosen.depth, len(found.gains))
     head = rerank(found.doc_ids[:n], found.coarse[:n], found.gains[:n, FEATURES.index(chosen.feature)], chosen.weight)
     order = [doc_id for doc_id, _ in head] + list(found.doc_ids[n:])
     return [(doc_id, float(len(order) - i)) for i, doc_id in enumerate(order)]
@@ -62,6 +62,16 @@ def check(qrels: Qrels, candidates: dict[str, Candidates], some: list[Configurat
 
 def test_all_configurations_agree_with_rerank_and_ir_measures() -> None:
     check(*drawn(queries=4, depth=130, seed=1), configurations())
+
+
+def test_candidates_that_were_not_scored_stay_behind() -> None:
+    qrels, candidates = drawn(queries=3, depth=130, seed=5)
+    first = {query: found._replace(gains=found.gains[:30]) for query, found in candidates.items()}
+    some = [Configuration("top-2%", 100, 0.75), Configuration("mean", 1000, 1.0)]
+    check(qrels, first, some)
+    for found in first.values():
+        assert reranked(found, some[1]) == [doc_id for doc_id, _ in literal(found, some[1])]
+        assert tuple(reranked(found, some[1])[30:]) == found.doc_ids[30:]
 
 
 def test_depths_of_a_thousand_candidates() -> None:

@@ -3,7 +3,7 @@
 import csv
 import gzip
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +44,13 @@ def own_state(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_thread() -> None:
+def one_thread() -> Iterator[None]:
     import torch
 
+    before = torch.get_num_threads()
     torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +155,7 @@ def test_the_page_names_what_was_chosen_and_what_is_not_the_papers(made: Path) -
     page = (made / "report" / "index.md").read_text(encoding="utf-8")
     best = rows(made / "report", "grid")[0]
     assert f"N = {best['N']}, weight {float(best['Weight']):g}" in page
-    for text in ("108 configurations", "8 development queries", "The folds were made", "first 6 candidates"):
+    for text in ("108 configurations", "8 development queries", "Made here", "first 6 candidates"):
         assert text in page
     assert len(rows(made / "report", "grid")) == 108
     folds = rows(made / "report", "folds")
