@@ -74,7 +74,7 @@ def test_every_block_says_whether_it_runs_anywhere() -> None:
         assert marker == "run" or set(marker.removeprefix("needs: ").split(", ")) <= NEEDS, marker
 
 
-@pytest.mark.parametrize("command", [text for text in RUN if text != "make test"])
+@pytest.mark.parametrize("command", [text for text in RUN if text != "make test"], ids=str)
 def test_command_of_the_readme(command: str, clone: Path) -> None:
     done = run(command, clone)
     assert done.returncode == 0, done.stderr[-2000:]
