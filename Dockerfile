@@ -20,7 +20,7 @@ COPY requirements.txt requirements-cuda.txt /tmp/
 ARG TORCH_INDEX_URL=""
 # In one layer, without what only the tests need. Wheels are compiled now: the image may run with a read-only root.
 RUN sed '/^# What its tests need/,$d' /tmp/requirements.txt > /tmp/run.txt \
-    && pip install --no-cache-dir --upgrade pip wheel setuptools \
+    && pip install --no-cache-dir --upgrade pip==26.3 wheel==0.48.0 setuptools==84.2.1 \
     && if [ -n "$TORCH_INDEX_URL" ]; then \
         pip install --no-cache-dir --index-url "$TORCH_INDEX_URL" "$(grep -oE '^torch==[0-9.]+' /tmp/run.txt)"; \
     fi \

@@ -1,5 +1,6 @@
 """The command line: help, exit codes, what is printed, and TIRA's variables."""
 
+import errno
 import json
 import os
 import re
@@ -143,6 +144,17 @@ def test_an_internal_error_is_one_line_and_its_traceback_is_in_a_log_file(
     log = Path(found[1]).read_text()
     assert log.startswith("Traceback")
     assert "in broken" in log
+
+
+def test_a_place_that_this_user_may_not_touch_is_the_users_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def closed() -> list[str]:
+        raise PermissionError(errno.EACCES, "Permission denied", "/cache/models.lock.json")
+
+    monkeypatch.setattr("pan_scdg.profile.shipped_profiles", closed)
+    assert exit_code_of(["profiles"]) == 2
+    assert capsys.readouterr().err.startswith("/cache/models.lock.json: Permission denied; ")
 
 
 @pytest.mark.parametrize("fault", [KeyboardInterrupt, EOFError])

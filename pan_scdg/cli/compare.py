@@ -1,6 +1,7 @@
 """The command that holds two results side by side: compare."""
 
 import json
+import math
 from pathlib import Path
 
 import click
@@ -49,6 +50,8 @@ def compare(
     from pan_scdg.tasks.comparing import compare as hold
     from pan_scdg.tasks.comparing import lines, record
 
+    if not all(map(math.isfinite, (score_tolerance, top10_changed))):
+        raise click.UsageError("a tolerance must be a finite number")
     found = hold(a, b, Tolerances(score_tolerance, top10_changed), exact)
     # DEL is the one control character that JSON leaves as it is
     text = json.dumps(record(found)).replace("\x7f", "\\u007f") if as_json else "\n".join(lines(found))

@@ -51,6 +51,8 @@ def exit_code_of(arguments: list[str] | None = None) -> int:
     except (Interrupted, KeyboardInterrupt, click.Abort) as e:
         return _fail(f"{str(e) or 'stopped'}; the same command goes on from here", 3)
     except OSError as e:
+        if e.errno in (errno.EACCES, errno.EPERM) and e.filename is not None:
+            return _fail(f"{e.filename}: {e.strerror}; make it accessible to this user, or name another place", 2)
         if e.errno not in DISK_FAULTS:
             return _internal(e)
         return _fail(f"{e.filename or 'disk'}: {e.strerror}; correct that, the same command goes on from here", 3)

@@ -357,6 +357,7 @@ def test_results_that_are_none(
     refused(cli("compare", both, paired), "s1-r1.xml:1: not well-formed XML")
     refused(cli("compare", paired), "Missing argument 'B'")
     refused(cli("compare", paired, paired, "--score-tolerance", -1), "--score-tolerance")
+    refused(cli("compare", paired, paired, "--score-tolerance", "nan"), "finite")
 
 
 def test_an_output_that_is_not_as_the_run_left_it(paired: Path, cli: Run, tmp_path: Path) -> None:
