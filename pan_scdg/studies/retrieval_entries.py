@@ -25,6 +25,8 @@ PAPER_ROWS = {
 }
 """The paper's first-stage rows in its order, and their profiles."""
 RERANKED = ("Three-route RRF", "DAAC")
+FIRST_STAGE = ("routes", "fusion", "bm25", "dense", "depth")
+"""The fields that candidates depend on."""
 FOUR_WAYS: tuple[Route, ...] = ("bm25-full", "bm25-sentence", "dense-full", "dense-sentence")
 
 
@@ -37,6 +39,12 @@ class Entry:
     run: Path | None = None
     reranked: bool = False
     """Whether its candidates are reranked, which is the row below."""
+
+    def searches_as(self, settings: RetrievalSettings) -> bool:
+        """Whether its first stage is that of these settings."""
+        return self.settings is not None and all(
+            getattr(self.settings, name) == getattr(settings, name) for name in FIRST_STAGE
+        )
 
     def record(self) -> dict[str, Any]:
         """What a ranking is made from, as JSON values."""

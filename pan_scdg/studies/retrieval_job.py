@@ -14,6 +14,7 @@ from pan_scdg.pan.inputs import input_digest
 from pan_scdg.pan.source_retrieval import Query, read_qrels, read_queries, stream_corpus
 from pan_scdg.profile import Profile
 from pan_scdg.retrieval.encoder import folder_fingerprint
+from pan_scdg.scdg.gains import GainStatistics
 from pan_scdg.store import Store
 from pan_scdg.studies.data_folders import DataFolders, ready_file
 from pan_scdg.studies.prepared import origin
@@ -27,10 +28,10 @@ from pan_scdg.studies.retrieval_stages import (
     Search,
     Stages,
     check_documents,
+    not_in,
     order_of,
     read_given,
     search_all,
-    union_of,
 )
 from pan_scdg.studies.retrieval_study import judged_parts, retrieval_rows
 from pan_scdg.tasks.candidate_scoring import Target, prepare_targets, score_candidates
@@ -189,10 +190,8 @@ def _computed(
     stages = {entry.name: found[entry.name] for entry in entries if entry.reranked}
     scored: Scored = {}
     if model is not None:
-        whole = settings.model_copy(update={"rerank": True, "scored": None})
-        union = union_of(list(stages.values()), data.queries, settings.scored)
         with closing(model):
-            scored = score_candidates(options.input, targets, union, model, whole, store, False, moments=True)
+            scored = _scored(request, targets, stages, model, store)
     rankings = all_rankings(entries, orders, stages, scored, settings, store, data.qrels, data.folds, request.search_on)
     rows = retrieval_rows(data.qrels, rankings.runs)
     files = [*write_runs(folder, rankings.runs), *(write_gains(folder, scored) if scored else [])]
@@ -211,3 +210,22 @@ def _computed(
         list(data.runs),
     )
     return write_report(folder, report_of(setting, rows, rankings, files, {"study": "retrieval", **job}))
+
+
+def _scored(
+    request: Request, targets: Sequence[Target], stages: Mapping[str, Stages], model: ModelAtHand, store: Store
+) -> Scored:
+    """Gains of the candidates of all rows, each scored once.
+
+    What is computed together moves the last digits, and is part of a stored score's name. So it goes row by row, that
+    of the profile's own first stage before the others: its scores are those of ``run``, and each serves the other.
+    """
+    settings, scored = request.profile.need_retrieval(), dict[tuple[str, str], tuple[GainStatistics, str]]()
+    whole = settings.model_copy(update={"rerank": True, "scored": None})
+    reranked = [entry for entry in request.entries if entry.reranked]
+    for entry in sorted(reranked, key=lambda entry: not entry.searches_as(settings)):
+        rest = not_in(scored, stages[entry.name], settings.scored)
+        scored |= score_candidates(
+            request.options.input, targets, rest, model, whole, store, keep_gains=False, moments=True
+        )
+    return scored

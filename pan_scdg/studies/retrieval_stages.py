@@ -1,6 +1,6 @@
 """The rankings of the retrieval study, query by query: every route is searched once, whatever the number of rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +12,6 @@ from pan_scdg.pan.runs import read_run, run_file
 from pan_scdg.pan.source_retrieval import Query
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.retrieval.encoder import Encoder
-from pan_scdg.retrieval.ranking import Ranked
 from pan_scdg.store import Store
 from pan_scdg.studies.retrieval_entries import Entry
 from pan_scdg.tasks.corpus_index import check_catalogue, parts_of
@@ -116,13 +115,12 @@ def check_documents(run: GivenRun, known: frozenset[str], path: Path) -> None:
         raise UserError(what, "give a run over this corpus", path)
 
 
-def union_of(all_stages: Sequence[Stages], queries: Sequence[Query], most: int | None = None) -> dict[str, FirstStage]:
-    """The first ``most`` candidates (None: all) of every query in any of the rankings: each is to be scored once."""
-    found = {}
-    for query in queries:
-        documents = {c.doc_id for stages in all_stages for c in stages[query.query_id].candidates[:most]}
-        found[query.query_id] = FirstStage({}, [Ranked(doc_id, 0.0) for doc_id in sorted(documents)])
-    return found
+def not_in(known: Container[tuple[str, str]], stages: Stages, most: int | None = None) -> dict[str, FirstStage]:
+    """Of the first ``most`` candidates (None: of all) of every query those that, with the query, are not ``known``."""
+    return {
+        query_id: FirstStage({}, [c for c in stage.candidates[:most] if (query_id, c.doc_id) not in known])
+        for query_id, stage in stages.items()
+    }
 
 
 def order_of(stages: Stages) -> dict[str, list[str]]:

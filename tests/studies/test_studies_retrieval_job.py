@@ -246,6 +246,26 @@ def test_reranked_rows_are_what_run_writes_for_the_same_candidates(
     assert forwards == []
 
 
+def test_what_run_has_scored_is_not_scored_again(
+    data: Path,
+    study: Study,
+    forwards: list[int],
+    tiny_folder: Callable[[str], Path],
+    tmp_path: Path,
+) -> None:
+    """DAAC is the profile's own first stage; of RRF only the candidates that DAAC has not are scored."""
+    state = ("--state", tmp_path / "state")
+    where = ["--input", data / "pan26", "--output", tmp_path / "out", "--profile", SMALL, "--device", "cpu", *state]
+    words = ["run", *where, "--model", tiny_folder("qwen2"), "--no-metadata"]
+    assert exit_code_of([str(word) for word in words]) == 0
+    ran = len(forwards)
+    assert study(tmp_path / "report", *state) == 0
+    assert 0 < len(forwards) - ran < ran / 2
+    names = [row["Row"] for row in rows(tmp_path / "report", "rows")]
+    papers = numbered(tmp_path / "report")[names.index("DAAC + SCDG as the profile has it")]
+    assert orders(tmp_path / "out" / "run.txt.gz") == orders(papers)
+
+
 def literal(
     run: Mapping[str, Sequence[tuple[str, float]]], gains: Mapping[tuple[str, str], float], weight: float
 ) -> dict[str, list[str]]:
