@@ -88,7 +88,7 @@ def read_vector(path: Path) -> npt.NDArray[np.float64]:
     try:
         # mapped, so that a header that promises more than the file holds is an error and not an allocation
         rows = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as e:
+    except Exception as e:  # the header is parsed as Python, whose parser has many ways to refuse it
         raise UserError(f"not vectors in NumPy's format: {e}", "write it with numpy.save", path) from e
     if not isinstance(rows, np.ndarray) or rows.ndim not in (1, 2) or rows.dtype.kind != "f" or not rows.size:
         what = f"{rows.dtype} {list(rows.shape)}" if isinstance(rows, np.ndarray) else "several arrays"
