@@ -22,7 +22,9 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
+    '"': r"\texttt{\char34}",  # \textquotedbl is not in the font encoding that LaTeX begins with
+    "[": "{[}",  # behind the end of a row these two are an argument of it
+    "*": "{*}",
     **{c: f"\\{c}" for c in "{}$&#%_"},
 }
 _FORMULA = ("=", "+", "-", "@")
