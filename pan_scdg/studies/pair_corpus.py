@@ -14,7 +14,7 @@ from pan_scdg.pan.text_alignment import DocumentPair, TextFile, detection_name, 
 from pan_scdg.pan.truth import Passage, find_truth, read_truth, truth_files
 from pan_scdg.pan.untrusted import list_directory
 from pan_scdg.progress import Progress
-from pan_scdg.studies.pair_manifest import MOST_TOKENS, ExcludedPair, PairRecord
+from pan_scdg.studies.pair_manifest import MOST_TOKENS, ExcludedPair, PairRecord, bare_name
 
 NO_TRUTH = "pair without a truth file, labelled negative as in the paper"
 
@@ -199,4 +199,4 @@ class PairDocuments:
 
 def _keys(record: NamesDocuments) -> tuple[tuple[str, str], tuple[str, str]]:
     """Side and bare name of both documents, whatever folder the manifest puts in front of them."""
-    return ("susp", record.susp_file.rpartition("/")[2]), ("src", record.src_file.rpartition("/")[2])
+    return ("susp", bare_name(record.susp_file)), ("src", bare_name(record.src_file))

@@ -66,7 +66,7 @@ def read_manifest(path: Path) -> tuple[PairRecord, ...]:
     seen: dict[tuple[str, ...], int] = {}
     for number, record in read_records(path, PairRecord):
         _check(record, path, number)
-        for key in ((record.pair_id,), (record.susp_file, record.src_file)):
+        for key in ((record.pair_id,), (bare_name(record.susp_file), bare_name(record.src_file))):
             if (line := seen.setdefault(key, number)) != number:
                 raise UserError(f"the pair {' '.join(key)!r} is in line {line} too", "keep one of them", path, number)
         records.append(record)
@@ -92,6 +92,11 @@ def _check(record: PairRecord, path: Path, number: int) -> None:
             path,
             number,
         )
+
+
+def bare_name(file: str) -> str:
+    """What a document of a manifest is found by, whatever folder is named in front of it."""
+    return file.rpartition("/")[2]
 
 
 def manifest_text(records: Iterable[PairRecord]) -> str:

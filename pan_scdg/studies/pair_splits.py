@@ -16,7 +16,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.pan.untrusted import is_file, list_directory, read_utf8
 from pan_scdg.studies.components import component_ids
 from pan_scdg.studies.membership import TEST, TRAIN, csv_text, fifth_of, read_membership
-from pan_scdg.studies.pair_manifest import PairRecord, class_counts, manifest_digest
+from pan_scdg.studies.pair_manifest import PairRecord, bare_name, class_counts, manifest_digest
 
 SEEDS = tuple(range(20260714, 20260734))
 INDEX = "manifest_index.json"
@@ -60,8 +60,8 @@ def make_splits(records: Sequence[PairRecord], seeds: Sequence[int] = SEEDS) -> 
 
 
 def components_of(records: Sequence[PairRecord]) -> dict[str, str]:
-    """The component of each pair, by pair id."""
-    found = component_ids([(record.susp_file, record.src_file) for record in records])
+    """The component of each pair, by pair id; a document is one whatever folder the manifest puts in front of it."""
+    found = component_ids([(bare_name(record.susp_file), bare_name(record.src_file)) for record in records])
     return {record.pair_id: component for record, component in zip(records, found, strict=True)}
 
 
@@ -103,7 +103,7 @@ def audit(records: Sequence[PairRecord], components: Mapping[str, str], split: P
         split: a division of the manifest.
     """
     test = set(split.test)
-    facts = [(r.pair_id in test, r.susp_file, r.src_file, components[r.pair_id]) for r in records]
+    facts = [(r.pair_id in test, bare_name(r.susp_file), bare_name(r.src_file), components[r.pair_id]) for r in records]
     return Audit(*(len({f[i] for f in facts if f[0]} & {f[i] for f in facts if not f[0]}) for i in (1, 2, 3)))
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pan_scdg.studies.pair_corpus import PairDocuments, TruePair
+from pan_scdg.studies.pair_manifest import bare_name
 from pan_scdg.studies.retention_chunks import Span
 from pan_scdg.studies.retention_instances import Instance, instance_texts
 
@@ -42,5 +43,5 @@ def read_cases(instances: Sequence[Instance], corpus: Sequence[TruePair]) -> tup
 def _case(instance: Instance, documents: PairDocuments, reused: dict[str, set[Span]]) -> Case:
     target, evidence = instance_texts(instance, documents)
     selected = Span(instance.this_offset, instance.this_offset + instance.this_length)
-    spans = reused[instance.susp_file.rpartition("/")[2]] | {selected}
+    spans = reused[bare_name(instance.susp_file)] | {selected}
     return Case(instance.pair_id, target, evidence, selected, tuple(sorted(spans)))

@@ -123,6 +123,7 @@ def line(**changes: Any) -> str:
         (line(annotations=[{"text": "x" * 513}]), "annotations.0.text"),
         (line(), "is in line 1 too"),
         (line(pair_id="other"), "is in line 1 too"),
+        (line(pair_id="other", susp_file="folder/s.txt"), "is in line 1 too"),
         ("[" * 100_000, "recursion limit"),
         ('{"pair_id": "\\ud800"}', "Invalid JSON"),
     ],

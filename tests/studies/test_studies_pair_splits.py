@@ -3,6 +3,7 @@
 import json
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +82,14 @@ def test_a_split_stays_what_it_is_with_another_numpy() -> None:
         ("s1-r01", "s8-r08", "s11-r11", "s17-r17"),
         ("s2-r02", "s8-r08", "s10-r10", "s16-r16"),
     ]
+
+
+def test_a_document_under_two_folders_is_one() -> None:
+    records = [record(f"s{i // 2}", f"r{i}", 1) for i in range(40)]
+    foldered = [replace(r, susp_file=f"{'ab'[i % 2]}/{r.susp_file}") for i, r in enumerate(records)]
+    assert [split.test for split in make_splits(foldered)] == [split.test for split in make_splits(records)]
+    across = PairSplit("across", tuple(r.pair_id for r in records[::2]), tuple(r.pair_id for r in records[1::2]))
+    assert audit(foldered, components_of(foldered), across) == (20, 0, 20)
 
 
 @pytest.mark.parametrize(("count", "test"), [(1, 0), (2, 0), (3, 1), (5, 1), (7, 1), (8, 2), (12, 2), (13, 3), (40, 8)])
