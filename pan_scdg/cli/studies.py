@@ -96,6 +96,7 @@ def prepare(
       multinews-split      multinews/split.csv, or under the paper's name
                            multinews_split_manifest_seed20260714.csv
       retention-instances  retention/instances.jsonl
+      retention-contexts   retention/intervention_manifest.jsonl, for studies retention
 
     What is ready is checked and taken; the rest is made, and index.json marks it as not the paper's. The length of
     pairs is measured with the tokenizer of the profile. Distractors of the retention study come from multinews/.

@@ -43,6 +43,7 @@ GIVEN = {
     "multinews-manifest": Ready("multinews", ("manifest.jsonl",)),
     "multinews-split": Ready("multinews", ("split.csv", "multinews_split_manifest_seed20260714.csv")),
     "retention-instances": Ready("retention", ("instances.jsonl",)),
+    "retention-contexts": Ready("retention", ("intervention_manifest.jsonl",)),
 }
 
 

@@ -40,6 +40,7 @@ from pan_scdg.studies.token_counts import TokenCounts
 
 PARTS = ("pan25", "pan26", "multinews", "retention")
 MANIFEST, LOG, INSTANCES = "manifest.jsonl", "exclusion_log.jsonl", "instances.jsonl"
+CONTEXTS_KIND = "retention-contexts"
 FOLDS_FILE, QUERY_PAIRS, NEWS_SPLIT = "folds.jsonl", "pan26_pairs_manifest.jsonl", "multinews_split.csv"
 
 
@@ -70,6 +71,8 @@ def prepare(sources: Sources, parts: Sequence[str], output: Path) -> list[str]:
             other data.
     """
     check_output(output)
+    if CONTEXTS_KIND in sources.given:
+        raise UserError(f"{CONTEXTS_KIND!r} has no part in this", "give it to `studies retention`", "--given")
     prepared = make_parts(sources, parts)
     write_parts(output, prepared)
     return [artefact.line(part) for part, artefacts in prepared.items() for artefact in artefacts]

@@ -12,25 +12,25 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from pan_scdg.digests import file_digest
+from pan_scdg.digests import file_digest, text_digest
 from pan_scdg.errors import UserError
 from pan_scdg.model_cache import FoundModel
 from pan_scdg.notices import Notices
 from pan_scdg.profile import PairSettings, Profile
 from pan_scdg.store import Store
-from pan_scdg.studies.data_folders import DataFolders
+from pan_scdg.studies.data_folders import DataFolders, ready_file
 from pan_scdg.studies.data_tables import made_here, origin_table
 from pan_scdg.studies.distractors import DistractorPool, read_pool
 from pan_scdg.studies.pair_corpus import read_corpora
-from pan_scdg.studies.prepare import INSTANCES, Sources, make_parts
-from pan_scdg.studies.prepared import write_parts
+from pan_scdg.studies.prepare import CONTEXTS_KIND, INSTANCES, Sources, make_parts
+from pan_scdg.studies.prepared import Artefact, origin, write_parts
 from pan_scdg.studies.report import Report, Section, write_report
 from pan_scdg.studies.retention_cases import Case, read_cases
 from pan_scdg.studies.retention_checks import checks_of
-from pan_scdg.studies.retention_contexts import LEVELS, SEEDS, Context, prepare_contexts
+from pan_scdg.studies.retention_contexts import LEVELS, SEEDS, Context, context_text, prepare_contexts
 from pan_scdg.studies.retention_figure import draw
 from pan_scdg.studies.retention_instances import Instance, read_instances
-from pan_scdg.studies.retention_manifest import contexts_text
+from pan_scdg.studies.retention_manifest import contexts_text, read_contexts
 from pan_scdg.studies.retention_means import means_text
 from pan_scdg.studies.retention_scoring import ScoredContexts, score_contexts
 from pan_scdg.studies.retention_tables import notes_of, results_of, retention_tables
@@ -39,7 +39,7 @@ from pan_scdg.tasks.fitting import check_fits
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.model_places import models_line, origins_of, say
 from pan_scdg.tasks.options import RunOptions
-from pan_scdg.tasks.output import OutputDirectory, write_atomically
+from pan_scdg.tasks.output import OutputDirectory
 
 PART, CONTEXTS, FIGURE = "retention", "intervention_manifest.jsonl", "figures/retention"
 INSTANCES_KIND = "retention-instances"
@@ -69,6 +69,8 @@ class _Job(NamedTuple):
     prepared: Path
     cases: Sequence[Case]
     contexts: Sequence[Context]
+    contexts_from: Path | None
+    """The manifest that they were taken from; None: they were made."""
     pool: DistractorPool
     models: list[tuple[str, PairSettings, ModelAtHand]]
     """With their names; one that is done is taken out, so that its memory is free for the next."""
@@ -100,16 +102,21 @@ def study_retention(request: Request) -> list[str]:
 
 
 def _read(request: Request, notices: Notices, scratch: Path) -> _Job:
-    if needless := sorted(request.given.keys() - {INSTANCES_KIND}):
-        raise UserError(f"{needless[0]!r} has no part in this study", f"give {INSTANCES_KIND}", "--given")
+    if needless := sorted(request.given.keys() - {INSTANCES_KIND, CONTEXTS_KIND}):
+        remedy = f"give {INSTANCES_KIND} or {CONTEXTS_KIND}"
+        raise UserError(f"{needless[0]!r} has no part in this study", remedy, "--given")
     settings = [_settings(profile) for profile in request.profiles]
     prepared = scratch / "prepared"
-    write_parts(prepared, make_parts(Sources(request.folders, request.given, _no_counts, checks_of, notices), (PART,)))
+    parts = make_parts(Sources(request.folders, request.given, _no_counts, checks_of, notices), (PART,))
+    write_parts(prepared, parts)
     instances = _chosen(read_instances(prepared / PART / INSTANCES), request, prepared)
     cases = read_cases(instances, read_corpora(request.folders.pan25, notices))
     pool = read_pool(request.folders.multinews)
-    contexts = prepare_contexts(cases, pool, SEEDS[: request.seeds])
-    write_atomically(prepared / PART / CONTEXTS, contexts_text(contexts))
+    contexts_from = ready_file(CONTEXTS_KIND, request.folders, request.given)
+    contexts = _contexts(contexts_from, cases, pool, SEEDS[: request.seeds])
+    about = {"contexts": len(contexts), **origin(contexts_from)}
+    made = Artefact("contexts", {f"{PART}/{CONTEXTS}": contexts_text(contexts)}, about)
+    write_parts(prepared, {PART: [*parts[PART], made]})
     models: list[tuple[str, PairSettings, ModelAtHand]] = []
     for profile, of_pairs in zip(request.profiles, settings, strict=True):
         name = profile.need_model().name
@@ -124,9 +131,32 @@ def _read(request: Request, notices: Notices, scratch: Path) -> _Job:
         "device": request.options.device,
         "engine": request.options.engine,
         "prepared": {name: file_digest(prepared / name) for name in _files(prepared)},
+        "annotations": text_digest("".join(f"{case.pair_id} {list(map(list, case.reused))}\n" for case in cases)),
     }
     places = {name: model.found for name, _, model in models}
-    return _Job(prepared, cases, contexts, pool, models, places, OutputDirectory(request.options.output, identity))
+    output = OutputDirectory(request.options.output, identity)
+    return _Job(prepared, cases, contexts, contexts_from, pool, models, places, output)
+
+
+def _contexts(
+    path: Path | None, cases: Sequence[Case], pool: DistractorPool, seeds: Sequence[int]
+) -> tuple[Context, ...]:
+    """The contexts of these cases and seeds, from the manifest ``path`` where there is one.
+
+    Raises:
+        UserError: the manifest is damaged, lacks some, or is of other texts.
+    """
+    if path is None:
+        return prepare_contexts(cases, pool, seeds)
+    by_id = {case.pair_id: case for case in cases}
+    found = tuple(c for c in read_contexts(path) if c.pair_id in by_id and c.seed in seeds)
+    there = {(context.pair_id, context.seed) for context in found}
+    if missing := [(pair, seed) for pair in by_id for seed in seeds if (pair, seed) not in there]:
+        what = f"{len(missing)} pairs and seeds have no contexts, {missing[0][0]} with {missing[0][1]} first"
+        raise UserError(what, "take the contexts of these instances, or ask for fewer --instances or --seeds", path)
+    for context in found:
+        context_text(context, by_id[context.pair_id].evidence, pool)
+    return found
 
 
 def _settings(profile: Profile) -> PairSettings:
@@ -176,7 +206,7 @@ def _report(request: Request, job: _Job, scored: Mapping[str, ScoredContexts]) -
         Section("What was studied", _studied(request)),
         Section("Data", [_counted(job)], _facts(scored), [origin_table(job.prepared)]),
         Section("Results", points=notes_of(results), tables=retention_tables(results), figures=images[:1]),
-        Section("What is not the paper's", points=[*made_here(job.prepared), *_differences(request)]),
+        Section("What is not the paper's", points=[*made_here(job.prepared), *_differences(request, job)]),
     ]
     made_from = {**job.output.job, "seeds": list(SEEDS[: request.seeds])}
     return write_report(
@@ -215,9 +245,10 @@ def _facts(scored: Mapping[str, ScoredContexts]) -> list[str]:
     return lines
 
 
-def _differences(request: Request) -> list[Any]:
+def _differences(request: Request, job: _Job) -> list[Any]:
+    seed = "The seed of a pair is made from a SHA-256 of its id, for Python's hash differs from process to process."
     found = [
-        "The seed of a pair is made from a SHA-256 of its id, for Python's hash differs from process to process.",
+        *([seed] if job.contexts_from is None else []),
         "Spans of every truth file of a suspicious document count as reused.",
         "The standard errors of the mixed model are from the first optimiser whose covariance is not singular.",
     ]

@@ -2,8 +2,10 @@
 
 import csv
 import json
+import re
 import statistics
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,16 @@ import pytest
 from pan_scdg.cli import exit_code_of
 from pan_scdg.digests import file_digest
 from pan_scdg.errors import Interrupted
-from pan_scdg.studies import retention_scoring
-from pan_scdg.studies.retention_manifest import read_contexts
+from pan_scdg.notices import Notices
+from pan_scdg.studies import retention_job, retention_scoring
+from pan_scdg.studies.data_folders import shipped_examples
+from pan_scdg.studies.distractors import read_pool
+from pan_scdg.studies.pair_corpus import read_corpora
+from pan_scdg.studies.retention_cases import Case, read_cases
+from pan_scdg.studies.retention_chunks import Span
+from pan_scdg.studies.retention_contexts import prepare_contexts
+from pan_scdg.studies.retention_instances import read_instances
+from pan_scdg.studies.retention_manifest import contexts_text, read_contexts
 
 SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
 PAIRS, LEVELS = 2, (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -107,6 +117,65 @@ def test_a_study_that_was_stopped_goes_on(
     assert visible(tmp_path / "out") == {}
     assert study(tmp_path / "out", "--seeds", 1) == 0
     assert visible(tmp_path / "out") == visible(finished / "report")
+
+
+def other_contexts(report: Path) -> str:
+    """A manifest of contexts that the study would not make by itself for seed 0."""
+    folders = shipped_examples()
+    instances = read_instances(report / "prepared" / "retention" / "instances.jsonl")[:PAIRS]
+    cases = read_cases(instances, read_corpora(folders.pan25, Notices()))
+    return contexts_text(replace(c, seed=0) for c in prepare_contexts(cases, read_pool(folders.multinews), [1]))
+
+
+def test_a_manifest_of_contexts_is_taken_at_its_word(study: Study, finished: Path, tmp_path: Path) -> None:
+    given, text = tmp_path / "theirs.jsonl", other_contexts(finished / "report")
+    given.write_text(text)
+    made = "prepared/retention/intervention_manifest.jsonl"
+    assert visible(finished / "report")[made] != text.encode()
+    assert study(tmp_path / "out", "--seeds", 1, "--given", f"retention-contexts={given}") == 0
+    report = visible(tmp_path / "out")
+    assert report[made] == text.encode()
+    assert "contexts 10 | from theirs" in report["tables/data.md"].decode()
+    assert "The seed of a pair" not in report["index.md"].decode()
+    assert "The seed of a pair" in visible(finished / "report")["index.md"].decode()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda lines: lines[: len(LEVELS)], "1 pairs and seeds have no contexts"),
+        (lambda lines: lines[1:], "4 of 5 retentions"),
+        (lambda lines: [re.sub('(evidence_sha256": ").{64}', rf"\g<1>{64 * '0'}", x) for x in lines], "other evidence"),
+        (lambda lines: ["{"], "Invalid JSON"),
+    ],
+)
+def test_a_manifest_of_other_contexts_is_refused(
+    change: Callable[[list[str]], list[str]],
+    says: str,
+    study: Study,
+    finished: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = tmp_path / "theirs.jsonl"
+    given.write_text("".join(change(other_contexts(finished / "report").splitlines(keepends=True))))
+    capsys.readouterr()
+    assert study(tmp_path / "out", "--seeds", 1, "--given", f"retention-contexts={given}") == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert len(said.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_report_is_of_the_annotations_that_it_was_made_with(
+    study: Study, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def more(*arguments: Any) -> tuple[Case, ...]:
+        return tuple(case._replace(reused=(*case.reused, Span(0, 9))) for case in read_cases(*arguments))
+
+    monkeypatch.setattr(retention_job, "read_cases", more)
+    assert study(finished / "report", "--seeds", 1, "--state", finished / "state") == 2
+    assert "holds the result of another input" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
