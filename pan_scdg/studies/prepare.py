@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries, stream_corpus
-from pan_scdg.studies.data_folders import DataFolders, check_kinds, ready_file
+from pan_scdg.studies.data_folders import GIVEN, DataFolders, check_kinds, ready_file
 from pan_scdg.studies.multinews import read_clusters, source_file
 from pan_scdg.studies.pair_corpus import PairDocuments, TruePair, make_manifest, read_corpora
 from pan_scdg.studies.pair_manifest import MOST_TOKENS, PairRecord, class_counts, manifest_text, read_manifest
@@ -89,6 +89,9 @@ def make_parts(sources: Sources, parts: Sequence[str]) -> dict[str, list[Artefac
     if not wanted:
         folders = ", ".join(sorted({folder.name for folder in sources.folders}))
         raise UserError(f"there is no data for any study: looked for {folders}", "correct --data")
+    if needless := sorted(kind for kind in sources.given if GIVEN[kind].folder not in wanted):
+        what = f"{needless[0]!r} is for {GIVEN[needless[0]].folder}, which is not among {', '.join(wanted)}"
+        raise UserError(what, "leave it out", "--given")
     return {part: _OF_PART[part](sources) for part in PARTS if part in wanted}
 
 

@@ -355,6 +355,7 @@ BAD: dict[str, tuple[tuple[object, ...], str]] = {
     "vectors that nobody takes": (("--vectors", "."), "--vectors is given, and no baseline takes vectors"),
     "vectors that are missing": (("--baseline", "pan25-llama-3.3-70b-vectors"), "give the folder with their .npy"),
     "nothing to be given": (("--given", "splits=x"), "there is no 'splits' to be given"),
+    "given for nothing": (("--given", "pan26-folds=x"), "'pan26-folds' is for pan26, which is not among pan25"),
     "a gone manifest": (("--given", "pan25-manifest=gone.jsonl"), "gone.jsonl: there is no such file"),
     "two sources of data": (("--examples",), "give either --data or --examples"),
     "data of something else": (("--data", Path(__file__).parent), "pan25: "),

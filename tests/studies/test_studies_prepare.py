@@ -310,6 +310,8 @@ def test_the_command_selects_instances_that_can_be_divided_and_replaced(
         (["--examples", "--data", "."], "give either --data or --examples"),
         (["--examples", "--given", "pan26-folds"], "is not KIND=PATH"),
         (["--examples", "--given", "x=y"], "there is no 'x' to be given"),
+        (["--examples", "--given", "retention-contexts=y"], "'retention-contexts' has no part in this"),
+        (["--examples", "--part", "pan26", "--given", "pan25-splits=y"], "'pan25-splits' is for pan25, which is not"),
         (["--examples", "--part", "pan12"], "pan12"),
     ],
 )
