@@ -18,7 +18,7 @@ from pan_scdg.studies.pair_splits import Audit, PairSplit, components_of, make_s
 from pan_scdg.studies.pair_splits import audit as audit_split
 from pan_scdg.studies.prepared import Artefact, check_output, origin, write_parts
 from pan_scdg.studies.query_folds import folds_text, make_folds, read_folds
-from pan_scdg.studies.query_pairs import make_query_pairs, read_query_pairs
+from pan_scdg.studies.query_pairs import check_query_pairs, make_query_pairs, read_query_pairs
 from pan_scdg.studies.records import json_lines
 from pan_scdg.studies.retention_instances import (
     Check,
@@ -148,12 +148,13 @@ def _pan26(sources: Sources) -> list[Artefact]:
     folds = make_folds(query_ids) if folds_from is None else read_folds(folds_from, set(query_ids))
     held = sum(fold.role == "holdout" for fold in folds)
     told = {"queries": len(folds), "holdout": held, "development": len(folds) - held, **origin(folds_from)}
+    corpus = [document.doc_id for document in stream_corpus(folder, sources.notices)]
     if pairs_from is None:
-        corpus = [document.doc_id for document in stream_corpus(folder, sources.notices)]
         qrels = folder / "qrels.txt"
         pairs = make_query_pairs(read_qrels(qrels), query_ids, corpus, where=qrels)
     else:
         pairs = read_query_pairs(pairs_from)
+        check_query_pairs(pairs, query_ids, corpus, pairs_from)
     positive = sum(pair.doc_label for pair in pairs)
     about = {"pairs": len(pairs), "positive": positive, **origin(pairs_from)}
     return [

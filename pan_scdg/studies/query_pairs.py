@@ -76,11 +76,24 @@ def read_query_pairs(path: Path) -> tuple[QueryPair, ...]:
     """The pairs of a file in the format that we write.
 
     Raises:
-        UserError: a line is no such record, or a pair is there twice.
+        UserError: a line is no such record, or a pair is there twice; or there are none.
     """
     pairs: dict[tuple[str, str], QueryPair] = {}
     for number, pair in read_records(path, QueryPair):
         if (pair.query_id, pair.doc_id) in pairs:
             raise UserError(f"the pair {pair.pair_id!r} is there twice", "keep one line", path, number)
         pairs[pair.query_id, pair.doc_id] = pair
+    if not pairs:
+        raise UserError("the manifest holds no pairs", "add at least one", path)
     return tuple(pairs.values())
+
+
+def check_query_pairs(
+    pairs: Sequence[QueryPair], query_ids: Sequence[str], doc_ids: Sequence[str], where: Path
+) -> None:
+    """Raise UserError when a pair of the manifest ``where`` has a query or a document that the data has not."""
+    known, queries = frozenset(doc_ids), frozenset(query_ids)
+    odd = [pair.pair_id for pair in pairs if pair.query_id not in queries or pair.doc_id not in known]
+    if odd:
+        what = f"{len(odd)} pairs are of queries or documents that are not in the data, {odd[0]!r} first"
+        raise UserError(what, "take the pairs of this data", where)

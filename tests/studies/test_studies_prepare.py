@@ -163,6 +163,15 @@ def two_manifests(data: Path) -> None:
     shutil.copy(folder / "manifest.jsonl", folder / "pan25val_filtered_normal_manifest_128k_6791.jsonl")
 
 
+def other_documents(data: Path) -> None:
+    path = data / "pan26" / "pan2026_pairs_manifest.jsonl"
+    path.write_text(path.read_text().replace('"doc_id": "', '"doc_id": "not-', 1))
+
+
+def no_query_pairs(data: Path) -> None:
+    (data / "pan26" / "pan2026_pairs_manifest.jsonl").write_text("\n")
+
+
 def other_news(data: Path) -> None:
     path = data / "multinews" / "train.src.cleaned"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
@@ -179,6 +188,8 @@ def other_text(data: Path) -> None:
         ("pan25", break_splits, "pan25/splits/manifest_index.json", "these splits are of another manifest"),
         ("pan25", break_documents, "pan25/manifest.jsonl", "1 documents of the manifest are not in the data, other"),
         ("pan25", two_manifests, "pan25", "both manifest.jsonl and pan25val"),
+        ("pan26", other_documents, "pan26/pan2026_pairs_manifest.jsonl", "1 pairs are of queries or documents that"),
+        ("pan26", no_query_pairs, "pan26/pan2026_pairs_manifest.jsonl", "the manifest holds no pairs"),
         ("multinews", other_news, "multinews/manifest.jsonl", "are not in the data as the manifest has them"),
         ("retention", other_text, "", "not those that this instance was selected from"),
     ],
