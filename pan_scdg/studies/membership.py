@@ -73,4 +73,4 @@ def _rows(path: Path) -> Iterator[tuple[int, str, str]]:
                 raise UserError("not as many columns as the header", "correct the line", path, reader.line_num)
             yield reader.line_num, row["pair_id"], row[column]
     except csv.Error as e:
-        raise UserError(f"not CSV: {e}", "correct the line", path, reader.line_num) from e
+        raise UserError(f"not CSV: {e}", "correct the line", path, max(1, reader.line_num)) from e

@@ -345,6 +345,7 @@ def test_no_report_names_a_place_or_holds_text(finished: Path, data: Path) -> No
         assert (data / "pan25" / "src" / "src00.txt").read_text()[:40] not in plain
         assert "index.md" in files
         assert "made here, not the paper's" in plain
+    assert "its tolerance is 1e-12, for the paper's 1e-09" in plain
 
 
 BAD: dict[str, tuple[tuple[object, ...], str]] = {

@@ -186,6 +186,7 @@ ALL = {r.pair_id: ("test" if i > 30 else "train") for i, r in enumerate(SOME)}
         ("pair_id,split\ns0-r0\n", 2, "not as many columns"),
         ("pair_id,split\ns0-r0,train,x\n", 2, "not as many columns"),
         ('pair_id,split\n"s0,train\n', 1, "not CSV"),
+        ('"pair_id,split\n', 1, "not CSV"),
     ],
 )
 def test_a_bad_split_file_is_one_clear_line(tmp_path: Path, text: str, line: int | None, what: str) -> None:
