@@ -17,11 +17,14 @@ TRAINING_TEXT = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of this name, too
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Each file's tests run in one process, in order: they share fixtures, and the README's commands their results.
 
-    Those of the container share the engine and its image as well.
+    Those of the container share the engine and its image as well. The two groups that take minutes come first: one
+    that began when the other process has nothing left to do would be waited for.
     """
+    items.sort(key=lambda item: not (item.path.name == "test_readme.py" or item.get_closest_marker("container")))
     for item in items:
         group = "container" if item.get_closest_marker("container") else str(item.path)
         item.add_marker(pytest.mark.xdist_group(group))
