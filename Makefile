@@ -10,7 +10,7 @@ demo: setup
 	@$(PYTHON_IN_ENV) entrypoint.py demo --device cpu
 
 test: setup
-	@$(PYTHON_IN_ENV) -m pytest -n 2 --dist loadgroup
+	@$(PYTHON_IN_ENV) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: setup
 	@$(PYTHON_IN_ENV) -m pip install --quiet --disable-pip-version-check -r .ci/requirements.txt

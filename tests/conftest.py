@@ -17,17 +17,27 @@ TRAINING_TEXT = (
 )
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of this name, too
+CONTAINER = "tests/container"
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes minutes comes first: begun when another process has nothing left to do, it would be waited for."""
+    items.sort(key=lambda item: not item.nodeid.startswith(("tests/test_readme.py", CONTAINER)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Each file's tests run in one process, in order: they share fixtures, and the README's commands their results.
 
-    Those of the container share the engine and its image as well. The two groups that take minutes come first: one
-    that began when the other process has nothing left to do would be waited for.
+    Those of the container share an engine and an image, and are one file in this respect.
     """
-    items.sort(key=lambda item: not (item.path.name == "test_readme.py" or item.get_closest_marker("container")))
-    for item in items:
-        group = "container" if item.get_closest_marker("container") else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return CONTAINER if nodeid.startswith(CONTAINER) else nodeid.partition("::")[0]
+
+    return ByFile(config, log)
 
 
 @pytest.fixture(autouse=True, scope="session")
