@@ -50,7 +50,7 @@ given_option = click.option(
 )
 
 
-def _folders(data: Path | None, examples: bool) -> Any:
+def folders_of(data: Path | None, examples: bool) -> Any:
     """Where the data of a study is."""
     from pan_scdg.studies.data_folders import folders_in, shipped_examples
 
@@ -112,7 +112,7 @@ def prepare(
     from pan_scdg.studies.retention_checks import checks_of
     from pan_scdg.studies.token_counts import TokenCounts
 
-    folders = _folders(data, examples)
+    folders = folders_of(data, examples)
     chosen, notices = chosen_profile(profile), Notices()
     with ExitStack() as stack:
 
@@ -160,7 +160,7 @@ def _options_of(
     from pan_scdg.studies.study_job import StudyOptions
 
     chosen = tuple(chosen_profile(name) for name in dict.fromkeys(baselines))
-    return StudyOptions(chosen_profile(profile, over_long), _folders(data, examples), baselines=chosen, **rest)
+    return StudyOptions(chosen_profile(profile, over_long), folders_of(data, examples), baselines=chosen, **rest)
 
 
 @studies.command()

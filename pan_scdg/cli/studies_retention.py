@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from pan_scdg.cli.options import FOLDER, chosen_profile, device_option, model_option, state_option, tell
-from pan_scdg.cli.studies import data_option, examples_option, given_option
+from pan_scdg.cli.studies import data_option, examples_option, folders_of, given_option
 
 
 @click.command()
@@ -45,14 +45,11 @@ def retention(
     Example:
       python entrypoint.py studies retention --examples --output out/retention --instances 4 --seeds 1
     """
-    from pan_scdg.studies.data_folders import folders_in, shipped_examples
     from pan_scdg.studies.retention_job import Request, study_retention
     from pan_scdg.tasks.fitting import choose_device
     from pan_scdg.tasks.options import RunOptions
 
-    if examples == (data is not None):
-        raise click.UsageError("give either --data or --examples")
-    folders = shipped_examples() if data is None else folders_in(data)
+    folders = folders_of(data, examples)
     chosen = [chosen_profile(name) for name in profiles or ("offline",)]
     if model is not None and len(chosen) > 1:
         raise click.UsageError("--model is the folder of one model, and several profiles were named")

@@ -13,7 +13,7 @@ from pan_scdg.cli.options import (
     state_option,
     tell,
 )
-from pan_scdg.cli.studies import data_option, examples_option, given_option
+from pan_scdg.cli.studies import data_option, examples_option, folders_of, given_option
 
 
 def _runs(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, Path]:
@@ -76,15 +76,12 @@ def retrieval(
       python entrypoint.py studies retrieval --data my-data --profile pan26-qwen3-8b \\
           --run theirs=their-run.txt.gz --rerank theirs --output out --state state
     """
-    from pan_scdg.studies.data_folders import folders_in, shipped_examples
     from pan_scdg.studies.retrieval_entries import all_entries, default_entries, row_entry
     from pan_scdg.studies.retrieval_job import Request, study_retrieval
     from pan_scdg.tasks.fitting import choose_device, search_memory
     from pan_scdg.tasks.options import RunOptions
 
-    if examples == (data is not None):
-        raise click.UsageError("give either --data or --examples")
-    folders = shipped_examples() if data is None else folders_in(data)
+    folders = folders_of(data, examples)
     chosen = chosen_profile(profile)
     firsts = [*(default_entries(chosen) if defaults else []), *(row_entry(chosen_profile(r), chosen) for r in rows)]
     entries, where = all_entries(firsts, runs, rerank, search_on)
