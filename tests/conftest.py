@@ -1,11 +1,14 @@
 """Tiny random checkpoints on disk, one per architecture, for every test that needs a language model."""
 
+import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from pan_scdg.resources import cores
 
 ARCHITECTURES = ("qwen3", "qwen3-no-bos", "qwen2", "llama", "mistral3")
 VOCABULARY = 400
@@ -18,6 +21,12 @@ TRAINING_TEXT = (
 
 
 CONTAINER = "tests/container"
+
+
+def pytest_configure() -> None:
+    """Processes that test side by side share the cores; with all of them each, every product waits for the others."""
+    if processes := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
+        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // int(processes))))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -170,7 +170,7 @@ def pairs(examples: bool, more: tuple[str, ...], defaults: bool, **rest: Any) ->
 
     SCDG (Average and Top-q) is held against the lexical baselines, with --examples against MiniLM too, and against
     each --baseline. Manifest and splits are taken or made as by `studies prepare`. The report has one page, index.md.
-    With --state a pair that was scored before is not scored again, and a study that was stopped goes on.
+    With --state pairs are scored once for all studies of one manifest, and a study that was stopped goes on.
 
     \b
     Example:

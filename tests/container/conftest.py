@@ -18,9 +18,10 @@ BASE_VARIABLE = "PAN_SCDG_TEST_BASE_IMAGE"
 EXPORT = re.compile(r"^export (\w+)=['\"]?([^'\"\n]*)['\"]?$", re.M)
 EXAMPLES = ROOT / "examples"
 PAIRS, QUERIES, DOCUMENTS = 3, 3, 12
+CHARACTERS = 2500
 
-CLOSED = ("--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL")
-"""As closed as an engine can make it."""
+CLOSED = ("--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--env", "OMP_NUM_THREADS")
+"""As closed as an engine can make it, and with as many threads as a run outside, where that is told."""
 
 Docker = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -53,9 +54,9 @@ def base_image() -> str:
     return os.environ.get(BASE_VARIABLE, "localhost/python:3.11-slim-test")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def built(docker: Docker, base_image: str) -> Iterator[tuple[str, str]]:
-    """The image of this work tree, and what the build said; removed at the end, its layers with it."""
+    """The image of this work tree, and what the build said; removed with its layers after the last test of these."""
     tag = f"pan_scdg-test-{os.getpid()}"
     done = docker("build", "--build-arg", f"BASE_IMAGE={base_image}", "-t", tag, ROOT)
     yield tag, done.stdout
@@ -63,21 +64,22 @@ def built(docker: Docker, base_image: str) -> Iterator[tuple[str, str]]:
     docker("image", "prune", "--force", check=False)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def image(built: tuple[str, str]) -> str:
     return built[0]
 
 
 @pytest.fixture(scope="session")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The first pairs of the examples, two of them positive: TIRA's check wants that."""
+    """The first pairs of the examples, cut short, two of them positive: TIRA's check wants that."""
     source, folder = EXAMPLES / "pan25-pairs" / "test", tmp_path_factory.mktemp("pairs")
     lines = (source / "pairs").read_text(encoding="utf-8").splitlines()[:PAIRS]
     (folder / "pairs").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     for side, column in (("susp", 0), ("src", 1)):
         (folder / side).mkdir()
         for name in {line.split()[column] for line in lines}:
-            shutil.copy(source / side / name, folder / side / name)
+            text = (source / side / name).read_text(encoding="utf-8")[:CHARACTERS]
+            (folder / side / name).write_text(text, encoding="utf-8")
     folder.chmod(0o755)  # for the user of the container
     return folder
 
@@ -97,7 +99,7 @@ def retrieval(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def finished(
     docker: Docker, image: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[Path], dict[str, bytes]]:

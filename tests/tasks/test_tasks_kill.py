@@ -18,8 +18,8 @@ from pan_scdg.tasks import first_stage
 
 ROOT = Path(__file__).parents[2]
 SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
-KILLS = 5
-ATTEMPTS = 15
+KILLS = 3
+ATTEMPTS = 12
 
 Run = Callable[..., Any]
 Visible = Callable[[Path], dict[str, bytes]]
