@@ -43,7 +43,7 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
 fi
 rm -rf .venv
 "$python" -m venv .venv
-pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check)
+pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile)  # Python compiles what it imports
 "${pip[@]}" --upgrade pip wheel  # python-terrier depends on packages that are published as source
 if [ -n "${TORCH_INDEX_URL:-}" ]; then
     "${pip[@]}" --index-url "$TORCH_INDEX_URL" "$(grep -oE '^torch==[0-9.]+' requirements.txt)"
