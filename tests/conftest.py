@@ -30,8 +30,12 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes minutes comes first: begun when another process has nothing left to do, it would be waited for."""
-    items.sort(key=lambda item: not item.nodeid.startswith(("tests/test_readme.py", CONTAINER)))
+    """What takes minutes comes first: begun when another process has nothing left to do, it would be waited for.
+
+    The container comes third, for `.ci/run` is still building the image when the tests begin.
+    """
+    first = ("tests/test_readme.py", "tests/tasks/", CONTAINER)
+    items.sort(key=lambda item: [not item.nodeid.startswith(name) for name in first])
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -43,10 +43,12 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
 fi
 rm -rf .venv
 "$python" -m venv .venv
-pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile)  # Python compiles what it imports
+pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile)
 "${pip[@]}" --upgrade pip wheel  # python-terrier depends on packages that are published as source
 if [ -n "${TORCH_INDEX_URL:-}" ]; then
     "${pip[@]}" --index-url "$TORCH_INDEX_URL" "$(grep -oE '^torch==[0-9.]+' requirements.txt)"
 fi
 "${pip[@]}" -r requirements.txt
+# On all cores, where pip takes one. Some packages hold files for another Python, which do not compile.
+.venv/bin/python -m compileall -qq -j 0 .venv/lib/python*/site-packages || true
 echo "$wanted" > "$stamp"

@@ -7,14 +7,16 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import retrieval_run
+from benchmarks import corpus, retrieval_run
 from pan_scdg.retrieval.encoder import load_encoder
 from pan_scdg.retrieval.terrier_jars import jar_folder
 
 
-def test_the_last_line_holds_the_figures(tmp_path: Path):
+def test_the_last_line_holds_the_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     if not any(jar_folder().glob("terrier-assemblies*")):
         pytest.skip("Terrier's jars are not here: python entrypoint.py models fetch terrier")
+    monkeypatch.setattr(corpus, "MEAN_WORDS", 600)
+    monkeypatch.setattr(corpus, "QUERY_SENTENCES", 20)
     small = ["--documents", "9", "--queries", "1", "--encoded", "0", "--reranked", "1", "--work", str(tmp_path)]
     found = CliRunner().invoke(retrieval_run.main, small)
     assert found.exit_code == 0, found.output
