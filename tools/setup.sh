@@ -50,5 +50,5 @@ if [ -n "${TORCH_INDEX_URL:-}" ]; then
 fi
 "${pip[@]}" -r requirements.txt
 # On all cores, where pip takes one. Some packages hold files for another Python, which do not compile.
-.venv/bin/python -m compileall -qq -j 0 .venv/lib/python*/site-packages || true
+.venv/bin/python -m compileall -qq -j 0 .venv/lib/python*/site-packages 2> /dev/null || true
 echo "$wanted" > "$stamp"
