@@ -3,6 +3,7 @@
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -161,12 +162,10 @@ class _Crew:
 
     def forget(self) -> None:
         """Drop the questions that nobody has begun to ask."""
-        try:
+        with suppress(Empty):  # how the loop ends: the others only take
             while True:
                 self._todo.get_nowait()
                 self.busy -= 1
-        except Empty:
-            pass
 
     def close(self) -> None:
         for _ in range(self._count):

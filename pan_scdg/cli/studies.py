@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,9 @@ from pan_scdg.cli.options import (
     tell,
     vectors_option,
 )
+
+if TYPE_CHECKING:
+    from pan_scdg.studies.data_folders import DataFolders
 
 PARTS = ("pan25", "pan26", "multinews", "retention")
 data_option = click.option("--data", type=FOLDER, help="Folder with pan25/, pan26/, multinews/.")
@@ -50,8 +53,8 @@ given_option = click.option(
 )
 
 
-def folders_of(data: Path | None, examples: bool) -> Any:
-    """Where the data of a study is."""
+def folders_of(data: Path | None, examples: bool) -> "DataFolders":
+    """Where the data of a study is: ``--data``, or the examples; a UsageError unless it is just one of them."""
     from pan_scdg.studies.data_folders import folders_in, shipped_examples
 
     if examples == (data is not None):

@@ -15,7 +15,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ENGINE = ROOT.parent / "shared" / "engine" / "start.sh"
 BASE_VARIABLE = "PAN_SCDG_TEST_BASE_IMAGE"
-EXPORT = re.compile(r"^export (\w+)=['\"]?([^'\"\n]*)['\"]?$", re.M)
 EXAMPLES = ROOT / "examples"
 PAIRS, QUERIES, DOCUMENTS = 3, 3, 12
 CHARACTERS = 2500
@@ -55,18 +54,13 @@ def base_image() -> str:
 
 
 @pytest.fixture(scope="package")
-def built(docker: Docker, base_image: str) -> Iterator[tuple[str, str]]:
-    """The image of this work tree, and what the build said; removed with its layers after the last test of these."""
+def image(docker: Docker, base_image: str) -> Iterator[str]:
+    """The name of the image of this work tree; removed with its layers after the last test of these."""
     tag = f"pan_scdg-test-{os.getpid()}"
-    done = docker("build", "--build-arg", f"BASE_IMAGE={base_image}", "-t", tag, ROOT)
-    yield tag, done.stdout
+    docker("build", "--build-arg", f"BASE_IMAGE={base_image}", "-t", tag, ROOT)
+    yield tag
     docker("rmi", "--force", tag, check=False)
     docker("image", "prune", "--force", check=False)
-
-
-@pytest.fixture(scope="package")
-def image(built: tuple[str, str]) -> str:
-    return built[0]
 
 
 @pytest.fixture(scope="session")
