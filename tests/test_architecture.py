@@ -19,7 +19,18 @@ FLOORS = (
     {"studies"},
     {"tasks"},
     {"retrieval", "baselines", "lm", "scdg", "pan", "evaluation", "store", "progress"},
-    {"profile", "errors", "notices", "digests", "model_cache", "model_catalogue", "model_lock", "resources"},
+    {
+        "profile",
+        "errors",
+        "notices",
+        "digests",
+        "model_cache",
+        "model_catalogue",
+        "model_lock",
+        "resources",
+        "bounded_json",
+        "own_files",
+    },
 )
 NEIGHBOURS = {
     # rooms of one floor, from which another may take these modules and no other

@@ -41,7 +41,8 @@ from pan_scdg.tasks.fitting import check_fits
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.model_places import models_line, origins_of, say
 from pan_scdg.tasks.options import RunOptions
-from pan_scdg.tasks.output import OutputDirectory, write_atomically
+from pan_scdg.own_files import write_atomically
+from pan_scdg.tasks.output import OutputDirectory
 
 QRELS, FOLDS_KIND = "qrels.txt", "pan26-folds"
 

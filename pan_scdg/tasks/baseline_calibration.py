@@ -41,7 +41,7 @@ from pan_scdg.tasks.baseline_scoring import (
 from pan_scdg.tasks.calibration import renamed
 from pan_scdg.tasks.model_places import models_line, say
 from pan_scdg.tasks.options import RunOptions
-from pan_scdg.tasks.output import write_atomically
+from pan_scdg.own_files import write_atomically
 
 Labels = npt.NDArray[np.bool_]
 

@@ -22,7 +22,7 @@ from pan_scdg.tasks.known_range import facts_of_pairs
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.model_places import models_line, say
 from pan_scdg.tasks.options import RunOptions
-from pan_scdg.tasks.output import write_atomically
+from pan_scdg.own_files import write_atomically
 from pan_scdg.tasks.pair_scoring import check_pairs, labels_and_scores, score_pairs
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError
+from pan_scdg.own_files import write_atomically
 
 HIDDEN = ".pan_scdg"
 MARK = ".pan_scdg.json"
@@ -186,16 +187,6 @@ def _with_folders(names: Iterable[str]) -> list[str]:
 def read_mark(directory: Path) -> dict[str, Any] | None:
     """Job and file digests of a finished output directory, None when it has no mark."""
     return _load(directory / MARK)
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write beside the final name, make it durable, rename."""
-    beside = path.with_name(f".{path.name}.part")
-    with open(beside, "w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
 
 
 def _dump(value: Any) -> str:

@@ -1,0 +1,131 @@
+"""Read and write the program's own files, which are as hostile as the input: others may have edited or planted them.
+
+Nothing here follows a symbolic link at the last component of a path, blocks on a pipe, or trusts a value that a
+schema has not checked.
+"""
+
+import os
+import stat
+from pathlib import Path, PurePosixPath
+from typing import Annotated, BinaryIO, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+
+from pan_scdg.bounded_json import parse_json
+from pan_scdg.errors import UserError
+
+MB = 1 << 20
+LARGEST = 64 * MB
+VALUES = 5_000_000
+NAME_CHARACTERS = 1024
+
+
+class OwnRecord(BaseModel):
+    """Base of the schemas of own files: exact types, no unknown key, no number that is not finite."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True)
+
+
+Record = TypeVar("Record", bound=BaseModel)
+
+
+def check_inner_name(name: str) -> str:
+    """Return ``name`` if it is a relative POSIX path that stays inside of its folder and hides nothing.
+
+    Raises:
+        ValueError: it is empty, absolute, too long, or has a component that is ``..`` or begins with a dot.
+    """
+    parts = PurePosixPath(name).parts
+    if not parts or name != "/".join(parts) or len(name) > NAME_CHARACTERS or "\0" in name:
+        raise ValueError(f"{name[:80]!r} is not a relative path")
+    if any(part.startswith(".") for part in parts):
+        raise ValueError(f"{name[:80]!r} leads out of its folder or is hidden")
+    return name
+
+
+InnerName = Annotated[str, AfterValidator(check_inner_name)]
+"""A file's name in a record: see `check_inner_name`."""
+
+
+def open_own(path: Path) -> BinaryIO:
+    """Open a regular file for reading; a link, a folder, a pipe or a device is refused without blocking.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        UserError: it is no regular file, or cannot be read.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError) as e:
+        raise FileNotFoundError(*e.args) from e
+    except (OSError, ValueError) as e:
+        reason = "a symbolic link" if path.is_symlink() else getattr(e, "strerror", None) or str(e)
+        raise UserError(f"cannot be read: {reason}", "remove it", path) from e
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UserError("not a regular file", "remove it", path)
+    return os.fdopen(descriptor, "rb")
+
+
+def read_record(path: Path, schema: type[Record], remedy: str, largest: int = LARGEST) -> Record | None:
+    """Read a JSON file of our own.
+
+    Args:
+        path: the file.
+        schema: what it has to hold.
+        remedy: what the user can do about a file that cannot be used.
+        largest: its size limit in bytes.
+
+    Returns:
+        The validated record, None where there is no such file.
+
+    Raises:
+        UserError: not a regular file, too large, not JSON, or not what ``schema`` asks for; one line.
+    """
+    try:
+        with open_own(path) as file:
+            data = file.read(largest + 1)
+    except FileNotFoundError:
+        return None
+    if len(data) > largest:
+        raise UserError(f"larger than {largest} bytes", remedy, path)
+    try:
+        return parse_record(data.decode("utf-8"), schema)
+    except ValueError as e:
+        raise UserError(f"is not as this program wrote it: {e}", remedy, path) from e
+
+
+def parse_record(text: str, schema: type[Record], values: int = VALUES) -> Record:
+    """Return the record in a JSON text.
+
+    Raises:
+        ValueError: the text is not JSON within the limits, or ``schema`` refuses it; one short line.
+    """
+    try:
+        return schema.model_validate(parse_json(text, values))
+    except ValidationError as e:
+        first = e.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part)[:80] for part in first["loc"][:6])
+        raise ValueError(f"{place}: {first['msg']}" if place else first["msg"]) from e
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write beside the final name, make it durable, rename; a link planted at either name is not followed."""
+    beside = path.with_name(f".{path.name}.part")
+    beside.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(beside, flags, 0o666), "w", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in ``folder`` durable, so that a power loss does not undo a rename."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
