@@ -8,9 +8,9 @@ from typing import Any
 
 from pan_scdg.digests import file_digest, text_digest
 from pan_scdg.errors import UserError
+from pan_scdg.own_files import write_atomically
 from pan_scdg.pan.untrusted import is_file, list_directory, read_utf8
 from pan_scdg.studies.records import json_text
-from pan_scdg.own_files import write_atomically
 
 PREPARED = "index.json"
 FORMAT = 1

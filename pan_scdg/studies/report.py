@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import pan_scdg
 from pan_scdg.digests import file_digest
+from pan_scdg.own_files import write_atomically
 from pan_scdg.studies.records import json_text
 from pan_scdg.studies.report_table import Table, csv_table, latex_table, markdown, markdown_table
-from pan_scdg.own_files import write_atomically
 
 PAGE, MANIFEST = "index.md", "manifest.json"
 MOVING = ("numpy", "scipy", "scikit-learn", "torch", "transformers", "tokenizers", "sentence-transformers")

@@ -10,6 +10,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.evaluation.retrieval import per_query
 from pan_scdg.model_cache import FoundModel
 from pan_scdg.notices import Notices
+from pan_scdg.own_files import write_atomically
 from pan_scdg.pan.inputs import input_digest
 from pan_scdg.pan.source_retrieval import Query, read_qrels, read_queries, stream_corpus
 from pan_scdg.profile import Profile
@@ -41,7 +42,6 @@ from pan_scdg.tasks.fitting import check_fits
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.model_places import models_line, origins_of, say
 from pan_scdg.tasks.options import RunOptions
-from pan_scdg.own_files import write_atomically
 from pan_scdg.tasks.output import OutputDirectory
 
 QRELS, FOLDS_KIND = "qrels.txt", "pan26-folds"

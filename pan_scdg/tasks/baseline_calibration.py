@@ -13,6 +13,7 @@ from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.evaluation.logistic import fit_logistic
 from pan_scdg.evaluation.pairs import pair_metrics
 from pan_scdg.notices import Notices
+from pan_scdg.own_files import write_atomically
 from pan_scdg.pan.inputs import input_digest
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import find_truth, read_truth
@@ -41,7 +42,6 @@ from pan_scdg.tasks.baseline_scoring import (
 from pan_scdg.tasks.calibration import renamed
 from pan_scdg.tasks.model_places import models_line, say
 from pan_scdg.tasks.options import RunOptions
-from pan_scdg.own_files import write_atomically
 
 Labels = npt.NDArray[np.bool_]
 

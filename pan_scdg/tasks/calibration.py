@@ -9,6 +9,7 @@ import tomlkit
 
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
+from pan_scdg.own_files import write_atomically
 from pan_scdg.pan.inputs import input_digest
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import find_truth, read_truth
@@ -22,7 +23,6 @@ from pan_scdg.tasks.known_range import facts_of_pairs
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.model_places import models_line, say
 from pan_scdg.tasks.options import RunOptions
-from pan_scdg.own_files import write_atomically
 from pan_scdg.tasks.pair_scoring import check_pairs, labels_and_scores, score_pairs
 
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pan_scdg
+from pan_scdg.own_files import write_atomically
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.model_places import say
-from pan_scdg.own_files import write_atomically
 from pan_scdg.tasks.output import METADATA, OutputDirectory
 
 SECTIONS = ("platform", "implementation", "resources")

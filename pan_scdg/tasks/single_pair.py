@@ -8,6 +8,7 @@ from typing import Any
 
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
+from pan_scdg.own_files import write_atomically
 from pan_scdg.pan.text_alignment import DocumentPair, TextFile, read_text
 from pan_scdg.profile import PairSettings, Profile
 from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
@@ -17,7 +18,6 @@ from pan_scdg.tasks.fitting import check_fits
 from pan_scdg.tasks.known_range import negatives_fields, target_facts, warnings_about
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import RunOptions
-from pan_scdg.own_files import write_atomically
 from pan_scdg.tasks.pair_plan import PlannedPair, plan_pairs
 from pan_scdg.tasks.pair_scoring import control_field
 from pan_scdg.tasks.passes import PassScorer
