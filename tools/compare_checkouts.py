@@ -2,7 +2,7 @@
 
     python tools/compare_checkouts.py OLD NEW --work /tmp/compare [--only CASE ...] [--data DIR]
 
-Results have to be byte-identical: detection XML, runs, decisions, gains, reports, exit codes, and what ``score`` prints.
+Results have to be byte-identical: detection XML, runs, decisions, gains, reports, exit codes, what ``score`` prints.
 Vectors and first-stage scores have to have the same order and to differ by 1e-6 at most. Marks and metadata name
 versions and are not compared. Each checkout runs with its own ``.venv`` (or with ``--python``), both with the inputs of
 OLD. ``--data`` names the folder with the official samples; its cases are left out without it.
