@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple, NoReturn
 
+from pan_scdg.bundled import find_bundled, is_installed
 from pan_scdg.errors import UserError
 
 VARIABLE = "PAN_SCDG_MODEL_CACHE"
@@ -34,8 +35,22 @@ class FoundModel(NamedTuple):
 
 
 def cache_folder() -> Path:
-    """``$PAN_SCDG_MODEL_CACHE``, else ``model_cache`` beside the package."""
-    return Path(os.environ.get(VARIABLE) or Path(__file__).resolve().parent.parent / "model_cache")
+    """Return ``$PAN_SCDG_MODEL_CACHE``, else ``model_cache`` of the clone, else a folder in the user's cache."""
+    if given := os.environ.get(VARIABLE):
+        return Path(given)
+    return _user_cache() if is_installed() else find_bundled("model_cache")
+
+
+def _user_cache() -> Path:
+    """Return where an installed package, whose own folder may be read-only, keeps what it fetches."""
+    return _expand_home(Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")) / "pan_scdg"
+
+
+def _expand_home(folder: Path) -> Path:
+    try:
+        return folder.expanduser()
+    except RuntimeError:  # a container's user without a home
+        return folder
 
 
 def hub_folder() -> Path:
@@ -44,11 +59,7 @@ def hub_folder() -> Path:
     TIRA mounts models there, read-only, and sets neither variable.
     """
     home = os.environ.get("HF_HOME") or "~/.cache/huggingface"
-    folder = Path(os.environ.get("HF_HUB_CACHE") or f"{home}/hub")
-    try:
-        return folder.expanduser()
-    except RuntimeError:  # a container's user without a home
-        return folder
+    return _expand_home(Path(os.environ.get("HF_HUB_CACHE") or f"{home}/hub"))
 
 
 def find_model(name: str, given: Path | None = None, repositories: Sequence[str] = ()) -> FoundModel:
@@ -96,7 +107,9 @@ def _permitted(name: str, repositories: Sequence[str], language_model: bool) -> 
 
 def _find(name: str, repositories: Sequence[str], mark: str) -> FoundModel | None:
     """The model in one of the two caches; None: in neither."""
-    own = cache_folder() / name
+    own, bundled = cache_folder() / name, find_bundled("model_cache") / name
+    if not own.is_dir() and is_installed() and (bundled / mark).is_file():
+        return FoundModel(name, bundled, "package")
     if own.is_dir():
         if (own / mark).is_file():
             return FoundModel(name, own, "model_cache")

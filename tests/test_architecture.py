@@ -15,12 +15,14 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pan_scdg"
 LONGEST_FILE = 320
 FLOORS = (
+    {"__main__"},
     {"cli"},
     {"studies"},
     {"tasks"},
     {"retrieval", "baselines", "lm", "scdg", "pan", "evaluation", "store", "progress"},
     {
         "profile",
+        "bundled",
         "errors",
         "notices",
         "digests",

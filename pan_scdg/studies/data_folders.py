@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from pan_scdg.bundled import find_bundled
 from pan_scdg.errors import UserError
 from pan_scdg.pan.untrusted import is_file
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = find_bundled("examples")
 
 
 class DataFolders(NamedTuple):

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from pan_scdg.bundled import find_bundled
 from pan_scdg.evaluation.report import table
 from pan_scdg.pan.detections import read_decisions
 from pan_scdg.profile import load_profile
@@ -12,7 +13,7 @@ from pan_scdg.tasks.pair_results import DECISIONS
 from pan_scdg.tasks.retrieval_results import RUN
 from pan_scdg.tasks.source_retrieval import retrieve_sources
 
-EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
+EXAMPLES = find_bundled("examples")
 PAIRS = EXAMPLES / "pan25-pairs" / "test"
 RETRIEVAL = EXAMPLES / "pan26-retrieval"
 
