@@ -347,9 +347,21 @@ def test_a_file_to_write_whose_folder_is_none_is_told_before_any_work(
         (('name = "small"', 'name = "small'), r":2: not valid TOML: .*; correct the profile"),
         (("depth = 10", "deep = 10"), ": retrieval.deep: .*; correct the profile"),
         (("limit = 512", 'limit = "many"'), ": pairs.limit: .*; correct the profile"),
-        (("limit = 512", "limit = 5000"), "pairs.limit is 5000 tokens, but tiny reads at most 2048; lower pairs.limit"),
+        (
+            ("limit = 512", "limit = 5000"),
+            "pairs.limit is 5000 tokens, but qwen2.* reads at most 2048; lower pairs.limit",
+        ),
         (("threshold = 0.5", ""), "profile small has no threshold, so it decides nothing; calibrate it on pairs"),
+        (("threshold = 0.5", "threshold = nan"), ": pairs.threshold: .* finite number; correct the profile"),
+        (("threshold = 0.5", "threshold = -inf"), ": pairs.threshold: .* finite number; correct the profile"),
+        (("q = 10.0", "q = 10.0\nq_grid = [1, inf]"), r": pairs.q_grid.1: .* finite number; correct the profile"),
+        (("threshold = 0.5", "threshold = 1e300"), ": pairs.threshold: .* not exceed .*; correct the profile"),
+        (("considered = 8", f"considered = {10**30}"), ": retrieval.windows.considered: .* not exceed .*"),
+        (("limit = 512", f"limit = {'9' * 5000}"), ":11: not valid TOML: .*; correct the profile"),
+        (("depth = 10", f"depth = {'[' * 20_000}"), r":\d+: not valid TOML: .*nested.*; correct the profile"),
+        (("depth = 10", f"depth = 10  # {'x' * 100_000}"), ": larger than 65536 bytes; give a profile"),
     ],
+    ids=lambda value: value[1][:30] if isinstance(value, tuple) else "",
 )
 def test_bad_settings(
     change: tuple[str, str], says: str, tmp_path: Path, call: Call, capsys: pytest.CaptureFixture[str]
@@ -360,6 +372,15 @@ def test_bad_settings(
     (line,) = _said(capsys)
     assert re.match((re.escape(str(profile)) if says.startswith(":") else "") + says, line), line
     assert _visible(tmp_path / "output") == []
+
+
+@pytest.mark.parametrize("name", ["n" * 300, "folder/" * 1000, "nul\0"])
+def test_a_name_that_no_profile_can_have(
+    name: str, tmp_path: Path, call: Call, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("run", _write(tmp_path / "input", PAIRS), profile=Path(name)) == 2
+    (line,) = _said(capsys)
+    assert re.match(r"there is no profile '.{4,110}'[.]*; give a profile file or one of: ", line), line
 
 
 @pytest.mark.parametrize(

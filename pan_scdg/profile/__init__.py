@@ -1,6 +1,14 @@
 """The frozen hyperparameters of a submission: one file a submission, one module a table."""
 
-from pan_scdg.profile.files import SHIPPED, Profile, find_profile, load_profile, parse_profile, shipped_profiles
+from pan_scdg.profile.files import (
+    SHIPPED,
+    Profile,
+    find_profile,
+    load_profile,
+    parse_profile,
+    read_document,
+    shipped_profiles,
+)
 from pan_scdg.profile.pairs import (
     PAPER_GRID,
     WINDOW_GRID,
@@ -34,5 +42,6 @@ __all__ = [
     "find_profile",
     "load_profile",
     "parse_profile",
+    "read_document",
     "shipped_profiles",
 ]

@@ -6,6 +6,7 @@ of the paper; where the paper is silent the docstring of the field's class says 
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,12 @@ from pan_scdg.profile.retrieval import RetrievalSettings
 from pan_scdg.profile.table import ModelSettings, Table
 
 SHIPPED = Path(__file__).parents[1] / "profiles"
+LARGEST_FILE = 1 << 16
+"""Bytes of a profile file; the largest shipped one has less than 8,000."""
+SHOWN = 100
+"""Characters of a name that an error shows."""
+FAULTS = 20
+"""Faults of a profile that are reported at once."""
 
 
 class Profile(Table):
@@ -78,12 +85,14 @@ def find_profile(name_or_file: str) -> Path:
         UserError: neither exists.
     """
     shipped = SHIPPED / f"{name_or_file}.toml"
-    if shipped.parent == SHIPPED and shipped.is_file():
-        return shipped
-    if Path(name_or_file).is_file():
-        return Path(name_or_file)
+    with suppress(OSError):  # a name longer than file systems permit is that of no file
+        if shipped.parent == SHIPPED and shipped.is_file():
+            return shipped
+        if Path(name_or_file).is_file():
+            return Path(name_or_file)
+    shown = name_or_file if len(name_or_file) <= SHOWN else f"{name_or_file[:SHOWN]}..."
     raise UserError(
-        f"there is no profile {name_or_file!r}",
+        f"there is no profile {shown!r}",
         f"give a profile file or one of: {', '.join(shipped_profiles())}",
     )
 
@@ -95,12 +104,28 @@ def load_profile(name_or_file: str) -> Profile:
         UserError: the file is missing, not TOML, or a field is unknown, missing or out of range.
     """
     path = find_profile(name_or_file)
+    return parse_profile(read_document(path).unwrap(), path)
+
+
+def read_document(path: Path) -> tomlkit.TOMLDocument:
+    """Return the TOML document in a profile file, comments included.
+
+    Raises:
+        UserError: the file cannot be read, is too large, or is not TOML.
+    """
     try:
-        data = tomlkit.parse(path.read_text(encoding="utf-8")).unwrap()
-    except (TOMLKitError, UnicodeDecodeError) as e:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_FILE + 1)
+        if len(data) > LARGEST_FILE:
+            raise UserError(f"larger than {LARGEST_FILE} bytes", "give a profile", path)
+        return tomlkit.parse(data.decode("utf-8"))
+    except OSError as e:
+        raise UserError(f"cannot be read: {e.strerror}", "give a profile that can be read", path) from e
+    except RecursionError as e:
+        raise UserError("not valid TOML: nested too deep", "correct the profile", path) from e
+    except (TOMLKitError, ValueError) as e:  # the latter: no UTF-8, or a number of thousands of digits
         line = getattr(e, "line", None)
         raise UserError(f"not valid TOML: {e}", "correct the profile", path, line) from e
-    return parse_profile(data, path)
 
 
 def parse_profile(data: Mapping[str, Any], where: str | Path) -> Profile:
@@ -108,12 +133,8 @@ def parse_profile(data: Mapping[str, Any], where: str | Path) -> Profile:
     try:
         return Profile.model_validate(_tuples(data))
     except ValidationError as e:
-        raise UserErrors(
-            [
-                UserError(f"{'.'.join(map(str, f['loc'])) or 'profile'}: {f['msg']}", "correct the profile", where)
-                for f in e.errors()
-            ]
-        ) from e
+        faults = [(".".join(map(str, f["loc"]))[:SHOWN] or "profile", f["msg"]) for f in e.errors()[:FAULTS]]
+        raise UserErrors([UserError(f"{name}: {what}", "correct the profile", where) for name, what in faults]) from e
 
 
 def _tuples(value: Any) -> Any:

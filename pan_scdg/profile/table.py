@@ -1,8 +1,11 @@
 """What every table of a profile has in common, and the tables that both jobs use."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+LARGEST_NUMBER = 10**12
+"""No setting is larger: more would only overflow what computes with it."""
 
 Control = Literal["none", "shuffled-source", "both"]
 """What the conditional log-probability is held against: see `scdg.gains.Gains`. The paper's is "none"."""
@@ -11,9 +14,20 @@ Aggregation = Literal["top", "window", "window-median", "window-bounded"]
 
 
 class Table(BaseModel):
-    """A table of a profile: no unknown keys, no silent conversion, nothing changes after reading."""
+    """A table of a profile: no unknown keys, no silent conversion, nothing changes after reading.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    Every number in it is finite and at most ``LARGEST_NUMBER`` in size.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def _is_not_too_large(cls, value: Any) -> Any:
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, int | float) and abs(number) > LARGEST_NUMBER:
+                raise ValueError(f"Input should not exceed {LARGEST_NUMBER:.0e} in size")
+        return value
 
 
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
