@@ -15,6 +15,7 @@ CONFIG, MODULES = "config.json", "modules.json"
 """What a language model's folder, and what a sentence-transformers model's folder has in it."""
 REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """A name that can be that of a snapshot; never one that leads out of its folder."""
+_FOREIGN = re.compile(r"[^A-Za-z0-9._-]+")
 
 Where = Literal["--model", "model_cache", "huggingface cache", "folder", "package"]
 
@@ -32,6 +33,11 @@ class FoundModel(NamedTuple):
     """``folder`` is one that a profile names, ``package`` an installed one."""
     revision: str | None = None
     """The commit of a snapshot in the Hugging Face cache; None: not known from the place alone."""
+
+    @property
+    def shown(self) -> str:
+        """What it is called in output: a folder that the user gave by its path, whatever a profile is about."""
+        return str(self.folder) if self.where == "--model" else self.name
 
 
 def cache_folder() -> Path:
@@ -67,7 +73,7 @@ def find_model(name: str, given: Path | None = None, repositories: Sequence[str]
 
     Args:
         name: the model's, from a profile.
-        given: what the user said with ``--model``; then nowhere else is looked.
+        given: what the user said with ``--model``; then nowhere else is looked, and the model has its name.
         repositories: names of it on the Hugging Face hub; none: any repository whose second part is ``name``.
 
     Raises:
@@ -77,7 +83,7 @@ def find_model(name: str, given: Path | None = None, repositories: Sequence[str]
         if given is None:
             return _find(name, repositories, CONFIG) or _missing(name, repositories, True)
         if (given / CONFIG).is_file():
-            return FoundModel(name, given, "--model")
+            return FoundModel(folder_name(given), given, "--model")
         raise UserError(f"model {name}: the folder {_lacks(given, CONFIG)}", _ways(name, repositories, True), given)
 
 
@@ -93,6 +99,15 @@ def find_embedding(name: str, repositories: Sequence[str] = ()) -> FoundModel:
         if found := _find(name, repositories, MODULES):
             return found
         return FoundModel(name, Path(name), "folder") if Path(name).is_dir() else _missing(name, repositories, False)
+
+
+def folder_name(folder: Path) -> str:
+    """Return what a profile can call the model in ``folder``: the folder's name, or the repository's of a snapshot."""
+    at = folder.resolve()
+    name = at.name
+    if at.parent.name == "snapshots" and at.parent.parent.name.startswith("models--"):
+        name = at.parent.parent.name.rpartition("--")[2]
+    return _FOREIGN.sub("-", name).lstrip("._-") or "model"
 
 
 @contextmanager

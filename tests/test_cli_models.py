@@ -68,7 +68,7 @@ def test_a_checkpoint_that_fits(recorded: Path, model: Path, capsys: pytest.Capt
 def test_json_holds_the_same(recorded: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert verify(recorded, model, "--json") == 0
     facts = json.loads(capsys.readouterr().out)
-    assert (facts["model"], facts["positions"], facts["faults"]) == ("tiny", 2048, [])
+    assert (facts["model"], facts["positions"], facts["faults"]) == ("model", 2048, [])
     assert facts["metadata"]["config.json"] == hashlib.sha256((model / "config.json").read_bytes()).hexdigest()
 
 

@@ -33,7 +33,7 @@ def test_a_name_means_a_folder_of_the_cache_and_a_given_folder_goes_before_it(
     monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
     cached, given = _model(tmp_path / "cache" / "m"), _model(tmp_path / "elsewhere")
     assert find_model("m") == FoundModel("m", cached, "model_cache")
-    assert find_model("m", given) == FoundModel("m", given, "--model")
+    assert find_model("m", given) == FoundModel("elsewhere", given, "--model")
 
 
 @pytest.mark.parametrize(("made", "what"), [(True, "has no config.json"), (False, "does not exist")])
@@ -85,3 +85,15 @@ def test_the_hugging_face_cache_lies_where_its_own_library_has_it(
     assert hub_folder() == tmp_path / "hf" / "hub"
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     assert hub_folder() == tmp_path / "hub"
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("Some Model (copy)", "Some-Model-copy-"),
+        (".hidden", "hidden"),
+        ("hub/models--Qwen--Qwen3-0.6B-Base/snapshots/0123abcd", "Qwen3-0.6B-Base"),
+    ],
+)
+def test_a_given_folder_has_a_name_that_a_profile_can_hold(folder: str, name: str, tmp_path: Path) -> None:
+    assert find_model("m", _model(tmp_path / folder)) == FoundModel(name, tmp_path / folder, "--model")

@@ -52,7 +52,7 @@ def test_given_then_own_cache_then_mounted(cache: Path, mount: Callable[..., Pat
         folder.mkdir()
         (folder / "config.json").write_text("{}")
     assert find_model("m") == ("m", cache / "m", "model_cache", None)
-    assert find_model("m", tmp_path / "given") == ("m", tmp_path / "given", "--model", None)
+    assert find_model("m", tmp_path / "given") == ("given", tmp_path / "given", "--model", None)
 
 
 def test_a_given_folder_without_a_model_is_not_replaced_by_another(cache: Path, mount: Callable[..., Path]) -> None:

@@ -73,9 +73,10 @@ def _scdg(
     from pan_scdg.tasks.calibration import calibrate as choose_on
     from pan_scdg.tasks.calibration import write_profile
 
-    choice, calibration, lines = choose_on(chosen, options, truth, state)
-    write_profile(profile, write, choice, calibration, over_long)
-    tell(lines)
+    found = choose_on(chosen, options, truth, state)
+    write_profile(profile, write, found, over_long)
+    tell(found.lines)
+    choice, calibration = found.choice, found.calibration
     aggregate = Aggregate(chosen.need_pairs().aggregation, choice.parameter)
     return (
         f"{aggregate.name}, threshold {choice.threshold:.6f}: F1 {choice.f1:.4f}, accuracy "

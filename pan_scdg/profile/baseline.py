@@ -12,6 +12,9 @@ from pan_scdg.profile.table import Table
 
 Threshold = float | None
 """A pair is positive when its score is at least this; None: not calibrated, decides nothing."""
+CalibratedWith = Annotated[str, Field(min_length=1, max_length=200)] | None
+"""The model that gave the scores that ``calibrate`` chose the threshold on: SHA-256 of its files, or its name at an
+endpoint. The threshold decides about no other's. None: published, or written by hand."""
 
 
 class CharNgrams(Table):
@@ -85,6 +88,7 @@ class Cosine(Table):
     """Tokens of a chunk, special tokens included; None: what the model reads at most."""
     batch: int = Field(default=32, ge=1)
     threshold: Threshold = None
+    calibrated_with: CalibratedWith = None
 
 
 class VectorCosine(Table):
@@ -109,6 +113,7 @@ class Prompted(Table):
     characters: int = Field(ge=200)
     """Of each document; the middle of a longer one is left out. The paper has such a budget and does not give it."""
     threshold: Threshold = None
+    calibrated_with: CalibratedWith = None
 
 
 BaselineSettings = Annotated[

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from pan_scdg.profile.table import Aggregation, Control, Table, WindowSettings
+from pan_scdg.profile.table import Aggregation, Control, Sha256, Table, WindowSettings
 
 PAPER_GRID = (1, 2, 5, 10, 20, 30, 50)
 WINDOW_GRID = (64, 96, 128, 192, 256)
@@ -36,6 +36,11 @@ class CalibrationRange(Table):
 class Calibration(Table):
     """Where q or w and the threshold come from."""
 
+    model: Sha256 | None = None
+    """Fingerprint of the checkpoint that gave the scores: `lm.fingerprint.weights_fingerprint`. The threshold decides
+    about no other's. None: not recorded, as in profiles of earlier versions."""
+    dtype: str | None = None
+    """What it computed in; another dtype moves scores a little."""
     digest: str
     pairs: int
     positives: int

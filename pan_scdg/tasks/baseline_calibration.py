@@ -112,6 +112,8 @@ def calibrate_baseline(
         say([models_line(list(outside.places.values()))])
     with Store(state) as store:
         chosen, scores = _chosen(settings, _Pairs(lazy, labels, facts, outside, store))
+    if isinstance(chosen, Cosine | Prompted):
+        chosen = chosen.model_copy(update={"calibrated_with": outside.fingerprint, **_given(outside)})
     decided = scores >= _threshold(chosen)
     metrics = pair_metrics(labels, scores, decided)
     accuracy = float(np.mean(decided == labels))
@@ -139,6 +141,12 @@ def _chosen(settings: BaselineSettings, pairs: _Pairs) -> tuple[BaselineSettings
     return settings.model_copy(update={"threshold": threshold}), scores
 
 
+def _given(outside: Outside) -> dict[str, str]:
+    """Return the name of a model that the user gave in the place of the profile's."""
+    found = outside.places.get("language_model")
+    return {"model": found.name} if found is not None and found.where == "--model" else {}
+
+
 def _threshold(settings: BaselineSettings) -> float:
     if settings.threshold is None:
         raise ValueError("no threshold was chosen")
@@ -152,13 +160,16 @@ def write_baseline(profile: str, target: Path, chosen: Calibrated) -> None:
     """
     document = renamed(profile, target)
     table: Any = document["baseline"]
-    for name in ("threshold", "weights"):
+    for name in ("threshold", "weights", "calibrated_with"):
         table.pop(name, None)
     if isinstance(chosen.settings, CharNgrams):
         table["n"] = chosen.settings.n
     threshold = tomlkit.item(_threshold(chosen.settings))
     threshold.comment(f"by calibrate: {chosen.figures()}, input {chosen.digest[:12]}").trivia.comment_ws = "  "
     table.append("threshold", threshold)
+    if isinstance(chosen.settings, Cosine | Prompted):
+        table["model"] = chosen.settings.model
+        table.append("calibrated_with", chosen.settings.calibrated_with)
     if isinstance(chosen.settings, GramLogistic) and chosen.settings.weights is not None:
         weights = tomlkit.table()
         weights.update(chosen.settings.weights.model_dump(mode="json"))

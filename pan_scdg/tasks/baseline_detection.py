@@ -10,7 +10,7 @@ from pan_scdg.pan.inputs import input_digest
 from pan_scdg.pan.prepare import read_names
 from pan_scdg.pan.text_alignment import DocumentPair, PairCorpus, read_pairs
 from pan_scdg.profile import Profile
-from pan_scdg.profile.baseline import GramLogistic
+from pan_scdg.profile.baseline import BaselineSettings, Cosine, GramLogistic, Prompted
 from pan_scdg.store import Store
 from pan_scdg.tasks.baseline_models import Outside, outside_of, settings_of
 from pan_scdg.tasks.baseline_scoring import (
@@ -64,7 +64,8 @@ def detect_with_baseline(profile: Profile, options: RunOptions) -> list[str]:
             written = _write_results(job, facts, failed, store)
         job.output.seal(written, (), job.partial and job.partial._asdict(), origins_of(job.outside.places))
     job.output.publish()
-    return [*job.notices.lines(), *told, f"decided {len(job.pairs)} pairs: {options.output / DECISIONS}"]
+    done = "decided" if job.rule.threshold is not None else "scored, without decisions,"
+    return [*job.notices.lines(), *told, f"{done} {len(job.pairs)} pairs: {options.output / DECISIONS}"]
 
 
 def _read_job(profile: Profile, options: RunOptions) -> BaselineJob:
@@ -77,6 +78,9 @@ def _read_job(profile: Profile, options: RunOptions) -> BaselineJob:
     outside = outside_of(settings, options, sorted(ids))
     names = read_names(options.input)
     options = replace(options, device=outside.device)  # the result of a method without a model depends on none
+    if (foreign := _foreign_model(settings, outside)) is not None:
+        say([f"warning: {foreign}"])
+        rule = rule._replace(threshold=None)
     digest = input_digest(options.input, "pairs")
     job = job_of("pairs", profile, options, digest, outside.identity, partial)
     job["names"] = names_digest(names)
@@ -98,6 +102,17 @@ def calibrated(profile: Profile) -> float:
             "calibrate it on pairs with truth: `calibrate --input DIR --profile NAME --write FILE`",
         )
     return settings.threshold
+
+
+def _foreign_model(settings: BaselineSettings, outside: Outside) -> str | None:
+    """Return one line that says why the threshold cannot decide about this model's scores; None: it can."""
+    known = settings.calibrated_with if isinstance(settings, Cosine | Prompted) else None
+    if known in (None, outside.fingerprint):
+        return None
+    return (
+        f"nothing is decided: the profile was calibrated with a model {str(known)[:40]}, and this one is "
+        f"{outside.fingerprint[:40]}; calibrate with this model, or use that one"
+    )
 
 
 def _read_texts(job: BaselineJob, options: RunOptions) -> tuple[dict[str, TextFacts], list[FailedPair]]:
@@ -132,5 +147,6 @@ def _write_results(
     scored = [Scored(*item) for item in zip(pairs, lazy, features, scores, strict=True)]
     verdicts |= dict(zip(pairs, verdicts_of(scored, rule, job.names, facts, store), strict=True))
     written = write_verdicts(job.output.staged, {pair: verdicts[pair] for pair in job.pairs})
-    warn_of_few(sum(bool(v.passages) for v in verdicts.values()), job.notices, job.output.path)
+    if rule.threshold is not None:
+        warn_of_few(sum(bool(v.passages) for v in verdicts.values()), job.notices, job.output.path)
     return written

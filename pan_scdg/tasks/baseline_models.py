@@ -33,6 +33,7 @@ class Outside(NamedTuple):
     """Where its models were found, by what they are in the job."""
     folder: Path | None = None
     fingerprint: str = ""
+    """What tells its model from others: SHA-256 of the files, or the name at an endpoint; empty without a model."""
     vectors: VectorScorer | None = None
     local_judge: Callable[[Prompted, Store], PromptJudge] | None = None
 
@@ -90,10 +91,12 @@ def outside_of(settings: BaselineSettings, options: RunOptions, doc_ids: Sequenc
 
 def _prompted(settings: Prompted, options: RunOptions) -> Outside:
     if settings.served == "endpoint":
-        return Outside({"language_model": {"name": model_name(settings.model)}}, "cpu", {})
+        name = model_name(settings.model)
+        return Outside({"language_model": {"name": name}}, "cpu", {}, fingerprint=name)
     model = instruct_model(settings, options)
     places, judge = {"language_model": model.found}, local_judge(model)
-    return Outside({"language_model": identity_of(model)}, options.device, places, local_judge=judge)
+    identity = {"language_model": identity_of(model)}
+    return Outside(identity, options.device, places, fingerprint=model.fingerprint, local_judge=judge)
 
 
 def refuse_needless(settings: BaselineSettings, options: RunOptions) -> None:

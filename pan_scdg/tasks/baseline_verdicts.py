@@ -28,14 +28,14 @@ class Scored(NamedTuple):
 
 
 class BaselineRule(NamedTuple):
-    """A pair is positive when its score is at least ``threshold``."""
+    """A pair is positive when its score is at least ``threshold``; without one nothing is decided."""
 
     settings: BaselineSettings
-    threshold: float
+    threshold: float | None
 
-    def positive(self, item: Scored) -> bool:
-        """The decision about a pair."""
-        return item.score >= self.threshold
+    def positive(self, item: Scored) -> bool | None:
+        """The decision about a pair; None: not decided."""
+        return None if self.threshold is None else item.score >= self.threshold
 
 
 def verdicts_of(
@@ -58,13 +58,14 @@ def verdicts_of(
 
 def failed_verdict(item: FailedPair, rule: BaselineRule, names: Mapping[str, str]) -> Verdict:
     """A pair that could not be read, decided negative because the user asked for that."""
+    decision, said = (False, "not scored, decided negative") if rule.threshold is not None else (None, "not scored")
     record = {
         **who(item.pair, names),
         "score": None,
         "threshold": rule.threshold,
-        "decision": False,
+        "decision": decision,
         "baseline": rule.settings.kind,
-        "warnings": [f"not scored, decided negative: {item.error.what}"],
+        "warnings": [f"{said}: {item.error.what}"],
     }
     return Verdict(record, ())
 

@@ -3,17 +3,18 @@
 import os
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tomlkit
 
 from pan_scdg.errors import UserError
+from pan_scdg.model_cache import FoundModel
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import write_atomically
 from pan_scdg.pan.inputs import input_digest
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import find_truth, read_truth
-from pan_scdg.profile import Calibration, Profile, find_profile, parse_profile
+from pan_scdg.profile import Calibration, Profile, find_profile, parse_profile, read_document
 from pan_scdg.scdg.calibration_range import range_of, thinned
 from pan_scdg.scdg.decision import Choice, choose
 from pan_scdg.store import Store
@@ -26,9 +27,16 @@ from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.pair_scoring import check_pairs, labels_and_scores, score_pairs
 
 
-def calibrate(
-    profile: Profile, options: RunOptions, truth: Path | None, state: Path
-) -> tuple[Choice, Calibration, list[str]]:
+class Calibrated(NamedTuple):
+    """What was chosen, on what, with which model, and the lines to show the user."""
+
+    choice: Choice
+    calibration: Calibration
+    model: FoundModel
+    lines: list[str]
+
+
+def calibrate(profile: Profile, options: RunOptions, truth: Path | None, state: Path) -> Calibrated:
     """Choose q or w, as the aggregation has it, from the profile's grid, and the threshold, on the pairs of the input.
 
     What a verdict needs to know of these pairs is kept with the choice: the range of their targets, and what the
@@ -62,6 +70,8 @@ def calibrate(
     labels, scores = labels_and_scores(scored, positive, grid, settings.aggregation)
     choice = choose(scores, labels, settings.most_false_positives)
     calibration = Calibration(
+        model=model.fingerprint,
+        dtype=model.settings.dtype,
         digest=input_digest(options.input, "pairs"),
         pairs=len(labels),
         positives=int(labels.sum()),
@@ -71,7 +81,7 @@ def calibrate(
         negative_pairs=int((~labels).sum()),
         range=range_of(list(facts_of_pairs(scored, model.tokenizer))),
     )
-    return choice, calibration, notices.lines()
+    return Calibrated(choice, calibration, model.found, notices.lines())
 
 
 def check_target(profile: str, target: Path) -> None:
@@ -85,11 +95,16 @@ def check_target(profile: str, target: Path) -> None:
         raise UserError("cannot be written", "give a file in an existing, writable folder with --write", target)
 
 
-def write_profile(
-    profile: str, target: Path, choice: Choice, calibration: Calibration, over_long: str | None = None
-) -> None:
-    """Copy the profile file to ``target`` with the chosen q or w, threshold and calibration; comments are kept."""
+def write_profile(profile: str, target: Path, found: Calibrated, over_long: str | None = None) -> None:
+    """Copy the profile file to ``target`` with the chosen q or w, threshold and calibration; comments are kept.
+
+    A model that the user gave gets its own name, so that the threshold is not taken for that of the profile's model.
+    """
+    choice, calibration, model, _ = found
     document = renamed(profile, target)
+    if model.where == "--model":
+        table: Any = document["model"]
+        table["name"] = model.name
     pairs: Any = document["pairs"]
     if pairs.get("aggregation", "top") == "top":
         pairs["q"] = float(choice.parameter)
@@ -113,7 +128,7 @@ def write_profile(
 
 def renamed(profile: str, target: Path) -> tomlkit.TOMLDocument:
     """The profile file under the name of ``target``, so that results tell the two apart."""
-    document = tomlkit.parse(find_profile(profile).read_text(encoding="utf-8"))
+    document = read_document(find_profile(profile))
     if target.stem != document["name"]:
         document["name"] = target.stem
     return document

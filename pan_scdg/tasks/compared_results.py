@@ -151,6 +151,10 @@ def _scores(path: Path) -> dict[str, dict[Pair, float]]:
 def _decisions(path: Path) -> dict[Pair, Decision]:
     found = {}
     for number, record in enumerate(read_decisions(path), start=1):
+        if record.get("decision", "") is None:
+            raise UserError(
+                "nothing is decided here: only scores were computed", "give a run that decides", path, number
+            )
         if not isinstance(record.get("decision"), bool):
             raise UserError("'decision' must be true or false", "give the results of `run`", path, number)
         score, threshold = (_number(record, name, path, number) for name in ("score", "threshold"))

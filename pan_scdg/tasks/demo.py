@@ -32,6 +32,7 @@ def demo(output: Path, device: str, state: Path | None = None) -> str:
     rows = [
         {"job": "pairs (test half)", "measure": name, "value": pairs[name]}
         for name in ("precision", "recall", "f1", "auroc", "plagdet_score")
+        if name in pairs  # a model that the threshold is not of decides nothing
     ]
     rows += [
         {"job": "source retrieval", "measure": name, "value": ranking[name]} for name in ("nDCG@10", "R@10", "RR", "AP")
@@ -53,10 +54,13 @@ def explain_one(output: Path) -> str:
     best = max(
         (d for d in read_decisions(output / DECISIONS) if d["score"] is not None), key=lambda d: float(d["score"])
     )
-    verdict = "so it is reported as reuse" if best["decision"] else "so it is not reported"
+    verdict = "is compared with no threshold, since none is of this model"
+    if best["threshold"] is not None:
+        said = "reported as reuse" if best["decision"] else "not reported"
+        verdict = f"is compared with the threshold {float(best['threshold']):.3f}, so it is {said}"
     return (
         f"One verdict explained: with {best['source']} in front of it, {best['suspicious']} takes "
         f"{float(best['mean']):.3f} nats less per token to describe on average ({best['tokens']} tokens, "
         f"{100 * float(best['positive_gain_rate']):.0f} % of them gain); its {best['aggregation']} gain "
-        f"{float(best['score']):.3f} is compared with the threshold {float(best['threshold']):.3f}, {verdict}."
+        f"{float(best['score']):.3f} {verdict}."
     )

@@ -1,7 +1,7 @@
 """``evaluate``: the results in an output directory against the truth."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,10 @@ from pan_scdg.profile import Calibration
 from pan_scdg.tasks.options import Partial
 from pan_scdg.tasks.output import read_mark
 from pan_scdg.tasks.pair_results import DECISIONS
+
+OF_SCORES = ("auroc", "average_precision")
+"""Measures of pairs that need no decision."""
+UNDECIDED = "none decided: the scores are of another model than the threshold, so there are no measures of decisions"
 
 
 def evaluate(directory: Path, output: Path, truth: Path | None) -> tuple[dict[str, float], str]:
@@ -58,18 +62,30 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> tuple[d
         )
     scores = _scores([decisions[k] for k in keys], output)
     labels, decided = [bool(passages[k]) for k in keys], [decisions[k].get("decision") is True for k in keys]
+    undecided = any(decisions[k].get("decision") is None for k in keys)
     figures = pair_metrics(labels, scores, decided)
+    if undecided:
+        figures = {name: figures[name] for name in OF_SCORES}
     intervals = bootstrap(labels, scores, decided, list(figures), groups=[k[0] for k in keys])
-    true = read_spans(found, "plagiarism")
-    if partial is not None:
-        true = [span for span in true if (span.suspicious, span.source) in set(keys)]
-    spans = plagdet(true, read_spans(output, "detected-plagiarism"))
     rows = [_row(name, value, intervals.get(name)) for name, value in figures.items()]
-    figures = {**figures, **spans._asdict(), "plagdet_score": spans.score}
-    rows += [_row(name, value, None) for name, value in (*spans._asdict().items(), ("plagdet_score", spans.score))]
-    head = f"{len(keys)} pairs, {sum(labels)} positive, {sum(decided)} decided positive"
+    head = (
+        f"{len(keys)} pairs, {sum(labels)} positive, {UNDECIDED if undecided else f'{sum(decided)} decided positive'}"
+    )
+    if not undecided:
+        spans = _plagdet(found, output, None if partial is None else set(keys))
+        figures |= spans
+        rows += [_row(name, value, None) for name, value in spans.items()]
     notes = [partial and partial.warning(), _calibration_note(directory, output)]
     return figures, "\n".join([head, *filter(None, notes), table(rows, ["measure", "value"])])
+
+
+def _plagdet(truth: Path, output: Path, part: Container[tuple[str, str | None]] | None) -> dict[str, float]:
+    """Return the measures of the detections, of a part of the pairs where there is one."""
+    true = read_spans(truth, "plagiarism")
+    if part is not None:
+        true = [span for span in true if (span.suspicious, span.source) in part]
+    spans = plagdet(true, read_spans(output, "detected-plagiarism"))
+    return {**spans._asdict(), "plagdet_score": spans.score}
 
 
 def evaluate_retrieval(directory: Path, output: Path, truth: Path | None) -> tuple[dict[str, float], str]:

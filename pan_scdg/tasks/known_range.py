@@ -9,7 +9,38 @@ from pan_scdg.scdg.aggregation import Aggregate
 from pan_scdg.scdg.calibration_range import TargetFacts, common_words, range_warnings, share_at_least
 from pan_scdg.scdg.gains import GainStatistics
 from pan_scdg.scdg.sequences import Tokenizer, token_ids
+from pan_scdg.tasks.model_at_hand import ModelAtHand
+from pan_scdg.tasks.model_places import SHORT
 from pan_scdg.tasks.pair_scoring import ScoredPair
+
+
+def foreign_model(calibration: Calibration | None, model: ModelAtHand) -> str | None:
+    """Return one line that says why a calibrated threshold cannot decide about this model's scores; None: it can.
+
+    A threshold that somebody wrote without a calibration is taken to be meant for whatever model is used.
+    """
+    if calibration is None or calibration.model in (None, model.fingerprint):
+        return None
+    return (
+        f"nothing is decided: the profile was calibrated with a model {str(calibration.model)[:SHORT]}, and "
+        f"{model.found.shown} is {model.fingerprint[:SHORT]}; calibrate with this model, or use that one"
+    )
+
+
+def calibration_warnings(calibration: Calibration | None, model: ModelAtHand) -> list[str]:
+    """Return what is to be said on stderr about a calibration before this model's scores are compared with it."""
+    if calibration is None:
+        return []
+    if (foreign := foreign_model(calibration, model)) is not None:
+        return [f"warning: {foreign}"]
+    if calibration.model is None:
+        return ["warning: the profile does not say which model it was calibrated with: `calibrate` records it"]
+    if calibration.dtype not in (None, model.settings.dtype):
+        return [
+            f"warning: calibrated in {calibration.dtype} and computed in {model.settings.dtype}: scores next to the "
+            "threshold may lie on its other side"
+        ]
+    return []
 
 
 def target_facts(tokenizer: Tokenizer, target: str, features: GainStatistics) -> TargetFacts:

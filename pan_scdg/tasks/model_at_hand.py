@@ -34,6 +34,7 @@ class ModelAtHand:
         self.device = options.device
         self._engine_name = options.engine
         self.found = place_of_model(settings.name, options.model)
+        settings = settings.model_copy(update={"name": self.found.name})
         self.folder = self.found.folder
         remembered = None if options.state is None else _made(options.state) / "weights.json"
         config = read_config(self.folder)

@@ -10,14 +10,13 @@ from pan_scdg.lm.fingerprint import metadata_fingerprint, weights_fingerprint
 from pan_scdg.lm.models import load_tokenizer
 from pan_scdg.lm.probes import check_probes
 from pan_scdg.model_cache import FoundModel, ModelNotFoundError
-from pan_scdg.model_catalogue import licence_of
 from pan_scdg.model_lock import differences, locked, unlocked
-from pan_scdg.profile import ModelSettings, Profile
+from pan_scdg.profile import Calibration, ModelSettings, Profile
 from pan_scdg.retrieval.encoder import folder_fingerprint
 from pan_scdg.scdg.sequences import Tokenizer
 from pan_scdg.tasks.model_config import check_fields
 from pan_scdg.tasks.model_list import NOT_FOUND, needs_of
-from pan_scdg.tasks.model_places import place_of_encoder, place_of_model
+from pan_scdg.tasks.model_places import licence_at, place_of_encoder, place_of_model
 
 UNFIT = "does not fit"
 WIDTH = 15
@@ -75,7 +74,7 @@ def _check_language_model(check: ModelCheck, profile: Profile, place: FoundModel
     settings, folder = profile.need_model(), place.folder
     config = read_config(folder)
     check_fields(config, folder)
-    check.facts.update({"model": settings.name, **_place(place)})
+    check.facts.update({"model": place.name, **_place(place)})
     check.facts.update(_architecture(config))
     check.note("library", lambda: _library(config, folder))
     check.note("inputs", lambda: _inputs(profile, config, folder))
@@ -86,11 +85,20 @@ def _check_language_model(check: ModelCheck, profile: Profile, place: FoundModel
     check.note("lock", lambda: _as_locked(place))
     check.note("metadata", lambda: metadata_fingerprint(folder))
     check.note("weights", lambda: weights_fingerprint(folder))
+    if (calibration := profile.pairs and profile.pairs.calibration) and calibration.model is not None:
+        check.note("calibration", lambda: _calibration(calibration, check.facts["weights"], folder))
+
+
+def _calibration(calibration: Calibration, weights: str, folder: Path) -> str:
+    if calibration.model != weights:
+        remedy = "use the model that it was made with, or calibrate with this one"
+        raise UserError(f"the profile's calibration is of a model {calibration.model}", remedy, folder)
+    return "of these weights"
 
 
 def _place(place: FoundModel) -> dict[str, str]:
     at = "" if place.revision is None else f" at {place.revision}"
-    return {"folder": str(place.folder), "found": f"{place.where}{at}", "licence": licence_of(place.name)}
+    return {"folder": str(place.folder), "found": f"{place.where}{at}", "licence": licence_at(place)}
 
 
 def _as_locked(place: FoundModel) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pan_scdg.errors import one_line
 from pan_scdg.model_cache import FoundModel, find_embedding, find_model
-from pan_scdg.model_catalogue import licence_of, repositories_of
+from pan_scdg.model_catalogue import UNKNOWN_LICENCE, licence_of, repositories_of
 from pan_scdg.model_lock import differences, locked
 from pan_scdg.retrieval.encoder import PACKAGED, encoder_folder
 
@@ -66,11 +66,16 @@ def origins_of(places: Mapping[str, FoundModel]) -> dict[str, dict[str, str]]:
     return {name: record for name, record in records.items() if record}
 
 
+def licence_at(found: FoundModel) -> str:
+    """Return the licence of a model, in words; a folder that only its path names may hold any model."""
+    return UNKNOWN_LICENCE if found.where in ("--model", "folder") else licence_of(found.name)
+
+
 def models_line(models: Sequence[FoundModel]) -> str:
     """One line: each model, where it was found, and its licence."""
     return "models: " + "; ".join(
-        f"{found.name} from {found.where}"
-        f"{'' if found.revision is None else f' at {found.revision[:SHORT]}'}, {licence_of(found.name)}"
+        f"{found.shown} from {found.where}"
+        f"{'' if found.revision is None else f' at {found.revision[:SHORT]}'}, {licence_at(found)}"
         for found in models
     )
 

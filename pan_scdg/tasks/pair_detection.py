@@ -14,7 +14,7 @@ from pan_scdg.scdg.aggregation import aggregate_of
 from pan_scdg.scdg.calibration_range import TargetFacts
 from pan_scdg.store import Store
 from pan_scdg.tasks.fitting import check_fits
-from pan_scdg.tasks.known_range import facts_of_pairs
+from pan_scdg.tasks.known_range import calibration_warnings, facts_of_pairs, foreign_model
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.model_places import models_line, origins_of, say
 from pan_scdg.tasks.options import Partial, RunOptions, job_of, limited
@@ -65,6 +65,9 @@ def read_job(profile: Profile, options: RunOptions) -> PairJob:
     pairs, partial = limited(corpus.pairs, options, "pairs")
     check_fits(profile, "pairs", options)
     model = ModelAtHand(profile.need_model(), options)
+    say(calibration_warnings(rule.calibration, model))
+    if foreign_model(rule.calibration, model) is not None:
+        rule = rule._replace(threshold=None, calibration=None)
     names = read_names(options.input)
     models = {"language_model": model.identity()}
     job = job_of("pairs", profile, options, input_digest(options.input, "pairs"), models, partial)
@@ -101,7 +104,8 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
         origins = origins_of({"language_model": model.found}) if options.shards is None else options.shards.origins
         output.seal(written, model.incidents(), partial and partial._asdict(), origins)
     output.publish()
-    done = f"decided {len(corpus.pairs)} pairs: {options.output / DECISIONS}"
+    done = "decided" if job.rule.threshold is not None else "scored, without decisions,"
+    done = f"{done} {len(corpus.pairs)} pairs: {options.output / DECISIONS}"
     if options.share is not None:
         done = f"{options.share} of {len(corpus.pairs)} pairs: {options.output}"
     return [*notices.lines(), *(f"warning: {incident}" for incident in model.incidents()), *job.told(), done]
@@ -118,7 +122,8 @@ def _write_results(
     verdicts = {s.plan.pair: scored_verdict(s, rule, names, f) for s, f in zip(scored, facts, strict=True)}
     verdicts |= {f.pair: failed_verdict(f, rule, names) for f in failed}
     written = write_verdicts(folder, {pair: verdicts[pair] for pair in job.corpus.pairs})
-    warn_of_few(sum(bool(v.passages) for v in verdicts.values()), job.notices, options.output)
+    if rule.threshold is not None:
+        warn_of_few(sum(bool(v.passages) for v in verdicts.values()), job.notices, options.output)
     return [*([GAINS] if options.keep_gains else []), *written]
 
 

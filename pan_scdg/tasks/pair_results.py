@@ -25,16 +25,16 @@ GAINS = "gains.jsonl.gz"
 
 
 class Rule(NamedTuple):
-    """A pair is positive when its score is at least ``threshold``."""
+    """A pair is positive when its score is at least ``threshold``; without one nothing is decided."""
 
     aggregate: Aggregate
-    threshold: float
+    threshold: float | None
     control: Control = "none"
     calibration: Calibration | None = None
 
-    def positive(self, item: ScoredPair) -> bool:
-        """The decision about a scored pair (paper, PAN25 decision rule, ``>=``)."""
-        return bool(self.aggregate.of(item.features) >= self.threshold)
+    def positive(self, item: ScoredPair) -> bool | None:
+        """The decision about a scored pair (paper, PAN25 decision rule, ``>=``); None: not decided."""
+        return None if self.threshold is None else bool(self.aggregate.of(item.features) >= self.threshold)
 
 
 class Verdict(NamedTuple):
@@ -79,16 +79,17 @@ def scored_verdict(item: ScoredPair, rule: Rule, names: Mapping[str, str], facts
 
 def failed_verdict(item: FailedPair, rule: Rule, names: Mapping[str, str]) -> Verdict:
     """A pair that could not be scored, decided negative because the user asked for that."""
+    decision, said = (False, "not scored, decided negative") if rule.threshold is not None else (None, "not scored")
     nothing = dict.fromkeys(("score", "tokens", "mean", "median", "positive_gain_rate"))
     record = {
         **who(item.pair, names),
         **nothing,
         "threshold": rule.threshold,
-        "decision": False,
+        "decision": decision,
         "aggregation": rule.aggregate.name,
         **control_field(rule.control),
         **negatives_fields(None, rule.calibration),
-        "warnings": [f"not scored, decided negative: {item.error.what}"],
+        "warnings": [f"{said}: {item.error.what}"],
     }
     return Verdict(record, ())
 

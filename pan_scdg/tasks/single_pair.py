@@ -15,8 +15,15 @@ from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.tasks.features import Wanted, feature_grid, features_of
 from pan_scdg.tasks.fitting import check_fits
-from pan_scdg.tasks.known_range import negatives_fields, target_facts, warnings_about
+from pan_scdg.tasks.known_range import (
+    calibration_warnings,
+    foreign_model,
+    negatives_fields,
+    target_facts,
+    warnings_about,
+)
 from pan_scdg.tasks.model_at_hand import ModelAtHand
+from pan_scdg.tasks.model_places import say
 from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.pair_plan import PlannedPair, plan_pairs
 from pan_scdg.tasks.pair_scoring import control_field
@@ -51,11 +58,14 @@ def _described(gains: Gains, plan: PlannedPair, model: ModelAtHand, settings: Pa
     grid = feature_grid([] if settings.q is None else [settings.q])
     values = features_of(gains, Wanted(grid, aggregate.windows, aggregate.medians, aggregate.bounded))
     score = aggregate.of(values)
-    known = settings.calibration
+    known, threshold = settings.calibration, settings.threshold
+    say(calibration_warnings(known, model))
+    if (foreign := foreign_model(known, model)) is not None:
+        known = threshold = None
     result = {
         "score": score,
-        "threshold": settings.threshold,
-        "decision": None if settings.threshold is None else bool(score >= settings.threshold),
+        "threshold": threshold,
+        "decision": None if threshold is None else bool(score >= threshold),
         "aggregation": aggregate.name,
         **control_field(settings.control),
         "mode": plan.mode,
@@ -70,6 +80,8 @@ def _described(gains: Gains, plan: PlannedPair, model: ModelAtHand, settings: Pa
     if known is not None and known.range is not None:
         facts = target_facts(model.tokenizer, read_text(plan.pair.suspicious), values)
         result["warnings"] = warnings_about(facts, known, aggregate)
+    if foreign is not None:
+        result["warnings"] = [foreign]
     return result
 
 

@@ -245,4 +245,4 @@ def test_a_local_checkpoint_judges_and_is_asked_once(
 def test_a_checkpoint_that_cannot_chat(run: Call, tiny_folder: Callable[[str], Path]) -> None:
     done = run("--model", tiny_folder("llama"), profile='served = "local"\nthreshold = 0.5')
     assert done.code == 2
-    assert "judge-8b has no chat template; give the folder of an instruction-tuned checkpoint" in done.err
+    assert " has no chat template; give the folder of an instruction-tuned checkpoint" in done.err
