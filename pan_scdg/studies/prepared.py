@@ -1,14 +1,15 @@
 """The folder that ``studies prepare`` writes and the studies read: manifests, splits, and an index of their origin."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from pan_scdg.digests import file_digest, text_digest
 from pan_scdg.errors import UserError
-from pan_scdg.own_files import write_atomically
+from pan_scdg.own_files import parse_record, write_atomically
 from pan_scdg.pan.untrusted import is_file, list_directory, read_utf8
 from pan_scdg.studies.records import json_text
 
@@ -48,6 +49,14 @@ def origin(path: Path | None) -> dict[str, str]:
     return {"origin": "from file", "from": path.name, "from_sha256": digest}
 
 
+class _Index(BaseModel):
+    """The index as a file; facts differ between artefacts, and nothing is computed from them."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+    format: Literal[1]
+    parts: dict[str, dict[str, dict[str, JsonValue]]]
+
+
 def read_index(output: Path) -> dict[str, Any]:
     """The parts of a prepared folder, by name; empty where nothing was prepared yet.
 
@@ -58,13 +67,9 @@ def read_index(output: Path) -> dict[str, Any]:
     if not is_file(path):
         return {}
     try:
-        index = json.loads(read_utf8(path))
-        parts = index["parts"] if index["format"] == FORMAT else None
-    except (ValueError, RecursionError, KeyError, TypeError):
-        parts = None
-    if not isinstance(parts, dict):
-        raise UserError("is not an index of `studies prepare`", "choose another --output", path)
-    return parts
+        return parse_record(read_utf8(path), _Index).parts
+    except (ValueError, RecursionError) as e:
+        raise UserError("is not an index of `studies prepare`", "choose another --output", path) from e
 
 
 def check_output(output: Path) -> None:
