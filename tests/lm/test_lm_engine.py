@@ -13,6 +13,7 @@ from pan_scdg.lm.engine import PackedEngine, ReferenceEngine, engine_of
 from pan_scdg.lm.models import LanguageModel, load_model
 from pan_scdg.profile import ModelSettings, load_profile
 from pan_scdg.scdg.sequences import ScoringInput
+from tests.tolerances import check_log_probs
 
 torch = pytest.importorskip("torch")
 
@@ -45,9 +46,7 @@ def test_the_reference_is_repeated_whatever_the_budget(
     items = made(np.random.default_rng(3), 60)
     expected = ReferenceEngine(lm, 1024).log_probs(items)
     found = PackedEngine(lm, "sdpa", budget, 7).log_probs(items)
-    for values, others, item in zip(found, expected, items, strict=True):
-        assert values.shape == item.target_ids.shape
-        np.testing.assert_allclose(values, others, atol=1e-4, rtol=0)
+    check_log_probs(lm.model, found, expected, items)
     # The model is as it was before: its own attention gives the same once more.
     for values, others in zip(ReferenceEngine(lm, 1024).log_probs(items), expected, strict=True):
         np.testing.assert_array_equal(values, others)
@@ -61,8 +60,7 @@ def test_scdg_mini_with_real_text() -> None:
     source, targets = ids[:900], [ids[900 + 150 * i : 1050 + 150 * i] for i in range(4)]
     items = [ScoringInput(source, target) for target in targets] + [ScoringInput(ids[:1], t) for t in targets]
     reference, packed = engine_of("reference", lm, settings), engine_of("packed", lm, settings)
-    for values, others in zip(packed.log_probs(items), reference.log_probs(items), strict=True):
-        np.testing.assert_allclose(values, others, atol=1e-4, rtol=0)
+    check_log_probs(lm.model, packed.log_probs(items), reference.log_probs(items), items)
     # 899 tokens of the shared prefix and eight times 150 (the last token's output would speak of nothing)
     assert packed.tokens == 899 + 8 * 150
     assert reference.tokens == 4 * 1050 + 4 * 151
@@ -92,8 +90,7 @@ def test_too_little_memory_halves_the_rows_and_is_told(tiny_lm: Callable[[str], 
     expected = ReferenceEngine(lm, 1024).log_probs(items)
     engine = PackedEngine(lm, "sdpa", 200, 1024)
     engine._decoder = Short(engine._decoder, 55)
-    for values, others in zip(engine.log_probs(items), expected, strict=True):
-        np.testing.assert_allclose(values, others, atol=1e-4, rtol=0)
+    check_log_probs(lm.model, engine.log_probs(items), expected, items)
     assert engine._decoder.calls[0] == 168
     assert engine.splits[0] == {"inputs": len(items), "pack_tokens": 84}
     assert max(engine._decoder.calls[-3:]) <= 55
@@ -110,8 +107,7 @@ def test_rows_that_do_not_fit_cost_one_call_a_halving(tiny_lm: Callable[[str], L
     assert engine.splits == [{"inputs": 48, "pack_tokens": 80}]
     engine.log_probs(items[:6])
     assert engine._decoder.calls[13:] == [80, 40]
-    for values, others in zip(found, ReferenceEngine(lm, 1024).log_probs(items), strict=True):
-        np.testing.assert_allclose(values, others, atol=1e-4, rtol=0)
+    check_log_probs(lm.model, found, ReferenceEngine(lm, 1024).log_probs(items), items)
 
 
 def test_what_was_computed_before_a_row_that_does_not_fit_is_kept(tiny_lm: Callable[[str], LanguageModel]) -> None:
@@ -122,8 +118,7 @@ def test_what_was_computed_before_a_row_that_does_not_fit_is_kept(tiny_lm: Calla
     engine._decoder = Short(engine._decoder, 45)
     # The prefix of 30 with one continuation, four more, and the last two of which one device had too little memory.
     engine._decoder.full_at = 2
-    for values, others in zip(engine.log_probs(items), ReferenceEngine(lm, 1024).log_probs(items), strict=True):
-        np.testing.assert_allclose(values, others, atol=1e-4, rtol=0)
+    check_log_probs(lm.model, engine.log_probs(items), ReferenceEngine(lm, 1024).log_probs(items), items)
     assert engine._decoder.calls == [40, 40, 20, 40, 10]
     assert engine.splits == [{"inputs": 7, "pack_tokens": 10}]
 
@@ -135,8 +130,7 @@ def test_a_prefix_that_cannot_be_kept_is_not_shared(tiny_lm: Callable[[str], Lan
     items = [ScoringInput(context, rng.integers(60, size=10)) for _ in range(3)]
     engine = PackedEngine(lm, "sdpa", 15, 1024)
     engine._decoder = Short(engine._decoder, 45, keeps=False)
-    for values, others in zip(engine.log_probs(items), ReferenceEngine(lm, 1024).log_probs(items), strict=True):
-        np.testing.assert_allclose(values, others, atol=1e-4, rtol=0)
+    check_log_probs(lm.model, engine.log_probs(items), ReferenceEngine(lm, 1024).log_probs(items), items)
     assert engine._decoder.calls == [40, 40, 40, 40]
     assert engine.splits == [{"inputs": 3, "pack_tokens": 15}]
 

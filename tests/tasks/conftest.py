@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 import tomlkit
 
+from tests.tolerances import log_prob_tolerance
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
 VARIABLES = ("PAN_SCDG_STATE", "TIRA_INPUT_DATASET", "inputDataset", "TIRA_OUTPUT_DIR", "outputDir")
@@ -220,16 +222,31 @@ def records() -> Callable[[Path], list[dict[str, Any]]]:
 
 
 @pytest.fixture(scope="session")
-def literal_log_probs(tiny_folder: Callable[[str], Path]) -> Callable[[Sequence[int], int], np.ndarray]:
-    """``f(ids, n)``: log-probabilities of the last ``n`` ids, from the model's own full logits, in float64."""
+def tiny_model(tiny_folder: Callable[[str], Path]) -> Any:
+    """The tiny checkpoint that the commands are run with, as transformers loads it."""
     import torch
     from transformers import AutoModelForCausalLM
 
-    model = AutoModelForCausalLM.from_pretrained(tiny_folder("qwen2"), dtype=torch.float32).eval()
+    return AutoModelForCausalLM.from_pretrained(tiny_folder("qwen2"), dtype=torch.float32).eval()
+
+
+@pytest.fixture(scope="session")
+def gain_tolerance(tiny_model: Any) -> Callable[[int], float]:
+    """``gain_tolerance(length)``: what rounding leaves between two right gains of inputs of at most ``length`` tokens.
+
+    Both are computed in float32, each of two log-probabilities.
+    """
+    return lambda length: 4 * log_prob_tolerance(tiny_model, length)
+
+
+@pytest.fixture(scope="session")
+def literal_log_probs(tiny_model: Any) -> Callable[[Sequence[int], int], np.ndarray]:
+    """``f(ids, n)``: log-probabilities of the last ``n`` ids, from the model's own full logits, in float64."""
+    import torch
 
     def compute(ids: Sequence[int], n: int) -> np.ndarray:
         with torch.no_grad():
-            logits = model(torch.tensor([list(ids)])).logits[0].double().numpy()
+            logits = tiny_model(torch.tensor([list(ids)])).logits[0].double().numpy()
         rows = logits[len(ids) - n - 1 : len(ids) - 1]
         shifted = rows - rows.max(axis=1, keepdims=True)
         result: np.ndarray = shifted[np.arange(n), list(ids)[-n:]] - np.log(np.exp(shifted).sum(axis=1))

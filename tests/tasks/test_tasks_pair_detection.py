@@ -70,6 +70,7 @@ def test_score_equals_a_restatement_from_full_logits(
     records: Read,
     encode: Callable[..., list[int]],
     literal_log_probs: Callable[..., np.ndarray],
+    gain_tolerance: Callable[[int], float],
     pair: tuple[str, str],
 ) -> None:
     target, source = (text_of(pairs_input, name) for name in pair)
@@ -79,10 +80,12 @@ def test_score_equals_a_restatement_from_full_logits(
     gains = literal_log_probs(both, n) - literal_log_probs(alone, n)
     decision = by_pair(records(finished(pairs_input) / "decisions.jsonl"))[pair]
     assert decision["tokens"] == n
-    assert decision["score"] == pytest.approx(top(gains, 10), abs=1e-5)
-    assert decision["mean"] == pytest.approx(gains.mean(), abs=1e-5)
-    assert decision["median"] == pytest.approx(np.median(gains), abs=1e-5)
-    assert decision["positive_gain_rate"] == pytest.approx((gains > 0).mean(), abs=1e-6)
+    bound = gain_tolerance(len(both))
+    assert decision["score"] == pytest.approx(top(gains, 10), abs=bound)
+    assert decision["mean"] == pytest.approx(gains.mean(), abs=bound)
+    assert decision["median"] == pytest.approx(np.median(gains), abs=bound)
+    near_zero = (np.abs(gains) <= bound).mean()
+    assert decision["positive_gain_rate"] == pytest.approx((gains > 0).mean(), abs=near_zero + 1e-6)
 
 
 def test_statistics_agree_with_the_kept_gains(

@@ -18,6 +18,7 @@ from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.options import RunOptions
 from pan_scdg.tasks.passes import PassScorer
 
+Tolerance = Callable[[int], float]
 SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
 TARGET = "The samples held 17.5 grams of salt per litre; nobody on the quay said a word."
 SOURCES = ("Measured twice, the third was lost.", "Nobody said a word about the salt.", "")
@@ -64,22 +65,23 @@ def test_one_unconditional_pass_serves_all_sources(at_hand: ModelAtHand, tmp_pat
 
 
 def test_another_context_is_another_unconditional_pass(
-    at_hand: ModelAtHand, tmp_path: Path, forwards: list[int]
+    at_hand: ModelAtHand, tmp_path: Path, forwards: list[int], gain_tolerance: Tolerance
 ) -> None:
     ids = np.arange(20, 30, dtype=np.int64)
     with Store(tmp_path) as store:
         scorer = PassScorer(at_hand, store)
         cut = [scorer.unconditional(ScoringInput(ids[:n], ids[n:])) for n in (1, 2, 1)]
     assert len(forwards) == 2, "the same ids, divided otherwise, are not the same pass"
-    np.testing.assert_allclose(cut[0][1:], cut[1], atol=1e-6)
+    np.testing.assert_allclose(cut[0][1:], cut[1], atol=gain_tolerance(len(ids)))
     assert np.array_equal(cut[0], cut[2])
 
 
-def test_segments_are_joined_in_order(at_hand: ModelAtHand) -> None:
+def test_segments_are_joined_in_order(at_hand: ModelAtHand, gain_tolerance: Tolerance) -> None:
     passes = all_passes(at_hand)
     joined = PassScorer(at_hand, None).gains(passes)
     parts = [PassScorer(at_hand, None).gains([p]) for p in passes]
-    np.testing.assert_allclose(joined.gains, np.concatenate([p.gains for p in parts]), atol=1e-5)
+    bound = gain_tolerance(max(p.conditional.length for p in passes))
+    np.testing.assert_allclose(joined.gains, np.concatenate([p.gains for p in parts]), atol=bound)
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,7 @@ def test_gain_equals_a_restatement_from_full_logits(
     records: Read,
     encode: Callable[..., list[int]],
     literal_log_probs: Callable[..., np.ndarray],
+    gain_tolerance: Callable[[int], float],
 ) -> None:
     documents = {d["doc_id"]: d["default_text"] for d in records(retrieval_input / "corpus.jsonl.gz")}
     queries = {q["qid"]: q["query"] for q in records(retrieval_input / "queries.jsonl")}
@@ -120,9 +121,10 @@ def test_gain_equals_a_restatement_from_full_logits(
             gains = given - literal_log_probs([anchor, *q], len(q))
             best = np.sort(gains)[::-1][: max(1, ceil(len(q) * 2 / 100))]
             assert record["tokens"] == len(q)
-            assert record["top_2"] == pytest.approx(best.mean(), abs=1e-5)
-            assert record["mean"] == pytest.approx(gains.mean(), abs=1e-5)
-            np.testing.assert_allclose(kept[query, record["document"]], gains, atol=1e-5)
+            bound = gain_tolerance(1 + len(prefix) + len(separator) + len(q))
+            assert record["top_2"] == pytest.approx(best.mean(), abs=bound)
+            assert record["mean"] == pytest.approx(gains.mean(), abs=bound)
+            np.testing.assert_allclose(kept[query, record["document"]], gains, atol=bound)
             compared += 1
     assert 0 < compared < SCORED * len(scores), "some sources fit the context, some go through windows"
 
