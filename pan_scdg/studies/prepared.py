@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import AfterValidator, JsonValue
 
 from pan_scdg.digests import file_digest, text_digest
 from pan_scdg.errors import UserError
-from pan_scdg.own_files import parse_record, write_atomically
-from pan_scdg.pan.untrusted import is_file, list_directory, read_utf8
+from pan_scdg.own_files import OwnRecord, check_inner_name, read_record, write_atomically
+from pan_scdg.pan.untrusted import is_file, list_directory
 from pan_scdg.studies.records import json_text
 
 PREPARED = "index.json"
@@ -39,6 +39,26 @@ class Artefact:
         return f"{part} {self.name}: {counts}{'; ' if counts else ''}{made}"
 
 
+def _check_files(facts: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    files = facts.get("files", {})
+    if not isinstance(files, dict):
+        raise ValueError("files is no object")
+    for name in files:
+        check_inner_name(name)
+    return facts
+
+
+Facts = Annotated[dict[str, JsonValue], AfterValidator(_check_files)]
+"""The entry of an artefact; its files lie inside of the folder."""
+
+
+class _Index(OwnRecord):
+    """What `PREPARED` holds: the facts of each artefact, by part and name."""
+
+    format: Literal[1]
+    parts: dict[str, dict[str, Facts]]
+
+
 def origin(path: Path | None) -> dict[str, str]:
     """What the index says of where an artefact is from; None: it was made."""
     if path is None:
@@ -49,27 +69,14 @@ def origin(path: Path | None) -> dict[str, str]:
     return {"origin": "from file", "from": path.name, "from_sha256": digest}
 
 
-class _Index(BaseModel):
-    """The index as a file; facts differ between artefacts, and nothing is computed from them."""
-
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
-    format: Literal[1]
-    parts: dict[str, dict[str, dict[str, JsonValue]]]
-
-
-def read_index(output: Path) -> dict[str, Any]:
+def read_index(output: Path) -> dict[str, dict[str, dict[str, Any]]]:
     """The parts of a prepared folder, by name; empty where nothing was prepared yet.
 
     Raises:
         UserError: the folder holds something else.
     """
-    path = output / PREPARED
-    if not is_file(path):
-        return {}
-    try:
-        return parse_record(read_utf8(path), _Index).parts
-    except (ValueError, RecursionError) as e:
-        raise UserError("is not an index of `studies prepare`", "choose another --output", path) from e
+    index = read_record(output / PREPARED, _Index, "it is no index of `studies prepare`: choose another --output")
+    return {} if index is None else index.parts
 
 
 def check_output(output: Path) -> None:
@@ -90,13 +97,13 @@ def write_parts(output: Path, parts: Mapping[str, Sequence[Artefact]]) -> None:
         UserError: the folder cannot be written.
     """
     former = read_index(output)
-    index = {part: artefacts for part, artefacts in former.items() if part not in parts}
+    index: dict[str, Any] = {part: artefacts for part, artefacts in former.items() if part not in parts}
     try:
         output.mkdir(parents=True, exist_ok=True)
         _write_index(output, index)
         for part, artefacts in parts.items():
             files = {name: text for artefact in artefacts for name, text in artefact.files.items()}
-            _remove(output, part, _files_of(former.get(part)) - files.keys())
+            _remove(output, part, _files_of(former.get(part, {})) - files.keys())
             for name, text in files.items():
                 (output / name).parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(output / name, text)
@@ -110,10 +117,9 @@ def _write_index(output: Path, parts: Mapping[str, Any]) -> None:
     write_atomically(output / PREPARED, json_text({"format": FORMAT, "parts": dict(sorted(parts.items()))}))
 
 
-def _files_of(artefacts: Any) -> set[str]:
-    """The files that an index names for a part, whatever it holds."""
-    entries = artefacts.values() if isinstance(artefacts, dict) else ()
-    return {str(name) for entry in entries if isinstance(entry, dict) for name in entry.get("files") or ()}
+def _files_of(artefacts: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """The files that an index names for a part."""
+    return {name for facts in artefacts.values() for name in facts.get("files", ())}
 
 
 def _remove(output: Path, part: str, names: set[str]) -> None:

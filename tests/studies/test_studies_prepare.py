@@ -248,7 +248,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a" / "thesis.tex").touch()
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "index.json").write_text('{"pages": 3}')
-    for name, what in (("a", "is not empty and was not prepared"), ("b", "is not an index of `studies prepare`")):
+    for name, what in (("a", "is not empty and was not prepared"), ("b", "it is no index of `studies prepare`")):
         with pytest.raises(UserError, match=what):
             prepare(sources(shipped_examples()), ["pan26"], tmp_path / name)
     with pytest.raises(UserError, match="there is no data for any study"):
@@ -257,14 +257,31 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
         folders_in(tmp_path / "nothing")
 
 
-def test_an_index_cannot_make_us_remove_other_files(tmp_path: Path) -> None:
+def of_folds(facts: object) -> str:
+    return json.dumps({"format": 1, "parts": {"pan26": {"folds": facts}}})
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        *("[" * 100_000, '{"format": 1, "parts": []}', '{"format": ' + "9" * 5000 + "}", '{"format": 1e999}'),
+        *(of_folds("pan26/folds.jsonl"), of_folds({"files": 5}), of_folds({"files": {"pan26/../../precious.txt": ""}})),
+        *(of_folds({"files": {"../precious.txt": ""}}), of_folds({"files": ["pan26/folds.jsonl"]})),
+    ],
+)
+def test_an_index_that_is_not_ours_is_one_line_and_removes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], index: str
+) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (tmp_path / "precious.txt").touch()
-    names = ["../precious.txt", "pan26/../../precious.txt", str(tmp_path / "precious.txt")]
-    (out / "index.json").write_text(json.dumps({"format": 1, "parts": {"pan26": {"folds": {"files": names}}}}))
-    prepare(sources(shipped_examples()), ["pan26"], out)
+    (out / "index.json").write_text(index)
+    assert exit_code_of(["studies", "prepare", "--examples", "--part", "pan26", "--output", str(out)]) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 1
+    assert told[0].startswith(f"{out / 'index.json'}: is not as this program wrote it")
     assert (tmp_path / "precious.txt").exists()
+    assert contents(out) == {"index.json": index.encode()}
 
 
 def test_pairs_that_are_all_too_long_and_instances_that_there_are_not(
