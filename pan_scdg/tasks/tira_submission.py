@@ -44,14 +44,15 @@ def read_manifest(path: Path) -> dict[str, Submission]:
     import yaml
 
     try:
-        data: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+        # every value is a text: no tag of YAML makes something else, which its constructors fail at in many ways
+        data: Any = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
         found = Manifest.model_validate(data).submissions
     except FileNotFoundError as e:
         raise UserError("there is no manifest", "run this in the repository, or give it with --manifest", path) from e
     except ValidationError as e:
         faults = [f"{'.'.join(map(str, fault['loc'])) or 'manifest'}: {fault['msg']}" for fault in e.errors()]
         raise UserErrors([UserError(fault, "correct the entry", path) for fault in faults]) from e
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as e:  # a date with 13 months, a thousand brackets
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as e:  # the second last: a thousand brackets
         raise UserError(f"cannot be read as YAML: {e}", "correct it", path) from e
     faults = [f"{name}.command {fault}" for name, entry in found.items() for fault in _faults(entry)]
     if faults:
