@@ -1,7 +1,8 @@
 # make demo: set up, then both jobs on the shipped examples. make test: set up, then the whole test suite.
+# make fuzz SECONDS=3600: changed files for every reader, as long as that; report and inputs of findings in fuzz-output/.
 PYTHON_IN_ENV := .venv/bin/python
 
-.PHONY: demo test lint setup
+.PHONY: demo test fuzz lint setup
 
 setup:
 	@bash tools/setup.sh
@@ -11,6 +12,11 @@ demo: setup
 
 test: setup
 	@$(PYTHON_IN_ENV) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+SECONDS ?= 60
+fuzz: setup
+	@mkdir -p fuzz-output
+	@OMP_NUM_THREADS=1 $(PYTHON_IN_ENV) tests/fuzz --seconds $(SECONDS) --page fuzz-output/report.md --kept fuzz-output/inputs
 
 lint: setup
 	@$(PYTHON_IN_ENV) -m pip install --quiet --disable-pip-version-check -r .ci/requirements.txt
