@@ -1,8 +1,10 @@
 # make demo: set up, then both jobs on the shipped examples. make test: set up, then the whole test suite.
 # make fuzz SECONDS=3600: changed files for every reader, as long as that; report and inputs of findings in fuzz-output/.
+# make gpu: the benchmark of a GPU, all of it or PART=attention|packed|long|dense; an interpreter that PYTHON names and
+# that has torch and transformers is used as it is, in place of .venv. COMMIT is what a copy without .git calls itself.
 PYTHON_IN_ENV := .venv/bin/python
 
-.PHONY: demo test fuzz lint setup
+.PHONY: demo test fuzz lint setup gpu
 
 setup:
 	@bash tools/setup.sh
@@ -23,3 +25,11 @@ lint: setup
 	@$(PYTHON_IN_ENV) -m ruff check .
 	@$(PYTHON_IN_ENV) -m ruff format --check .
 	@$(PYTHON_IN_ENV) -m mypy --strict pan_scdg
+
+HAS_TORCH := from importlib.util import find_spec as f; raise SystemExit(not (f("torch") and f("transformers")))
+
+gpu:
+	@python=$(PYTHON_IN_ENV); \
+	if [ -n "$(PYTHON)" ] && "$(PYTHON)" -c '$(HAS_TORCH)' 2> /dev/null; then python="$(PYTHON)"; \
+	else bash tools/setup.sh || exit; fi; \
+	"$$python" -m benchmarks.gpu $(PART:%=--part %) $(COMMIT:%=--commit %)

@@ -25,8 +25,9 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
+from benchmarks.device_memory import Memory
 from benchmarks.scoring_inputs import Lengths, Unit, candidate_lists, long_unit, pair_units, retrieval_units
-from benchmarks.scoring_measure import GIB, Memory, Side, compared, in_turn, long_memory
+from benchmarks.scoring_measure import GIB, Side, compared, in_turn, long_memory
 from benchmarks.scoring_models import SHAPES, peak_flops, shaped
 from pan_scdg.lm.attention import BACKENDS
 from pan_scdg.lm.engine import PackedEngine, ReferenceEngine

@@ -1,16 +1,15 @@
 """Both engines in turn on the same units, and what their results and times say; used by ``benchmarks.scoring``."""
 
-import resource
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.device_memory import Memory
 from benchmarks.scoring_inputs import Name, Unit
 from benchmarks.scoring_models import flops
 from pan_scdg.lm.engine import Engine
@@ -21,46 +20,6 @@ from pan_scdg.scdg.gains import top_q_mean
 GIB = 1 << 30
 TOP_Q = 2
 """Percent of the gains that a candidate is scored by here; the paper's value for PAN 2026."""
-
-
-class Memory:
-    """Largest memory on the model's device: a GPU's beside what is on it now, or the process's on a CPU."""
-
-    def __init__(self, device: str) -> None:
-        self._device, self._before = device, 0
-        if self._on_gpu:
-            import torch
-
-            torch.cuda.synchronize(device)
-            self._before = torch.cuda.memory_allocated(device)
-
-    @property
-    def _on_gpu(self) -> bool:
-        return self._device != "cpu"
-
-    def reset(self) -> None:
-        """Forget earlier peaks; a process's cannot be forgotten."""
-        if self._on_gpu:
-            import torch
-
-            torch.cuda.reset_peak_memory_stats(self._device)
-
-    @property
-    def resident(self) -> int:
-        """Bytes that `peak` holds before anything is computed: those of the process, of a GPU none."""
-        if self._on_gpu:
-            return 0
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        return pages * resource.getpagesize()
-
-    @property
-    def peak(self) -> int:
-        """Bytes."""
-        if self._on_gpu:
-            import torch
-
-            return torch.cuda.max_memory_allocated(self._device) - self._before
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
 @dataclass

@@ -4,15 +4,17 @@ Speed depends on shapes and not on the values of weights, so a checkpoint's spee
 """
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from pan_scdg.lm.checkpoint import check_device
 from pan_scdg.lm.models import LanguageModel, decoder_and_head
 from pan_scdg.lm.packing import own_length, shared_contexts
-from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import ScoringInput, Tokenizer
+
+if TYPE_CHECKING:
+    from pan_scdg.profile import ModelSettings
 
 SHAPES: dict[str, dict[str, Any]] = {
     # the sizes that Qwen3-8B and Qwen3-0.6B are published with
@@ -48,7 +50,9 @@ SHAPES: dict[str, dict[str, Any]] = {
         "tie_word_embeddings": True,
     },
 }
-POSITIONS = 32768
+POSITIONS, ROPE_THETA = 32768, 1e6
+SPREAD = 0.02
+"""Standard deviation of the random matrices; transformers' default, as published for Qwen3."""
 PEAK_TFLOPS = {"H100": 989.0, "H200": 989.0, "A100": 312.0}
 """Dense 16-bit tensor arithmetic by NVIDIA's data sheets, for what a device's name contains."""
 
@@ -69,28 +73,51 @@ class Bytes:
         return bytes(i for i in ids if i != self.bos_token_id).decode(errors="replace")
 
 
-def shaped(shape: str, settings: ModelSettings, device: str) -> LanguageModel:
+def shaped(shape: str, settings: "ModelSettings", device: str) -> LanguageModel:
     """A Qwen3 of that shape with random weights, made on the device in the settings' dtype.
 
     Raises:
         UserError: the device cannot do the settings' dtype or attention.
     """
+    check_device(settings, device)
+    attention = "sdpa" if settings.attention == "varlen" else settings.attention
+    return random_model(shape, settings.dtype, device, attention)
+
+
+def random_model(shape: str, dtype: str, device: str, attention: str = "sdpa") -> LanguageModel:
+    """Return a frozen Qwen3 of that shape, its weights drawn on the device in ``dtype``.
+
+    Rotary frequencies are computed, in float32 whatever ``dtype`` is, and norms are ones.
+    """
     import torch
     import transformers
 
-    check_device(settings, device)
     # transformers' own functions have no types
     config_of: Any = transformers.Qwen3Config
     model_of: Any = transformers.AutoModelForCausalLM.from_config
-    config = config_of(**SHAPES[shape], max_position_embeddings=POSITIONS, rope_theta=1e6, use_sliding_window=False)
+    fixed = {"max_position_embeddings": POSITIONS, "rope_theta": ROPE_THETA, "initializer_range": SPREAD}
+    config = config_of(**SHAPES[shape], **fixed, use_sliding_window=False)
     torch.manual_seed(0)
     with torch.device(device):
-        model = model_of(
-            config,
-            dtype=getattr(torch, settings.dtype),
-            attn_implementation="sdpa" if settings.attention == "varlen" else settings.attention,
-        )
+        model = model_of(config, dtype=getattr(torch, dtype), attn_implementation=attention)
     return LanguageModel(cast(Tokenizer, Bytes()), model.eval().requires_grad_(False), device, shape, "random")
+
+
+def check_weights(lm: LanguageModel) -> None:
+    """Raise ValueError unless every parameter of a `random_model` was drawn and its rotary frequencies are Qwen3's."""
+    import torch
+
+    for name, weight in lm.model.named_parameters():
+        # A sample is enough: memory that was never written holds zeros, earlier values, or infinities.
+        sample = weight.flatten()[:: max(1, weight.numel() >> 20)].float()
+        drawn = bool((sample == 1).all()) if weight.ndim == 1 else 0.9 * SPREAD < float(sample.std()) < 1.1 * SPREAD
+        if not drawn:
+            raise ValueError(f"{name} was not initialised")
+    width = lm.model.config.head_dim
+    expected = ROPE_THETA ** -(torch.arange(0, width, 2, device=lm.device, dtype=torch.float64) / width)
+    found = decoder_and_head(lm.model)[0].rotary_emb.inv_freq
+    if found.dtype != torch.float32 or not torch.allclose(found.double(), expected, rtol=1e-5, atol=0):
+        raise ValueError("the rotary frequencies are not those of Qwen3")
 
 
 def flops(lm: LanguageModel, items: Sequence[ScoringInput], reuse: bool) -> int:

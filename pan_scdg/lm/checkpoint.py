@@ -3,13 +3,15 @@
 import importlib.util
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.lm.attention import FLASH_CAPABILITY
 from pan_scdg.lm.devices import check_exists, in_words
-from pan_scdg.profile import ModelSettings
+
+if TYPE_CHECKING:
+    from pan_scdg.profile import ModelSettings
 
 INDEX = "model.safetensors.index.json"
 NEWER = {"ministral3": "5.23.0"}
@@ -133,7 +135,7 @@ def _check_index(folder: Path, held: dict[str, set[str]]) -> None:
             raise UserError(f"lacks {weight}, which the index places here", "fetch the file again", folder / name)
 
 
-def check_recorded(folder: Path, settings: ModelSettings, weights: bool = False) -> None:
+def check_recorded(folder: Path, settings: "ModelSettings", weights: bool = False) -> None:
     """Raise UserErrors, one for each file, unless files have the SHA-256 that the profile records.
 
     Args:
@@ -159,7 +161,7 @@ def _recorded_fault(path: Path, expected: str) -> UserError | None:
     )
 
 
-def settled(settings: ModelSettings, device: str) -> ModelSettings:
+def settled(settings: "ModelSettings", device: str) -> "ModelSettings":
     """``settings`` with the dtype that ``device`` really computes in.
 
     Only a profile with ``dtype_without_bf16`` ever changes, and only on a device without bfloat16. What is loaded,
@@ -174,7 +176,7 @@ def settled(settings: ModelSettings, device: str) -> ModelSettings:
     return settings.model_copy(update={"dtype": settings.dtype_without_bf16, "dtype_without_bf16": None})
 
 
-def check_device(settings: ModelSettings, device: str) -> None:
+def check_device(settings: "ModelSettings", device: str) -> None:
     """Raise UserError unless ``device`` exists, torch has code for it and it does the profile's dtype and attention."""
     check_exists(device)
     if not can_multiply(settings.dtype, device):
@@ -183,7 +185,7 @@ def check_device(settings: ModelSettings, device: str) -> None:
         _check_flash(settings, device)
 
 
-def _other_dtype(settings: ModelSettings) -> str:
+def _other_dtype(settings: "ModelSettings") -> str:
     if settings.dtype != "bfloat16":
         return "choose another dtype in the profile"
     return 'set dtype = "float16" or "float32" in the profile, or use a GPU of the Ampere generation or newer'
@@ -203,7 +205,7 @@ def can_multiply(dtype: str, device: str) -> bool:
         return False
 
 
-def _check_flash(settings: ModelSettings, device: str) -> None:
+def _check_flash(settings: "ModelSettings", device: str) -> None:
     import torch
 
     remedy = 'set attention = "sdpa" in the profile'

@@ -19,11 +19,12 @@ from pan_scdg.lm.memory import is_out_of_memory, too_large
 from pan_scdg.lm.models import LanguageModel, decoder_and_head
 from pan_scdg.lm.packable import check_computed, check_config, not_packable
 from pan_scdg.lm.packing import Row, continuation, own_length, plan, row_tokens
-from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import ScoringInput
 
 if TYPE_CHECKING:
     import torch
+
+    from pan_scdg.profile import ModelSettings
 
 EngineName = Literal["packed", "reference"]
 CPU_LOGITS, CPU_ROWS = 1 << 22, 128
@@ -49,7 +50,7 @@ class Engine(Protocol):
         ...
 
 
-def engine_of(name: EngineName, lm: LanguageModel, settings: ModelSettings) -> Engine:
+def engine_of(name: EngineName, lm: LanguageModel, settings: "ModelSettings") -> Engine:
     """The engine of that name.
 
     Raises:

@@ -4,15 +4,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pan_scdg.errors import UserError
 from pan_scdg.lm.checkpoint import check_device, check_library, check_recorded, read_config, read_object
 from pan_scdg.lm.fingerprint import weights_fingerprint
 from pan_scdg.lm.memory import is_out_of_memory
 from pan_scdg.lm.probes import check_probes
-from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import Tokenizer
+
+if TYPE_CHECKING:
+    from pan_scdg.profile import ModelSettings
 
 MISTRAL3 = "Mistral3ForConditionalGeneration"
 GENERIC_TOKENIZERS = ("PreTrainedTokenizerFast", "TokenizersBackend")
@@ -44,7 +46,7 @@ class LanguageModel:
         return None if limit is None else int(limit)
 
 
-def load_tokenizer(folder: Path, settings: ModelSettings) -> Tokenizer:
+def load_tokenizer(folder: Path, settings: "ModelSettings") -> Tokenizer:
     """The tokenizer of a checkpoint, fast or slow as the profile says; needs no weights in memory.
 
     Raises:
@@ -75,7 +77,7 @@ def _read_tokenizer(folder: Path, fast: bool) -> Any:
     return load(str(folder), use_fast=fast, local_files_only=True, trust_remote_code=False)
 
 
-def _check_kind(tokenizer: Any, settings: ModelSettings, folder: Path) -> None:
+def _check_kind(tokenizer: Any, settings: "ModelSettings", folder: Path) -> None:
     import transformers
 
     fast = settings.tokenizer == "fast"
@@ -89,7 +91,7 @@ def _check_kind(tokenizer: Any, settings: ModelSettings, folder: Path) -> None:
 
 def load_model(
     folder: Path,
-    settings: ModelSettings,
+    settings: "ModelSettings",
     device: str,
     remembered: Path | None = None,
     fingerprint: str | None = None,
@@ -122,7 +124,7 @@ def decoder_and_head(model: Any) -> tuple[Any, Any]:
     return model.get_decoder(), model.get_output_embeddings()
 
 
-def _load_weights(folder: Path, config: dict[str, Any], settings: ModelSettings) -> Any:
+def _load_weights(folder: Path, config: dict[str, Any], settings: "ModelSettings") -> Any:
     import torch
     import transformers
 

@@ -1,0 +1,73 @@
+"""Dense search on the GPU beside that on the CPU: rankings must be the same to the last digit; a part of
+``benchmarks.gpu``.
+
+Vectors have the width of a shape's hidden states, in float16, and many lie near each other (see ``benchmarks.dense``).
+"""
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.dense import CHUNKS_A_DOCUMENT, DEPTH, KEPT, mapped, planted
+from benchmarks.gpu_rows import FAILED, OUTCOME, Part, Row, attempt, release
+from benchmarks.scoring_models import SHAPES
+from pan_scdg.retrieval import dense, dense_gpu
+from pan_scdg.retrieval.ranking import Ranking
+
+NUMBERS, TINY_NUMBERS = 200_000_000, 100_000
+"""Of all vectors together."""
+Float32s = npt.NDArray[np.float32]
+
+
+class Search(NamedTuple):
+    """How many queries of how many units each, and the vectors that are searched."""
+
+    queries: list[Float32s]
+    vectors: npt.NDArray[np.float16]
+
+    def run(self, search: Callable[..., list[Ranking]], *place: str) -> tuple[list[Ranking], float]:
+        """Return the rankings and the seconds they took; a small search before is not timed."""
+        self._search(search, self.queries[:1], self.vectors[:64], place)
+        began = time.perf_counter()
+        return self._search(search, self.queries, self.vectors, place), time.perf_counter() - began
+
+    def _search(self, search: Callable[..., list[Ranking]], queries: Any, vectors: Any, place: Sequence[str]) -> Any:
+        owner = np.arange(len(vectors)) // CHUNKS_A_DOCUMENT
+        doc_ids = [f"d{i:07}" for i in range(-(-len(vectors) // CHUNKS_A_DOCUMENT))]
+        return search(queries, vectors, owner, doc_ids, KEPT, DEPTH, *place)
+
+
+def measure_rows(shape: str, device: str) -> Iterator[Row]:
+    """Yield the row of one shape."""
+    yield attempt({"width": f"{SHAPES[shape]['hidden_size']:,}"}, lambda: _measure(shape, device))
+    release(device)
+
+
+def _measure(shape: str, device: str) -> Row:
+    width = SHAPES[shape]["hidden_size"]
+    units, count = (4, 3) if shape == "tiny" else (50, 20)
+    rows = np.random.default_rng(1).standard_normal((units * count, width), dtype=np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "vectors.f16"
+        planted((TINY_NUMBERS if shape == "tiny" else NUMBERS) // width, rows, path, seed=0)
+        search = Search(np.split(rows, count), mapped(path, width))
+        ours, seconds = search.run(dense_gpu.sentences_to_chunks, device)
+        expected, cpu_seconds = search.run(dense.sentences_to_chunks)
+        vectors = len(search.vectors)
+    different = sum(a != b for a, b in zip(ours, expected, strict=True))
+    return {
+        "vectors": f"{vectors:,}",
+        "query vectors": f"{len(rows):,}",
+        "s": f"{seconds:.3g}",
+        "CPU s": f"{cpu_seconds:.3g}",
+        OUTCOME: f"{FAILED}: {different} of {count} rankings differ" if different else "ok: identical",
+    }
+
+
+PART = Part(("width", "vectors", "query vectors", "s", "CPU s"), measure_rows)

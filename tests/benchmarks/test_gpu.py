@@ -1,0 +1,216 @@
+"""The benchmark of a GPU on a CPU: every part writes its table, and what is broken is found."""
+
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner, Result
+
+from benchmarks import gpu, gpu_engines, gpu_rows
+from benchmarks.scoring_models import check_weights, random_model
+from pan_scdg.lm import attention
+from pan_scdg.retrieval import dense_gpu
+
+ROOT = Path(__file__).parents[2]
+NUMBER = re.compile(r"-?[\d,.]+(e[-+]\d+)?|nan|-?inf")
+EXPECTED = {"attention": 8, "packed": 6, "long": 4, "dense": 1}
+"""Rows of each part."""
+
+
+def run(page: Path, *parts: str) -> Result:
+    words = [word for part in parts for word in ("--part", part)]
+    return CliRunner().invoke(gpu.main, ["--device", "cpu", "--shape", "tiny", "--page", str(page), *words])
+
+
+def tables(page: Path) -> dict[str, list[dict[str, str]]]:
+    """Part -> its rows."""
+    found = {}
+    for section in page.read_text(encoding="utf-8").split("\n### ")[1:]:
+        lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line[:1] == "|"]
+        found[section.split(" ")[0]] = [dict(zip(lines[0], line, strict=True)) for line in lines[2:]]
+    return found
+
+
+def failures(page: Path) -> dict[str, list[dict[str, str]]]:
+    found = {part: [row for row in rows if row["outcome"].startswith("FAILED")] for part, rows in tables(page).items()}
+    return {part: rows for part, rows in found.items() if rows}
+
+
+def test_every_part_writes_its_table(tmp_path: Path) -> None:
+    page = tmp_path / "gpu.md"
+    page.write_text("# On a GPU\n")
+    found = run(page)
+    assert found.exit_code == 0, found.output
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("# On a GPU\n\n## 20")
+    assert f"torch {torch.__version__}" in text
+    assert "\n    python -m benchmarks.gpu --device cpu --shape tiny\n" in text
+    assert {part: len(rows) for part, rows in tables(page).items()} == EXPECTED
+    for part, rows in tables(page).items():
+        measured = [row for row in rows if not row["outcome"].startswith("not tried")]
+        assert measured
+        for row in measured:
+            assert row["outcome"].startswith("ok"), (part, row)
+            numbers = [float(cell.replace(",", "")) for cell in row.values() if NUMBER.fullmatch(cell)]
+            assert len(numbers) >= 2
+            assert all(map(math.isfinite, numbers))
+        kept = [float(row["error"]) <= float(row["limit"]) for row in measured if row.get("error")]
+        assert all(kept)
+        assert len(kept) >= (part != "dense")
+
+
+def see_the_future(q: Any, k: Any, v: Any, spans_q: Any, spans_k: Any, causal: bool, scale: float) -> Any:
+    return attention.sdpa(q, k, v, spans_q, spans_k, False, scale)
+
+
+def scale_otherwise(q: Any, k: Any, v: Any, spans_q: Any, spans_k: Any, causal: bool, scale: float) -> Any:
+    return attention.sdpa(q, k, v, spans_q, spans_k, causal, 1.2 * scale)
+
+
+def forget_the_prefix(q: Any, k: Any, v: Any, spans_q: Any, spans_k: Any, causal: bool, scale: float) -> Any:
+    out, lse = attention.sdpa(q, k, v, spans_q, spans_k, causal, scale)
+    return out, lse if causal else torch.full_like(lse, -torch.inf)
+
+
+def give_no_numbers(q: Any, k: Any, v: Any, spans_q: Any, spans_k: Any, causal: bool, scale: float) -> Any:
+    out, lse = attention.sdpa(q, k, v, spans_q, spans_k, causal, scale)
+    return out * torch.nan, lse
+
+
+@pytest.mark.parametrize("broken", [see_the_future, scale_otherwise, forget_the_prefix, give_no_numbers])
+def test_a_broken_attention_is_found(
+    broken: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(attention.BACKENDS, "sdpa", broken)
+    found = run(tmp_path / "gpu.md", "attention", "packed")
+    assert found.exit_code == 1
+    failed = failures(tmp_path / "gpu.md")
+    assert {row["type"] for row in failed["attention"]} == {"float32", "bfloat16"}
+    assert {(row["engine"], row["type"]) for row in failed["packed"]} == {("packed", "float32"), ("packed", "bfloat16")}
+
+
+def test_a_failing_part_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill_memory(*_: str) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate | much")
+
+    monkeypatch.setattr(gpu_engines, "random_model", fill_memory)
+    assert run(tmp_path / "gpu.md").exit_code == 1
+    found = {part: [row["outcome"] for row in rows] for part, rows in failures(tmp_path / "gpu.md").items()}
+    line = "FAILED: OutOfMemoryError: CUDA out of memory."
+    assert found == {"packed": [line], "long": [line]}
+    assert tables(tmp_path / "gpu.md").keys() == EXPECTED.keys()
+
+
+def test_without_a_reference_nothing_is_called_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("no kernel image is available")
+
+    monkeypatch.setattr(gpu_engines.ReferenceEngine, "log_probs", fail)
+    assert run(tmp_path / "gpu.md", "packed", "long").exit_code == 1
+    for rows in tables(tmp_path / "gpu.md").values():
+        assert {row["outcome"] for row in rows if row["engine"] == "packed"} == {
+            "not compared: the reference failed",
+            "not tried: needs a GPU",
+        }
+
+
+def test_another_ranking_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    search = dense_gpu.sentences_to_chunks
+
+    def swap(*arguments: Any) -> Any:
+        rankings = search(*arguments)
+        rankings[-1][0], rankings[-1][1] = rankings[-1][1], rankings[-1][0]
+        return rankings
+
+    monkeypatch.setattr(dense_gpu, "sentences_to_chunks", swap)
+    assert run(tmp_path / "gpu.md", "dense").exit_code == 1
+    assert failures(tmp_path / "gpu.md")["dense"][0]["outcome"] == "FAILED: 1 of 3 rankings differ"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_weights_are_drawn_and_known_to_be(dtype: str) -> None:
+    lm = random_model("tiny", dtype, "cpu")
+    check_weights(lm)
+    lm.model.model.layers[1].mlp.up_proj.weight.data.zero_()
+    with pytest.raises(ValueError, match=r"layers\.1\.mlp\.up_proj\.weight was not initialised"):
+        check_weights(lm)
+    lm = random_model("tiny", dtype, "cpu")
+    lm.model.bfloat16()
+    with pytest.raises(ValueError, match="rotary"):
+        check_weights(lm)
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "obstacle"),
+    [
+        ("sdpa", (7, 5), None),
+        ("varlen", (7, 5), "needs a GPU of the Ampere generation or newer"),
+        ("varlen", (9, 0), None),
+        ("flash_attention_2", (9, 0), "flash-attn is not installed"),
+    ],
+)
+def test_what_a_gpu_lacks_is_named(
+    name: str, capability: tuple[int, int], obstacle: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
+    monkeypatch.setattr(gpu_rows, "find_spec", lambda _: None)
+    assert gpu_rows.find_obstacle(name, "cuda") == obstacle
+
+
+def test_the_head_names_gpu_driver_and_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\necho 580.1.2\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA H200")
+    memory = type("Properties", (), {"total_memory": 139 << 30})
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: memory)
+    head = gpu.describe_run("cuda", "make gpu", "abc1234")
+    assert re.search(r"## \d{4}-\d\d-\d\d: NVIDIA H200 \(sm_90\), commit abc1234\n", head)
+    assert f"CUDA {torch.version.cuda}, driver 580.1.2, 139 GiB of memory" in head
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_one_line_and_no_page(tmp_path: Path) -> None:
+    found = CliRunner().invoke(gpu.main, ["--page", str(tmp_path / "gpu.md")])
+    assert found.exit_code == 2
+    assert "there is no GPU cuda" in found.output
+    assert not (tmp_path / "gpu.md").exists()
+
+
+def test_it_needs_little_beside_torch() -> None:
+    """A machine with a GPU may have torch, transformers and nothing else of requirements.txt but these."""
+    code = "import sys, benchmarks.gpu; print(*{name.partition('.')[0] for name in sys.modules})"
+    words = [sys.executable, "-S", "-c", f"import sys; sys.path += {sys.path!r}; {code}"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    foreign = set(done.stdout.split()) - sys.stdlib_module_names - {"benchmarks", "pan_scdg", "__main__"}
+    assert {name for name in foreign if not name.startswith("_")} <= {"numpy", "click"}
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.parametrize(("there", "setup"), [(True, False), (False, True)])
+def test_make_takes_an_interpreter_that_has_torch(there: bool, setup: bool, tmp_path: Path) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    interpreter = f'#!/bin/sh\nif [ $1 = -c ]; then exec {sys.executable} "$@"; fi\necho given "$@"\n'
+    fake = {"tools/setup.sh": "echo set up\n", ".venv/bin/python": '#!/bin/sh\necho own "$@"\n', "given": interpreter}
+    for name, text in fake.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    words = ["make", "--no-print-directory", "gpu", "PART=long", "COMMIT=abc"]
+    environment = {**os.environ, "PYTHON": str(tmp_path / "given") if there else "no-such-python"}
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        *(["set up"] if setup else []),
+        f"{'given' if there else 'own'} -m benchmarks.gpu --part long --commit abc",
+    ]
