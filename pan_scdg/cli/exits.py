@@ -1,7 +1,8 @@
 """How the process ends: every failure is one line on stderr and one of four exit codes.
 
 0 done, 1 internal error, 2 input or settings, 3 stopped before the end but resumable. A command whose answer is no,
-such as ``compare``, leaves with 1 by click's ``Context.exit``, and nothing on stderr.
+such as ``compare``, leaves with 1 by click's ``Context.exit``, and nothing on stderr; one whose reader has ended leaves
+with 141 and nothing on stderr, as other programs do.
 """
 
 import errno
@@ -16,8 +17,11 @@ from typing import NoReturn
 import click
 
 from pan_scdg.cli.commands import cli
+from pan_scdg.cli.streams import ReaderGoneError, ResultsLostError, guard_streams
 from pan_scdg.errors import Interrupted, UserError, one_line
 
+READER_GONE = 128 + signal.SIGPIPE
+"""What a shell reports of a program whose reader has ended, such as ``yes | head``."""
 DISK_FAULTS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS}
 
 
@@ -27,6 +31,7 @@ def _stop(_signal: int, _frame: object) -> NoReturn:
 
 def main() -> NoReturn:
     """Run the command line and leave with one of the four exit codes."""
+    guard_streams()
     signal.signal(signal.SIGTERM, _stop)
     sys.exit(exit_code_of(_arguments()))
 
@@ -50,6 +55,10 @@ def exit_code_of(arguments: list[str] | None = None) -> int:
         return _fail(f"{e.format_message().rstrip('.')}; see --help", 2)
     except (Interrupted, KeyboardInterrupt, click.Abort) as e:
         return _fail(f"{str(e) or 'stopped'}; the same command goes on from here", 3)
+    except ReaderGoneError:
+        return READER_GONE
+    except ResultsLostError as e:
+        return _fail(f"standard output: {e}; the results could not be shown, give it a place and run again", 2)
     except OSError as e:
         if e.errno in (errno.EACCES, errno.EPERM) and e.filename is not None:
             return _fail(f"{e.filename}: {e.strerror}; make it accessible to this user, or name another place", 2)
