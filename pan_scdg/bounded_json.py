@@ -3,12 +3,15 @@
 import json
 import math
 import re
+from collections.abc import Callable
+from json import decoder
 from typing import Any
 
 VALUES = 100_000
 DEPTH = 64
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_BRACKET = re.compile(r"[\[\]{}]")
+_STRUCTURE = re.compile(r'["\[\]{},]')
+_end_of_string: Callable[[str, int], tuple[str, int]] = decoder.scanstring  # type: ignore[attr-defined]
+_STEPS = {"[": 1, "{": 1, "]": -1, "}": -1, ",": 0}
 
 
 def parse_json(text: str, values: int = VALUES, depth: int = DEPTH) -> Any:
@@ -25,29 +28,31 @@ def parse_json(text: str, values: int = VALUES, depth: int = DEPTH) -> Any:
         ValueError: the text is malformed (then a ``json.JSONDecodeError``) or exceeds a limit, or a number is not
             finite or too long to convert.
     """
-    if _count_values(text) > values or _may_be_deep(text, depth):
-        bare = _STRING.sub("", text)  # brackets and commas inside of strings do not count
-        if _count_values(bare) > values:
-            raise ValueError(f"more than {values} values")
-        if _measure_depth(bare) > depth:
-            raise ValueError(f"nested deeper than {depth} levels")
+    check_limits(text, values, depth)
     return json.loads(text, parse_constant=_refuse_constant, parse_float=_parse_finite)
 
 
-def _count_values(text: str) -> int:
-    return text.count(",") + text.count("[") + text.count("{")
+def check_limits(text: str, values: int = VALUES, depth: int = DEPTH) -> None:
+    """Refuse a JSON text with more values or a deeper nesting, without parsing what is beyond the limit.
 
-
-def _may_be_deep(text: str, depth: int) -> bool:
-    return text.count("[") + text.count("{") > depth
-
-
-def _measure_depth(bare: str) -> int:
-    deepest = level = 0
-    for bracket in _BRACKET.finditer(bare):
-        level += 1 if bracket.group() in "[{" else -1
-        deepest = max(deepest, level)
-    return deepest
+    Raises:
+        ValueError: it exceeds a limit, or a string in it does not end.
+    """
+    brackets = text.count("[") + text.count("{")
+    if brackets <= depth and brackets + text.count(",") <= values:
+        return  # whatever is in strings
+    seen = level = at = 0
+    while found := _STRUCTURE.search(text, at):
+        at, mark = found.end(), found.group()
+        if mark == '"':
+            at = _end_of_string(text, at)[1]  # brackets and commas in strings do not count
+            continue
+        level += _STEPS[mark]
+        seen += mark not in "]}"
+        if seen > values:
+            raise ValueError(f"more than {values} values")
+        if level > depth:
+            raise ValueError(f"nested deeper than {depth} levels")
 
 
 def _refuse_constant(name: str) -> Any:

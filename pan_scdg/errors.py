@@ -16,13 +16,13 @@ class UserError(Exception):
 
 
 class UserErrors(UserError):  # noqa: N818 - several of them
-    """Several faults found at once, each reported on a line of its own."""
+    """Several faults found at once, each reported on a line of its own; what is equal is reported once."""
 
     def __init__(self, errors: list[UserError]) -> None:
         if not errors:
             raise ValueError("UserErrors needs at least one error")
-        self.errors = errors
-        Exception.__init__(self, "\n".join(str(e) for e in errors))
+        self.errors = list({str(e): e for e in errors}.values())
+        Exception.__init__(self, "\n".join(str(e) for e in self.errors))
 
 
 class Interrupted(BaseException):

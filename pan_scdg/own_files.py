@@ -18,6 +18,10 @@ MB = 1 << 20
 LARGEST = 64 * MB
 VALUES = 5_000_000
 NAME_CHARACTERS = 1024
+HIDDEN = ".pan_scdg"
+"""The folder in an output where a run keeps what is not finished."""
+MARK = ".pan_scdg.json"
+"""The file by which a finished output is known."""
 
 
 class OwnRecord(BaseModel):

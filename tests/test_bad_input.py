@@ -4,8 +4,10 @@ What is merely odd finishes with one counted warning, and with ``--strict`` it i
 """
 
 import gzip
+import io
 import json
 import re
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -67,6 +69,23 @@ def _truth(text: str) -> Files:
     return PAIRS | TRUTH | {"truth/s2-r2.xml": text}
 
 
+def _results(folder: str) -> Files:
+    """Detections that name every pair, as if the output of a run lay in the input."""
+    return {name.replace("truth", folder): text.replace('"plag', '"detected-plag') for name, text in TRUTH.items()}
+
+
+def _zip(*names: str) -> bytes:
+    """An archive that begins as those of word processors do."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name in names:
+            archive.writestr(name, "application/vnd.oasis.opendocument.text" if name == "mimetype" else "<xml/>")
+    return packed.getvalue()
+
+
+PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj\n"
+DOCX = r"/susp/s2.txt: this is a Word document \(DOCX\), not a text file; export it as plain text in UTF-8"
+ODT = r"/susp/s2.txt: this is an OpenDocument text \(ODT\), not a text file; export it"
 DOCTYPE = (
     '<?xml version="1.0"?>\n<!DOCTYPE d [<!ENTITY a SYSTEM "file:///etc/hostname">]>\n<document reference="&a;"/>\n'
 )
@@ -122,12 +141,64 @@ BAD = {
     "one result for two pairs": Bad(
         PAIRS | {"pairs": "susp/s1.txt r1.txt\ns1.txt r1.txt\n"}, "/pairs:2: the result 's1-r1.xml' would overwrite"
     ),
+    "a hidden result": Bad(
+        PAIRS | {"pairs": "s1.txt r1.txt\n.s2.txt r2.txt\n", "susp/.s2.txt": TEXT},
+        "/pairs:2: the result '.s2-r2.xml' would be a hidden file, which evaluators skip; rename",
+    ),
+    "a PDF": Bad(PAIRS | {"susp/s2.txt": PDF}, "/susp/s2.txt: this is a PDF, not a text file; export it as plain text"),
+    "a PDF in many pairs": Bad(
+        PAIRS | {"src/r1.txt": PDF, "pairs": "s1.txt r1.txt\ns2.txt r1.txt\ns3.txt r1.txt\n"},
+        "/src/r1.txt: this is a PDF, not a text file; export",
+    ),
+    "a Rich Text document": Bad(
+        PAIRS | {"susp/s2.txt": b"{\\rtf1\\ansi Hello}"}, "/susp/s2.txt: this is a Rich Text doc"
+    ),
+    "a Word document": Bad(PAIRS | {"susp/s2.txt": _zip("[Content_Types].xml", "word/document.xml")}, DOCX),
+    "an OpenDocument text": Bad(PAIRS | {"susp/s2.txt": _zip("mimetype", "content.xml")}, ODT),
+    "a ZIP archive": Bad(
+        PAIRS | {"susp/s2.txt": _zip("thesis.txt")}, "/susp/s2.txt: this is a ZIP archive, not a text"
+    ),
+    "a gzip file as text": Bad(
+        PAIRS | {"susp/s2.txt": gzip.compress(b"text")}, "/susp/s2.txt: this is a gzip file, not"
+    ),
+    "UTF-16": Bad(
+        PAIRS | {"susp/s2.txt": TEXT.encode("utf-16")},
+        "/susp/s2.txt:1: not UTF-8: it seems to be UTF-16; convert the file to UTF-8",
+    ),
+    "UTF-32": Bad(
+        PAIRS | {"susp/s2.txt": TEXT.encode("utf-32")}, "/susp/s2.txt:1: not UTF-8: it seems to be UTF-32; conv"
+    ),
+    "UTF-16 without a mark": Bad(
+        PAIRS | {"susp/s2.txt": TEXT.encode("utf-16-le")}, "/susp/s2.txt:1: not UTF-8: it seems to be UTF-16; convert"
+    ),
+    "Latin-1": Bad(
+        PAIRS | {"susp/s2.txt": f"{TEXT}Das Mädchen".encode("latin-1")},
+        "/susp/s2.txt:2: not UTF-8: byte .*, it seems to be Latin-1 or Windows-1252; convert",
+    ),
+    "Windows-1252": Bad(
+        PAIRS | {"susp/s2.txt": f"{TEXT}“a quote” – and so on".encode("cp1252")},
+        "/susp/s2.txt:2: not UTF-8: byte .*, it seems to be Windows-1252; convert",
+    ),
+    "pairs in UTF-16": Bad(
+        PAIRS | {"pairs": PAIRS["pairs"].encode("utf-16")}, "/pairs:1: not UTF-8: .* be UTF-16; conv"
+    ),
+    "a text beyond all books": Bad(
+        PAIRS | {"susp/s2.txt": b"x" * (8 << 20) + b"y"}, "/susp/s2.txt: larger than 8 MB; "
+    ),
     "a damaged map of names": Bad(PAIRS | {"names.csv": "id,name\na,b,c\n"}, "/names.csv:2: not a map 'id,name'; "),
     # corpus and queries
     "a corpus that is no JSON": Bad(_corpus(DOCUMENTS[0], "{oops"), "/corpus.jsonl:2: not JSON: .*; correct the line"),
     "queries that are no JSON": Bad(_queries(*QUERIES, "[1,"), "/queries.jsonl:4: not JSON: .*; correct the line"),
     "deep nesting": Bad(_corpus("[" * 100_000), "/corpus.jsonl:1: not JSON that can be read"),
     "not a number": Bad(_corpus('{"doc_id": NaN}'), "/corpus.jsonl:1: not JSON that can be read: NaN"),
+    "a number that is too large": Bad(
+        _corpus('{"doc_id": 1e999}'), "/corpus.jsonl:1: not JSON that can be read: 1e999"
+    ),
+    "millions of values in a small line": Bad(
+        RETRIEVAL
+        | {"corpus.jsonl": None, "corpus.jsonl.gz": gzip.compress(b'{"a": [' + b"{}," * (10 << 20) + b"{}]}")},
+        "/corpus.jsonl.gz:1: not JSON that can be read: more than 100000 values; ",
+    ),
     "no object": Bad(_corpus(DOCUMENTS[0], [1]), "/corpus.jsonl:2: expected a JSON object, found list; "),
     "no text": Bad(_corpus({"doc_id": "d"}), "/corpus.jsonl:1: no text: expected text or default_text; "),
     "one id, two texts": Bad(
@@ -170,6 +241,16 @@ BAD = {
     ),
     # truth
     "no truth": Bad(PAIRS, ": there is no truth beside the pairs; give", "calibrate"),
+    "results as truth": Bad(PAIRS | _results("out"), ": there is no truth beside the pairs; give", "evaluate"),
+    "results with a mark as truth": Bad(
+        PAIRS | TRUTH | {".pan_scdg.json": None, "truth/.pan_scdg.json": "{}"}, ": there is no truth beside", "evaluate"
+    ),
+    "results beside decisions as truth": Bad(
+        PAIRS | {f"out/{name[6:]}": text for name, text in TRUTH.items()} | {"out/decisions.jsonl": ""},
+        ": there is no truth beside the pairs; give",
+        "calibrate",
+    ),
+    "results as a folder of truth": Bad(PAIRS | _results("truth"), ": there is no truth beside the pairs", "calibrate"),
     "truth of a pair missing": Bad(
         PAIRS | TRUTH | {"truth/s2-r2.xml": None}, "/truth: there is no truth file 's2-r2.xml'; ", "calibrate"
     ),
@@ -388,7 +469,10 @@ def test_a_name_that_no_profile_can_have(
     [
         ({}, ": there is no decisions.jsonl; finish `run`"),
         ({"decisions.jsonl": "{}\n"}, "/decisions.jsonl:1: 'suspicious' and 'source' must be texts; "),
-        ({"decisions.jsonl": '{"suspicious": "s1", "source": "r1"}\n'}, ": there is no decision for s2 and r2; run"),
+        (
+            {"decisions.jsonl": '{"suspicious": "s1", "source": "r1", "decision": true}\n'},
+            ": there is no decision for s2 and r2; run",
+        ),
     ],
 )
 def test_bad_results_are_not_evaluated(

@@ -18,18 +18,14 @@ from math import log2
 from typing import NamedTuple
 
 from pan_scdg.errors import UserError
+from pan_scdg.evaluation.coverage import Cover, cover
 from pan_scdg.evaluation.span_files import read_spans
-from pan_scdg.evaluation.spans import (
-    Interval,
-    Span,
-    common,
-    distinct_characters,
-    overlapping_pairs,
-    source_interval,
-    this_interval,
-)
+from pan_scdg.evaluation.spans import Interval, Span, distinct_characters, source_interval, this_interval
 
 __all__ = ["Plagdet", "Span", "plagdet", "read_spans"]
+
+FURTHEST = 10**15
+"""Largest offset and length: no document is longer, and their sums fit in 64 bits."""
 
 
 class Plagdet(NamedTuple):
@@ -56,10 +52,10 @@ def plagdet(truth: Iterable[Span], detections: Iterable[Span]) -> Plagdet:
         UserError: a passage has a negative offset or length, or no character at all.
     """
     cases, found = sorted_spans(truth), sorted_spans(detections)
-    pairs = list(overlapping_pairs(cases, found))
-    macro = _macro(cases, found, pairs), _macro(found, cases, [(r, s) for s, r in pairs])
-    micro = _micro(cases, found, pairs)
-    granularity = _granularity(pairs)
+    recalled, precise = cover(cases, found), cover(found, cases)
+    macro = _macro(cases, found, recalled), _macro(found, cases, precise)
+    micro = _micro(cases, found, recalled.common)
+    granularity = _granularity(recalled.hits)
     return Plagdet(_combined(*micro, granularity), *micro, _combined(*macro, granularity), *macro, granularity)
 
 
@@ -77,6 +73,8 @@ def _check(span: Span) -> None:
         raise ValueError("a passage without a source has source offset and length 0")
     if min(span.this_offset, span.this_length, *source) < 0:
         raise UserError(f"passage with a negative offset or length: {_words(span)}", "correct the passage")
+    if max(span[1:3] + span[4:]) > FURTHEST:
+        raise UserError(f"passage beyond the {FURTHEST}th character: {_words(span)}", "correct the passage")
     if span.this_length + span.source_length == 0:
         raise UserError(f"passage without any character: {_words(span)}", "leave it out or give its length")
 
@@ -86,37 +84,18 @@ def _words(span: Span) -> str:
     return this if span.source is None else f"{this} from {span.source} {span.source_offset}+{span.source_length}"
 
 
-def _macro(of: Sequence[Span], by: Sequence[Span], pairs: Iterable[tuple[Span, Span]]) -> float:
-    """Mean share of the characters of each passage in ``of`` that overlapping passages of ``by`` cover."""
+def _macro(of: Sequence[Span], by: Sequence[Span], covered: Cover) -> float:
+    """Return the mean share of the characters of each passage in ``of`` that overlapping passages of ``by`` cover."""
     if not of or not by:
         return float(not of and not by)
-    this: dict[Span, list[Interval]] = {}
-    source: dict[Span, list[Interval]] = {}
-    for a, b in pairs:
-        this.setdefault(a, []).append(common(this_interval(a), this_interval(b)))
-        source.setdefault(a, []).append(common(source_interval(a), source_interval(b)))
-    covered = (
-        (distinct_characters(this[a]) + distinct_characters(source[a])) / (a.this_length + a.source_length)
-        for a in of
-        if a in this
-    )
-    return sum(covered) / len(of)
+    shares = (n / (a.this_length + a.source_length) for a, n in zip(of, covered.characters, strict=True))
+    return sum(shares) / len(of)
 
 
-def _micro(cases: Sequence[Span], found: Sequence[Span], pairs: Iterable[tuple[Span, Span]]) -> tuple[float, float]:
+def _micro(cases: Sequence[Span], found: Sequence[Span], correct: int) -> tuple[float, float]:
     if not cases or not found:
         return (float(not cases and not found),) * 2
-    correct = _characters(_intersection(s, r) for s, r in pairs)
     return correct / _characters(cases), correct / _characters(found)
-
-
-def _intersection(case: Span, detection: Span) -> Span:
-    """What both passages hold; no source side when one of them names no source."""
-    start, end = common(this_interval(case), this_interval(detection))
-    source_start, source_end = common(source_interval(case), source_interval(detection))
-    if case.source is None or detection.source is None:
-        source_start = source_end = 0
-    return Span(case.suspicious, start, end - start, case.source, source_start, source_end - source_start)
 
 
 def _characters(spans: Iterable[Span]) -> int:
@@ -128,9 +107,9 @@ def _characters(spans: Iterable[Span]) -> int:
     return sum(distinct_characters(intervals) for intervals in documents.values())
 
 
-def _granularity(pairs: Sequence[tuple[Span, Span]]) -> float:
-    detected = {case for case, _ in pairs}
-    return len(pairs) / len(detected) if detected else 1.0
+def _granularity(hits: Iterable[int]) -> float:
+    detected = [n for n in hits if n]
+    return sum(detected) / len(detected) if detected else 1.0
 
 
 def _combined(recall: float, precision: float, granularity: float) -> float:

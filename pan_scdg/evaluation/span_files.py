@@ -1,6 +1,6 @@
 """Passages from the XML files of a truth or detection directory, found as the official evaluator finds them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,12 @@ def read_spans(directory: str | Path, tag: str) -> list[Span]:
     folder = Path(directory)
     if not folder.is_dir():
         raise UserError("no such directory", "give the directory that holds the XML files", directory)
-    return [span for path in _xml_files(folder) for span in _spans_of(path, tag)]
+    return read_files(_xml_files(folder), tag)
+
+
+def read_files(paths: Iterable[Path], tag: str) -> list[Span]:
+    """All passages of these XML files whose feature name ends with ``tag``; see `read_spans`."""
+    return [span for path in paths for span in _spans_of(path, tag)]
 
 
 def _xml_files(folder: Path) -> list[Path]:

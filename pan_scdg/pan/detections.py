@@ -13,10 +13,13 @@ from pan_scdg.pan.text_alignment import DocumentPair, detection_name
 from pan_scdg.pan.truth import Passage
 from pan_scdg.pan.untrusted import gzip_lines, json_object
 
-__all__ = ["decision_line", "detection_name", "detection_xml", "read_decisions"]
+__all__ = ["decision_line", "detection_name", "detection_xml", "read_decisions", "read_score"]
 
 # json escapes C0 itself; these are line ends or terminal controls to other programs, or not encodable
 _UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+LARGEST_SCORE = 1e15
+"""Beyond it a score is no score, and a sum of them might not be finite."""
 
 
 def detection_xml(pair: DocumentPair, passages: Sequence[Passage]) -> bytes:
@@ -79,7 +82,8 @@ def read_decisions(path: Path) -> list[dict[str, Any]]:
     """The records of a ``decisions.jsonl``, in the order of the file.
 
     Raises:
-        UserError: not readable, not JSON Lines, without ``suspicious`` and ``source``, or with one pair twice.
+        UserError: not readable, not JSON Lines, without ``suspicious`` and ``source`` or a ``decision``, with a
+            ``score`` or ``threshold`` that is none, or with one pair twice.
     """
     records: list[dict[str, Any]] = []
     lines: dict[tuple[str, str], int] = {}
@@ -88,8 +92,31 @@ def read_decisions(path: Path) -> list[dict[str, Any]]:
         suspicious, source = record.get("suspicious"), record.get("source")
         if not isinstance(suspicious, str) or not isinstance(source, str):
             raise UserError("'suspicious' and 'source' must be texts", "give a decisions.jsonl", path, number)
+        if record.get("decision", "") is not None and not isinstance(record.get("decision"), bool):
+            raise UserError(
+                "'decision' must be true or false, or null where none was made",
+                "give the results of `run`",
+                path,
+                number,
+            )
+        for name in ("score", "threshold"):
+            read_score(record, name, path, number)
         first = lines.setdefault((suspicious, source), number)
         if first != number:
             raise UserError(f"the pair of line {first} again", "keep one of the lines", path, number)
         records.append(record)
     return records
+
+
+def read_score(record: Mapping[str, Any], name: str, path: Path, line: int) -> float | None:
+    """Return the number under ``name`` of a result's record; None where it has none.
+
+    Raises:
+        UserError: something else stands there, or a number no score can be.
+    """
+    value = record.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST_SCORE:
+        raise UserError(f"{name!r} is no number that a score can be", "give the results of `run`", path, line)
+    return float(value)

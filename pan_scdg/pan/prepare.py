@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pan_scdg.errors import UserError, UserErrors
-from pan_scdg.pan.untrusted import is_file, read_utf8
+from pan_scdg.pan.untrusted import is_file, read_document, read_utf8
 
 HEADER = ["suspicious", "source"]
 REUSED = "reused"
@@ -130,7 +130,7 @@ def _checked(table: Path, name: str, line: int) -> Path:
     path = table.parent / name
     if not is_file(path):
         raise UserError(f"there is no file {name!r}", "correct the path; it is relative to the table", table, line)
-    read_utf8(path)
+    read_document(path)
     return path
 
 
@@ -164,7 +164,7 @@ def _write_truth(folder: Path, pair: _Pair) -> None:
     suspicious, source = pair.suspicious, pair.source
     root = etree.Element("document", {"reference": f"{suspicious.doc_id}.txt"})
     if pair.reused:
-        lengths = [str(len(read_utf8(document.path))) for document in (suspicious, source)]
+        lengths = [str(len(read_document(document.path))) for document in (suspicious, source)]
         feature = {"name": "plagiarism", "this_offset": "0", "this_length": lengths[0]}
         feature |= {"source_reference": f"{source.doc_id}.txt", "source_offset": "0", "source_length": lengths[1]}
         etree.SubElement(root, "feature", feature)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
-from pan_scdg.pan.untrusted import check_id, is_file, list_directory, read_utf8
+from pan_scdg.pan.untrusted import check_id, is_file, list_directory, read_document, read_utf8
 
 FEWEST = 3
 """With fewer pairs (or queries) TIRA's format check refuses the result."""
@@ -47,9 +47,9 @@ def read_text(file: TextFile) -> str:
     """The text of one document; offsets are indices into this string.
 
     Raises:
-        UserError: see `read_utf8`.
+        UserError: see `read_document`.
     """
-    return read_utf8(file.path)
+    return read_document(file.path)
 
 
 def detection_name(pair: DocumentPair) -> str:
@@ -150,8 +150,14 @@ def _parse_pair(line: str, documents: "_Documents", file: Path, number: int) -> 
 
 
 def _claim_name(pair: DocumentPair, names: dict[str, DocumentPair], file: Path) -> None:
-    """Two results must not get one file name, also where the file system ignores case or normalises Unicode."""
+    """Refuse a result's name that is hidden or of another result.
+
+    Names are equal also where only a file system that ignores case or normalises Unicode says so.
+    """
     name = detection_name(pair)
+    if name.startswith("."):
+        what = f"the result {name!r} would be a hidden file, which evaluators skip"
+        raise UserError(what, "rename the suspicious document", file, pair.line)
     if len(name.encode()) > FILE_NAME_BYTES:
         raise UserError(f"the result's name {name!r} is too long for a file", "shorten the ids", file, pair.line)
     first = names.setdefault(unicodedata.normalize("NFC", name).casefold(), pair)

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.own_files import HIDDEN, MARK
 from pan_scdg.pan.text_alignment import DocumentPair, detection_name, pairs_file
-from pan_scdg.pan.untrusted import is_file, list_directory, parse_xml
+from pan_scdg.pan.untrusted import is_file, list_directory, parse_xml, read_bytes
 
 
 class Passage(NamedTuple):
@@ -22,13 +23,17 @@ class Passage(NamedTuple):
 
 
 FOLDERS = ("truth", "03_train_truth", "03_test_truth")
+RESULTS = (MARK, HIDDEN, "decisions.jsonl")
+"""A folder that has one of these holds what a run wrote."""
+_DETECTED = re.compile(rb"""detected-plagiarism["']""")
 
 
 def find_truth(directory: Path) -> Path | None:
-    """The folder with the truth that an input directory carries itself, None when it carries none.
+    """Return the folder with the truth that an input directory carries itself, None when it carries none.
 
     Looked for: ``<folder of pairs>_truth``, ``truth/``, ``03_train_truth/``, ``03_test_truth/``, then XML files beside
-    ``pairs`` or one folder below it (PAN 2012 keeps each kind of obfuscation in a folder of its own).
+    ``pairs`` or one folder below it (PAN 2012 keeps each kind of obfuscation in a folder of its own). Results of a run
+    are no truth, wherever they lie.
 
     Raises:
         UserError: several of the folders exist, or see `pairs_file`.
@@ -36,38 +41,47 @@ def find_truth(directory: Path) -> Path | None:
     pairs = pairs_file(directory)
     if pairs is not None and pairs.parent != directory:
         own = directory / f"{pairs.parent.name}_truth"
-        if own.is_dir():
+        if own.is_dir() and not holds_results(own):
             return own
-    found = [directory / name for name in FOLDERS if (directory / name).is_dir()]
+    named = [directory / name for name in FOLDERS if (directory / name).is_dir()]
+    found = [folder for folder in named if not holds_results(folder)]
     if len(found) > 1:
         names = ", ".join(p.name for p in found)
         raise UserError(f"several folders with truth: {names}", "say which one", directory)
     if found:
         return found[0]
-    if pairs is not None and any(_xml_files(pairs.parent)):
+    if pairs is not None and not holds_results(pairs.parent) and any(truth_files(pairs.parent)):
         return pairs.parent
     return None
 
 
-def _xml_files(directory: Path) -> Iterator[Path]:
-    """XML files in ``directory`` and one folder below, as the official evaluator looks for them."""
-    entries = list_directory(directory)
-    yield from (p for p in entries if p.suffix == ".xml")
-    for folder in entries:
-        if folder.is_dir():
-            yield from (p for p in list_directory(folder) if p.suffix == ".xml")
-
-
 def truth_files(directory: Path) -> dict[str, list[Path]]:
-    """The XML files in ``directory`` and one folder below, by file name.
+    """Return the XML files in ``directory`` and one folder below, by file name; results of a run are left out.
 
     Raises:
-        UserError: the directory cannot be listed.
+        UserError: the directory cannot be listed, or itself holds results of a run.
     """
+    if holds_results(directory):
+        raise UserError(
+            "holds the results of a run, which are no truth", "give the folder with the truth XML", directory
+        )
     files: dict[str, list[Path]] = {}
-    for path in _xml_files(directory):
-        files.setdefault(path.name, []).append(path)
+    for folder in (directory, *(p for p in list_directory(directory) if p.is_dir())):
+        if folder == directory or not holds_results(folder):
+            for path in _xml_files(folder):
+                files.setdefault(path.name, []).append(path)
     return files
+
+
+def holds_results(folder: Path) -> bool:
+    """Return whether a run wrote ``folder``: it has our mark, or XML with detected passages."""
+    if any((folder / name).exists() for name in RESULTS):
+        return True
+    return any(_DETECTED.search(read_bytes(path)) for path in _xml_files(folder) if is_file(path))
+
+
+def _xml_files(folder: Path) -> Iterator[Path]:
+    return (path for path in list_directory(folder) if path.suffix == ".xml")
 
 
 def read_truth(directory: Path, pairs: Sequence[DocumentPair]) -> dict[tuple[str, str], tuple[Passage, ...]]:
@@ -77,9 +91,11 @@ def read_truth(directory: Path, pairs: Sequence[DocumentPair]) -> dict[tuple[str
 
     Raises:
         UserErrors: every pair whose XML file is missing, found twice, malformed or about another document.
-        UserError: the directory cannot be listed.
+        UserError: the directory cannot be listed, or holds no truth at all.
     """
     files = truth_files(directory)
+    if not files:
+        raise UserError("holds no truth: there is no XML file", "give the folder with the truth XML", directory)
     truth: dict[tuple[str, str], tuple[Passage, ...]] = {}
     errors: list[UserError] = []
     for pair in pairs:

@@ -4,7 +4,9 @@ Whatever a file holds, reading it ends with a value or with one ``UserError`` th
 one, the line: never with a hang, an exhausted memory or a traceback.
 """
 
+import codecs
 import gzip
+import io
 import json
 import stat
 import unicodedata
@@ -13,11 +15,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from pan_scdg.bounded_json import parse_json
 from pan_scdg.errors import UserError
+from pan_scdg.pan.kinds import SAMPLE, guess_encoding, is_wide, name_format
 
 MB = 1 << 20
-TEXT_BYTES = 256 * MB
-LINE_BYTES = 64 * MB
+DOCUMENT_BYTES = 8 * MB
+"""Of one document: twice the Bible. Its tokens take 180 bytes a character, so 1.4 GB."""
+TEXT_BYTES = 64 * MB
+"""Of any other text file, such as a list of pairs: with one emoji in it, 320 MB while it is read."""
+XML_BYTES = 16 * MB
+"""As a tree an XML file takes up to 30 times its size."""
+LINE_BYTES = 32 * MB
 STREAM_BYTES = 64 << 30
 BOMB_RATIO = 1000
 BOMB_FROM_BYTES = 100 * MB
@@ -27,27 +36,59 @@ ID_CHARACTERS = 512
 def read_utf8(path: Path, limit: int = TEXT_BYTES) -> str:
     r"""The text of ``path`` as the official reader sees it: ``\r\n`` and ``\r`` become ``\n``, nothing is stripped.
 
-    A byte-order mark stays as character 0, because offsets count it (formats, "Characters and newlines").
+    A byte-order mark stays as character 0, because offsets count it (formats, "Characters and newlines"). One
+    character beyond the 16-bit ones makes all take four bytes: a text is decoded piece by piece, and never held twice.
 
     Raises:
         UserError: no regular file, not readable, larger than ``limit`` bytes, or not UTF-8 (names line and byte).
     """
-    data = read_bytes(path, limit)
+    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")(), translate=True)
+    parts: list[str] = []
+    seen = 0
+    with open_regular(path) as file:
+        try:
+            while block := file.read(MB):
+                seen += len(block)
+                if seen > limit:
+                    raise _too_large(path, limit)
+                parts.append(decoder.decode(block))
+            parts.append(decoder.decode(b"", final=True))
+        except UnicodeDecodeError as e:
+            file.seek(0)
+            raise _not_utf8(path, file.read(limit)) from e
+    return "".join(parts)
+
+
+def _not_utf8(path: Path, data: bytes) -> UserError:
+    """Return what is wrong with bytes that are no UTF-8, by line and byte."""
     try:
-        text = data.decode("utf-8")
+        data.decode("utf-8")
     except UnicodeDecodeError as e:
-        before = _universal_newlines(data[: e.start].decode("utf-8"))
-        raise UserError(
-            f"not UTF-8: byte {e.start} is 0x{data[e.start]:02x} ({e.reason})",
-            "convert the file to UTF-8",
-            path,
-            before.count("\n") + 1,
-        ) from e
-    return _universal_newlines(text)
+        start, reason = e.start, e.reason
+    else:
+        return UserError("was changed while it was read", "run again", path)
+    line = data.count(b"\n", 0, start) + data.count(b"\r", 0, start) - data.count(b"\r\n", 0, start) + 1
+    what = f"not UTF-8: byte {start} is 0x{data[start]:02x} ({reason})"
+    if encoding := guess_encoding(data[:SAMPLE] if start < SAMPLE else data[start - SAMPLE // 2 :]):
+        what += f", it seems to be {encoding}"
+    return UserError(what, "convert the file to UTF-8", path, line)
 
 
-def _universal_newlines(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+def read_document(path: Path) -> str:
+    """The text of a document, see `read_utf8`; a file of a word processor is recognised and not read as text.
+
+    Raises:
+        UserError: see `read_utf8`; a PDF, DOCX, ODT, RTF and the like; text of two bytes a character.
+    """
+    with open_regular(path) as file:
+        data = file.read(SAMPLE)
+        if data.startswith(b"PK"):  # the names in an archive stand anywhere
+            data += file.read(DOCUMENT_BYTES - SAMPLE)
+    if kind := name_format(data):
+        raise UserError(f"this is {kind}, not a text file", "export it as plain text in UTF-8", path)
+    if is_wide(data):
+        raise UserError(f"not UTF-8: it seems to be {guess_encoding(data)}", "convert the file to UTF-8", path, 1)
+    return read_utf8(path, DOCUMENT_BYTES)
 
 
 def read_bytes(path: Path, limit: int = TEXT_BYTES) -> bytes:
@@ -59,8 +100,13 @@ def read_bytes(path: Path, limit: int = TEXT_BYTES) -> bytes:
     with open_regular(path) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
-        raise UserError(f"larger than {limit} bytes", "split the file or shorten it", path)
+        raise _too_large(path, limit)
     return data
+
+
+def _too_large(path: Path, limit: int) -> UserError:
+    size = f"{limit} bytes" if limit < MB else f"{limit // MB} MB"
+    return UserError(f"larger than {size}", "split the file or shorten it", path)
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -140,12 +186,10 @@ def _next_line(source: BinaryIO, path: Path, number: int, longest: int) -> bytes
 
 def _line_text(data: bytes, path: Path, number: int) -> str:
     try:
-        text = data.decode("utf-8")
+        return data.rstrip(b"\r\n").decode("utf-8")
     except UnicodeDecodeError as e:
-        raise UserError(
-            f"not UTF-8: byte {e.start} of the line is 0x{data[e.start]:02x}", "convert the file to UTF-8", path, number
-        ) from e
-    return text.rstrip("\r\n")
+        what = f"not UTF-8: byte {e.start} of the line is 0x{data[e.start]:02x}"
+        raise UserError(what, "convert the file to UTF-8", path, number) from e
 
 
 def parse_xml(path: Path) -> Any:
@@ -159,7 +203,7 @@ def parse_xml(path: Path) -> Any:
     """
     from lxml import etree
 
-    text = read_utf8(path)
+    text = read_utf8(path, XML_BYTES)
     doctype = text.find("<!DOCTYPE")
     if doctype >= 0:
         line = text.count("\n", 0, doctype) + 1
@@ -203,10 +247,10 @@ def json_object(line: str, path: Path, number: int) -> dict[str, Any]:
     """The JSON object in line ``number`` of ``path``.
 
     Raises:
-        UserError: malformed JSON, nested too deeply, a number that JSON does not know (NaN), or not an object.
+        UserError: malformed JSON, beyond the limits of `parse_json`, a number that is not finite, or not an object.
     """
     try:
-        value = json.loads(line, parse_constant=_refuse_constant)
+        value = parse_json(line)
     except json.JSONDecodeError as e:
         raise UserError(f"not JSON: {e.msg} (column {e.colno})", "correct the line", path, number) from e
     except (ValueError, RecursionError) as e:
@@ -214,7 +258,3 @@ def json_object(line: str, path: Path, number: int) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UserError(f"expected a JSON object, found {type(value).__name__}", "one object a line", path, number)
     return value
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from pan_scdg.digests import text_digest
 from pan_scdg.errors import UserError
-from pan_scdg.pan.untrusted import is_file, list_directory, read_utf8
+from pan_scdg.pan.untrusted import is_file, list_directory, read_document
 from pan_scdg.retrieval.units import sentences
 from pan_scdg.studies.multinews import FILES, read_clusters, source_file
 from pan_scdg.studies.retention_chunks import CHUNKS, divide
@@ -140,7 +140,7 @@ def _articles(directory: Path) -> Iterator[tuple[str, str]]:
     """Names and texts, as many as are taken."""
     files = [p for p in list_directory(directory) if p.suffix == ".txt" and p.name not in FILES and is_file(p)]
     if files:
-        yield from ((path.name, read_utf8(path)) for path in files)
+        yield from ((path.name, read_document(path)) for path in files)
         return
     for cluster in read_clusters(source_file(directory)):
         yield from ((f"{cluster.cluster_id}-{place}", text) for place, text in enumerate(cluster.articles) if text)

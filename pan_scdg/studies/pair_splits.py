@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pan_scdg.bounded_json import parse_json
 from pan_scdg.errors import UserError
 from pan_scdg.pan.untrusted import is_file, list_directory, read_utf8
 from pan_scdg.studies.components import component_ids
@@ -162,7 +163,7 @@ def _index(folder: Path) -> dict[str, Any] | None:
     if not is_file(path):
         return None
     try:
-        index = json.loads(read_utf8(path))
+        index = parse_json(read_utf8(path))
     except (ValueError, RecursionError) as e:
         raise UserError(f"not JSON: {e}", "make the splits again, or remove it", path) from e
     if not isinstance(index, dict) or "manifest_sha256" not in index:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from pan_scdg.errors import UserError
-from pan_scdg.pan.untrusted import gzip_lines
+from pan_scdg.pan.untrusted import gzip_lines, json_object
 
 Record = TypeVar("Record")
 
@@ -28,6 +28,7 @@ def read_records(path: Path, kind: type[Record]) -> Iterator[tuple[int, Record]]
     for number, line in gzip_lines(path):
         if not line.strip():
             continue
+        json_object(line, path, number)  # within limits, finite
         try:
             record = adapter.validate_json(line, strict=True)
         except ValidationError as e:

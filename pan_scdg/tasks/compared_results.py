@@ -6,7 +6,7 @@ It may come from anybody, so everything in it is untrusted.
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import BaseModel, JsonValue
 
@@ -15,7 +15,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.evaluation.comparison import Decision, Pair
 from pan_scdg.evaluation.span_files import read_spans
 from pan_scdg.evaluation.spans import Span
-from pan_scdg.pan.detections import read_decisions
+from pan_scdg.pan.detections import read_decisions, read_score
 from pan_scdg.pan.runs import RUN_NAMES, read_run, run_file
 from pan_scdg.pan.untrusted import gzip_lines, is_file, json_object, list_directory, open_regular, read_utf8
 from pan_scdg.retrieval.ranking import top
@@ -26,8 +26,6 @@ from pan_scdg.tasks.retrieval_results import SCORES
 FEATURES = ("final", "top_2")
 """What is compared of the scores of candidates."""
 DETECTED = "detected-plagiarism"
-LARGEST_SCORE = 1e15
-"""Beyond it a score is no score, and a sum of them might not be finite."""
 
 
 class Mark(BaseModel):
@@ -142,7 +140,7 @@ def _scores(path: Path) -> dict[str, dict[Pair, float]]:
             raise UserError("no candidate of a query, or one again", "give the scores of `run`", path, number)
         seen.add((query, document))
         for name in FEATURES:
-            value = _number(record, name, path, number)
+            value = read_score(record, name, path, number)
             if value is not None:
                 found[name][query, document] = value
     return found
@@ -151,26 +149,9 @@ def _scores(path: Path) -> dict[str, dict[Pair, float]]:
 def _decisions(path: Path) -> dict[Pair, Decision]:
     found = {}
     for number, record in enumerate(read_decisions(path), start=1):
-        if record.get("decision", "") is None:
-            raise UserError(
-                "nothing is decided here: only scores were computed", "give a run that decides", path, number
-            )
-        if not isinstance(record.get("decision"), bool):
-            raise UserError("'decision' must be true or false", "give the results of `run`", path, number)
-        score, threshold = (_number(record, name, path, number) for name in ("score", "threshold"))
+        if record["decision"] is None:
+            what = "nothing is decided here: only scores were computed"
+            raise UserError(what, "give a run that decides", path, number)
+        score, threshold = (read_score(record, name, path, number) for name in ("score", "threshold"))
         found[record["suspicious"], record["source"]] = Decision(record["decision"], score, threshold)
     return found
-
-
-def _number(record: Mapping[str, Any], name: str, path: Path, line: int) -> float | None:
-    """A number of a record; None where it has none.
-
-    Raises:
-        UserError: something else stands there, or a number no score can be.
-    """
-    value = record.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST_SCORE:
-        raise UserError(f"{name!r} is no number that a score can be", "give the results of `run`", path, line)
-    return float(value)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Container, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,14 @@ from pan_scdg.evaluation.pairs import bootstrap, pair_metrics
 from pan_scdg.evaluation.plagdet import plagdet
 from pan_scdg.evaluation.report import Estimate, table
 from pan_scdg.evaluation.retrieval import bootstrap_queries, per_query, retrieval_metrics
-from pan_scdg.evaluation.span_files import read_spans
+from pan_scdg.evaluation.span_files import read_files, read_spans
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import read_decisions
 from pan_scdg.pan.inputs import detect_task, input_digest
 from pan_scdg.pan.runs import read_run
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.pan.text_alignment import read_pairs
-from pan_scdg.pan.truth import find_truth, read_truth
+from pan_scdg.pan.truth import find_truth, read_truth, truth_files
 from pan_scdg.profile import Calibration
 from pan_scdg.tasks.options import Partial
 from pan_scdg.tasks.output import read_mark
@@ -60,9 +61,9 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> tuple[d
         raise UserError(
             f"there is no decision for {missing[0][0]} and {missing[0][1]}", "run again on this input", output
         )
-    scores = _scores([decisions[k] for k in keys], output)
-    labels, decided = [bool(passages[k]) for k in keys], [decisions[k].get("decision") is True for k in keys]
-    undecided = any(decisions[k].get("decision") is None for k in keys)
+    scores = _scores([decisions[k] for k in keys])
+    labels, decided = [bool(passages[k]) for k in keys], [decisions[k]["decision"] is True for k in keys]
+    undecided = any(decisions[k]["decision"] is None for k in keys)
     figures = pair_metrics(labels, scores, decided)
     if undecided:
         figures = {name: figures[name] for name in OF_SCORES}
@@ -81,7 +82,7 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> tuple[d
 
 def _plagdet(truth: Path, output: Path, part: Container[tuple[str, str | None]] | None) -> dict[str, float]:
     """Return the measures of the detections, of a part of the pairs where there is one."""
-    true = read_spans(truth, "plagiarism")
+    true = read_files(sorted(chain.from_iterable(truth_files(truth).values())), "plagiarism")
     if part is not None:
         true = [span for span in true if (span.suspicious, span.source) in part]
     spans = plagdet(true, read_spans(output, "detected-plagiarism"))
@@ -120,11 +121,9 @@ def _one_of(output: Path, *names: str) -> Path:
     raise UserError(f"there is no {' or '.join(names)}", "finish `run` on this output directory first", output)
 
 
-def _scores(decisions: Sequence[Mapping[str, Any]], output: Path) -> list[float]:
+def _scores(decisions: Sequence[Mapping[str, Any]]) -> list[float]:
     """The scores; a pair that was not scored (null) stands below all others."""
     scores = [d.get("score") for d in decisions]
-    if any(not isinstance(s, int | float | None) for s in scores):
-        raise UserError("a score is neither a number nor null", "give the results of `run`", output)
     below_all = min((s for s in scores if s is not None), default=0.0) - 1.0
     return [float(below_all if s is None else s) for s in scores]
 

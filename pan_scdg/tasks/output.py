@@ -20,14 +20,15 @@ from typing import Any
 
 from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError
-from pan_scdg.own_files import write_atomically
+from pan_scdg.own_files import HIDDEN, MARK, write_atomically
 
-HIDDEN = ".pan_scdg"
-MARK = ".pan_scdg.json"
 METADATA = "ir-metadata.yml"
 """Written by `run_metadata`."""
 
 Job = Mapping[str, Any]
+
+
+__all__ = ["HIDDEN", "MARK", "METADATA", "OutputDirectory", "read_mark"]
 
 
 class OutputDirectory:

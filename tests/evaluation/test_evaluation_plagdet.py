@@ -90,6 +90,7 @@ class TestWhatTheOfficialProgramBreaksOn:
             A._replace(this_length=-3),
             A._replace(this_length=0, source_length=0),
             Span("s1", 3, 0, None, 0, 0),
+            A._replace(source_length=10**15 + 1),
         ],
     )
     def test_is_an_error_on_either_side(self, bad):
@@ -198,3 +199,76 @@ def test_equals_the_definition_and_ignores_order(truth, detections, random):
     random.shuffle(truth)
     random.shuffle(detections)
     assert plagdet(truth, detections) == result
+
+
+# And with a list of all overlapping pairs: what the official program counts, lengths of 0 included.
+
+
+def meet(a, b):
+    return b[1] > a[0] and b[0] < a[1]
+
+
+def this_of(span):
+    return span.this_offset, span.this_offset + span.this_length
+
+
+def source_of(span):
+    return span.source_offset, span.source_offset + span.source_length
+
+
+def overlap(a, b):
+    if a.suspicious != b.suspicious or not meet(this_of(a), this_of(b)):
+        return False
+    return a.source is None or b.source is None or (a.source == b.source and meet(source_of(a), source_of(b)))
+
+
+def shared(a, b):
+    named = a.source is not None and b.source is not None
+    return this(a) & this(b) | (source(a) & source(b) if named else set())
+
+
+def by_pairs(truth, detections):
+    cases, found = sorted(set(truth), key=str), sorted(set(detections), key=str)
+    pairs = [(s, r) for s in cases for r in found if overlap(s, r)]
+    detected = {s for s, _ in pairs}
+    granularity = len(pairs) / len(detected) if detected else 1.0
+
+    def share(of, by, met):
+        if not of or not by:
+            return float(not of and not by)
+        held = (set().union(*(shared(a, b) for b in met(a))) for a in of)
+        return sum(len(h) / (a.this_length + a.source_length) for a, h in zip(of, held, strict=True)) / len(of)
+
+    recall = share(cases, found, lambda s: [r for one, r in pairs if one == s])
+    precision = share(found, cases, lambda r: [s for s, one in pairs if one == r])
+    correct = set().union(*(shared(s, r) for s, r in pairs))
+    sizes = [len(set().union(*(this(x) | source(x) for x in side))) for side in (cases, found)]
+    micros = [len(correct) / n if n else float(not cases and not found) for n in sizes]
+    return (*micros, recall, precision, granularity)
+
+
+sizes = st.integers(0, 40)
+nested = st.one_of(
+    st.builds(Span, names, sizes, sizes, names, sizes, sizes),
+    st.builds(Span, names, sizes, lengths, st.none(), st.just(0), st.just(0)),
+).filter(lambda span: span.this_length + span.source_length > 0)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(nested, max_size=9), st.lists(nested, max_size=9))
+def test_equals_a_comparison_of_all_pairs_however_passages_overlap(truth, detections):
+    found = plagdet(truth, detections)
+    values = found.micro_recall, found.micro_precision, found.macro_recall, found.macro_precision, found.granularity
+    assert values == pytest.approx(by_pairs(truth, detections), abs=1e-12)
+
+
+def test_thousands_of_passages_that_all_overlap_make_no_list_of_pairs():
+    import tracemalloc
+
+    truth = [Span("s", i, 5000, "r", 2 * i, 9000) for i in range(1500)]
+    tracemalloc.start()
+    result = plagdet(truth, [span._replace(this_length=5001) for span in truth])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (result.granularity, result.macro_recall) == (1500.0, 1.0)
+    assert peak < 10 << 20, "a list of 2,250,000 pairs takes twenty times as much"

@@ -112,7 +112,9 @@ def test_values_without_a_json_form_are_refused(value: object) -> None:
 
 
 def test_decisions_are_read_back(write: Write) -> None:
-    records: list[dict[str, object]] = [{"suspicious": "s", "source": r, "score": 0.5, "warnings": []} for r in "ab"]
+    records: list[dict[str, object]] = [
+        {"suspicious": "s", "source": r, "decision": True, "score": 0.5, "warnings": []} for r in "ab"
+    ]
     directory = write({"decisions.jsonl": "".join(map(decision_line, records))})
     assert read_decisions(directory / "decisions.jsonl") == records
 
@@ -123,10 +125,13 @@ def test_decisions_are_read_back(write: Write) -> None:
         ("{", "not JSON"),
         ('{"suspicious": "s"}', "must be texts"),
         ('{"suspicious": "s", "source": 1}', "must be texts"),
-        ('{"suspicious": "s", "source": "a"}', "the pair of line 1 again"),
+        ('{"suspicious": "s", "source": "b"}', "'decision' must be"),
+        ('{"suspicious": "s", "source": "b", "decision": false, "score": 1e999}', "1e999 is too large for a number"),
+        ('{"suspicious": "s", "source": "b", "decision": false, "threshold": "0.5"}', "'threshold' is no number"),
+        ('{"suspicious": "s", "source": "a", "decision": false}', "the pair of line 1 again"),
     ],
 )
 def test_faulty_decisions_name_the_line(write: Write, second: str, what: str) -> None:
-    directory = write({"d.jsonl": '{"suspicious": "s", "source": "a"}\n' + second})
+    directory = write({"d.jsonl": '{"suspicious": "s", "source": "a", "decision": true}\n' + second})
     with pytest.raises(UserError, match=rf"d\.jsonl:2: .*{what}"):
         read_decisions(directory / "d.jsonl")

@@ -109,8 +109,8 @@ def line(**changes: Any) -> str:
 @pytest.mark.parametrize(
     ("second", "what"),
     [
-        ("{", "Invalid JSON"),
-        ("[]", "an object"),
+        ("{", "not JSON"),
+        ("[]", "a JSON object"),
         (line(pair_id="ABSENT"), "pair_id: Field required"),
         (line(pair_id=5), "pair_id: Input should be a valid string"),
         (line(pair_id="a b", susp_file="x"), "white space in the id"),
@@ -124,7 +124,7 @@ def line(**changes: Any) -> str:
         (line(), "is in line 1 too"),
         (line(pair_id="other"), "is in line 1 too"),
         (line(pair_id="other", susp_file="folder/s.txt"), "is in line 1 too"),
-        ("[" * 100_000, "recursion limit"),
+        ("[" * 100_000, "nested deeper"),
         ('{"pair_id": "\\ud800"}', "Invalid JSON"),
     ],
 )

@@ -135,7 +135,7 @@ def line(**changes: Any) -> str:
         (line(pair_id="x", susp_article=1, src_article=1), "paired with itself"),
         (line(pair_id="x", susp_article=-1), "susp_article"),
         (line(pair_id=""), "an empty id"),
-        ("5", "an object"),
+        ("5", "a JSON object"),
     ],
 )
 def test_a_bad_manifest_of_news_is_one_clear_line(tmp_path: Path, second: str, what: str) -> None:
