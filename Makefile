@@ -1,10 +1,11 @@
 # make demo: set up, then both jobs on the shipped examples. make test: set up, then the whole test suite.
+# make test-processors: what computes, once under each setting of the libraries' instructions, as a table.
 # make fuzz SECONDS=3600: changed files for every reader, as long as that; report and inputs of findings in fuzz-output/.
 # make gpu: the benchmark of a GPU, all of it or PART=attention|packed|long|dense; an interpreter that PYTHON names and
 # that has torch and transformers is used as it is, in place of .venv. COMMIT is what a copy without .git calls itself.
 PYTHON_IN_ENV := .venv/bin/python
 
-.PHONY: demo test fuzz lint setup gpu
+.PHONY: demo test test-processors fuzz lint setup gpu
 
 setup:
 	@bash tools/setup.sh
@@ -14,6 +15,9 @@ demo: setup
 
 test: setup
 	@$(PYTHON_IN_ENV) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+test-processors: setup
+	@bash tools/test_processors.sh
 
 SECONDS ?= 60
 fuzz: setup

@@ -41,6 +41,8 @@ class Calibration(Table):
     about no other's. None: not recorded, as in profiles of earlier versions."""
     dtype: str | None = None
     """What it computed in; another dtype moves scores a little."""
+    noise: float | None = Field(default=None, ge=0)
+    """How far a score of this model in this dtype moves with the processor, in nats; None: not measured."""
     digest: str
     pairs: int
     positives: int

@@ -20,7 +20,7 @@ from pan_scdg.scdg.decision import Choice, choose
 from pan_scdg.store import Store
 from pan_scdg.tasks.features import feature_grid
 from pan_scdg.tasks.fitting import check_fits
-from pan_scdg.tasks.known_range import facts_of_pairs
+from pan_scdg.tasks.known_range import facts_of_pairs, known_noise
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.model_places import models_line, say
 from pan_scdg.tasks.options import RunOptions
@@ -72,6 +72,7 @@ def calibrate(profile: Profile, options: RunOptions, truth: Path | None, state: 
     calibration = Calibration(
         model=model.fingerprint,
         dtype=model.settings.dtype,
+        noise=known_noise(settings.calibration, model),
         digest=input_digest(options.input, "pairs"),
         pairs=len(labels),
         positives=int(labels.sum()),
@@ -114,7 +115,7 @@ def write_profile(profile: str, target: Path, found: Calibrated, over_long: str 
     if over_long is not None:  # what the threshold was chosen under
         pairs["over_long"] = over_long
     table = tomlkit.table()
-    table.update(calibration.model_dump(mode="json", exclude={"range"}))
+    table.update(calibration.model_dump(mode="json", exclude={"range"}, exclude_none=True))
     last = table
     if calibration.range is not None:
         last = tomlkit.table()

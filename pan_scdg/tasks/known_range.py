@@ -43,6 +43,13 @@ def calibration_warnings(calibration: Calibration | None, model: ModelAtHand) ->
     return []
 
 
+def known_noise(calibration: Calibration | None, model: ModelAtHand) -> float | None:
+    """Return the noise of scores that the calibration knows, if it was measured for this model in this dtype."""
+    if calibration is None or (calibration.model, calibration.dtype) != (model.fingerprint, model.settings.dtype):
+        return None
+    return calibration.noise
+
+
 def target_facts(tokenizer: Tokenizer, target: str, features: GainStatistics) -> TargetFacts:
     """What of a target is held against the range.
 
@@ -74,6 +81,13 @@ def warnings_about(facts: TargetFacts | None, calibration: Calibration | None, a
     if facts is None or calibration is None or calibration.range is None:
         return []
     return range_warnings(facts, calibration.range, aggregate)
+
+
+def near_fields(score: float | None, threshold: float | None, noise: float | None) -> dict[str, bool | None]:
+    """Return ``near_threshold`` where the noise is known: another processor may then decide otherwise."""
+    if threshold is None or noise is None:
+        return {}
+    return {"near_threshold": None if score is None else abs(score - threshold) <= noise}
 
 
 def negatives_fields(score: float | None, calibration: Calibration | None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pan_scdg.scdg.aggregation import aggregate_of
 from pan_scdg.scdg.calibration_range import TargetFacts
 from pan_scdg.store import Store
 from pan_scdg.tasks.fitting import check_fits
-from pan_scdg.tasks.known_range import calibration_warnings, facts_of_pairs, foreign_model
+from pan_scdg.tasks.known_range import calibration_warnings, facts_of_pairs, foreign_model, known_noise
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.model_places import models_line, origins_of, say
 from pan_scdg.tasks.options import Partial, RunOptions, job_of, limited
@@ -68,6 +68,7 @@ def read_job(profile: Profile, options: RunOptions) -> PairJob:
     say(calibration_warnings(rule.calibration, model))
     if foreign_model(rule.calibration, model) is not None:
         rule = rule._replace(threshold=None, calibration=None)
+    rule = rule._replace(noise=known_noise(rule.calibration, model))
     names = read_names(options.input)
     models = {"language_model": model.identity()}
     job = job_of("pairs", profile, options, input_digest(options.input, "pairs"), models, partial)

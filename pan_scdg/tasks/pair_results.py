@@ -16,7 +16,7 @@ from pan_scdg.scdg.aggregation import Aggregate
 from pan_scdg.scdg.calibration_range import TargetFacts
 from pan_scdg.store import Store
 from pan_scdg.tasks.features import load_gains
-from pan_scdg.tasks.known_range import negatives_fields, warnings_about
+from pan_scdg.tasks.known_range import near_fields, negatives_fields, warnings_about
 from pan_scdg.tasks.pair_plan import FailedPair
 from pan_scdg.tasks.pair_scoring import ScoredPair, control_field
 
@@ -31,6 +31,7 @@ class Rule(NamedTuple):
     threshold: float | None
     control: Control = "none"
     calibration: Calibration | None = None
+    noise: float | None = None
 
     def positive(self, item: ScoredPair) -> bool | None:
         """The decision about a scored pair (paper, PAN25 decision rule, ``>=``); None: not decided."""
@@ -62,6 +63,7 @@ def scored_verdict(item: ScoredPair, rule: Rule, names: Mapping[str, str], facts
         "score": score,
         "threshold": rule.threshold,
         "decision": rule.positive(item),
+        **near_fields(score, rule.threshold, rule.noise),
         "aggregation": rule.aggregate.name,
         **control_field(rule.control),
         "tokens": item.features.tokens,
@@ -86,6 +88,7 @@ def failed_verdict(item: FailedPair, rule: Rule, names: Mapping[str, str]) -> Ve
         **nothing,
         "threshold": rule.threshold,
         "decision": decision,
+        **near_fields(None, rule.threshold, rule.noise),
         "aggregation": rule.aggregate.name,
         **control_field(rule.control),
         **negatives_fields(None, rule.calibration),

@@ -18,6 +18,8 @@ from pan_scdg.tasks.fitting import check_fits
 from pan_scdg.tasks.known_range import (
     calibration_warnings,
     foreign_model,
+    known_noise,
+    near_fields,
     negatives_fields,
     target_facts,
     warnings_about,
@@ -66,6 +68,7 @@ def _described(gains: Gains, plan: PlannedPair, model: ModelAtHand, settings: Pa
         "score": score,
         "threshold": threshold,
         "decision": None if threshold is None else bool(score >= threshold),
+        **near_fields(score, threshold, known_noise(known, model)),
         "aggregation": aggregate.name,
         **control_field(settings.control),
         "mode": plan.mode,

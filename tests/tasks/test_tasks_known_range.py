@@ -235,3 +235,44 @@ def test_a_code_length_that_says_the_target_was_expected() -> None:
         assert all(told in w for w in warnings)
     with pytest.raises(ValueError, match="code length"):
         target_facts(Spelling(), text, features)
+
+
+def test_verdicts_within_the_noise_are_marked(
+    pairs_input: Path,
+    cli: Run,
+    run: Run,
+    records: Read,
+    profile_with: Callable[..., Path],
+    tiny_folder: Callable[[str], Path],
+    tmp_path: Path,
+) -> None:
+    def calibrated(start: Path, mine: Path) -> dict[str, Any]:
+        where = ("--input", pairs_input, "--profile", start, "--write", mine, "--device", "cpu", *state)
+        assert cli("calibrate", *where, "--model", tiny_folder("qwen2")).code == 0
+        return tomlkit.parse(mine.read_text(encoding="utf-8")).unwrap()
+
+    def decided(name: str, profile: Path) -> list[dict[str, Any]]:
+        assert run(pairs_input, tmp_path / name, *state, profile=profile).code == 0
+        return records(tmp_path / name / "decisions.jsonl")
+
+    state = ("--state", tmp_path / "state")
+    mine, noisy = tmp_path / "mine.toml", tmp_path / "noisy.toml"
+    document = calibrated(profile_with({"pairs.q": None, "pairs.threshold": None}), mine)
+    silent = decided("silent", mine)
+    assert not any("near_threshold" in d for d in silent), "no noise was measured"
+    away = sorted(abs(d["score"] - d["threshold"]) for d in silent)
+    document["pairs"]["calibration"]["noise"] = noise = (away[1] + away[2]) / 2
+    noisy.write_text(tomlkit.dumps(document), encoding="utf-8")
+    marked = decided("marked", noisy)
+    assert [d.pop("near_threshold") for d in marked] == [abs(d["score"] - d["threshold"]) < noise for d in silent]
+    assert marked == silent
+    of_pair = next(d["near_threshold"] for d in records(tmp_path / "marked" / "decisions.jsonl"))
+    texts = (pairs_input / "susp" / "s1.txt", pairs_input / "src" / "r1.txt")
+    single = cli("score", *texts, "--profile", noisy, "--device", "cpu", "--model", tiny_folder("qwen2"))
+    assert json.loads(single.out)["near_threshold"] == of_pair
+    again = calibrated(noisy, tmp_path / "again.toml")
+    assert again["pairs"]["calibration"]["noise"] == noise, "it belongs to the model, not to the pairs"
+    document["model"]["dtype"] = "bfloat16"
+    noisy.write_text(tomlkit.dumps(document), encoding="utf-8")
+    assert not any("near_threshold" in d for d in decided("other", noisy)), "nothing is known of another dtype"
+    assert "noise" not in calibrated(noisy, tmp_path / "other.toml")["pairs"]["calibration"]
