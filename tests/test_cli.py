@@ -1,6 +1,7 @@
 """The command line: help, exit codes, what is printed, and TIRA's variables."""
 
 import errno
+import io
 import json
 import os
 import re
@@ -285,6 +286,50 @@ def test_score_prints_json_that_agrees_with_the_tokens(
     assert result["decision"] == (result["score"] >= 0.5)
     assert [r["position"] for r in records] == list(range(count))
     assert "".join(r["token"] for r in records) == suspicious.read_text()
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_score_reads_standard_input_and_writes_tokens_to_standard_output(
+    side: int, tmp_path: Path, small: Small, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files: list[Path | str] = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    for i, file in enumerate(files):
+        Path(file).write_text(_text(i))
+    assert small("score", *files, "--tokens", tmp_path / "tokens.jsonl") == 0
+    result = json.loads(capsys.readouterr().out)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path(files[side]).read_bytes())))
+    files[side] = "-"
+    assert small("score", *files, "--tokens", "-") == 0
+    first, *tokens = capsys.readouterr().out.splitlines(keepends=True)
+    assert json.loads(first) == result
+    assert "".join(tokens) == (tmp_path / "tokens.jsonl").read_text()
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"%PDF-1.4", "standard input: this is a PDF, not a text file; export it"),
+        (b"caf\xe9", "standard input:1: not UTF-8: byte 3 is 0xe9"),
+        (b" \n", "standard input: the suspicious document is empty; "),
+        (None, "standard input: is closed; "),
+    ],
+)
+def test_bad_standard_input_is_one_line(
+    data: bytes | None,
+    says: str,
+    tmp_path: Path,
+    small: Small,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "b.txt").write_text(_text(1))
+    monkeypatch.setattr(sys, "stdin", None if data is None else io.TextIOWrapper(io.BytesIO(data)))
+    assert small("score", "-", tmp_path / "b.txt") == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines()[-1].startswith(says)
+    assert small("score", "-", "-") == 2
+    assert "only one of the two files can be standard input" in capsys.readouterr().err
 
 
 def test_score_without_a_threshold_decides_nothing(

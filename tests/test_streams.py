@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full or without a reader: what is said never ends a run, lost results are an error."""
+"""Standard streams that are closed, full or without a reader: no run ends by it, but lost results are an error."""
 
 import os
 import subprocess

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import click
 
 from pan_scdg.cli.options import (
-    FILE,
+    FILE_OR_STANDARD,
     FOLDER,
     chosen_profile,
     device_option,
@@ -23,6 +23,7 @@ from pan_scdg.cli.options import (
     vectors_option,
 )
 from pan_scdg.errors import UserError
+from pan_scdg.own_files import write_atomically
 
 
 @click.command()
@@ -145,14 +146,19 @@ def index(directory: Path, folder: Path, profile: str, device: str) -> None:
 
 
 @click.command()
-@click.argument("suspicious", type=FILE)
-@click.argument("source", type=FILE)
+@click.argument("suspicious", type=FILE_OR_STANDARD)
+@click.argument("source", type=FILE_OR_STANDARD)
 @profile_option
 @device_option
 @engine_option
 @model_option
 @over_long_option
-@click.option("--tokens", type=FILE, help="Write one JSON line a token: log-probabilities and gain in nats.")
+@click.option(
+    "--tokens",
+    type=FILE_OR_STANDARD,
+    help="Write one JSON line a token: log-probabilities and gain in nats. With - they follow the result, which then "
+    "is one line, too.",
+)
 def score(
     suspicious: Path,
     source: Path,
@@ -163,7 +169,7 @@ def score(
     over_long: str | None,
     tokens: Path | None,
 ) -> None:
-    """Score one SUSPICIOUS file against one SOURCE file; prints JSON.
+    """Score one SUSPICIOUS file against one SOURCE file; prints JSON. One of the two can be -, standard input.
 
     \b
     Example:
@@ -171,14 +177,22 @@ def score(
     """
     from pan_scdg.tasks.fitting import choose_device
     from pan_scdg.tasks.options import RunOptions
-    from pan_scdg.tasks.single_pair import score_files
+    from pan_scdg.tasks.single_pair import STANDARD, score_files
 
+    if suspicious == source == STANDARD:
+        raise click.UsageError("only one of the two files can be standard input")
     chosen = chosen_profile(profile, over_long)
-    if tokens is not None and not os.access(tokens.parent, os.W_OK | os.X_OK):
+    if tokens is not None and tokens != STANDARD and not os.access(tokens.parent, os.W_OK | os.X_OK):
         raise UserError("cannot be written", "give a file in an existing, writable folder with --tokens", tokens)
     options = RunOptions(suspicious, source, choose_device(chosen, device), model=model, engine=engine)
-    result = score_files(chosen, suspicious, source, options, tokens)
-    click.echo(json.dumps(result, indent=1))
+    scored = score_files(chosen, suspicious, source, options)
+    if tokens == STANDARD:
+        click.echo(json.dumps(scored.described))
+        click.echo("".join(scored.tokens), nl=False)
+        return
+    if tokens is not None:
+        write_atomically(tokens, "".join(scored.tokens))
+    click.echo(json.dumps(scored.described, indent=1))
 
 
 @click.command()

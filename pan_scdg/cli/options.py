@@ -7,6 +7,7 @@ import click
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
+FILE_OR_STANDARD = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 profile_option = click.option("--profile", default="offline", show_default=True, help="Shipped profile, or a file.")
 device_option = click.option(
     "--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True, help="Where models run."

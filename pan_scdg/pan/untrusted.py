@@ -9,6 +9,7 @@ import gzip
 import io
 import json
 import stat
+import sys
 import unicodedata
 import zlib
 from collections.abc import Iterator
@@ -42,20 +43,24 @@ def read_utf8(path: Path, limit: int = TEXT_BYTES) -> str:
     Raises:
         UserError: no regular file, not readable, larger than ``limit`` bytes, or not UTF-8 (names line and byte).
     """
+    with open_regular(path) as file:
+        return _decode(file, path, limit)
+
+
+def _decode(file: BinaryIO, path: Path, limit: int) -> str:
     decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")(), translate=True)
     parts: list[str] = []
     seen = 0
-    with open_regular(path) as file:
-        try:
-            while block := file.read(MB):
-                seen += len(block)
-                if seen > limit:
-                    raise _too_large(path, limit)
-                parts.append(decoder.decode(block))
-            parts.append(decoder.decode(b"", final=True))
-        except UnicodeDecodeError as e:
-            file.seek(0)
-            raise _not_utf8(path, file.read(limit)) from e
+    try:
+        while block := file.read(MB):
+            seen += len(block)
+            if seen > limit:
+                raise _too_large(path, limit)
+            parts.append(decoder.decode(block))
+        parts.append(decoder.decode(b"", final=True))
+    except UnicodeDecodeError as e:
+        file.seek(0)
+        raise _not_utf8(path, file.read(limit)) from e
     return "".join(parts)
 
 
@@ -81,14 +86,35 @@ def read_document(path: Path) -> str:
         UserError: see `read_utf8`; a PDF, DOCX, ODT, RTF and the like; text of two bytes a character.
     """
     with open_regular(path) as file:
-        data = file.read(SAMPLE)
-        if data.startswith(b"PK"):  # the names in an archive stand anywhere
-            data += file.read(DOCUMENT_BYTES - SAMPLE)
+        return _decode_document(file, path)
+
+
+def read_standard_input() -> str:
+    """Return the text of the document that standard input brings.
+
+    Raises:
+        UserError: see `read_document`; standard input is closed.
+    """
+    where = Path("standard input")
+    if sys.stdin is None:
+        raise UserError("is closed", "give a file or a pipe", where)
+    try:
+        data = sys.stdin.buffer.read(DOCUMENT_BYTES + 1)
+    except OSError as e:
+        raise UserError(f"cannot be read: {_reason(e)}", "give a file or a pipe", where) from e
+    return _decode_document(io.BytesIO(data), where)
+
+
+def _decode_document(file: BinaryIO, path: Path) -> str:
+    data = file.read(SAMPLE)
+    if data.startswith(b"PK"):  # the names in an archive stand anywhere
+        data += file.read(DOCUMENT_BYTES - SAMPLE)
     if kind := name_format(data):
         raise UserError(f"this is {kind}, not a text file", "export it as plain text in UTF-8", path)
     if is_wide(data):
         raise UserError(f"not UTF-8: it seems to be {guess_encoding(data)}", "convert the file to UTF-8", path, 1)
-    return read_utf8(path, DOCUMENT_BYTES)
+    file.seek(0)
+    return _decode(file, path, DOCUMENT_BYTES)
 
 
 def read_bytes(path: Path, limit: int = TEXT_BYTES) -> bytes:

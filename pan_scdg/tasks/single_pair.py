@@ -4,12 +4,12 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
-from pan_scdg.own_files import write_atomically
 from pan_scdg.pan.text_alignment import DocumentPair, TextFile, read_text
+from pan_scdg.pan.untrusted import read_standard_input
 from pan_scdg.profile import PairSettings, Profile
 from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
 from pan_scdg.scdg.gains import Gains
@@ -31,11 +31,20 @@ from pan_scdg.tasks.pair_plan import PlannedPair, plan_pairs
 from pan_scdg.tasks.pair_scoring import control_field
 from pan_scdg.tasks.passes import PassScorer
 
+STANDARD = Path("-")
+"""Standard input or output instead of a file."""
+STANDARD_INPUT = TextFile("standard input", "standard input", Path("standard input"))
 
-def score_files(
-    profile: Profile, suspicious: Path, source: Path, options: RunOptions, tokens: Path | None
-) -> dict[str, Any]:
-    """Score, decision (None without a threshold) and gain statistics; the profile of the tokens goes to ``tokens``.
+
+class ScoredFiles(NamedTuple):
+    """What is shown of two files, and one line of JSON a token."""
+
+    described: dict[str, Any]
+    tokens: Iterator[str]
+
+
+def score_files(profile: Profile, suspicious: Path, source: Path, options: RunOptions) -> ScoredFiles:
+    """Score, decision (None without a threshold), gain statistics and the gain of each token.
 
     Raises:
         UserError: a file cannot be read or the pair cannot be scored.
@@ -43,15 +52,16 @@ def score_files(
     settings = profile.need_pairs()
     pair = DocumentPair(_text_file(suspicious), _text_file(source), 1)
     check_fits(profile, "pairs", options)
+    source_text, target = (
+        read_standard_input() if file is STANDARD_INPUT else read_text(file) for file in (pair.source, pair.suspicious)
+    )
     model = ModelAtHand(profile.need_model(), replace(options, workers=1))
-    planned, failed = plan_pairs([pair], model, settings, Notices())
+    planned, failed = plan_pairs([pair], model, settings, Notices(), lambda _: (source_text, target))
     if failed:
         raise failed[0].error
     passes = planned[0].texts().passes(model.tokenizer, settings)
     gains = PassScorer(model, None).gains(passes, settings.control)
-    if tokens is not None:
-        write_atomically(tokens, "".join(_token_lines(gains, model)))
-    return _described(gains, planned[0], model, settings)
+    return ScoredFiles(_described(gains, planned[0], model, settings), _token_lines(gains, model))
 
 
 def _described(gains: Gains, plan: PlannedPair, model: ModelAtHand, settings: PairSettings) -> dict[str, Any]:
@@ -81,7 +91,7 @@ def _described(gains: Gains, plan: PlannedPair, model: ModelAtHand, settings: Pa
         **negatives_fields(score, known),
     }
     if known is not None and known.range is not None:
-        facts = target_facts(model.tokenizer, read_text(plan.pair.suspicious), values)
+        facts = target_facts(model.tokenizer, plan.texts().target, values)
         result["warnings"] = warnings_about(facts, known, aggregate)
     if foreign is not None:
         result["warnings"] = [foreign]
@@ -89,6 +99,8 @@ def _described(gains: Gains, plan: PlannedPair, model: ModelAtHand, settings: Pa
 
 
 def _text_file(path: Path) -> TextFile:
+    if path == STANDARD:
+        return STANDARD_INPUT
     if not path.is_file():
         raise UserError("the file does not exist", "give two text files", path)
     return TextFile(path.stem, path.name, path)
