@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 import torch
 from click.testing import CliRunner, Result
+from torch._subclasses.fake_tensor import FakeTensorMode
 
-from benchmarks import gpu, gpu_engines, gpu_rows
+from benchmarks import gpu, gpu_attention, gpu_engines, gpu_rows
 from benchmarks.scoring_models import check_weights, random_model
 from pan_scdg.lm import attention
 from pan_scdg.retrieval import dense_gpu
@@ -177,6 +178,20 @@ def test_the_head_names_gpu_driver_and_versions(tmp_path: Path, monkeypatch: pyt
     head = gpu.describe_run("cuda", "make gpu", "abc1234")
     assert re.search(r"## \d{4}-\d\d-\d\d: NVIDIA H200 \(sm_90\), commit abc1234\n", head)
     assert f"CUDA {torch.version.cuda}, driver 580.1.2, 139 GiB of memory" in head
+
+
+@pytest.mark.parametrize(("name", "dtype"), [v for v in gpu_rows.VARIANTS if v[0] != "flash_attention_2"])
+def test_types_and_devices_fit_on_a_gpu(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On tensors without contents, which need no GPU: kernels are those of CUDA, nothing is computed."""
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
+    with FakeTensorMode(allow_non_fake_inputs=True), torch.inference_mode():
+        for layout in gpu_attention.choose_layouts("tiny"):
+            inputs = gpu_attention.draw(layout, "tiny", dtype, "cuda")
+            found = gpu_attention.attend(name, layout, *inputs, "cuda")
+            expected = gpu_attention.write_out(layout, *inputs)
+            assert found.shape == expected.shape == (sum(layout.own), 4, 16)
+            assert (found.device, expected.dtype) == (expected.device, torch.float32)
+            assert found.device.type == "cuda"
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
