@@ -9,7 +9,7 @@ import stat
 from pathlib import Path, PurePosixPath
 from typing import Annotated, BinaryIO, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from pan_scdg.bounded_json import parse_json
 from pan_scdg.errors import UserError
@@ -31,6 +31,9 @@ class OwnRecord(BaseModel):
 
 
 Record = TypeVar("Record", bound=BaseModel)
+Value = TypeVar("Value")
+EXACT = ConfigDict(strict=True, allow_inf_nan=False)
+"""For a `pydantic.TypeAdapter`: exact types, no number that is not finite."""
 
 
 def check_inner_name(name: str) -> str:
@@ -113,6 +116,25 @@ def parse_record(text: str, schema: type[Record], values: int = VALUES) -> Recor
         raise ValueError(f"{place}: {first['msg']}" if place else first["msg"]) from e
 
 
+def parse_as(data: bytes, shape: TypeAdapter[Value], values: int = VALUES) -> Value:
+    """Return what ``shape`` makes of a JSON text of our own.
+
+    Raises:
+        ValueError: it is not UTF-8, not JSON within the limits, or not of this shape.
+    """
+    return shape.validate_python(parse_json(data.decode("utf-8"), values))
+
+
+def find_link(folder: Path, name: str) -> Path | None:
+    """Return the first component of ``name`` below ``folder`` that is a symbolic link, None where none is."""
+    path = folder
+    for part in PurePosixPath(name).parts:
+        path /= part
+        if path.is_symlink():
+            return path
+    return None
+
+
 def write_atomically(path: Path, text: str) -> None:
     """Write beside the final name, make it durable, rename; a link planted at either name is not followed."""
     beside = path.with_name(f".{path.name}.part")
@@ -124,6 +146,15 @@ def write_atomically(path: Path, text: str) -> None:
         os.fsync(file.fileno())
     os.replace(beside, path)
     sync_folder(path.parent)
+
+
+def sync_file(path: Path) -> None:
+    """Make the content of a file durable; a symbolic link is not followed."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:

@@ -10,19 +10,39 @@ import fcntl
 import hashlib
 import io
 import json
+import math
+import os
+import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import TypeAdapter
 
 from pan_scdg.errors import UserError
+from pan_scdg.own_files import EXACT, parse_as
 
 ARITHMETIC = 2
 """Raised when the code computes something else than before under the same settings; part of every key."""
-TABLE = "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
+ENTRIES = "entries (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
+TABLE = f"CREATE TABLE IF NOT EXISTS {ENTRIES}"
+FILES = ("scores.sqlite", "scores.sqlite-wal", "scores.sqlite-shm", "scores.sqlite-journal")
+LARGEST = 256 << 20
+"""Bytes of a value; the gains of a million tokens take a tenth."""
+NOTES = TypeAdapter(list[str], config=EXACT)
+_ARRAY = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '([<|][fiu][1248])', 'fortran_order': (False|True), "
+    rb"'shape': \(((?:\d{1,12}, ?)*(?:\d{1,12})?)\), \} *\n",
+    re.DOTALL,
+)
+
+_VALUE = f"CASE WHEN length(value) <= {LARGEST} THEN value END"
+
+Value = TypeVar("Value")
 
 
 def key_of(kind: str, parts: Mapping[str, Any]) -> str:
@@ -39,8 +59,30 @@ def pack_array(array: npt.NDArray[Any]) -> bytes:
 
 
 def unpack_array(data: bytes) -> npt.NDArray[Any]:
-    """The inverse of `pack_array`."""
-    array: npt.NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
+    """Return the array that `pack_array` packed.
+
+    Raises:
+        ValueError: these are other bytes.
+    """
+    header = _ARRAY.match(data)
+    if header is None:
+        raise ValueError("not a stored array")
+    shape = tuple(int(size) for size in re.findall(rb"\d+", header[3]))
+    kind, body = np.dtype(header[1].decode()), data[header.end() :]
+    if math.prod(shape) * kind.itemsize != len(body):  # before memory is asked for
+        raise ValueError(f"an array of the shape {shape} in {len(body)} bytes")
+    return np.frombuffer(body, kind).reshape(shape, order="F" if header[2] == b"True" else "C").copy(order="K")
+
+
+def unpack_floats(data: bytes, dimensions: int) -> npt.NDArray[Any]:
+    """Return the array of finite floats that `pack_array` packed.
+
+    Raises:
+        ValueError: these are other bytes, other numbers, or of other ``dimensions``.
+    """
+    array = unpack_array(data)
+    if array.dtype.kind != "f" or array.ndim != dimensions or not np.isfinite(array).all():
+        raise ValueError(f"not an array of finite floats with {dimensions} dimensions")
     return array
 
 
@@ -54,7 +96,8 @@ def locked_folder(folder: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context(open(folder / "lock", "w"))
+            lock = _open_lock(folder / "lock")
+            stack.callback(os.close, lock)
         except OSError as e:
             raise UserError(f"cannot write the state: {e.strerror}", "choose another --state folder", folder) from e
         try:
@@ -68,6 +111,17 @@ def locked_folder(folder: Path) -> Iterator[None]:
                 folder,
             ) from e
         yield
+
+
+def _open_lock(path: Path) -> int:
+    """Open or make the file that is locked; nothing is written to it, and no symbolic link is followed."""
+    if path.is_symlink():
+        raise UserError("is a symbolic link", "remove it", path)
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    if not stat.S_ISREG(os.fstat(lock).st_mode):
+        os.close(lock)
+        raise UserError("not a regular file", "remove it", path)
+    return lock
 
 
 class Store:
@@ -84,21 +138,37 @@ class Store:
         self._lock = contextlib.ExitStack()
         self._lock.enter_context(locked_folder(folder))
         try:
+            self._refuse_planted()
             self._db = self._open()
+        except UserError:
+            self._lock.close()
+            raise
         except sqlite3.Error as e:
             self._lock.close()
             raise UserError(
                 f"the state cannot be used: {e}", "delete it, or choose a --state folder on a local disk", self._file
             ) from e
 
+    def _refuse_planted(self) -> None:
+        """SQLite follows links, and blocks on pipes."""
+        for path in (self.folder / name for name in FILES):
+            if path.is_symlink() or (path.exists() and not path.is_file()):
+                raise UserError("not a regular file", "remove it", path)
+
     def _open(self) -> sqlite3.Connection:
         db = sqlite3.connect(self._file, isolation_level=None)
+        db.execute("PRAGMA trusted_schema=OFF")
         mode = db.execute("PRAGMA journal_mode=WAL").fetchone()[0]
         if mode != "wal":
             db.close()
             raise sqlite3.OperationalError(f"write-ahead log refused, journal mode is {mode}")
         db.execute("PRAGMA synchronous=NORMAL")
         db.execute(TABLE)
+        try:
+            _check_tables(db, self._file)
+        except UserError:
+            db.close()
+            raise
         # a write now shows at the start, not after hours, that the log works on this file system
         db.execute("INSERT OR REPLACE INTO entries VALUES ('opened', x'00')")
         db.execute("SELECT count(*) FROM (SELECT key FROM entries LIMIT 1)").fetchone()
@@ -111,10 +181,27 @@ class Store:
             UserError: the file is damaged.
         """
         try:
-            row = self._db.execute("SELECT value FROM entries WHERE key = ?", (key,)).fetchone()
+            row = self._db.execute(f"SELECT {_VALUE} FROM entries WHERE key = ?", (key,)).fetchone()
         except sqlite3.Error as e:
             raise UserError(f"the state cannot be read: {e}", "delete it and run again", self._file) from e
-        return None if row is None else bytes(row[0])
+        if row is not None and not isinstance(row[0], bytes):
+            raise self._damaged(key, "not of bytes, or too large")
+        return None if row is None else row[0]
+
+    def read(self, key: str, parse: Callable[[bytes], Value]) -> Value | None:
+        """Return the stored value as ``parse`` reads it, None where there is none.
+
+        Raises:
+            UserError: the file is damaged, or ``parse`` raised a ValueError.
+        """
+        data = self.get(key)
+        try:
+            return None if data is None else parse(data)
+        except ValueError as e:
+            raise self._damaged(key, str(e).partition("\n")[0]) from e
+
+    def _damaged(self, key: str, why: str) -> UserError:
+        return UserError(f"the stored value {key[:80]!r} is damaged: {why}", "delete it and run again", self._file)
 
     def put(self, items: Iterable[tuple[str, bytes]]) -> None:
         """Store a group of values: all of them or, if the process dies, none.
@@ -126,9 +213,7 @@ class Store:
             with self._transaction():
                 self._db.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", items)
         except sqlite3.Error as e:
-            raise UserError(
-                f"cannot store a result: {e}", "make room on the disk; the same command goes on from here", self._file
-            ) from e
+            raise UserError(f"cannot store a result: {e}", "choose another --state folder", self._file) from e
 
     def export(self, keys: Iterable[str], path: Path) -> None:
         """Write the entries of these keys, those that there are, to a new file; the same entries give the same bytes.
@@ -147,7 +232,7 @@ class Store:
                 db.executemany("INSERT INTO entries VALUES (?, ?)", (item for item in found if item[1] is not None))
                 db.execute("COMMIT")
         except sqlite3.Error as e:
-            raise UserError(f"cannot be written: {e}", "make room on the disk and run again", path) from e
+            raise UserError(f"cannot be written: {e}", "choose another --output", path) from e
 
     def absorb(self, path: Path) -> None:
         """Take over all entries of a file that `export` wrote; the file is only read.
@@ -157,8 +242,12 @@ class Store:
         """
         try:
             with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True)) as db:
-                entries = db.execute("SELECT key, value FROM entries")
+                db.execute("PRAGMA trusted_schema=OFF")
+                _check_tables(db, path)
+                entries = db.execute(f"SELECT key, {_VALUE} FROM entries")
                 while some := entries.fetchmany(256):
+                    if not all(isinstance(key, str) and isinstance(value, bytes) for key, value in some):
+                        raise UserError("holds something else than stored values", "make this file again", path)
                     self.put(some)
         except sqlite3.Error as e:
             raise UserError(f"cannot be read: {e}", "make this file again", path) from e
@@ -170,8 +259,8 @@ class Store:
 
     def notes(self, keys: Iterable[str]) -> list[str]:
         """The distinct lines that were noted beside the values of these keys, in their order."""
-        found = (self.get(f"{key}/notes") for key in keys)
-        return list(dict.fromkeys(line for data in found if data is not None for line in json.loads(data)))
+        found = (self.read(f"{key}/notes", lambda data: parse_as(data, NOTES)) for key in keys)
+        return list(dict.fromkeys(line for lines in found for line in lines or ()))
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -194,3 +283,9 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _check_tables(db: sqlite3.Connection, path: Path) -> None:
+    """Raise UserError unless a file holds our table and nothing else: a view or trigger is code of somebody else."""
+    if [sql for (sql,) in db.execute("SELECT sql FROM sqlite_master")] != [f"CREATE TABLE {ENTRIES}"]:
+        raise UserError("holds other tables than this program makes", "delete it and run again", path)

@@ -32,6 +32,7 @@ FLOORS = (
         "resources",
         "bounded_json",
         "own_files",
+        "full_disk",
     },
 )
 NEIGHBOURS = {

@@ -126,7 +126,7 @@ def test_damage_that_is_met_later_is_a_user_error_too(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         with pytest.raises(UserError, match=r"scores\.sqlite: the state cannot be read: .*; delete it and run again"):
             [store.get(key) for key in keys]
-        with pytest.raises(UserError, match="cannot store a result: .*; make room"):
+        with pytest.raises(UserError, match="cannot store a result: "):
             store.put((key, b"new") for key in keys)
 
 
@@ -135,7 +135,7 @@ def test_a_full_disk_is_a_user_error_and_costs_only_the_last_group(tmp_path: Pat
         store.put([("a", b"1")])
         pages = store._db.execute("PRAGMA page_count").fetchone()[0]
         store._db.execute(f"PRAGMA max_page_count = {pages + 2}")  # SQLite then answers as on a full disk
-        with pytest.raises(UserError, match="cannot store a result: database or disk is full; make room"):
+        with pytest.raises(UserError, match="cannot store a result: database or disk is full"):
             store.put([("b", b"1"), ("c", bytes(100_000))])
         assert (store.get("a"), store.get("b"), store.get("c")) == (b"1", None, None)
 

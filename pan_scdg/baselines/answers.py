@@ -9,14 +9,27 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from pan_scdg.baselines.endpoint import NEW_TOKENS, Reply
 from pan_scdg.baselines.prompts import Messages
+from pan_scdg.own_files import OwnRecord, parse_as
 from pan_scdg.store import Store, key_of
 
 SIDE_BY_SIDE = 4
 """Requests that are under way at a time."""
 AHEAD = 4
 """Chats per request under way that are looked at while the first of them has no answer yet."""
+
+
+class _Answer(OwnRecord):
+    """A `Reply` as it is stored."""
+
+    text: str
+    model: str
+
+
+_REPLY = TypeAdapter(_Answer)
 
 Complete = Callable[[Messages], Reply]
 """Gives the answer to a chat; raises UserError where it never will, Interrupted where it may another time."""
@@ -79,9 +92,9 @@ class _Desk:
         key = self._answerer.key(chat)
         if key in window:
             return key
-        stored = self._store.get(key)
+        stored = self._store.read(key, lambda data: parse_as(data, _REPLY))
         if stored is not None:
-            self.known[key] = Reply(**json.loads(stored))
+            self.known[key] = Reply(**stored.model_dump())
             return key
         if self._complete is None:
             self._complete = self._answerer.opened()

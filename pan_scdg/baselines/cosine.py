@@ -18,7 +18,7 @@ from pan_scdg.digests import text_digest
 from pan_scdg.errors import UserError
 from pan_scdg.profile.baseline import Cosine
 from pan_scdg.retrieval.encoder import Encoder
-from pan_scdg.store import Store, key_of, pack_array, unpack_array
+from pan_scdg.store import Store, key_of, pack_array, unpack_floats
 
 Vector = npt.NDArray[np.float32]
 
@@ -60,14 +60,17 @@ class CosineScorer:
             UserError: the encoder cannot be loaded, or reads fewer tokens than a chunk is to have.
         """
         for pair in pairs:
-            yield (cosine(self.vector(pair.target), self.vector(pair.source)),)
+            target, source = self.vector(pair.target), self.vector(pair.source)
+            if target.size and source.size and target.size != source.size:
+                raise UserError("stored vectors of one encoder differ in length", "delete it", self._store.folder)
+            yield (cosine(target, source),)
 
     def vector(self, text: str) -> Vector:
         """The document vector of ``text``, ``[d]``; of no numbers for white space."""
         key = key_of("document vector", {**self.identity(), "text": text_digest(text)})
-        stored = self._store.get(key)
+        stored = self._store.read(key, _unpacked)
         if stored is not None:
-            return unpack_array(stored)
+            return stored
         vector = self._computed(text)
         self._store.put([(key, pack_array(vector))])
         return vector
@@ -91,6 +94,10 @@ class CosineScorer:
                 encoder.folder,
             )
         return encoder, encoder.max_tokens if wanted is None else wanted
+
+
+def _unpacked(data: bytes) -> Vector:
+    return unpack_floats(data, 1)
 
 
 def cosine(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> float:

@@ -19,10 +19,11 @@ import click
 from pan_scdg.cli.commands import cli
 from pan_scdg.cli.streams import ReaderGoneError, ResultsLostError, guard_streams
 from pan_scdg.errors import Interrupted, UserError, one_line
+from pan_scdg.full_disk import find_full_disk
 
 READER_GONE = 128 + signal.SIGPIPE
 """What a shell reports of a program whose reader has ended, such as ``yes | head``."""
-DISK_FAULTS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS}
+DISK_FAULTS = {errno.EIO, errno.EROFS}
 
 
 def _stop(_signal: int, _frame: object) -> NoReturn:
@@ -47,6 +48,8 @@ def exit_code_of(arguments: list[str] | None = None) -> int:
     try:
         answer = cli.main(arguments, prog_name="entrypoint.py", standalone_mode=False)
     except UserError as e:
+        if (fault := find_full_disk(e)) is not None:
+            return _full(fault)
         return max(_fail(line, 2) for line in str(e).split("\n"))
     except click.exceptions.NoArgsIsHelpError as e:
         click.echo(e.format_message(), err=True)
@@ -60,14 +63,21 @@ def exit_code_of(arguments: list[str] | None = None) -> int:
     except ResultsLostError as e:
         return _fail(f"standard output: {e}; the results could not be shown, give it a place and run again", 2)
     except OSError as e:
+        if (fault := find_full_disk(e)) is not None:
+            return _full(fault)
         if e.errno in (errno.EACCES, errno.EPERM) and e.filename is not None:
             return _fail(f"{e.filename}: {e.strerror}; make it accessible to this user, or name another place", 2)
         if e.errno not in DISK_FAULTS:
             return _internal(e)
         return _fail(f"{e.filename or 'disk'}: {e.strerror}; correct that, the same command goes on from here", 3)
     except Exception as e:
-        return _internal(e)
+        fault = find_full_disk(e)
+        return _internal(e) if fault is None else _full(fault)
     return answer if isinstance(answer, int) else 0  # the code of Context.exit; else what a command returns, None
+
+
+def _full(fault: str) -> int:
+    return _fail(f"{fault}; make room, the same command goes on from here", 3)
 
 
 def _internal(e: Exception) -> int:

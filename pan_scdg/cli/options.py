@@ -42,11 +42,12 @@ def _share(_context: click.Context, _parameter: click.Parameter, value: str | No
     """A `tasks.shards.Share` of ``I/N``."""
     if value is None:
         return None
-    from pan_scdg.tasks.shards import Share
+    from pan_scdg.tasks.shards import MOST, Share
 
     number, _, of = value.partition("/")
-    if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
-        raise click.BadParameter(f"{value!r} is not I/N with 1 <= I <= N")
+    short = len(value) <= 2 * len(str(MOST)) + 1  # a number of thousands of digits is not even converted
+    if not (short and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of) <= MOST):
+        raise click.BadParameter(f"{value[:40]!r} is not I/N with 1 <= I <= N <= {MOST}")
     return Share(int(number), int(of))
 
 

@@ -6,7 +6,7 @@ stopped goes on from there, and the report appears when all of it is there.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -86,8 +86,9 @@ def study_retention(request: Request) -> list[str]:
     """
     notices, options = Notices(request.options.strict), request.options
     incidents: list[str] = []
-    with TemporaryDirectory(prefix="pan_scdg-study-") as scratch:
+    with TemporaryDirectory(prefix="pan_scdg-study-") as scratch, ExitStack() as stack:
         job = _read(request, notices, Path(scratch))
+        stack.enter_context(job.output.locked())
         if job.output.prepare(options.overwrite):
             return [*notices.lines(), f"already complete: {options.output}"]
         if not job.output.publishing():

@@ -14,14 +14,14 @@ from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import DocumentPair, TextFile
 from pan_scdg.profile import PairSettings
-from pan_scdg.store import Store, unpack_array
+from pan_scdg.store import Store
 from pan_scdg.studies.distractors import DistractorPool
 from pan_scdg.studies.retention_cases import Case
 from pan_scdg.studies.retention_contexts import Context, context_text
 from pan_scdg.studies.retention_means import CONTENT, TokenMean, means_of
 from pan_scdg.studies.token_labels import NEITHER, Labels, token_labels
 from pan_scdg.studies.token_offsets import PlacedTokens, places_of
-from pan_scdg.tasks.features import load_gains
+from pan_scdg.tasks.features import load_gains, load_ids
 from pan_scdg.tasks.fitting import check_longest
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.pair_plan import FailedPair, PlannedPair, pair_key, plan_pairs
@@ -155,7 +155,7 @@ def _labelled(cases: Mapping[str, Case], modes: Mapping[str, str], model: ModelA
 
 
 def _means(context: Context, target: LabelledTarget, key: str, store: Store) -> list[TokenMean]:
-    ids = store.get(f"{key}/ids")
-    if ids is None or unpack_array(ids).tolist() != target.tokens.token_ids.tolist():
+    ids = load_ids(store, key)
+    if ids is None or ids.tolist() != target.tokens.token_ids.tolist():
         raise ValueError(f"{context.name}: the scored tokens are not those that were labelled")
     return list(means_of(context, load_gains(store, key), target.labels))

@@ -115,15 +115,16 @@ def study_retrieval(request: Request) -> list[str]:
     places = _places(request, model)
     job = _job(request, data, model, places)
     output = OutputDirectory(options.output, job)
-    if output.prepare(options.overwrite):
-        return [*data.notices.lines(), f"already complete: {options.output}"]
-    if not output.publishing():
-        output.start()
-        say([models_line(list(places.values()))] if places else [])
-        with Store(options.state or output.hidden) as store:
-            names = _computed(request, data, model, targets, store, output.staged, job)
-        output.seal(names, [] if model is None else model.incidents(), None, origins_of(places))
-    output.publish()
+    with output.locked():
+        if output.prepare(options.overwrite):
+            return [*data.notices.lines(), f"already complete: {options.output}"]
+        if not output.publishing():
+            output.start()
+            say([models_line(list(places.values()))] if places else [])
+            with Store(options.state or output.hidden) as store:
+                names = _computed(request, data, model, targets, store, output.staged, job)
+            output.seal(names, [] if model is None else model.incidents(), None, origins_of(places))
+        output.publish()
     incidents = [] if model is None else [f"warning: {incident}" for incident in model.incidents()]
     return [*data.notices.lines(), *incidents, f"studied {len(request.entries)} rankings: {options.output}"]
 

@@ -101,6 +101,7 @@ def run_study(study: Study, options: StudyOptions) -> list[str]:
     with (
         TemporaryDirectory(prefix="pan_scdg-study-") as scratch,
         _job(study, options, settings, notices, Path(scratch)) as job,
+        job.output.locked(),
     ):
         if job.output.prepare(options.overwrite):
             return [f"already complete: {options.output}"]

@@ -40,8 +40,8 @@ class TokenCounts:
     def __call__(self, text: str) -> int:
         """The number of tokens of ``text``."""
         key = key_of("token count", {**self.identity, "text": text_digest(text)})
-        if self._store is not None and (stored := self._store.get(key)) is not None:
-            return int(stored)
+        if self._store is not None and (stored := self._store.read(key, _count)) is not None:
+            return stored
         count = len(self._tokenizer.encode(text, add_special_tokens=False))
         if self._store is not None:
             self._store.put([(key, str(count).encode())])
@@ -50,6 +50,12 @@ class TokenCounts:
     def record(self) -> dict[str, Any]:
         """The identity, as JSON values."""
         return dict(self.identity)
+
+
+def _count(data: bytes) -> int:
+    if not data.isdigit() or len(data) > 12:
+        raise ValueError("not a number of tokens")
+    return int(data)
 
 
 def _fingerprint(folder: Path) -> str:

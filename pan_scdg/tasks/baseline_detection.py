@@ -52,6 +52,11 @@ def detect_with_baseline(profile: Profile, options: RunOptions) -> list[str]:
         UserError: input, settings or output are not usable; nothing has its final name then.
     """
     job = _read_job(profile, options)
+    with job.output.locked():
+        return _detect(job, options)
+
+
+def _detect(job: BaselineJob, options: RunOptions) -> list[str]:
     told = [] if job.partial is None else [job.partial.warning()]
     if job.output.prepare(options.overwrite):
         return [*told, f"already complete: {options.output}"]

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from pan_scdg.baselines.bm25_pairs import Collection, collection_digest
 from pan_scdg.baselines.scorer import PairScorer, TextPair
@@ -17,12 +18,14 @@ from pan_scdg.baselines.vectors import VectorScorer
 from pan_scdg.digests import text_digest
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.logistic import LogisticFit, probabilities
+from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.pan.text_alignment import DocumentPair, TextFile, read_text
 from pan_scdg.profile.baseline import BaselineSettings, GramLogistic
 from pan_scdg.progress import Progress
 from pan_scdg.scdg.arrays import Floats
 from pan_scdg.store import Store, key_of
 
+_NUMBERS = TypeAdapter(list[float], config=EXACT)
 STEP = 32
 """Pairs whose numbers are stored together; as many are lost at most when a run is killed."""
 
@@ -103,9 +106,9 @@ def score_pairs(
         UserError: a pair cannot be scored; what was computed before is kept.
     """
     keys = [pair_key(pair, scorer, facts) for pair in pairs]
-    stored = {key: store.get(key) for key in dict.fromkeys(keys)}
+    stored = {key: store.read(key, lambda data: _unpacked(data, scorer)) for key in dict.fromkeys(keys)}
     missing = {key: pair for key, pair in zip(keys, pairs, strict=True) if stored[key] is None}
-    known = {key: _unpacked(data) for key, data in stored.items() if data is not None}
+    known = {key: values for key, values in stored.items() if values is not None}
     if missing:
         known |= _computed(missing, scorer, store)
     return [known[key] for key in keys]
@@ -156,5 +159,8 @@ def _packed(values: tuple[float, ...]) -> bytes:
     return json.dumps([float(value) for value in values]).encode()
 
 
-def _unpacked(data: bytes) -> tuple[float, ...]:
-    return tuple(json.loads(data))
+def _unpacked(data: bytes, scorer: PairScorer) -> tuple[float, ...]:
+    values = parse_as(data, _NUMBERS)
+    if len(values) != len(scorer.features):
+        raise ValueError(f"{len(values)} numbers of a pair, not {len(scorer.features)}")
+    return tuple(values)

@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import NonNegativeInt, PositiveInt, Strict, TypeAdapter
 
 from pan_scdg.baselines.char_ngrams import passages_of
+from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.pan.text_alignment import DocumentPair
 from pan_scdg.pan.truth import Passage
 from pan_scdg.profile.baseline import BaselineSettings, CharNgrams
@@ -16,6 +19,8 @@ from pan_scdg.tasks.pair_results import Verdict, who
 
 WITHOUT_MATCH = "decided positive without a match: there is no passage to write"
 EMPTY = "a document is empty"
+_Numbers = tuple[NonNegativeInt, PositiveInt, NonNegativeInt, PositiveInt, str]
+_PASSAGES = TypeAdapter(list[Annotated[_Numbers, Strict(False)]], config=EXACT)
 
 
 class Scored(NamedTuple):
@@ -101,13 +106,15 @@ def _matches(
         for item in positive:
             target, source = (facts[text.doc_id].digest for text in item.lazy)
             key = key_of("char-ngram passages", {"n": settings.n, "target": target, "source": source})
-            stored = store.get(key)
-            if stored is None:
+            passages = store.read(key, _unpacked)
+            if passages is None:
                 texts = item.lazy.texts()
                 passages = passages_of(texts.target, texts.source, settings.n)
                 store.put([(key, json.dumps(passages).encode())])
-            else:
-                passages = tuple(Passage(*values) for values in json.loads(stored))
             found[item.pair] = passages
             progress.update()
     return found
+
+
+def _unpacked(data: bytes) -> tuple[Passage, ...]:
+    return tuple(Passage(*values) for values in parse_as(data, _PASSAGES))

@@ -3,7 +3,6 @@
 It may come from anybody, so everything in it is untrusted.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -15,11 +14,12 @@ from pan_scdg.errors import UserError
 from pan_scdg.evaluation.comparison import Decision, Pair
 from pan_scdg.evaluation.span_files import read_spans
 from pan_scdg.evaluation.spans import Span
+from pan_scdg.own_files import HIDDEN, MARK, InnerName, read_record
 from pan_scdg.pan.detections import read_decisions, read_score
 from pan_scdg.pan.runs import RUN_NAMES, read_run, run_file
-from pan_scdg.pan.untrusted import gzip_lines, is_file, json_object, list_directory, open_regular, read_utf8
+from pan_scdg.pan.untrusted import gzip_lines, is_file, json_object, list_directory, open_regular
 from pan_scdg.retrieval.ranking import top
-from pan_scdg.tasks.output import HIDDEN, MARK
+from pan_scdg.tasks.output_mark import is_unchanged
 from pan_scdg.tasks.pair_results import DECISIONS
 from pan_scdg.tasks.retrieval_results import SCORES
 
@@ -32,7 +32,7 @@ class Mark(BaseModel):
     """What a finished output says of itself; fields of other versions are left out."""
 
     job: dict[str, JsonValue]
-    files: dict[str, str]
+    files: dict[InnerName, str]
     incidents: list[str] = []
     origins: dict[str, JsonValue] = {}
     """Where its models came from, which moves no digit: their bytes are named in the job."""
@@ -109,18 +109,11 @@ def _digest(path: Path) -> str:
 
 def _mark(folder: Path) -> Mark | None:
     """What ``folder`` says of itself, held against its files."""
-    path = folder / MARK
-    if not path.exists():
-        return None
-    try:
-        mark = Mark.model_validate_json(read_utf8(path))
-        json.dumps(mark.job, allow_nan=False)  # such numbers would make the report's own JSON unreadable
-    except ValueError as e:
-        raise UserError("is not a file of this program", "give an output as `run` left it", path) from e
-    for name, digest in mark.files.items():
-        file = folder / Path(name).name
-        if not is_file(file) or _digest(file) != digest:
-            raise UserError("is not as the run left it", f"run again, or remove {MARK} to compare without it", file)
+    mark = read_record(folder / MARK, Mark, "give an output as `run` left it")
+    for name, digest in ({} if mark is None else mark.files).items():
+        if not is_unchanged(folder, name, digest):
+            remedy = f"run again, or remove {MARK} to compare without it"
+            raise UserError("is not as the run left it", remedy, folder / name)
     return mark
 
 

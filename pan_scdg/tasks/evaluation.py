@@ -6,6 +6,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from pydantic import JsonValue, ValidationError
+
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.calibration import calibration_note
 from pan_scdg.evaluation.pairs import bootstrap, pair_metrics
@@ -14,6 +16,7 @@ from pan_scdg.evaluation.report import Estimate, table
 from pan_scdg.evaluation.retrieval import bootstrap_queries, per_query, retrieval_metrics
 from pan_scdg.evaluation.span_files import read_files, read_spans
 from pan_scdg.notices import Notices
+from pan_scdg.own_files import MARK
 from pan_scdg.pan.detections import read_decisions
 from pan_scdg.pan.inputs import detect_task, input_digest
 from pan_scdg.pan.runs import read_run
@@ -22,7 +25,7 @@ from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import find_truth, read_truth, truth_files
 from pan_scdg.profile import Calibration
 from pan_scdg.tasks.options import Partial
-from pan_scdg.tasks.output import read_mark
+from pan_scdg.tasks.output_mark import read_mark
 from pan_scdg.tasks.pair_results import DECISIONS
 
 OF_SCORES = ("auroc", "average_precision")
@@ -109,8 +112,8 @@ def evaluate_retrieval(directory: Path, output: Path, truth: Path | None) -> tup
 def _partial(output: Path) -> Partial | None:
     """What part of the input these are results of; None: of all."""
     mark = read_mark(output) if output.is_dir() else None  # a run can be given by itself
-    partial = (mark or {}).get("partial")
-    return None if partial is None else Partial(**partial)
+    partial = None if mark is None else mark.partial
+    return None if partial is None else Partial(partial.done, partial.of, partial.what)
 
 
 def _one_of(output: Path, *names: str) -> Path:
@@ -133,10 +136,14 @@ def _row(name: str, value: float, interval: tuple[float, float] | None) -> Mappi
 
 
 def _calibration_note(directory: Path, output: Path) -> str | None:
-    mark = read_mark(output) or {}
-    stored = ((mark.get("job") or {}).get("profile") or {}).get("pairs") or {}
-    if not stored.get("calibration"):
+    mark = read_mark(output)
+    stored: JsonValue = None if mark is None else mark.job
+    for name in ("profile", "pairs", "calibration"):
+        stored = stored.get(name) if isinstance(stored, dict) else None
+    if not stored:
         return None
-    # as JSON, in which arrays stand for tuples
-    calibration = Calibration.model_validate_json(json.dumps(stored["calibration"]))
+    try:  # as JSON, in which arrays stand for tuples
+        calibration = Calibration.model_validate_json(json.dumps(stored))
+    except ValidationError as e:
+        raise UserError("the calibration in it is damaged", "run again with --overwrite", output / MARK) from e
     return calibration_note(calibration, input_digest(directory, "pairs"))

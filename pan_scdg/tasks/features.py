@@ -6,16 +6,39 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field, PositiveInt, TypeAdapter
 
+from pan_scdg.errors import UserError
+from pan_scdg.own_files import OwnRecord, parse_as
 from pan_scdg.profile import PAPER_GRID, Control
 from pan_scdg.scdg.gains import Gains, GainStatistics, baseline_of, statistics
-from pan_scdg.store import Store, pack_array, unpack_array
+from pan_scdg.store import Store, pack_array, unpack_array, unpack_floats
 
 STORED_GRID = (*PAPER_GRID, 100)
 """Percentages whose Top-q mean is stored with every pair, so that another q rescores nothing."""
 STORED_WINDOWS = (32, 64, 96, 128, 192, 256, 384)
 """Widths whose best windows are stored with every pair of job 1, so that another w rescores nothing."""
 _TABLES: dict[str, Callable[[str], float]] = {"top": float, "window": int, "window_median": int, "window_bounded": int}
+
+
+class _Statistics(OwnRecord):
+    """`GainStatistics` as they are stored; JSON has no keys but texts."""
+
+    tokens: PositiveInt
+    mean: float
+    median: float
+    positive_rate: float
+    total: float
+    top: dict[str, float]
+    window: dict[str, float] = Field(default_factory=dict)
+    window_median: dict[str, float] = Field(default_factory=dict)
+    window_bounded: dict[str, float] = Field(default_factory=dict)
+    code_length: float | None = None
+    positive_mean: float | None = None
+    deviation: float | None = None
+
+
+_STATISTICS = TypeAdapter(_Statistics)
 
 
 class Wanted(NamedTuple):
@@ -87,23 +110,19 @@ def load_features(
 
     What they lack is made, and stored, from the gains where these were kept; ``baseline`` is what they are gains over.
     """
-    stored = store.get(key)
-    if stored is None or (keep_gains and store.get(f"{key}/ids") is None):
+    values = store.read(key, _unpacked)
+    if values is None or (keep_gains and store.get(f"{key}/ids") is None):
         return None
-    data = json.loads(stored)
-    for name, number in _TABLES.items():
-        data[name] = {number(k): v for k, v in data.get(name, {}).items()}
-    values = GainStatistics(**data)
     return values if wanted.known(values) else _made_again(store, key, wanted, baseline)
 
 
 def _made_again(store: Store, key: str, wanted: Wanted, baseline: Control) -> GainStatistics | None:
     """The statistics of the gains that were kept; None where they were not."""
-    ids, rows = store.get(f"{key}/ids"), store.get(f"{key}/gains")
+    ids, rows = load_ids(store, key), store.read(f"{key}/gains", lambda data: _rows(data, baseline))
     if ids is None or rows is None:
         return None
-    unconditional, conditional, *control = unpack_array(rows)
-    kept = Gains(unpack_array(ids), unconditional, conditional, control[0] if control else None, baseline)
+    unconditional, conditional, *control = rows
+    kept = Gains(ids, unconditional, conditional, control[0] if control else None, baseline)
     values = features_of(kept, wanted)
     store.put([(key, _packed(values))])
     return values
@@ -114,11 +133,39 @@ def _packed(values: GainStatistics) -> bytes:
     return json.dumps({**values._asdict(), **tables}).encode()
 
 
+def _unpacked(data: bytes) -> GainStatistics:
+    found = parse_as(data, _STATISTICS).model_dump()
+    tables = {name: {number(k): v for k, v in found[name].items()} for name, number in _TABLES.items()}
+    return GainStatistics(**{**found, **tables})
+
+
+def _rows(data: bytes, baseline: Control) -> npt.NDArray[np.float64]:
+    """The stored log-probabilities, ``[2 or 3, n]`` nats; the third row is the control, if there is one."""
+    rows = unpack_floats(data, 2)
+    if len(rows) not in (2, 3) or not rows.shape[1]:
+        raise ValueError("not the log-probabilities of a pair")
+    if baseline != "none" and len(rows) == 2:
+        raise ValueError("the log-probabilities of the control are missing")
+    return rows
+
+
+def load_ids(store: Store, key: str) -> npt.NDArray[np.int64] | None:
+    """Return the token ids that `save_features` kept, ``[n]``, None where it kept none."""
+    return store.read(f"{key}/ids", _ids)
+
+
+def _ids(data: bytes) -> npt.NDArray[np.int64]:
+    ids = unpack_array(data)
+    if ids.ndim != 1 or ids.dtype.kind not in "iu":
+        raise ValueError("not token ids")
+    return ids
+
+
 def load_gains(store: Store, key: str, baseline: Control = "none") -> npt.NDArray[np.float64]:
     """The gains over ``baseline`` that `save_features` kept, ``[n]`` nats."""
-    data = store.get(f"{key}/gains")
-    if data is None:
-        raise ValueError("the gains of this pair were not kept")
-    unconditional, conditional, *control = unpack_array(data)
+    rows = store.read(f"{key}/gains", lambda data: _rows(data, baseline))
+    if rows is None:
+        raise UserError("the gains of a pair are missing", "delete the state and run again", store.folder)
+    unconditional, conditional, *control = rows
     gains: npt.NDArray[np.float64] = conditional - baseline_of(unconditional, control[0] if control else None, baseline)
     return gains

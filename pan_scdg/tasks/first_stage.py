@@ -1,13 +1,16 @@
 """The first stage of job 2: the routes of a profile and their fusion, kept in the store (paper, first-stage PAN26)."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Strict, TypeAdapter
 
 from pan_scdg.digests import text_digest
 from pan_scdg.model_cache import FoundModel
+from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.pan.source_retrieval import Query
 from pan_scdg.profile import DenseSettings, RetrievalSettings, Route
 from pan_scdg.progress import Progress
@@ -24,6 +27,10 @@ QUERIES_A_GROUP = 16
 """Queries whose vectors meet the corpus's together; what is found does not depend on it."""
 SEARCH_MEMORY = 1 << 30
 """Bytes that a dense search may use, unless the user says otherwise."""
+
+
+RankedPair = Annotated[tuple[str, float], Strict(False)]
+_RANKED = TypeAdapter(list[RankedPair], config=EXACT)
 
 
 class FirstStage(NamedTuple):
@@ -101,8 +108,25 @@ def first_stage(
 
 
 def _stored(keys: Mapping[Route, str], settings: RetrievalSettings, store: Store) -> FirstStage:
-    routes = {route: [Ranked(*pair) for pair in json.loads(store.get(key) or b"[]")] for route, key in keys.items()}
+    routes = {route: store.read(key, _ranking) or [] for route, key in keys.items()}
     return FirstStage(routes, fuse(routes, settings))
+
+
+def _ranking(data: bytes) -> Ranking:
+    pairs = parse_as(data, _RANKED)
+    return ranking_of(pairs)
+
+
+def ranking_of(pairs: Iterable[tuple[str, float]]) -> Ranking:
+    """Return the ranking of pairs that were stored.
+
+    Raises:
+        ValueError: a document occurs twice.
+    """
+    ranking = [Ranked(*pair) for pair in pairs]
+    if len({ranked.doc_id for ranked in ranking}) < len(ranking):
+        raise ValueError("a document occurs twice in a ranking")
+    return ranking
 
 
 def fuse(routes: Mapping[Route, Ranking], settings: RetrievalSettings) -> Ranking:

@@ -86,6 +86,11 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
         UserError: input, settings or output are not usable; nothing has its final name then.
     """
     job = read_job(profile, options)
+    with job.output.locked():
+        return _detect(job, options)
+
+
+def _detect(job: PairJob, options: RunOptions) -> list[str]:
     settings, _, notices, corpus, partial, model, _, output = job
     if output.prepare(options.overwrite):
         return [*job.told(), f"already complete: {options.output}"]

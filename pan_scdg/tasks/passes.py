@@ -12,7 +12,7 @@ from pan_scdg.profile import Control
 from pan_scdg.scdg.arrays import TokenIds
 from pan_scdg.scdg.gains import Gains, gains_of, join
 from pan_scdg.scdg.sequences import Passes, ScoringInput
-from pan_scdg.store import Store, key_of, pack_array, unpack_array
+from pan_scdg.store import Store, key_of, pack_array, unpack_floats
 from pan_scdg.tasks.batches import Batch, batches, digest_of
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.works import Ready, with_source
@@ -71,7 +71,7 @@ class PassScorer:
         for item in items:
             name = ids_digest(item)
             batch, members = self._planned.setdefault(name, (Batch((0,), digest_of([name])), (item,)))
-            if batch.digest not in missing and self._stored(name) is None:
+            if batch.digest not in missing and self._stored(name, item) is None:
                 missing[batch.digest] = members
         for members, found in zip(missing.values(), self.scored(map(Ready, missing.values())), strict=True):
             self._keep({ids_digest(m): part.log_probs for m, part in zip(members, found, strict=True)})
@@ -81,18 +81,17 @@ class PassScorer:
         """Log-probabilities of a target without a source, ``[n]`` nats; computed with the rest of its batch."""
         list(self.compute_unconditional([item]))
         name = ids_digest(item)
-        found = self._stored(name)
+        found = self._stored(name, item)
         if found is None:
             raise ValueError("the store lost an unconditional pass")
         if self.store is not None:
             self.model.inherit(self.store.notes([self._key(name)]))
         return found
 
-    def _stored(self, name: str) -> LogProbs | None:
+    def _stored(self, name: str, item: ScoringInput) -> LogProbs | None:
         if self.store is None:
             return self._unstored.get(name)
-        stored = self.store.get(self._key(name))
-        return None if stored is None else unpack_array(stored)
+        return self.store.read(self._key(name), lambda data: _log_probs(data, len(item.target_ids)))
 
     def _keep(self, values: Mapping[str, LogProbs]) -> None:
         if self.store is None:
@@ -142,6 +141,13 @@ class PassScorer:
 def _gains(item: ScoringInput, alone: LogProbs, found: Sequence[Scored], baseline: Control) -> Gains:
     control = found[1].log_probs if len(found) > 1 else None
     return gains_of([item, *found], alone, found[0].log_probs, control, baseline)
+
+
+def _log_probs(data: bytes, tokens: int) -> LogProbs:
+    found = unpack_floats(data, 1)
+    if len(found) != tokens:
+        raise ValueError(f"not one number for each of {tokens} tokens")
+    return found
 
 
 def ids_digest(item: ScoringInput) -> str:

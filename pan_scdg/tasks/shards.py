@@ -9,18 +9,20 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pan_scdg.digests import file_digest
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveInt, ValidationError
+
 from pan_scdg.errors import UserError
+from pan_scdg.own_files import MARK, OwnRecord, parse_record
 from pan_scdg.pan.runs import open_gzip_text
 from pan_scdg.pan.untrusted import gzip_lines
-from pan_scdg.profile import ModelSettings
-from pan_scdg.retrieval.ranking import Ranked, Ranking
+from pan_scdg.profile import ModelSettings, Route
 from pan_scdg.store import Store
-from pan_scdg.tasks.first_stage import FirstStage
-from pan_scdg.tasks.output import read_mark
+from pan_scdg.tasks.first_stage import FirstStage, RankedPair, ranking_of
+from pan_scdg.tasks.output_mark import Mark, is_unchanged, read_mark
 
+AGAIN = "run the shard again with --overwrite"
 SCORES = "scores.sqlite"
 CANDIDATES = "candidates.jsonl.gz"
 FIELDS = {
@@ -30,6 +32,12 @@ FIELDS = {
     "names": "another map of original names",
 }
 """What differing fields of a job are called to the user; the rest by their own names."""
+
+
+MOST = 100_000
+"""Shares of a job; nobody has more machines."""
+SHOWN = 10
+"""Missing shards that are named."""
 
 
 class Share(NamedTuple):
@@ -44,7 +52,8 @@ class Share(NamedTuple):
 
     def mine(self, names: Sequence[str], sizes: Sequence[int]) -> set[int]:
         """Positions of what this share has to do: the largest first, each to the share with the least so far."""
-        loads = [(0, number) for number in range(1, self.of + 1)]
+        # a share beyond the number of things has nothing to do, so that the list is never longer than the work
+        loads = [(0, number) for number in range(1, min(self.of, len(names)) + 1)]
         found = set()
         for position in sorted(range(len(names)), key=lambda i: (-sizes[i], names[i])):
             load, number = loads[0]
@@ -52,6 +61,31 @@ class Share(NamedTuple):
             if number == self.number:
                 found.add(position)
         return found
+
+
+class ShardJob(BaseModel):
+    """The part of a shard's job that ``merge`` takes its settings from; the rest is compared only."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    task: Literal["pairs", "retrieval"]
+    shard: Annotated[list[Annotated[int, Field(ge=1, le=MOST)]], Field(min_length=2, max_length=2)]
+    profile: dict[str, JsonValue]
+    models: dict[str, dict[str, JsonValue]]
+    device: Annotated[str, Field(min_length=1, max_length=80)]
+    engine: Literal["packed", "reference"]
+    keep_gains: bool
+    on_error: Literal["stop", "negative"]
+    candidates: str | None
+    limit: PositiveInt | None = None
+
+
+class CandidatesRecord(OwnRecord):
+    """A line of `CANDIDATES`: the first stage of one query."""
+
+    query: str
+    routes: dict[Route, list[RankedPair]]
+    candidates: list[RankedPair]
 
 
 @dataclass(frozen=True)
@@ -67,8 +101,12 @@ class Shards:
 
     def settled(self, settings: ModelSettings) -> ModelSettings:
         """The settings in which the shards were computed, whatever this machine could do."""
-        dtype = self.job["models"]["language_model"]["dtype"]
-        return settings.model_copy(update={"dtype": dtype, "dtype_without_bf16": None})
+        models: Any = self.job["models"]
+        changes = {"dtype": models.get("language_model", {}).get("dtype"), "dtype_without_bf16": None}
+        try:
+            return ModelSettings.model_validate({**settings.model_dump(), **changes})
+        except ValidationError as e:
+            raise UserError("the mark names no dtype of a language model", AGAIN, self.folders[0] / MARK) from e
 
     def check(self, job: Mapping[str, Any]) -> None:
         """Raise UserError, naming what differs, unless ``job`` is what the shards were made for."""
@@ -85,14 +123,16 @@ class Shards:
         for folder in self.folders:
             store.absorb(folder / SCORES)
 
-    def candidates(self) -> dict[str, FirstStage]:
-        """The first stage of job 2, which every shard has found for itself.
+    def candidates(self, queries: Iterable[str]) -> dict[str, FirstStage]:
+        """The first stage of job 2 for these queries, which every shard has found for itself.
 
         Raises:
-            UserError: they did not all find the same.
+            UserError: they did not all find the same, or not for these queries.
         """
         first, *others = self.folders
         found = read_candidates(first / CANDIDATES)
+        if missing := sorted(set(queries) - found.keys()):
+            raise UserError(f"has no candidates of the query {missing[0]!r}", AGAIN, first / CANDIDATES)
         for folder in others:
             if read_candidates(folder / CANDIDATES) != found:
                 raise UserError(
@@ -117,18 +157,22 @@ def write_shard(
 
 
 def read_candidates(path: Path) -> dict[str, FirstStage]:
-    """What `write_shard` wrote of the first stage, by query."""
+    """Return what `write_shard` wrote of the first stage, by query.
 
-    def ranking(pairs: Iterable[Sequence[Any]]) -> Ranking:
-        return [Ranked(*pair) for pair in pairs]
-
-    records = (json.loads(line) for _, line in gzip_lines(path))
-    return {
-        r["query"]: FirstStage(
-            {route: ranking(found) for route, found in r["routes"].items()}, ranking(r["candidates"])
-        )
-        for r in records
-    }
+    Raises:
+        UserError: these are no such lines, or a query has two.
+    """
+    found: dict[str, FirstStage] = {}
+    for number, line in gzip_lines(path):
+        try:
+            record = parse_record(line, CandidatesRecord)
+            routes = {route: ranking_of(ranked) for route, ranked in record.routes.items()}
+            stage = FirstStage(routes, ranking_of(record.candidates))
+        except ValueError as e:
+            raise UserError(f"not the candidates of a query: {e}", AGAIN, path, number) from e
+        if found.setdefault(record.query, stage) is not stage:
+            raise UserError(f"the query {record.query!r} occurs twice", AGAIN, path, number)
+    return found
 
 
 def read_shards(folders: Sequence[Path]) -> Shards:
@@ -138,13 +182,13 @@ def read_shards(folders: Sequence[Path]) -> Shards:
         UserError: one is unfinished, damaged, twice there, missing, or was made for another job than the first.
     """
     marks = [_mark(folder) for folder in folders]
-    first, of = folders[0], marks[0]["job"]["shard"][1]
+    first, (_, of) = folders[0], _share_of(marks[0], folders[0])
     whole = _whole(marks[0])
     found: dict[int, Path] = {}
     incidents: dict[int, list[str]] = {}
     origins: dict[int, Mapping[str, Mapping[str, str]]] = {}
     for folder, mark in zip(folders, marks, strict=True):
-        number, count = mark["job"]["shard"]
+        number, count = _share_of(mark, folder)
         if count != of:
             raise UserError(f"is one of {count} shards, {first} one of {of}", "merge the shards of one job", folder)
         if differ := _differing(whole, _whole(mark)):
@@ -152,11 +196,13 @@ def read_shards(folders: Sequence[Path]) -> Shards:
             raise UserError(f"was made for {what} than {first}", "merge the shards of one job", folder)
         if number in found:
             raise UserError(f"is shard {number}, and so is {found[number]}", "give each shard once", folder)
-        found[number], origins[number] = folder, mark.get("origins", {})
-        incidents[number] = [f"shard {number} of {of}: {incident}" for incident in mark.get("incidents", [])]
+        found[number], origins[number] = folder, mark.origins
+        incidents[number] = [f"shard {number} of {of}: {incident}" for incident in mark.incidents]
     if missing := [str(number) for number in range(1, of + 1) if number not in found]:
+        more = ", ..." if len(missing) > SHOWN else ""
         raise UserError(
-            f"of {of} shards {len(missing)} {'is' if len(missing) == 1 else 'are'} missing: {', '.join(missing)}",
+            f"of {of} shards {len(missing)} {'is' if len(missing) == 1 else 'are'} missing: "
+            f"{', '.join(missing[:SHOWN])}{more}",
             f"run {'it' if len(missing) == 1 else 'them'} with --shard {missing[0]}/{of}"
             f"{'' if len(missing) == 1 else ' and so on'}, and give all folders",
         )
@@ -165,16 +211,31 @@ def read_shards(folders: Sequence[Path]) -> Shards:
     return Shards([found[number] for number in order], whole, told, origins[order[0]])
 
 
-def _mark(folder: Path) -> dict[str, Any]:
+def _mark(folder: Path) -> Mark:
     """What a finished shard says of itself; its files are unchanged since."""
     mark = read_mark(folder)
-    if mark is None or "shard" not in mark.get("job", {}):
+    if mark is None or "shard" not in mark.job:
         raise UserError("holds no finished shard", "run it to its end with --shard", folder)
-    for name, digest in mark["files"].items():
-        path = folder / Path(name).name
-        if not path.is_file() or file_digest(path) != digest:
-            raise UserError("is not as the shard left it", "run the shard again with --overwrite", path)
+    try:
+        ShardJob.model_validate(mark.job)
+    except ValidationError as e:
+        first = e.errors(include_url=False, include_input=False)[0]
+        what = f"is not the mark of a shard: {'.'.join(map(str, first['loc']))[:80]}: {first['msg']}"
+        raise UserError(what, AGAIN, folder / MARK) from e
+    needed = {SCORES, CANDIDATES} if mark.job["task"] == "retrieval" else {SCORES}
+    if mark.files.keys() != needed:
+        raise UserError("is not the mark of a shard: it names other files", AGAIN, folder / MARK)
+    for name, digest in mark.files.items():
+        if not is_unchanged(folder, name, digest):
+            raise UserError("is not as the shard left it", AGAIN, folder / name)
     return mark
+
+
+def _share_of(mark: Mark, folder: Path) -> Share:
+    shard: Any = mark.job["shard"]
+    if not shard[0] <= shard[1]:
+        raise UserError(f"says that it is shard {shard[0]} of {shard[1]}", AGAIN, folder / MARK)
+    return Share(*shard)
 
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
@@ -182,6 +243,6 @@ def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     return [name for name in {**one, **other} if one.get(name) != other.get(name)]
 
 
-def _whole(mark: Mapping[str, Any]) -> dict[str, Any]:
+def _whole(mark: Mark) -> dict[str, Any]:
     """The job that a shard is a part of."""
-    return {name: value for name, value in mark["job"].items() if name != "shard"}
+    return {name: value for name, value in mark.job.items() if name != "shard"}

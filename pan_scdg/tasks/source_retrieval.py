@@ -82,7 +82,7 @@ def read_job(profile: Profile, options: RunOptions) -> RetrievalJob:
         targets = prepare_targets(queries, model, settings, options.input / "queries.jsonl")
     given = None if options.candidates is None else read_candidates(options.candidates, asked, settings, notices)
     if options.shards is not None:
-        given = options.shards.candidates()
+        given = options.shards.candidates(query.query_id for query in queries)
     size = check_corpus(options.input, given, options.candidates, notices)
     encoder = encoder_of(settings, options.device) if given is None else None
     corpus = corpus_digest(options.input)
@@ -111,6 +111,11 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
         UserError: input, settings or output are not usable; nothing has its final name then.
     """
     job = read_job(profile, options)
+    with job.output.locked():
+        return _retrieve(job, options)
+
+
+def _retrieve(job: RetrievalJob, options: RunOptions) -> list[str]:
     settings, notices, queries, partial, model, targets, given, encoder, corpus, _, output, places = job
     if output.prepare(options.overwrite):
         return [*job.told(), f"already complete: {options.output}"]

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from pan_scdg.errors import UserError
+from pan_scdg.own_files import HIDDEN, MARK
 from pan_scdg.tasks.model_at_hand import ModelAtHand
-from pan_scdg.tasks.output import HIDDEN, MARK, OutputDirectory, read_mark
+from pan_scdg.tasks.output import OutputDirectory
+from pan_scdg.tasks.output_mark import read_mark
 
 Run = Callable[..., Any]
 Visible = Callable[[Path], dict[str, bytes]]
@@ -37,8 +39,8 @@ def test_finished_output_holds_results_and_mark_alone(out: Path) -> None:
     assert {p.name for p in out.iterdir() if p.name.startswith(".")} == {MARK}
     mark = read_mark(out)
     assert mark is not None
-    assert list(mark["files"])[-1] == "decisions.jsonl", "the mark of completeness is published last"
-    assert set(mark["files"]) == {p.name for p in out.iterdir()} - {MARK}
+    assert list(mark.files)[-1] == "decisions.jsonl", "the mark of completeness is published last"
+    assert set(mark.files) == {p.name for p in out.iterdir()} - {MARK}
 
 
 def test_finished_output_says_so(pairs_input: Path, out: Path, run: Run, visible: Visible, no_forward: None) -> None:
@@ -143,25 +145,6 @@ def test_unfinished_state_of_another_job_is_refused(pairs_input: Path, run: Run,
     result = run(pairs_input, tmp_path / "out")
     assert (result.code, "unfinished state of another" in result.err) == (2, True)
     assert run(pairs_input, tmp_path / "out", "--overwrite").code == 0
-
-
-def test_mark_that_names_files_elsewhere_deletes_nothing_there(tmp_path: Path) -> None:
-    outside = tmp_path / "precious.txt"
-    outside.write_text("mine", encoding="utf-8")
-    (tmp_path / "out").mkdir()
-    files = {"../precious.txt": "", str(outside): ""}
-    (tmp_path / "out" / MARK).write_text(json.dumps({"job": JOB, "files": files}), encoding="utf-8")
-    again = OutputDirectory(tmp_path / "out", JOB)
-    again.prepare(overwrite=True)
-    again.start()
-    assert outside.read_text(encoding="utf-8") == "mine"
-
-
-@pytest.mark.parametrize("text", ["{", "\x00", '{"job": 1'])
-def test_damaged_mark_is_a_user_error(tmp_path: Path, text: str) -> None:
-    (tmp_path / MARK).write_text(text, encoding="utf-8")
-    with pytest.raises(UserError, match="not a file of this program"):
-        OutputDirectory(tmp_path, JOB).prepare()
 
 
 def test_output_path_that_is_a_file_is_refused(pairs_input: Path, run: Run, tmp_path: Path) -> None:

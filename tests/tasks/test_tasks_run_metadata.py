@@ -13,8 +13,10 @@ import pytest
 import torch
 import yaml
 
+from pan_scdg.own_files import MARK
 from pan_scdg.tasks import run_metadata
-from pan_scdg.tasks.output import MARK, METADATA, OutputDirectory, read_mark
+from pan_scdg.tasks.output import METADATA, OutputDirectory
+from pan_scdg.tasks.output_mark import read_mark
 
 Run = Callable[..., Any]
 Visible = Callable[[Path], dict[str, bytes]]
@@ -85,22 +87,22 @@ def test_what_the_real_tracker_and_the_run_tell(
     assert (done.code, "no ir-metadata" in done.err) == (0, False)
     found, mark = document(output), read_mark(output)
     assert mark is not None
-    assert found["pan_scdg"]["job"] == mark["job"]
+    assert found["pan_scdg"]["job"] == mark.job
     assert (found["pan_scdg"]["devices"], found["pan_scdg"]["incidents"]) == (["cpu"], [])
     assert 0 < found["pan_scdg"]["tokens"] <= sum(forwards), "what is shared is computed once"
     assert found["method"] == {"name": "SCDG, profile small", "description": "test profile"}
-    assert found["tag"] == {"pairs": "small", "retrieval": "pan-scdg"}[mark["job"]["task"]]
+    assert found["tag"] == {"pairs": "small", "retrieval": "pan-scdg"}[mark.job["task"]]
     assert f"torch=={torch.__version__.partition('+')[0]}" in found["implementation"]["python"]["packages"]
     assert found["platform"]["hardware"]["cpu"]["number of cores"] > 0
     assert found["resources"]["ram"]["used process"]["max"] > 0
     text = (output / METADATA).read_text(encoding="ascii")
     assert not [word for word in (str(tmp_path), str(source), "timeseries", "archive") if word in text]
     assert check_format(output, "ir_metadata")[0] == FormatMsgType.OK
-    if mark["job"]["task"] == "retrieval":
+    if mark.job["task"] == "retrieval":
         for names in (["run.txt", "ir_metadata"], "run-with-metadata"):
             result = check_format(output, names)
             assert result[0] == FormatMsgType.OK, result[1]
-    assert METADATA not in mark["files"]
+    assert METADATA not in mark.files
     assert without(visible(output)) == visible(finished(source)), "the results do not depend on it"
     assert {p.name for p in output.iterdir() if p.name.startswith(".")} == {MARK}
 
