@@ -25,6 +25,9 @@ from pan_scdg.cli.options import (
 from pan_scdg.errors import UserError
 from pan_scdg.own_files import write_atomically
 
+READ = ("model", "vectors", "index", "candidates")
+"""Options of ``run`` that name what is read, besides the input and the profile."""
+
 
 @click.command()
 @click.option("--input", "directory", type=FOLDER, envvar=["TIRA_INPUT_DATASET", "inputDataset"], required=True)
@@ -91,11 +94,14 @@ def run(
     from pan_scdg.tasks.options import RunOptions
     from pan_scdg.tasks.pair_detection import detect_pairs
     from pan_scdg.tasks.source_retrieval import retrieve_sources
+    from pan_scdg.tasks.targets import check_folders, profile_file
 
     if as_json and not plan:
         raise click.UsageError("--json goes with --plan")
     if rest["share"] is not None and (plan or rest["stop_after"]):
         raise click.UsageError("--shard does not go with --plan, which is of the whole run, nor with --stop-after")
+    inputs = {"--input": directory, "--profile": profile_file(profile)}
+    check_folders(output, rest["state"], inputs | {f"--{name}": rest[name] for name in READ})
     found = detect_task(directory, task)  # type: ignore[arg-type]
     chosen = chosen_profile(profile, over_long)
     rest["search_memory"] = rest["search_memory"] or search_memory()
@@ -138,7 +144,9 @@ def index(directory: Path, folder: Path, profile: str, device: str) -> None:
     from pan_scdg.tasks.corpus_index import index_corpus
     from pan_scdg.tasks.first_stage import encoder_of
     from pan_scdg.tasks.fitting import choose_device
+    from pan_scdg.tasks.targets import check_folders, profile_file
 
+    check_folders(folder, None, {"--input": directory, "--profile": profile_file(profile)}, "--index")
     chosen = chosen_profile(profile)
     settings = chosen.need_retrieval()
     for line in index_corpus(directory, folder, settings, encoder_of(settings, choose_device(chosen, device))):
@@ -178,12 +186,16 @@ def score(
     from pan_scdg.tasks.fitting import choose_device
     from pan_scdg.tasks.options import RunOptions
     from pan_scdg.tasks.single_pair import STANDARD, score_files
+    from pan_scdg.tasks.targets import check_file, holds_tokens, profile_file
 
     if suspicious == source == STANDARD:
         raise click.UsageError("only one of the two files can be standard input")
     chosen = chosen_profile(profile, over_long)
     if tokens is not None and tokens != STANDARD and not os.access(tokens.parent, os.W_OK | os.X_OK):
         raise UserError("cannot be written", "give a file in an existing, writable folder with --tokens", tokens)
+    if tokens is not None and tokens != STANDARD:
+        inputs = {"SUSPICIOUS": suspicious, "SOURCE": source, "--model": model, "--profile": profile_file(profile)}
+        check_file(tokens, "--tokens", inputs, "the tokens of a pair", holds_tokens)
     options = RunOptions(suspicious, source, choose_device(chosen, device), model=model, engine=engine)
     scored = score_files(chosen, suspicious, source, options)
     if tokens == STANDARD:
@@ -209,7 +221,10 @@ def merge(directory: Path, output: Path, model: Path | None, overwrite: bool, sh
       python entrypoint.py merge --input examples/pan25-pairs/test --output out shard-1 shard-2
     """
     from pan_scdg.tasks.merging import merge as put_together
+    from pan_scdg.tasks.targets import check_folders
 
+    given = {f"SHARDS {number}": shard for number, shard in enumerate(shards, 1)}
+    check_folders(output, None, {"--input": directory, "--model": model, **given})
     tell(put_together(directory, output, shards, model, overwrite))
 
 

@@ -62,6 +62,16 @@ def folders_of(data: Path | None, examples: bool) -> "DataFolders":
     return shipped_examples() if data is None else folders_in(data)
 
 
+def check_places(
+    output: Path, state: Path | None, data: Path | None, folders: "DataFolders", **more: Path | None
+) -> None:
+    """Raise UserError if a study would write where it reads, or the other way round; ``more`` is read, too."""
+    from pan_scdg.tasks.targets import check_folders
+
+    read = {f"--data, {name}/": path for name, path in folders._asdict().items()}
+    check_folders(output, state, {"--data": data, **read, **{f"--{name}": path for name, path in more.items()}})
+
+
 @studies.command()
 @data_option
 @examples_option
@@ -116,6 +126,7 @@ def prepare(
     from pan_scdg.studies.token_counts import TokenCounts
 
     folders = folders_of(data, examples)
+    check_places(output, state, data, folders, model=model, **{f"given {kind}": path for kind, path in given.items()})
     chosen, notices = chosen_profile(profile), Notices()
     with ExitStack() as stack:
 
@@ -163,7 +174,10 @@ def _options_of(
     from pan_scdg.studies.study_job import StudyOptions
 
     chosen = tuple(chosen_profile(name) for name in dict.fromkeys(baselines))
-    return StudyOptions(chosen_profile(profile, over_long), folders_of(data, examples), baselines=chosen, **rest)
+    folders = folders_of(data, examples)
+    given = {f"given {kind}": path for kind, path in rest["given"].items()}
+    check_places(rest["output"], rest["state"], data, folders, **given, model=rest["model"], vectors=rest["vectors"])
+    return StudyOptions(chosen_profile(profile, over_long), folders, baselines=chosen, **rest)
 
 
 @studies.command()

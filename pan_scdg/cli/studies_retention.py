@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from pan_scdg.cli.options import FOLDER, chosen_profile, device_option, model_option, state_option, tell
-from pan_scdg.cli.studies import data_option, examples_option, folders_of, given_option
+from pan_scdg.cli.studies import check_places, data_option, examples_option, folders_of, given_option
 
 
 @click.command()
@@ -50,6 +50,7 @@ def retention(
     from pan_scdg.tasks.options import RunOptions
 
     folders = folders_of(data, examples)
+    check_places(output, state, data, folders, model=model, **{f"given {kind}": path for kind, path in given.items()})
     chosen = [chosen_profile(name) for name in profiles or ("offline",)]
     if model is not None and len(chosen) > 1:
         raise click.UsageError("--model is the folder of one model, and several profiles were named")

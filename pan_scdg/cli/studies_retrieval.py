@@ -13,7 +13,7 @@ from pan_scdg.cli.options import (
     state_option,
     tell,
 )
-from pan_scdg.cli.studies import data_option, examples_option, folders_of, given_option
+from pan_scdg.cli.studies import check_places, data_option, examples_option, folders_of, given_option
 
 
 def _runs(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, Path]:
@@ -82,6 +82,8 @@ def retrieval(
     from pan_scdg.tasks.options import RunOptions
 
     folders = folders_of(data, examples)
+    more = {f"given {kind}": path for kind, path in given.items()} | {f"run {row}": run for row, run in runs.items()}
+    check_places(output, state, data, folders, model=model, index=index, **more)
     chosen = chosen_profile(profile)
     firsts = [*(default_entries(chosen) if defaults else []), *(row_entry(chosen_profile(r), chosen) for r in rows)]
     entries, where = all_entries(firsts, runs, rerank, search_on)

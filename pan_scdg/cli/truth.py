@@ -56,9 +56,13 @@ def calibrate(
     from pan_scdg.tasks.calibration import check_target
     from pan_scdg.tasks.fitting import choose_device
     from pan_scdg.tasks.options import RunOptions
+    from pan_scdg.tasks.targets import check_file, check_state, holds_profile, profile_file
 
     chosen = chosen_profile(profile, over_long)
     check_target(profile, write)
+    inputs = {"--input": directory, "--truth": truth, "--model": model, "--vectors": vectors}
+    check_state(state, inputs)
+    check_file(write, "--write", {**inputs, "--profile": profile_file(profile)}, "a profile", holds_profile)
     where = choose_device(chosen, device)
     options = RunOptions(directory, write.parent, where, state, model=model, engine=engine, vectors=vectors)
     with tempfile.TemporaryDirectory(prefix="pan_scdg-") as scratch:

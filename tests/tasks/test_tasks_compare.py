@@ -190,8 +190,8 @@ def test_what_a_job_says_of_its_model(
     assert run(pairs_input, tmp_path / "out", "--engine", "reference").code == 0
     change_record(tmp_path / "out" / "decisions.jsonl", 0, warnings=["so that bytes differ"])
     mark = json.loads((tmp_path / "out" / MARK).read_text(encoding="utf-8"))
-    mark.job["models"]["language_model"][field] = "another"
-    mark.files["decisions.jsonl"] = file_digest(tmp_path / "out" / "decisions.jsonl")
+    mark["job"]["models"]["language_model"][field] = "another"
+    mark["files"]["decisions.jsonl"] = file_digest(tmp_path / "out" / "decisions.jsonl")
     change_mark(tmp_path / "out", **mark)
     done = cli("compare", paired, tmp_path / "out")
     assert f"  models.language_model.{field}: " in done.out
