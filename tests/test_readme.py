@@ -8,6 +8,7 @@ import importlib
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -88,6 +89,19 @@ def test_command_of_the_readme(command: str, clone: Path) -> None:
         _reports_both_jobs(done.stdout, clone)
 
 
+def test_what_the_commands_write_is_ignored_by_git() -> None:
+    text = "\n".join(command.text for command in commands())
+    written = set(re.findall(r"--(?:output|write|tokens|index|state|out) (\S+)", text)) - {"/out/docker"}
+    assert len(written) > 20
+    assert '-v "$PWD/out:/out"' in text, "where the container's output lies"
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("not a clone")
+    asked = "".join(f"{name}\n" for name in sorted(written | {"out/docker", "demo-output/pairs"}))
+    git = ["git", "check-ignore", "--no-index", "--stdin"]
+    ignored = subprocess.run(git, cwd=ROOT, input=asked, capture_output=True, text=True, check=False)
+    assert ignored.stdout == asked
+
+
 def test_the_gate_is_the_other_command() -> None:
     assert "make test" in RUN
     assert "make --no-print-directory test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
@@ -124,7 +138,8 @@ def test_a_command_that_needs_something_is_one_that_exists(
 
     monkeypatch.setattr(click.Command, "invoke", invoke)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "pairs.jsonl").touch()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "pairs.jsonl").touch()
     words = [word for word in shlex.split(command.text) if not re.match("[A-Z_]+=", word)]
     if words[0] == "docker":
         if words[1] == "run":
@@ -141,7 +156,7 @@ def test_a_command_that_needs_something_is_one_that_exists(
 
 
 def test_calibrate_writes_a_profile_that_decides_and_knows_its_range(clone: Path) -> None:
-    profile = load_profile(str(clone / "my-offline.toml"))
+    profile = load_profile(str(clone / "out" / "my-offline.toml"))
     pairs, offline = profile.need_pairs(), load_profile("offline").need_pairs()
     known = pairs.calibration
     assert (profile.name, pairs.aggregation, pairs.control) == ("my-offline", offline.aggregation, offline.control)
