@@ -131,6 +131,7 @@ def test_a_fault_in_the_manifest_is_named(tmp_path: Path, changed: dict[str, Any
     [
         *("a: [", "", "- 1", "submissions: {}", "\x00", "!!python/object/apply:os.system [ls]"),
         *("a: 2025-13-01", "[" * 3000, "a: !!timestamp x", "a: !!int ''", "a: !!bool x", "a: &b [*b]"),
+        "[" * (1 << 17),
     ],
 )
 def test_what_is_no_manifest(tmp_path: Path, text: str) -> None:

@@ -9,10 +9,13 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.pan.untrusted import is_file, read_utf8
 from pan_scdg.profile import SHIPPED, Profile, Table, load_profile, shipped_profiles
 from pan_scdg.tasks.pair_detection import calibrated
 
 MANIFEST = "tira.yml"
+LARGEST = 1 << 16
+"""Bytes of a manifest: nested lists take time that grows with the square of their depth."""
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Repository = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
@@ -39,20 +42,21 @@ def read_manifest(path: Path) -> dict[str, Submission]:
     """The submissions in a ``tira.yml``.
 
     Raises:
-        UserError: it is missing, no YAML, or a field is missing, unknown or wrong; each is named.
+        UserError: it is missing, too large, no YAML, or a field is missing, unknown or wrong; each is named.
     """
     import yaml
 
+    if not is_file(path):
+        raise UserError("there is no manifest", "run this in the repository, or give it with --manifest", path)
+    text = read_utf8(path, LARGEST)
     try:
         # every value is a text: no tag of YAML makes something else, which its constructors fail at in many ways
-        data: Any = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+        data: Any = yaml.load(text, Loader=yaml.BaseLoader)
         found = Manifest.model_validate(data).submissions
-    except FileNotFoundError as e:
-        raise UserError("there is no manifest", "run this in the repository, or give it with --manifest", path) from e
     except ValidationError as e:
         faults = [f"{'.'.join(map(str, fault['loc'])) or 'manifest'}: {fault['msg']}" for fault in e.errors()]
         raise UserErrors([UserError(fault, "correct the entry", path) for fault in faults]) from e
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as e:  # the second last: a thousand brackets
+    except (ValueError, RecursionError, yaml.YAMLError) as e:  # the second: a thousand brackets
         raise UserError(f"cannot be read as YAML: {e}", "correct it", path) from e
     faults = [f"{name}.command {fault}" for name, entry in found.items() for fault in _faults(entry)]
     if faults:
