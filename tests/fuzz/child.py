@@ -26,7 +26,7 @@ from pan_scdg.errors import UserError
 MEMORY = 1 << 30
 """Bytes that a process may allocate."""
 SECONDS = 10
-"""For one input."""
+"""Of a core, for one input; and six times as many by the clock, for a machine may be busy with other things."""
 BATCH = 16
 """Inputs of one example: drawing it takes Hypothesis longer than a reader takes for all of them."""
 
@@ -88,7 +88,8 @@ def _be_the_child(this: Round, folder: Path) -> None:
         with open(folder / "stderr", "w") as told:
             os.dup2(told.fileno(), 1)
             os.dup2(told.fileno(), 2)
-            faulthandler.register(signal.SIGALRM, file=2, all_threads=False, chain=True)
+            for late in (signal.SIGPROF, signal.SIGALRM):  # says where the process is, then ends it
+                faulthandler.register(late, file=2, all_threads=False, chain=True)
             resource.setrlimit(resource.RLIMIT_DATA, (this.memory, this.memory))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             warnings.simplefilter("ignore")
@@ -174,7 +175,7 @@ class _Bench:
             self._progress.write_text(json.dumps(asdict(self.outcome)))
         write(case, self._case)
         try:
-            signal.setitimer(signal.ITIMER_REAL, self.this.seconds)
+            _limit(self.this.seconds)
             self.this.target.read(self._case)
             self.outcome.read += 1
         except (UserError, *self.this.target.documented) as e:
@@ -185,7 +186,7 @@ class _Bench:
         except BaseException as e:
             self._note(e)
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            _limit(0)
             self._restore(case)
 
     def _note(self, error: BaseException) -> None:
@@ -206,6 +207,11 @@ class _Bench:
         elif case.kind and case.kind != "missing":
             (self._case / case.name).unlink()
         write(Case(case.name, self._files[case.name]), self._case)
+
+
+def _limit(seconds: float) -> None:
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, 6 * seconds)
 
 
 def _place(error: BaseException) -> str:

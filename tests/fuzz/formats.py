@@ -18,7 +18,7 @@ NAMES = (
     "",
     ".",
     "..",
-    "../../x",
+    "../precious.txt",
     "/etc/hostname",
     ".hidden",
     "a b",
@@ -221,9 +221,20 @@ def sqlite(text: str) -> bytes:
 def _row(columns: list[str]) -> tuple[str, object]:
     key, kind, value = (column.encode("utf-8", "replace").decode() for column in columns)
     try:
-        return key, {"int": int, "real": float}.get(kind, lambda text: text if kind == "text" else text.encode())(value)
-    except (ValueError, OverflowError):
+        if kind == "array":
+            return key, _array(value)
+        return key, {"int": int, "real": float, "text": str}.get(kind, str.encode)(value)  # type: ignore[operator]
+    except (ValueError, OverflowError, struct.error):
         return key, value.encode()
+
+
+def _array(text: str) -> bytes:
+    """A stored array from ``header#numbers``."""
+    header, _, numbers = text.partition("#")
+    kind, of = ("q", int) if "<i8" in header else ("d", float)
+    values = b"".join(struct.pack(f"<{kind}", of(number)) for number in numbers.split())
+    packed = header.ljust(117).encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(packed) % 65536) + packed + values
 
 
 @lru_cache(maxsize=512)

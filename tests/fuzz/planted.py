@@ -30,6 +30,11 @@ def _slow(folder: Path) -> None:
         time.sleep(3600)
 
 
+def _busy(folder: Path) -> None:
+    while "two" not in _text(folder):
+        pass
+
+
 def _greedy(folder: Path) -> None:
     if "two" not in _text(folder):
         bytearray(2 << 30)
@@ -55,6 +60,7 @@ READERS = {
     "sound": _sound,
     "faulty": _faulty,
     "slow": _slow,
+    "busy": _busy,
     "greedy": _greedy,
     "dying": _dying,
     "unprintable": _unprintable,

@@ -1,5 +1,6 @@
 """All targets, by name."""
 
 from input_targets import INPUTS
+from output_targets import OUTPUTS
 
-TARGETS = {target.name: target for target in INPUTS}
+TARGETS = {target.name: target for target in (*INPUTS, *OUTPUTS)}
