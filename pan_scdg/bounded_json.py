@@ -14,8 +14,8 @@ _end_of_string: Callable[[str, int], tuple[str, int]] = decoder.scanstring  # ty
 _STEPS = {"[": 1, "{": 1, "]": -1, "}": -1, ",": 0}
 
 
-def parse_json(text: str, values: int = VALUES, depth: int = DEPTH) -> Any:
-    """Return the value of a JSON text; every number in it is finite.
+def parse_json(text: str, values: int = VALUES, depth: int = DEPTH, finite: bool = True) -> Any:
+    """Return the value of a JSON text; every number in it is finite, unless the caller permits others.
 
     Counts values before parsing, because a Python object takes up to 60 times the bytes of its JSON text.
 
@@ -23,12 +23,15 @@ def parse_json(text: str, values: int = VALUES, depth: int = DEPTH) -> Any:
         text: one JSON document.
         values: the largest number of members of all objects and arrays together.
         depth: the deepest nesting.
+        finite: refuse ``NaN``, ``Infinity`` and what is too large for a float.
 
     Raises:
         ValueError: the text is malformed (then a ``json.JSONDecodeError``) or exceeds a limit, or a number is not
             finite or too long to convert.
     """
     check_limits(text, values, depth)
+    if not finite:
+        return json.loads(text)
     return json.loads(text, parse_constant=_refuse_constant, parse_float=_parse_finite)
 
 

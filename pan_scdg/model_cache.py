@@ -9,12 +9,15 @@ from typing import Literal, NamedTuple, NoReturn
 
 from pan_scdg.bundled import find_bundled, is_installed
 from pan_scdg.errors import UserError
+from pan_scdg.model_files import check_entries
 
 VARIABLE = "PAN_SCDG_MODEL_CACHE"
 CONFIG, MODULES = "config.json", "modules.json"
 """What a language model's folder, and what a sentence-transformers model's folder has in it."""
 REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """A name that can be that of a snapshot; never one that leads out of its folder."""
+LONGEST_REVISION = 1000
+"""Characters of ``refs/main`` that are read; a commit has 40."""
 _FOREIGN = re.compile(r"[^A-Za-z0-9._-]+")
 
 Where = Literal["--model", "model_cache", "huggingface cache", "folder", "package"]
@@ -77,12 +80,16 @@ def find_model(name: str, given: Path | None = None, repositories: Sequence[str]
         repositories: names of it on the Hugging Face hub; none: any repository whose second part is ``name``.
 
     Raises:
-        UserError: it is in none of them, it has no ``config.json``, or it is not clear which snapshot is meant.
+        UserError: it is in none of them, it has no ``config.json``, it is not clear which snapshot is meant, or the
+            folder holds something else than files and folders.
     """
     with _permitted(name, repositories, True):
         if given is None:
-            return _find(name, repositories, CONFIG) or _missing(name, repositories, True)
+            found = _find(name, repositories, CONFIG) or _missing(name, repositories, True)
+            check_entries(found.folder)
+            return found
         if (given / CONFIG).is_file():
+            check_entries(given)
             return FoundModel(folder_name(given), given, "--model")
         raise UserError(f"model {name}: the folder {_lacks(given, CONFIG)}", _ways(name, repositories, True), given)
 
@@ -165,7 +172,8 @@ def _snapshot(name: str, repository: Path) -> Path:
     main, snapshots = repository / "refs" / "main", repository / "snapshots"
     if main.is_file():
         try:
-            revision = main.read_text(encoding="ascii").strip()
+            with main.open(encoding="ascii") as file:
+                revision = file.read(LONGEST_REVISION).strip()
         except (OSError, UnicodeDecodeError) as e:
             raise UserError(f"model {name}: cannot be read: {e}", "mount or fetch it again", main) from e
         if not REVISION.fullmatch(revision) or not (snapshots / revision).is_dir():

@@ -1,20 +1,20 @@
 """``models.lock.json`` in the model cache: which commit of a model was fetched, and the SHA-256 of every file of it."""
 
 import json
-import os
-import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
 
 from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError
 from pan_scdg.model_cache import cache_folder
+from pan_scdg.own_files import InnerName, OwnRecord, read_record, write_atomically
 
 LOCK = "models.lock.json"
 KINDS = (".json", ".txt", ".model", ".safetensors")
 """Kinds of files that are fetched and locked: settings, vocabularies, weights. Nothing that could hold code."""
 WEIGHTS = ".safetensors"
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Locked(NamedTuple):
@@ -25,6 +25,18 @@ class Locked(NamedTuple):
     """The commit."""
     files: dict[str, str]
     """SHA-256 of each file, by its name inside the folder."""
+
+
+class _Entry(OwnRecord):
+    repository: str
+    revision: str
+    files: dict[InnerName, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]]
+
+
+class _Lock(OwnRecord):
+    """The file."""
+
+    models: dict[str, _Entry]
 
 
 def lock_file() -> Path:
@@ -47,37 +59,17 @@ def read_lock() -> dict[str, Locked]:
     Raises:
         UserError: the file is not a lock.
     """
-    path = lock_file()
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        return {name: _entry(fields) for name, fields in data["models"].items()}
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
-        raise UserError(
-            f"is no lock of models: {type(e).__name__}: {e}",
-            "restore it, or remove it and fetch the models again",
-            path,
-        ) from e
-
-
-def _entry(fields: dict[str, Any]) -> Locked:
-    entry = Locked(fields["repository"], fields["revision"], dict(fields["files"]))
-    if not all(isinstance(text, str) for text in (entry.repository, entry.revision, *entry.files)):
-        raise ValueError("a name is no text")
-    if bad := [name for name, digest in entry.files.items() if not _SHA256.fullmatch(digest)]:
-        raise ValueError(f"no SHA-256 of {bad[0]}")
-    return entry
+    found = read_record(lock_file(), _Lock, "restore it, or remove it and fetch the models again")
+    return (
+        {} if found is None else {name: Locked(e.repository, e.revision, e.files) for name, e in found.models.items()}
+    )
 
 
 def write_lock(name: str, entry: Locked) -> None:
     """Put a model into the lock, in the place of what was said of it; the others stay."""
     models = {**read_lock(), name: entry}
     data = {"models": {name: models[name]._asdict() for name in sorted(models)}}
-    path = lock_file()
-    staged = path.with_name(f".{path.name}.{os.getpid()}.part")
-    staged.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    staged.replace(path)
+    write_atomically(lock_file(), json.dumps(data, indent=1, sort_keys=True) + "\n")
 
 
 def differences(folder: Path, entry: Locked, weights: bool) -> list[UserError]:

@@ -28,6 +28,7 @@ FLOORS = (
         "digests",
         "model_cache",
         "model_catalogue",
+        "model_files",
         "model_lock",
         "resources",
         "bounded_json",

@@ -7,14 +7,15 @@ On a CPU weights in the dtype of their files are mapped and not copied, so a mod
 each pass then reads it from the disk anew, which counts as not fitting.
 """
 
-import json
 from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 from typing import Any
 
-from pan_scdg.lm.checkpoint import INDEX, tensors_of, text_config
+from pan_scdg.errors import UserError
+from pan_scdg.lm.checkpoint import INDEX, indexed_files, tensors_of, text_config
 from pan_scdg.lm.engine import CPU_ROWS
+from pan_scdg.model_files import read_json
 from pan_scdg.profile import ModelSettings
 
 FLOATS = {"F64": 8.0, "F32": 4.0, "F16": 2.0, "BF16": 2.0}
@@ -53,7 +54,7 @@ def weight_files(folder: Path) -> list[Path]:
     if (folder / "model.safetensors").is_file():
         return [folder / "model.safetensors"]
     if (folder / INDEX).is_file():
-        return sorted({folder / name for name in _indexed(folder / INDEX) if (folder / name).is_file()})
+        return sorted({folder / name for name in indexed_files(folder).values() if (folder / name).is_file()})
     return sorted(folder.glob("*.safetensors"))
 
 
@@ -93,22 +94,13 @@ def encoder_bytes(folder: Path, dtype: str) -> int:
 def _modules(folder: Path) -> Iterator[Path]:
     """The folders of a model's modules; one that is not listed as it should be is found out when it is loaded."""
     try:
-        found = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        found = read_json(folder / "modules.json")
+    except UserError:
         return
     for module in found if isinstance(found, list) else []:
         path = module.get("path") if isinstance(module, dict) else None
         if isinstance(path, str) and ".." not in Path(path).parts and not Path(path).is_absolute():
             yield folder / path
-
-
-def _indexed(path: Path) -> list[str]:
-    """The plain names of files in an index; `checkpoint.check_weights` finds fault with others."""
-    try:
-        named = json.loads(path.read_text(encoding="utf-8"))["weight_map"].values()
-    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
-        return []
-    return [name for name in named if isinstance(name, str) and Path(name).name == name]
 
 
 def _may_be_tied(config: dict[str, Any]) -> bool:

@@ -1,7 +1,6 @@
 """What can be wrong with a checkpoint folder or a device, found before anything heavy is loaded."""
 
 import importlib.util
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,6 +8,7 @@ from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.lm.attention import FLASH_CAPABILITY
 from pan_scdg.lm.devices import check_exists, in_words
+from pan_scdg.model_files import check_config, read_object
 
 if TYPE_CHECKING:
     from pan_scdg.profile import ModelSettings
@@ -23,7 +23,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
     Raises:
         UserError: the folder, the file or the weights are missing, it is not a JSON object, it belongs to an adapter,
-            or the checkpoint asks for code of its own.
+            or the checkpoint asks for code of its own or for weights that lie elsewhere.
     """
     if not folder.is_dir():
         raise UserError("there is no such model folder", "put the checkpoint there or choose another profile", folder)
@@ -32,23 +32,12 @@ def read_config(folder: Path) -> dict[str, Any]:
     config = read_object(folder / "config.json")
     if not any(folder.glob("*.safetensors")):
         raise UserError("there are no weights in safetensors format", "convert the checkpoint to safetensors", folder)
-    for path in (folder / "config.json", folder / "tokenizer_config.json"):
-        if path.exists() and "auto_map" in read_object(path):
-            raise UserError("the checkpoint asks to run code of its own", "use a model that transformers knows", path)
+    check_config(config, folder / "config.json")
+    if (tokenizer := folder / "tokenizer_config.json").exists():
+        check_config(read_object(tokenizer), tokenizer)
+    if (folder / INDEX).is_file():
+        indexed_files(folder)
     return config
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file of a checkpoint, or a UserError that names the file."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as e:
-        raise UserError("the model folder lacks this file", "complete the checkpoint", path) from e
-    except (OSError, ValueError, RecursionError) as e:  # the last: so many brackets that Python gives up
-        raise UserError(f"cannot be read as JSON: {e}", "replace the damaged file", path) from e
-    if not isinstance(data, dict):
-        raise UserError("does not hold a JSON object", "replace the damaged file", path)
-    return data
 
 
 def text_config(config: dict[str, Any]) -> dict[str, Any]:
@@ -122,13 +111,25 @@ def tensors_of(path: Path) -> dict[str, Tensor]:
         raise UserError(f"cannot be read as safetensors: {e}", "fetch the file again", path) from e
 
 
-def _check_index(folder: Path, held: dict[str, set[str]]) -> None:
+def indexed_files(folder: Path) -> dict[str, str]:
+    """Return the file of each weight, as the index of a checkpoint has it.
+
+    Raises:
+        UserError: the index is damaged, or names a file that is not beside it.
+    """
     named = read_object(folder / INDEX).get("weight_map")
     if not isinstance(named, dict):
         raise UserError("has no weight_map", "replace the damaged file", folder / INDEX)
     for weight, name in named.items():
         if not isinstance(name, str):
             raise UserError(f"names no file for {weight}", "replace the damaged file", folder / INDEX)
+        if Path(name).name != name or not name.endswith(".safetensors"):
+            raise UserError(f"names {name!r}, no safetensors beside it", "replace the damaged file", folder / INDEX)
+    return named
+
+
+def _check_index(folder: Path, held: dict[str, set[str]]) -> None:
+    for weight, name in indexed_files(folder).items():
         if name not in held:
             raise UserError("the index names this file and it is missing", "complete the checkpoint", folder / name)
         if weight not in held[name]:

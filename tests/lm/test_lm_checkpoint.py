@@ -87,7 +87,7 @@ def test_a_shard_of_another_checkpoint_is_named(shards: Path) -> None:
         ('{"weight_map": ["x"]}', "has no weight_map"),
         ('{"weight_map": {"a": 5}}', "names no file for a"),
         ('{"weight_map": {"a": ["x"]}}', "names no file for a"),
-        ('{"weight_map": {"a": "../b.safetensors"}}', "the index names this file and it is missing"),
+        ('{"weight_map": {"a": "../b.safetensors"}}', "no safetensors beside it"),
         ('["x"]', "does not hold a JSON object"),
     ],
 )
