@@ -4,284 +4,26 @@ What is merely odd finishes with one counted warning, and with ``--strict`` it i
 """
 
 import gzip
-import io
 import json
 import re
-import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from pan_scdg.cli import exit_code_of
+from tests.bad_input import folders_and_pairs, other_commands, results, retrieval, settings, truth
+from tests.bad_input.inputs import DOCUMENTS, PAIRS, QUERIES, RETRIEVAL, TEXT, TRUTH, Files, corpus, queries
 
 PROFILE = Path(__file__).parent / "profiles" / "small.toml"
-Files = Mapping[str, str | bytes | None]
-"""What lies below the working directory, by relative name; None takes a file of the good input away."""
-
-TEXT = "The samples held salt. Nobody on the quay said a word about it, and the river forgot its bed.\n"
-PAIRS = {
-    "pairs": "s1.txt r1.txt\ns2.txt r2.txt\ns3.txt r3.txt\n",
-    **{f"susp/s{i}.txt": f"Suspicious {i}. {TEXT}" for i in (1, 2, 3)},
-    **{f"src/r{i}.txt": f"Source {i}. {TEXT}" for i in (1, 2, 3)},
-}
-FEATURE = (
-    '<feature name="plagiarism" this_offset="0" this_length="9" '
-    'source_reference="r{i}.txt" source_offset="0" source_length="9"/>'
-)
-TRUTH = {
-    f"truth/s{i}-r{i}.xml": f'<document reference="s{i}.txt">\n{FEATURE.format(i=i) if i < 3 else ""}\n</document>\n'
-    for i in (1, 2, 3)
-}
+TABLES = (folders_and_pairs, retrieval, truth, results, settings, other_commands)
+BAD = {name: row for table in TABLES for name, row in table.ROWS.items()}
 
 
-def _lines(*records: object) -> str:
-    return "".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in records)
-
-
-DOCUMENTS = [{"doc_id": f"d/{i}", "default_text": f"Document {i}. {TEXT}"} for i in range(1, 5)]
-QUERIES = [{"qid": f"q{i}", "query": f"Query {i}. {TEXT}"} for i in range(1, 4)]
-RETRIEVAL = {"corpus.jsonl": _lines(*DOCUMENTS), "queries.jsonl": _lines(*QUERIES)}
-BLANKS = gzip.compress(b" " * ((10 << 20) - 1) + b"\n")
-ESCAPE = "\x1b]0;owned\x07"
-
-
-class Bad(NamedTuple):
-    """An input that is refused, and the start (a pattern) of what is said about it below the input directory."""
-
-    files: Files
-    says: str
-    command: str = "run"
-    more: tuple[str, ...] = ()
-    lines: int = 1
-
-
-def _corpus(*records: object) -> Files:
-    return RETRIEVAL | {"corpus.jsonl": _lines(*records)}
-
-
-def _queries(*records: object) -> Files:
-    return RETRIEVAL | {"queries.jsonl": _lines(*records)}
-
-
-def _truth(text: str) -> Files:
-    return PAIRS | TRUTH | {"truth/s2-r2.xml": text}
-
-
-def _results(folder: str) -> Files:
-    """Detections that name every pair, as if the output of a run lay in the input."""
-    return {name.replace("truth", folder): text.replace('"plag', '"detected-plag') for name, text in TRUTH.items()}
-
-
-def _zip(*names: str) -> bytes:
-    """An archive that begins as those of word processors do."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for name in names:
-            archive.writestr(name, "application/vnd.oasis.opendocument.text" if name == "mimetype" else "<xml/>")
-    return packed.getvalue()
-
-
-PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj\n"
-DOCX = r"/susp/s2.txt: this is a Word document \(DOCX\), not a text file; export it as plain text in UTF-8"
-ODT = r"/susp/s2.txt: this is an OpenDocument text \(ODT\), not a text file; export it"
-DOCTYPE = (
-    '<?xml version="1.0"?>\n<!DOCTYPE d [<!ENTITY a SYSTEM "file:///etc/hostname">]>\n<document reference="&a;"/>\n'
-)
-
-BAD = {
-    # what is there
-    "an empty directory": Bad({"notes.md": ""}, r": no input: expected a file whose name ends in 'pairs' or "),
-    "both jobs": Bad(PAIRS | RETRIEVAL, ": holds the input of both jobs; choose with --task"),
-    "the other job": Bad(PAIRS, ": no input for retrieval", more=("--task", "retrieval")),
-    "no queries": Bad(RETRIEVAL | {"queries.jsonl": None}, ": no input"),
-    "no corpus": Bad(RETRIEVAL | {"corpus.jsonl": None}, ": no input"),
-    "two corpora": Bad(RETRIEVAL | {"documents.jsonl": "{}\n"}, ": several corpus files"),
-    "two pairs files": Bad(PAIRS | {"old-pairs": ""}, ": several pairs files"),
-    # pairs
-    "a missing source": Bad(PAIRS | {"src/r2.txt": None}, "/pairs:2: there is no file for the id 'r2.txt'; add"),
-    "unknown ids": Bad(
-        PAIRS | {"pairs": "s1.txt r1.txt\ns9.txt r1.txt\ns1.txt r9.txt\n"},
-        r"/pairs:2: there is no file for the id 's9.txt'; .*\n.*/pairs:3: there is no file for the id 'r9.txt'; ",
-        lines=2,
-    ),
-    "an id with white space": Bad(PAIRS | {"pairs": "s1.txt r1.txt\ns 2.txt r2.txt\n"}, "/pairs:2: expected two col"),
-    "an id with odd white space": Bad(PAIRS | {"pairs": "s1.txt\u2003r1.txt x\n"}, "/pairs:1: expected two columns"),
-    "a control character": Bad(
-        PAIRS | {"pairs": f"s1.txt r1.txt\ns{ESCAPE}.txt r2.txt\n"},
-        r"/pairs:2: a control character in the id 's\\x1b\]0;owned\\x07.txt'; correct",
-    ),
-    "markup in an unknown id": Bad(
-        PAIRS | {"pairs": '<b>&amp;"s1 r1.txt\n'}, "/pairs:1: there is no file for the id '<b>&amp;\"s1'; "
-    ),
-    "one column": Bad(PAIRS | {"pairs": "s1.txt r1.txt\n\ns2.txt\n"}, "/pairs:3: expected two columns, found 1; "),
-    "no pairs": Bad(PAIRS | {"pairs": "\n"}, "/pairs: holds no pairs; "),
-    "a way out": Bad(PAIRS | {"pairs": "s1.txt ../../secret.txt\n"}, "/pairs:1: the id .* leads outside the directory"),
-    "an absolute way out": Bad(
-        PAIRS | {"pairs": "s1.txt /etc/hostname\n"}, "/pairs:1: the id .* leads outside the dir"
-    ),
-    "pairs not UTF-8": Bad(PAIRS | {"pairs": b"s1.txt r1.txt\ns\xff2.txt r2.txt\n"}, "/pairs:2: not UTF-8: byte 15 is"),
-    "a text not UTF-8": Bad(
-        PAIRS | {"susp/s2.txt": b"one\r\ntwo\r\nth\xe9 end"}, "/susp/s2.txt:3: not UTF-8: byte 12 is 0xe9 .*; convert"
-    ),
-    "an empty target": Bad(PAIRS | {"susp/s2.txt": ""}, "/susp/s2.txt: the suspicious document is empty; remove"),
-    "two blank targets": Bad(
-        PAIRS | {"susp/s1.txt": " \n\t", "susp/s3.txt": "\u2003"},
-        r"/susp/s1.txt: the suspicious document is empty; .*\n.*/susp/s3.txt: the suspicious document is empty; ",
-        lines=2,
-    ),
-    "over-long pairs": Bad(
-        PAIRS | {"susp/s1.txt": TEXT * 30, "src/r3.txt": TEXT * 40},
-        r"/susp/s1.txt: with r1 as source: \d{4} tokens, the profile's limit is 512; use --over-long segments.*\n"
-        r".*/susp/s3.txt: with r3 as source: \d{4} tokens, ",
-        more=("--over-long", "error"),
-        lines=2,
-    ),
-    "one result for two pairs": Bad(
-        PAIRS | {"pairs": "susp/s1.txt r1.txt\ns1.txt r1.txt\n"}, "/pairs:2: the result 's1-r1.xml' would overwrite"
-    ),
-    "a hidden result": Bad(
-        PAIRS | {"pairs": "s1.txt r1.txt\n.s2.txt r2.txt\n", "susp/.s2.txt": TEXT},
-        "/pairs:2: the result '.s2-r2.xml' would be a hidden file, which evaluators skip; rename",
-    ),
-    "a PDF": Bad(PAIRS | {"susp/s2.txt": PDF}, "/susp/s2.txt: this is a PDF, not a text file; export it as plain text"),
-    "a PDF in many pairs": Bad(
-        PAIRS | {"src/r1.txt": PDF, "pairs": "s1.txt r1.txt\ns2.txt r1.txt\ns3.txt r1.txt\n"},
-        "/src/r1.txt: this is a PDF, not a text file; export",
-    ),
-    "a Rich Text document": Bad(
-        PAIRS | {"susp/s2.txt": b"{\\rtf1\\ansi Hello}"}, "/susp/s2.txt: this is a Rich Text doc"
-    ),
-    "a Word document": Bad(PAIRS | {"susp/s2.txt": _zip("[Content_Types].xml", "word/document.xml")}, DOCX),
-    "an OpenDocument text": Bad(PAIRS | {"susp/s2.txt": _zip("mimetype", "content.xml")}, ODT),
-    "a ZIP archive": Bad(
-        PAIRS | {"susp/s2.txt": _zip("thesis.txt")}, "/susp/s2.txt: this is a ZIP archive, not a text"
-    ),
-    "a gzip file as text": Bad(
-        PAIRS | {"susp/s2.txt": gzip.compress(b"text")}, "/susp/s2.txt: this is a gzip file, not"
-    ),
-    "UTF-16": Bad(
-        PAIRS | {"susp/s2.txt": TEXT.encode("utf-16")},
-        "/susp/s2.txt:1: not UTF-8: it seems to be UTF-16; convert the file to UTF-8",
-    ),
-    "UTF-32": Bad(
-        PAIRS | {"susp/s2.txt": TEXT.encode("utf-32")}, "/susp/s2.txt:1: not UTF-8: it seems to be UTF-32; conv"
-    ),
-    "UTF-16 without a mark": Bad(
-        PAIRS | {"susp/s2.txt": TEXT.encode("utf-16-le")}, "/susp/s2.txt:1: not UTF-8: it seems to be UTF-16; convert"
-    ),
-    "Latin-1": Bad(
-        PAIRS | {"susp/s2.txt": f"{TEXT}Das Mädchen".encode("latin-1")},
-        "/susp/s2.txt:2: not UTF-8: byte .*, it seems to be Latin-1 or Windows-1252; convert",
-    ),
-    "Windows-1252": Bad(
-        PAIRS | {"susp/s2.txt": f"{TEXT}“a quote” – and so on".encode("cp1252")},
-        "/susp/s2.txt:2: not UTF-8: byte .*, it seems to be Windows-1252; convert",
-    ),
-    "pairs in UTF-16": Bad(
-        PAIRS | {"pairs": PAIRS["pairs"].encode("utf-16")}, "/pairs:1: not UTF-8: .* be UTF-16; conv"
-    ),
-    "a text beyond all books": Bad(
-        PAIRS | {"susp/s2.txt": b"x" * (8 << 20) + b"y"}, "/susp/s2.txt: larger than 8 MB; "
-    ),
-    "a damaged map of names": Bad(PAIRS | {"names.csv": "id,name\na,b,c\n"}, "/names.csv:2: not a map 'id,name'; "),
-    # corpus and queries
-    "a corpus that is no JSON": Bad(_corpus(DOCUMENTS[0], "{oops"), "/corpus.jsonl:2: not JSON: .*; correct the line"),
-    "queries that are no JSON": Bad(_queries(*QUERIES, "[1,"), "/queries.jsonl:4: not JSON: .*; correct the line"),
-    "deep nesting": Bad(_corpus("[" * 100_000), "/corpus.jsonl:1: not JSON that can be read"),
-    "not a number": Bad(_corpus('{"doc_id": NaN}'), "/corpus.jsonl:1: not JSON that can be read: NaN"),
-    "a number that is too large": Bad(
-        _corpus('{"doc_id": 1e999}'), "/corpus.jsonl:1: not JSON that can be read: 1e999"
-    ),
-    "millions of values in a small line": Bad(
-        RETRIEVAL
-        | {"corpus.jsonl": None, "corpus.jsonl.gz": gzip.compress(b'{"a": [' + b"{}," * (10 << 20) + b"{}]}")},
-        "/corpus.jsonl.gz:1: not JSON that can be read: more than 100000 values; ",
-    ),
-    "no object": Bad(_corpus(DOCUMENTS[0], [1]), "/corpus.jsonl:2: expected a JSON object, found list; "),
-    "no text": Bad(_corpus({"doc_id": "d"}), "/corpus.jsonl:1: no text: expected text or default_text; "),
-    "one id, two texts": Bad(
-        _corpus(*DOCUMENTS, DOCUMENTS[1] | {"default_text": "other"}),
-        "/corpus.jsonl:5: the document 'd/2' has another text in line 2; keep one",
-    ),
-    "one query twice": Bad(_queries(QUERIES[0], QUERIES[0]), "/queries.jsonl:2: the query 'q1' occurs twice; "),
-    "an empty query": Bad(_queries(QUERIES[0], QUERIES[1] | {"query": " "}), "/queries.jsonl:2: the query 'q2' is em"),
-    "a document id with white space": Bad(
-        _corpus(DOCUMENTS[0] | {"doc_id": "d 1"}), "/corpus.jsonl:1: white space in the id 'd 1'; correct"
-    ),
-    "a query id with a line break": Bad(
-        _queries(QUERIES[0] | {"qid": "q\n1"}), r"/queries.jsonl:1: white space in the id 'q\\n1'; correct"
-    ),
-    "a document id with control characters": Bad(
-        _corpus(DOCUMENTS[0] | {"doc_id": ESCAPE}), r"/corpus.jsonl:1: a control character in the id '\\x1b"
-    ),
-    "an empty corpus": Bad(_corpus(), "/corpus.jsonl: the corpus is empty; "),
-    "a corpus not UTF-8": Bad(
-        RETRIEVAL | {"corpus.jsonl": b'{"doc_id": "\xff"}\n'}, "/corpus.jsonl:1: not UTF-8: byte 12"
-    ),
-    "a query over the budget": Bad(
-        _queries(QUERIES[0] | {"query": TEXT * 40}), "/queries.jsonl: query q1: .*; use a profile with a larger context"
-    ),
-    # compression
-    "no gzip": Bad(
-        RETRIEVAL | {"corpus.jsonl": None, "corpus.jsonl.gz": b"plain"}, "/corpus.jsonl.gz:1: cannot be read: "
-    ),
-    "a cut gzip": Bad(
-        RETRIEVAL | {"corpus.jsonl": None, "corpus.jsonl.gz": gzip.compress(_lines(*DOCUMENTS).encode())[:-12]},
-        r"/corpus.jsonl.gz:\d: the gzip file is cut off; ",
-    ),
-    "a bomb of many lines": Bad(
-        RETRIEVAL | {"corpus.jsonl": None, "corpus.jsonl.gz": BLANKS * 14},
-        r"/corpus.jsonl.gz:\d+: looks like a compression bomb; ",
-    ),
-    "a bomb in one line": Bad(
-        RETRIEVAL | {"corpus.jsonl": None, "corpus.jsonl.gz": gzip.compress(b"[" + b" " * (65 << 20))},
-        r"/corpus.jsonl.gz:1: line longer than \d+ bytes; ",
-    ),
-    # truth
-    "no truth": Bad(PAIRS, ": there is no truth beside the pairs; give", "calibrate"),
-    "results as truth": Bad(PAIRS | _results("out"), ": there is no truth beside the pairs; give", "evaluate"),
-    "results with a mark as truth": Bad(
-        PAIRS | TRUTH | {".pan_scdg.json": None, "truth/.pan_scdg.json": "{}"}, ": there is no truth beside", "evaluate"
-    ),
-    "results beside decisions as truth": Bad(
-        PAIRS | {f"out/{name[6:]}": text for name, text in TRUTH.items()} | {"out/decisions.jsonl": ""},
-        ": there is no truth beside the pairs; give",
-        "calibrate",
-    ),
-    "results as a folder of truth": Bad(PAIRS | _results("truth"), ": there is no truth beside the pairs", "calibrate"),
-    "truth of a pair missing": Bad(
-        PAIRS | TRUTH | {"truth/s2-r2.xml": None}, "/truth: there is no truth file 's2-r2.xml'; ", "calibrate"
-    ),
-    "malformed XML": Bad(
-        _truth('<document reference="s2.txt">\n<feature\n'), "/truth/s2-r2.xml:3: not well-", "calibrate"
-    ),
-    "a DOCTYPE": Bad(_truth(DOCTYPE), "/truth/s2-r2.xml:2: holds a DOCTYPE, which is refused; remove", "calibrate"),
-    "a DOCTYPE, evaluated": Bad(_truth(DOCTYPE), "/truth/s2-r2.xml:2: holds a DOCTYPE", "evaluate"),
-    "XML not UTF-8": Bad(
-        PAIRS | TRUTH | {"truth/s2-r2.xml": b"<document\nreference='\xff'/>"},
-        "/truth/s2-r2.xml:2: not UTF-8",
-        "calibrate",
-    ),
-    "an offset that is none": Bad(
-        _truth(TRUTH["truth/s1-r1.xml"].replace("1.txt", "2.txt").replace('"9"', '"1e9"', 1)),
-        "/truth/s2-r2.xml:2: this_length='1e9' is not a whole number",
-        "calibrate",
-    ),
-    "truth of another document": Bad(
-        _truth('<document reference="s1.txt"/>'), "/truth/s2-r2.xml:1: the root's reference is 's1.txt'", "calibrate"
-    ),
-    "one class only": Bad(
-        PAIRS | TRUTH | {f"truth/s{i}-r{i}.xml": f'<document reference="s{i}.txt"/>' for i in (1, 2)},
-        "/truth: all pairs have the same label; calibrate on pairs of both classes",
-        "calibrate",
-    ),
-    "qrels of three columns": Bad(
-        RETRIEVAL | {"qrels.txt": "q1 0 d/1 1\nq1 0 d/2\n"}, "/qrels.txt:2: expected 4 columns, found 3; ", "evaluate"
-    ),
-    "no qrels": Bad(RETRIEVAL, "/qrels.txt: there are no qrels; give the file with --truth", "evaluate"),
-}
+def test_the_table_is_whole() -> None:
+    assert len(BAD) == sum(len(table.ROWS) for table in TABLES), "a name stands for one row"
+    assert len(BAD) >= 100
 
 
 def _write(folder: Path, files: Files) -> Path:
@@ -331,18 +73,31 @@ def _visible(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_refused_in_one_line(
-    name: str, tmp_path: Path, call: Call, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, call: Call, tiny_folder: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     case = BAD[name]
-    directory = _write(tmp_path / "input", case.files)
+    directory, output = _write(tmp_path / "input", case.files), _write(tmp_path / "output", case.output)
     (tmp_path / "secret.txt").write_text("not yours")
-    assert call(case.command, directory, *case.more) == 2
-    lines = _said(capsys)
-    text = "\n".join(lines)
-    assert re.match(re.escape(str(directory)) + case.says, text), text
-    assert len(lines) == case.lines
-    assert all("; " in line for line in lines), "every line says what to do"
-    assert _visible(tmp_path / "output") == []
+    before = _contents(directory), _contents(output)
+    if "{" in case.command:
+        places = {"input": directory, "output": output, "profile": PROFILE, "model": tiny_folder("qwen2")}
+        assert exit_code_of([word.format(**places) for word in case.command.split()]) == case.code
+    else:
+        assert call(case.command, directory, *case.more) == case.code
+    said = _said(capsys)
+    text = "\n".join(said)
+    pattern = case.says[1:] if case.says.startswith("^") else re.escape(str(directory)) + case.says
+    assert re.match(pattern.replace("{output}", re.escape(str(output))), text), text
+    assert len(said) == case.lines
+    assert all("; " in line for line in said), "every line says what to do"
+    assert (_contents(directory), _contents(output)) == before, "nothing is written, and nothing is lost"
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    """Every visible file."""
+    files = (p for p in folder.rglob("*") if p.is_file())
+    names = {p.relative_to(folder).as_posix(): p for p in files}
+    return {name: p.read_bytes() for name, p in names.items() if not name.startswith((".pan_scdg/", ".pan_scdg.json"))}
 
 
 def test_a_missing_input_directory(tmp_path: Path, call: Call, capsys: pytest.CaptureFixture[str]) -> None:
@@ -530,12 +285,12 @@ ODD = {
     ),
     "no positive": Odd(PAIRS, "no pairs were decided positive: TIRA's check will refuse this output: 1 time, .*", 100),
     "an empty document and an identical double": Odd(
-        _corpus(*DOCUMENTS, DOCUMENTS[0], DOCUMENTS[3], {"doc_id": "none", "default_text": " "}),
+        corpus(*DOCUMENTS, DOCUMENTS[0], DOCUMENTS[3], {"doc_id": "none", "default_text": " "}),
         "identical double of a corpus document, skipped: 2 times, first at .*/corpus.jsonl:5\n"
         "warning: empty corpus document: 1 time, first at .*/corpus.jsonl:7",
     ),
     "fewer than 3 queries": Odd(
-        _queries(*QUERIES[:2]), "fewer than 3 queries: TIRA's check will refuse this output: 1 time, .*/queries.jsonl"
+        queries(*QUERIES[:2]), "fewer than 3 queries: TIRA's check will refuse this output: 1 time, .*/queries.jsonl"
     ),
 }
 

@@ -1,0 +1,1 @@
+"""The table of bad inputs, a file a kind of input."""
