@@ -9,6 +9,7 @@ bytes as long as no count exceeds 65,535.
 """
 
 import json
+import os
 import shutil
 import zlib
 from array import array
@@ -188,6 +189,8 @@ def _new(path: Path, shape: tuple[int, ...], kind: type[np.generic]) -> Array:
     if 0 not in shape:
         create: Callable[..., Array] = np.lib.format.open_memmap
         create(path, "w+", kind, shape)
+        with path.open("r+b") as file:  # a full disk is an error here, and would end the process at a mapped page
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
     return _opened(path, "r+")
 
 

@@ -1,17 +1,18 @@
 """The folder that ``studies prepare`` writes and the studies read: manifests, splits, and an index of their origin."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, JsonValue
 
 from pan_scdg.digests import file_digest, text_digest
 from pan_scdg.errors import UserError
-from pan_scdg.own_files import OwnRecord, check_inner_name, read_record, write_atomically
+from pan_scdg.own_files import OwnRecord, check_inner_name, find_link, read_record, write_atomically
 from pan_scdg.pan.untrusted import is_file, list_directory
 from pan_scdg.studies.records import json_text
+from pan_scdg.tasks.output import locked_output
 
 PREPARED = "index.json"
 FORMAT = 1
@@ -96,10 +97,16 @@ def write_parts(output: Path, parts: Mapping[str, Sequence[Artefact]]) -> None:
     Raises:
         UserError: the folder cannot be written.
     """
+    with locked_output(output):
+        _write_parts(output, parts)
+
+
+def _write_parts(output: Path, parts: Mapping[str, Sequence[Artefact]]) -> None:
     former = read_index(output)
     index: dict[str, Any] = {part: artefacts for part, artefacts in former.items() if part not in parts}
     try:
-        output.mkdir(parents=True, exist_ok=True)
+        _refuse_links(output, {name for of in parts.values() for artefact in of for name in artefact.files})
+        _refuse_links(output, {name for of in former.values() for name in _files_of(of)})
         _write_index(output, index)
         for part, artefacts in parts.items():
             files = {name: text for artefact in artefacts for name, text in artefact.files.items()}
@@ -111,6 +118,12 @@ def write_parts(output: Path, parts: Mapping[str, Sequence[Artefact]]) -> None:
         _write_index(output, index)
     except OSError as e:
         raise UserError(f"cannot be written: {e.strerror}", "choose another --output", e.filename or output) from e
+
+
+def _refuse_links(output: Path, names: Iterable[str]) -> None:
+    for name in names:
+        if (link := find_link(output, str(PurePosixPath(name).parent))) is not None:
+            raise UserError("is a symbolic link where a folder is written", "remove it", link)
 
 
 def _write_index(output: Path, parts: Mapping[str, Any]) -> None:

@@ -42,6 +42,43 @@ class JobRecord(RootModel[dict[str, JsonValue]]):
     """The content of ``job.json``."""
 
 
+@contextmanager
+def locked_output(path: Path) -> Iterator[None]:
+    """Make a directory if need be, and keep other runs out of it.
+
+    The lock is one of the folder itself, so that no file is left behind and a result that is only looked at may be
+    read-only.
+
+    Raises:
+        UserError: it cannot be made, or another run is at work in it.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as e:
+        raise _not_writable(path, e.strerror) from e
+    try:
+        _lock(folder, path)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _lock(folder: int, path: Path) -> None:
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as e:
+        raise UserError("another run is writing this output", "wait for it, or choose another --output", path) from e
+    except OSError as e:
+        if e.errno not in NO_LOCKS:
+            raise
+        say([f"warning: {path}: no locks on this file system; start no second run with this output"])
+
+
+def _not_writable(path: Path, why: str | None) -> UserError:
+    return UserError(f"cannot write the output directory: {why}", "choose another --output", path)
+
+
 class OutputDirectory:
     """One job's output directory.
 
@@ -62,35 +99,9 @@ class OutputDirectory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Make the directory if need be, and keep other runs out of it.
-
-        The lock is one of the folder itself, so that no file is left behind and a result that is only looked at may
-        be read-only.
-
-        Raises:
-            UserError: it cannot be made, or another run is at work in it.
-        """
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as e:
-            raise self._not_writable(e.strerror) from e
-        try:
-            self._lock(folder)
+        """Make the directory if need be, and keep other runs out of it; see `locked_output`."""
+        with locked_output(self.path):
             yield
-        finally:
-            os.close(folder)
-
-    def _lock(self, folder: int) -> None:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as e:
-            remedy = "wait for it, or choose another --output"
-            raise UserError("another run is writing this output", remedy, self.path) from e
-        except OSError as e:
-            if e.errno not in NO_LOCKS:
-                raise
-            say([f"warning: {self.path}: no locks on this file system; start no second run with this output"])
 
     def prepare(self, overwrite: bool = False) -> bool:
         """Check the directory; True when the finished result of this very job is already in it.
@@ -105,9 +116,9 @@ class OutputDirectory:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as e:
-            raise self._not_writable(e.strerror) from e
+            raise _not_writable(self.path, e.strerror) from e
         if not os.access(self.path, os.W_OK | os.X_OK):
-            raise self._not_writable(os.strerror(errno.EACCES))
+            raise _not_writable(self.path, os.strerror(errno.EACCES))
         self._refuse_planted()
         self._overwrite = overwrite
         if not overwrite and self._is_complete():
@@ -135,10 +146,7 @@ class OutputDirectory:
             write_atomically(self.hidden / "job.json", dump(self.job))
             sync_folder(self.path)
         except OSError as e:
-            raise self._not_writable(e.strerror) from e
-
-    def _not_writable(self, why: str | None) -> UserError:
-        return UserError(f"cannot write the output directory: {why}", "choose another --output", self.path)
+            raise _not_writable(self.path, e.strerror) from e
 
     def _refuse_planted(self) -> None:
         for folder in (self.hidden, self.staged):

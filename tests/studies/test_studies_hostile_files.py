@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pan_scdg.errors import UserError
 from pan_scdg.studies.membership import read_membership
 from pan_scdg.studies.pair_manifest import manifest_text, read_manifest
+from pan_scdg.studies.prepared import Artefact, write_parts
 from pan_scdg.studies.query_folds import read_folds
 from pan_scdg.studies.query_pairs import read_query_pairs
 from pan_scdg.studies.retention_instances import read_instances
@@ -54,3 +55,16 @@ def test_a_file_is_read_or_refused_in_one_line(name: str, tmp_path: Path, parts:
     path.write_bytes(b"".join(parts))
     refused = refusal(READERS[name], path)
     assert refused is None or (refused.where == path and str(refused).isprintable())
+
+
+@pytest.mark.parametrize("name", ["retention", "pan25", "pan25/splits"])
+def test_link_in_a_prepared_folder_leads_nowhere(name: str, tmp_path: Path) -> None:
+    elsewhere, output = tmp_path / "elsewhere", tmp_path / "out"
+    elsewhere.mkdir()
+    output.mkdir()
+    (output / "index.json").write_text('{"format": 1, "parts": {}}', encoding="utf-8")
+    (output / name).parent.mkdir(exist_ok=True)
+    (output / name).symlink_to(elsewhere)
+    with pytest.raises(UserError, match=f"{name}: is a symbolic link"):
+        write_parts(output, {name.partition("/")[0]: [Artefact("x", {f"{name}/x.jsonl": "{}\n"}, {})]})
+    assert not list(elsewhere.iterdir())
