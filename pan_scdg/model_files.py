@@ -18,6 +18,10 @@ LARGEST_JSON = 64 * MB
 LARGEST_TEXT = 512 * MB
 """Bytes of what a library reads whole, such as a vocabulary."""
 VALUES = 5_000_000
+NAME = 200
+"""Characters of a file's name inside of a folder; file systems permit 255 bytes."""
+LAYERS = 1000
+"""Most layers of a model: each is made, with all that belongs to it, before a weight is looked at."""
 WHOLE = (".json", ".txt", ".model", ".jinja")
 CODE = "auto_map"
 """The field that asks for classes of the folder's own."""
@@ -100,6 +104,10 @@ def check_config(config: dict[str, Any], path: Path, auto_map: bool = False) -> 
     if foreign:
         what = f"the checkpoint asks to run code of its own or to read files elsewhere ({foreign[0]})"
         raise UserError(what, "use a model that transformers knows, in one folder", path)
+    for part in (config, *(value for value in config.values() if isinstance(value, dict))):
+        for name in ("num_hidden_layers", "num_layers", "n_layer", "n_layers"):
+            if isinstance(count := part.get(name), int | float) and not count <= LAYERS:
+                raise UserError(f"{name} is above {LAYERS}", "replace the damaged file", path)
 
 
 def _foreign_fields(value: Any, depth: int = 0) -> Iterator[str]:

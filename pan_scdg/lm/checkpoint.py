@@ -8,7 +8,7 @@ from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.lm.attention import FLASH_CAPABILITY
 from pan_scdg.lm.devices import check_exists, in_words
-from pan_scdg.model_files import check_config, read_object
+from pan_scdg.model_files import NAME, check_config, read_object
 
 if TYPE_CHECKING:
     from pan_scdg.profile import ModelSettings
@@ -123,8 +123,10 @@ def indexed_files(folder: Path) -> dict[str, str]:
     for weight, name in named.items():
         if not isinstance(name, str):
             raise UserError(f"names no file for {weight}", "replace the damaged file", folder / INDEX)
-        if Path(name).name != name or not name.endswith(".safetensors"):
-            raise UserError(f"names {name!r}, no safetensors beside it", "replace the damaged file", folder / INDEX)
+        if Path(name).name != name or not name.endswith(".safetensors") or len(name) > NAME:
+            raise UserError(
+                f"names {name[:80]!r}, no safetensors beside it", "replace the damaged file", folder / INDEX
+            )
     return named
 
 

