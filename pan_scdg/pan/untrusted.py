@@ -215,6 +215,8 @@ def _line_text(data: bytes, path: Path, number: int) -> str:
         return data.rstrip(b"\r\n").decode("utf-8")
     except UnicodeDecodeError as e:
         what = f"not UTF-8: byte {e.start} of the line is 0x{data[e.start]:02x}"
+        if encoding := guess_encoding(data[max(0, e.start - SAMPLE // 2) :] if e.start else data[:SAMPLE]):
+            what += f", it seems to be {encoding}"
         raise UserError(what, "convert the file to UTF-8", path, number) from e
 
 
