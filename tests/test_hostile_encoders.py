@@ -181,6 +181,10 @@ HOSTILE: dict[str, tuple[Change, str]] = {
         lambda f: put(f / "modules.json", "[" * 10**6),
         "modules.json: cannot be read as",
     ),
+    "a list of activations": (
+        lambda f: add_dense(f, activation_function=["torch.hub.load"]),
+        "3_More/config.json: activation_function: .'torch.hub.load'. is code of its own",
+    ),
     "an activation": (
         lambda f: add_dense(f, activation_function="torch.hub.load"),
         "3_More/config.json: activation_function: 'torch.hub.load' is code of its own",

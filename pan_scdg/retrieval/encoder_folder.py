@@ -53,7 +53,7 @@ def _check_path(path: object) -> object:
 
 
 def _check_activation(name: object) -> object:
-    if name not in ACTIVATIONS:
+    if not isinstance(name, str) or name not in ACTIVATIONS:
         raise ValueError(f"{name!r} is code of its own, which is never run")
     return name
 

@@ -1,6 +1,7 @@
 """All targets, by name."""
 
 from input_targets import INPUTS
+from model_targets import MODELS
 from output_targets import OUTPUTS
 
-TARGETS = {target.name: target for target in (*INPUTS, *OUTPUTS)}
+TARGETS = {target.name: target for target in (*INPUTS, *OUTPUTS, *MODELS)}
