@@ -4,10 +4,11 @@ Nothing here follows a symbolic link at the last component of a path, blocks on 
 schema has not checked.
 """
 
+import errno
 import os
 import stat
 from pathlib import Path, PurePosixPath
-from typing import Annotated, BinaryIO, TypeVar
+from typing import Annotated, BinaryIO, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
@@ -74,6 +75,32 @@ def open_own(path: Path) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
+def open_to_append(path: Path) -> BinaryIO:
+    """Open a regular file for appending, without a buffer, and make it where there is none; see `open_own`.
+
+    Raises:
+        UserError: it is a link or no regular file.
+        OSError: it cannot be written.
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, 0o666)
+    except OSError as e:
+        if e.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+            raise UserError("not a regular file", "remove it", path) from e
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UserError("not a regular file", "remove it", path)
+    return cast(BinaryIO, os.fdopen(descriptor, "ab", buffering=0))
+
+
+def refuse_link(folder: Path) -> None:
+    """Raise UserError when a folder of our own is a symbolic link: what is written would go elsewhere."""
+    if folder.is_symlink():
+        raise UserError("a symbolic link", "remove it", folder)
+
+
 def read_record(path: Path, schema: type[Record], remedy: str, largest: int = LARGEST) -> Record | None:
     """Read a JSON file of our own.
 
@@ -90,14 +117,28 @@ def read_record(path: Path, schema: type[Record], remedy: str, largest: int = LA
         UserError: not a regular file, too large, not JSON, or not what ``schema`` asks for; one line.
     """
     try:
-        with open_own(path) as file:
-            data = file.read(largest + 1)
+        text = read_own_text(path, largest, remedy)
     except FileNotFoundError:
         return None
+    try:
+        return parse_record(text, schema)
+    except ValueError as e:
+        raise UserError(f"is not as this program wrote it: {e}", remedy, path) from e
+
+
+def read_own_text(path: Path, largest: int = LARGEST, remedy: str = "remove it") -> str:
+    """Return the text of a regular file of our own.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        UserError: not a regular file, too large, or not UTF-8.
+    """
+    with open_own(path) as file:
+        data = file.read(largest + 1)
     if len(data) > largest:
         raise UserError(f"larger than {largest} bytes", remedy, path)
     try:
-        return parse_record(data.decode("utf-8"), schema)
+        return data.decode("utf-8")
     except ValueError as e:
         raise UserError(f"is not as this program wrote it: {e}", remedy, path) from e
 

@@ -2,8 +2,8 @@
 
 import os
 import sqlite3
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,14 +11,18 @@ from pan_scdg.errors import UserError
 from pan_scdg.profile import Bm25Settings
 from pan_scdg.retrieval.fusion import reciprocal_rank
 from pan_scdg.retrieval.ranking import Ranked, Ranking, top
+from pan_scdg.retrieval.staging import REDO, check_seal, staged_folder, write_seal
 from pan_scdg.retrieval.units import sentences
 
 if TYPE_CHECKING:
     from pan_scdg.pan.source_retrieval import Document
 
-LAYOUT = 1
-"""Kept in the file's ``user_version``: a file of another layout is refused."""
+DATABASE = "index.sqlite"
+VERSION = "unicode61"
+_DOCUMENTS = "CREATE TABLE documents (rowid INTEGER PRIMARY KEY, doc_id TEXT NOT NULL UNIQUE)"
+_TERMS = "CREATE VIRTUAL TABLE terms USING fts5vocab(texts, row)"
 _TABLE = "CREATE VIRTUAL TABLE {} USING fts5(text, content='', tokenize='unicode61 remove_diacritics 2')"
+_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name"
 _SCORES = "SELECT rowid, -bm25(texts) FROM texts WHERE texts MATCH ?"
 # CROSS JOIN keeps the full-text table in the outer loop. SQLite orders text by its UTF-8 bytes, which is the order of
 # Python's strings, so ties at the cut agree with every other ranking of this package.
@@ -30,48 +34,52 @@ MOST_OF_A_COMMON_TERM = 3e-6
 """More than a term in half of all documents or more can add to a score: FTS5 gives it an idf of 1e-6, times k1 + 1."""
 
 
-def build_index(documents: Iterable["Document"], path: Path) -> None:
-    """Write the index of a stream of documents; ``path`` exists only once the index is complete.
+def build_index(documents: Iterable["Document"], folder: Path) -> None:
+    """Write the index of a stream of documents; ``folder`` exists only once the index is complete.
 
     The texts themselves are not kept, and only one of them lies in memory at a time.
 
     Raises:
-        UserError: this Python's SQLite has no FTS5, or the file cannot be written.
+        UserError: this Python's SQLite has no FTS5, or the index cannot be written.
         ValueError: a document id comes twice.
     """
     need_fts5()
-    part = path.with_name(path.name + ".part")
-    part.unlink(missing_ok=True)
-    try:
-        with closing(sqlite3.connect(part, isolation_level=None)) as connection:
-            _fill(connection, documents)
-        with part.open("rb+") as file:
+    with staged_folder(folder) as part:
+        try:
+            with closing(sqlite3.connect(part / DATABASE, isolation_level=None)) as connection:
+                count = _fill(connection, documents)
+        except sqlite3.OperationalError as e:
+            raise UserError(
+                f"the search index cannot be written: {e}",
+                "check that its folder is writable and has free space",
+                folder,
+            ) from e
+        with (part / DATABASE).open("rb+") as file:
             os.fsync(file.fileno())
-        part.replace(path)
-    except sqlite3.OperationalError as e:
-        raise UserError(
-            f"the search index cannot be written: {e}", "check that its folder is writable and has free space", path
-        ) from e
-    finally:
-        part.unlink(missing_ok=True)
+        write_seal(part, "fts5", VERSION, count)
 
 
-def _fill(connection: sqlite3.Connection, documents: Iterable["Document"]) -> None:
+def _fill(connection: sqlite3.Connection, documents: Iterable["Document"]) -> int:
+    """Write all documents; return how many there are."""
     # A file that is thrown away when anything fails needs no journal.
     connection.execute("PRAGMA journal_mode = OFF")
     connection.execute("PRAGMA synchronous = OFF")
     connection.execute("BEGIN")
-    connection.execute(_TABLE.format("texts"))
-    connection.execute("CREATE VIRTUAL TABLE terms USING fts5vocab(texts, row)")
-    connection.execute("CREATE TABLE documents (rowid INTEGER PRIMARY KEY, doc_id TEXT NOT NULL UNIQUE)")
+    _create(connection)
+    row = -1
     for row, document in enumerate(documents):
         try:
             connection.execute("INSERT INTO documents VALUES (?, ?)", (row, document.doc_id))
         except sqlite3.IntegrityError as e:
             raise ValueError(f"document {document.doc_id!r} comes twice") from e
         connection.execute("INSERT INTO texts (rowid, text) VALUES (?, ?)", (row, document.text))
-    connection.execute(f"PRAGMA user_version = {LAYOUT}")
     connection.execute("COMMIT")
+    return row + 1
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    for statement in (_TABLE.format("texts"), _TERMS, _DOCUMENTS):
+        connection.execute(statement)
 
 
 def need_fts5() -> None:
@@ -93,20 +101,21 @@ def need_fts5() -> None:
 class Bm25Index:
     """An index written by ``build_index``, opened for reading. Use it as a context manager, in one thread."""
 
-    def __init__(self, path: Path, settings: Bm25Settings) -> None:
-        """Open the index.
+    def __init__(self, folder: Path, settings: Bm25Settings) -> None:
+        """Open the index, reading it through once to find damage.
 
         Raises:
-            UserError: the file is missing, damaged or not such an index, or SQLite has no FTS5.
+            UserError: the folder is missing, damaged or not such an index, or SQLite has no FTS5.
         """
         need_fts5()
-        self._settings = settings
+        self._settings, self._path = settings, folder / DATABASE
         self._frequencies: dict[str, int] = {}
-        try:
-            self._index = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
-            self._count = self._count_documents()
-        except sqlite3.DatabaseError as e:
-            raise UserError(f"not a readable search index: {e}", "delete it and run again", path) from e
+        self._count = check_seal(folder, "fts5", VERSION).documents
+        with self._told():
+            # Immutable: no journal that lies beside the file is played back, and none is looked for.
+            self._index = sqlite3.connect(f"{self._path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+            self._index.execute("PRAGMA trusted_schema = OFF")
+            self._check_schema()
         self._words = _Words()
 
     def search_sentences(self, query_text: str) -> Ranking:
@@ -143,7 +152,8 @@ class Bm25Index:
     def _frequency(self, term: str) -> int:
         """How many documents hold the term; 0: not indexed."""
         if term not in self._frequencies:
-            row = self._index.execute("SELECT doc FROM terms WHERE term = ?", (term,)).fetchone()
+            with self._told():
+                row = self._index.execute("SELECT doc FROM terms WHERE term = ?", (term,)).fetchone()
             self._frequencies[term] = 0 if row is None else row[0]
         return self._frequencies[term]
 
@@ -153,8 +163,9 @@ class Bm25Index:
             return []
         rare = [term for term in terms if 2 * self._frequency(term) < self._count]
         chosen = self._candidates(rare, len(terms) - len(rare)) if 0 < len(rare) < len(terms) else ""
-        rows = self._index.execute(_SEARCH.format(chosen), (_any_of(terms), self._settings.depth))
-        return [Ranked(*row) for row in rows]
+        with self._told():
+            rows = self._index.execute(_SEARCH.format(chosen), (_any_of(terms), self._settings.depth))
+            return [Ranked(*row) for row in rows]
 
     def _candidates(self, rare: list[str], common: int) -> str:
         """A condition that every document of the result fulfils, or "".
@@ -163,7 +174,8 @@ class Bm25Index:
         they decide only between almost equal documents. Whatever is in the result has, by its rare terms alone, at
         least the score of the document at the cut less what all common terms together could add to others.
         """
-        rows = self._index.execute(_SCORES, (_any_of(rare),)).fetchall()
+        with self._told():
+            rows = self._index.execute(_SCORES, (_any_of(rare),)).fetchall()
         if len(rows) <= self._settings.depth:
             return ""
         cut = sorted((score for _, score in rows), reverse=True)[self._settings.depth - 1]
@@ -171,11 +183,24 @@ class Bm25Index:
         # The plus keeps SQLite from asking FTS5 for each row anew; the row numbers are our own integers.
         return f"AND +texts.rowid IN ({','.join(str(row) for row, score in rows if score >= least)})"
 
-    def _count_documents(self) -> int:
-        layout = self._index.execute("PRAGMA user_version").fetchone()[0]
-        if layout != LAYOUT:
-            raise sqlite3.DatabaseError(f"its layout is {layout}, not {LAYOUT}")
-        return int(self._index.execute("SELECT count(*) FROM documents").fetchone()[0])
+    def _check_schema(self) -> None:
+        """Raise DatabaseError unless the tables are those of an index and no others: a view could compute anything."""
+        with closing(sqlite3.connect(":memory:")) as empty:
+            _create(empty)
+            wanted = empty.execute(_SCHEMA).fetchall()
+        if self._index.execute(_SCHEMA).fetchall() != wanted:
+            raise sqlite3.DatabaseError("it has other tables than an index")
+        count = self._index.execute("SELECT count(*) FROM documents").fetchone()[0]
+        if count != self._count:
+            raise sqlite3.DatabaseError(f"it holds {count} documents, not {self._count}")
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn what SQLite says of the file into an error with a remedy."""
+        try:
+            yield
+        except sqlite3.DatabaseError as e:
+            raise UserError(f"not a readable search index: {e}", REDO, self._path) from e
 
 
 def _any_of(terms: list[str]) -> str:

@@ -4,27 +4,29 @@ The index keeps counts and lengths as integers and scores are computed from them
 operations: nothing is quantised. numba is the one library this needs: see `impact_kernel`.
 """
 
-import json
 from math import ceil, log2
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.errors import UserError
+from pan_scdg.own_files import read_own_text
 from pan_scdg.profile import Bm25Settings
 from pan_scdg.retrieval.fusion import K
-from pan_scdg.retrieval.impact_build import ARRAYS, DOC_IDS, LAYOUT, MANIFEST, STOPWORDS, build_index, checksum
+from pan_scdg.retrieval.impact_arrays import read_arrays
+from pan_scdg.retrieval.impact_build import DOC_IDS, STOPWORDS, build_index
 from pan_scdg.retrieval.impact_kernel import compiled
 from pan_scdg.retrieval.ranking import Ranked, Ranking
+from pan_scdg.retrieval.staging import check_seal, read_ids
 from pan_scdg.retrieval.terrier_formula import K1, STEPS, idf, in_order_of_sum, in_steps, length_norms
 from pan_scdg.retrieval.terrier_jars import TERRIER
 from pan_scdg.retrieval.terrier_terms import LONGEST, TermPipeline, rarest
 from pan_scdg.retrieval.units import sentences
 
 __all__ = ["ImpactIndex", "build_index"]
+
+STOPWORDS_BYTES = 1 << 20
 
 Docs = npt.NDArray[np.int64]
 
@@ -42,10 +44,10 @@ class ImpactIndex:
             UserError: the folder is missing, damaged or no such index.
         """
         self._settings = settings
-        _check(folder)
-        self._doc_ids: list[str] = [json.loads(line) for line in (folder / DOC_IDS).read_text("ascii").splitlines()]
-        self._pipeline = TermPipeline((folder / STOPWORDS).read_text("ascii").split())
-        self._arrays = _arrays(folder)
+        seal = check_seal(folder, "impact", TERRIER)
+        self._doc_ids = read_ids(folder / DOC_IDS, seal.documents)
+        self._pipeline = TermPipeline(read_own_text(folder / STOPWORDS, STOPWORDS_BYTES).split())
+        self._arrays = read_arrays(folder, seal.documents, seal.terms)
         self._norms = length_norms(self._arrays["lengths"])
         count = len(self._doc_ids)
         # One set of working arrays for all searches: cleared by the search itself, document by document.
@@ -161,23 +163,3 @@ def exact_sums(owners: Docs, values: npt.NDArray[np.float64], count: int, most: 
     whole = np.bincount(owners, high, count)
     sums: npt.NDArray[np.float64] = np.ldexp(whole, -places) + np.bincount(owners, low, count)
     return sums
-
-
-def _check(folder: Path) -> None:
-    """Compare every file with the manifest."""
-    try:
-        manifest: Any = json.loads((folder / MANIFEST).read_text(encoding="ascii"))
-        expected = {name: checksum(folder / name) for name in [*(f"{a}.npy" for a in ARRAYS), DOC_IDS, STOPWORDS]}
-    except (OSError, ValueError) as e:
-        raise UserError(f"not a readable search index: {e}", "delete it and run again", folder) from e
-    if manifest != {"layout": LAYOUT, "terrier": TERRIER, "files": expected}:
-        raise UserError("a damaged search index, or one of another layout", "delete it and run again", folder)
-
-
-def _arrays(folder: Path) -> dict[str, npt.NDArray[Any]]:
-    """The arrays by name, mapped where there is anything in them."""
-    paths = {name: folder / f"{name}.npy" for name in ARRAYS}
-    return {
-        name: np.asarray(np.load(path, mmap_mode="r" if path.stat().st_size > 128 else None))
-        for name, path in paths.items()
-    }

@@ -15,7 +15,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.profile import Bm25Settings
 from pan_scdg.retrieval.fusion import reciprocal_rank
 from pan_scdg.retrieval.ranking import Ranking, top
-from pan_scdg.retrieval.staging import staged_folder
+from pan_scdg.retrieval.staging import REDO, check_seal, read_ids, staged_folder, write_seal
 from pan_scdg.retrieval.terrier_formula import K1, STEPS, B, in_order_of_sum, in_steps
 from pan_scdg.retrieval.terrier_jars import MEMORY_VARIABLE, TERRIER, start_terrier, terrier_jar
 from pan_scdg.retrieval.terrier_terms import TermPipeline, rarest, read_stopwords
@@ -24,8 +24,7 @@ from pan_scdg.retrieval.units import sentences
 if TYPE_CHECKING:
     from pan_scdg.pan.source_retrieval import Document
 
-LAYOUT = 1
-MANIFEST, DOC_IDS, INDEX = "manifest.json", "documents.jsonl", "index"
+DOC_IDS, INDEX = "documents.jsonl", "index"
 MARGIN = 64
 """Documents asked for beyond the cut at first: enough where no more than so many share a score with the last place."""
 
@@ -96,8 +95,7 @@ def _index(pt: Any, feed: _Feed, folder: Path) -> int:
 def _write_ids(doc_ids: list[str], terms: int, folder: Path) -> None:
     lines = "".join(json.dumps(doc_id) + "\n" for doc_id in doc_ids)
     (folder / DOC_IDS).write_text(lines, encoding="ascii")
-    manifest = {"layout": LAYOUT, "terrier": TERRIER, "documents": len(doc_ids), "terms": terms}
-    (folder / MANIFEST).write_text(json.dumps(manifest), encoding="ascii")
+    write_seal(folder, "terrier", TERRIER, len(doc_ids), terms)
 
 
 class TerrierIndex:
@@ -113,8 +111,9 @@ class TerrierIndex:
         self._settings = settings
         self._pipeline = TermPipeline(read_stopwords(terrier_jar()))
         self._frequencies: dict[str, int] = {}
-        self._doc_ids, terms = _read_ids(folder)
-        self._index: Any = _open(self._pt, folder, len(self._doc_ids), terms) if terms else None
+        seal = check_seal(folder, "terrier", TERRIER)
+        self._doc_ids = read_ids(folder / DOC_IDS, seal.documents)
+        self._index: Any = _open(self._pt, folder, seal.documents, seal.terms) if seal.terms else None
 
     def search_sentences(self, query_text: str) -> Ranking:
         """Rank documents for a query: one search a sentence, the rankings fused by reciprocal rank with k = 60.
@@ -191,22 +190,6 @@ class TerrierIndex:
         return {unit: groups.get(unit, empty) for unit in units}
 
 
-def _read_ids(folder: Path) -> tuple[list[str], int]:
-    """Ids of the documents, and how many terms the index has."""
-    try:
-        manifest: Any = json.loads((folder / MANIFEST).read_text(encoding="ascii"))
-        doc_ids = [json.loads(line) for line in (folder / DOC_IDS).read_text(encoding="ascii").splitlines()]
-    except (OSError, ValueError) as e:
-        raise UserError(f"not a readable Terrier index: {e}", "delete it and run again", folder) from e
-    terms = manifest.get("terms") if isinstance(manifest, dict) else None
-    expected = {"layout": LAYOUT, "terrier": TERRIER, "documents": len(doc_ids), "terms": terms}
-    if manifest != expected or not isinstance(terms, int):
-        raise UserError(
-            f"not an index of this program: {manifest} instead of {expected}", "delete it and run again", folder
-        )
-    return doc_ids, terms
-
-
 def _open(pt: Any, folder: Path, documents: int, terms: int) -> Any:
     from jnius import JavaException
 
@@ -216,11 +199,11 @@ def _open(pt: Any, folder: Path, documents: int, terms: int) -> Any:
         found = (statistics.getNumberOfDocuments(), statistics.getNumberOfUniqueTerms())
         complete = all(index.hasIndexStructure(name) for name in ("inverted", "lexicon", "document", "meta"))
     except (JavaException, ValueError, AttributeError) as e:
-        raise UserError(f"not a readable Terrier index: {e}", "delete it and run again", folder) from e
+        raise UserError(f"not a readable Terrier index: {e}", REDO, folder) from e
     if found != (documents, terms) or not complete:
         raise UserError(
             f"the index holds {found[0]} documents and {found[1]} terms, not {documents} and {terms}",
-            "delete it and run again",
+            REDO,
             folder,
         )
     return index

@@ -11,7 +11,6 @@ bytes as long as no count exceeds 65,535.
 import json
 import os
 import shutil
-import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.retrieval.staging import staged_folder
+from pan_scdg.retrieval.staging import staged_folder, write_seal
 from pan_scdg.retrieval.terrier_formula import length_norms, saturation
 from pan_scdg.retrieval.terrier_jars import TERRIER, terrier_jar
 from pan_scdg.retrieval.terrier_terms import LONGEST, TermPipeline, read_stopwords
@@ -28,8 +27,7 @@ from pan_scdg.retrieval.terrier_terms import LONGEST, TermPipeline, read_stopwor
 if TYPE_CHECKING:
     from pan_scdg.pan.source_retrieval import Document
 
-LAYOUT = 2
-MANIFEST, DOC_IDS, STOPWORDS = "manifest.json", "documents.jsonl", "stopwords.txt"
+DOC_IDS, STOPWORDS = "documents.jsonl", "stopwords.txt"
 ARRAYS = ("terms", "starts", "docs", "counts", "peaks", "lengths", "common", "common_terms")
 BLOCK = 1 << 22
 """Postings that are sorted in memory at one time; some 300 MB with all that belongs to them."""
@@ -62,7 +60,7 @@ def build_index(documents: Iterable["Document"], folder: Path, stopwords: frozen
         (part / STOPWORDS).write_text("\n".join(sorted(stopwords)), encoding="ascii")
         (part / DOC_IDS).write_text("".join(f"{json.dumps(i)}\n" for i in sorted(doc_ids)), encoding="ascii")
         shutil.rmtree(part / "blocks")
-        _seal(part)
+        write_seal(part, "impact", TERRIER, len(doc_ids), len(np.load(part / "terms.npy", mmap_mode="r")))
 
 
 def _write_blocks(
@@ -198,19 +196,3 @@ def _opened(path: Path, mode: str) -> Array:
     """The array of a file, mapped if there is anything in it."""
     array: Array = np.load(path, mmap_mode=mode if path.stat().st_size > 128 else None)  # type: ignore[arg-type]
     return array
-
-
-def _seal(folder: Path) -> None:
-    """Write the manifest: layout, version of Terrier, digest of every file."""
-    names = [f"{name}.npy" for name in ARRAYS] + [DOC_IDS, STOPWORDS]
-    manifest = {"layout": LAYOUT, "terrier": TERRIER, "files": {name: checksum(folder / name) for name in names}}
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="ascii")
-
-
-def checksum(path: Path) -> int:
-    """CRC-32 of a file: enough against accidents, and as fast as the disk."""
-    value = 0
-    with path.open("rb") as file:
-        while piece := file.read(1 << 22):
-            value = zlib.crc32(piece, value)
-    return value

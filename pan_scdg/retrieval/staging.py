@@ -1,11 +1,47 @@
-"""A folder that is whole or absent."""
+"""A folder that is whole or absent, and unchanged since it was written."""
 
+import json
+import os
 import shutil
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from pan_scdg.errors import UserError
+from pan_scdg.own_files import InnerName, OwnRecord, open_own, read_record, refuse_link
+
+Engine = Literal["impact", "fts5", "terrier"]
+LAYOUTS: dict[Engine, int] = {"impact": 3, "fts5": 2, "terrier": 2}
+"""Raised when the files of an engine's index change their meaning: a folder of another layout is refused."""
+MANIFEST = "manifest.json"
+REDO = "delete it and run again"
+_MANIFEST_BYTES, _LINE_BYTES = 1 << 20, 1 << 14
+_PIECE = 1 << 22
+
+Count = Annotated[int, Field(ge=0, lt=1 << 48)]
+
+
+class FileSeal(OwnRecord):
+    """What a file is known by: CRC-32 is enough against accidents, and as fast as the disk."""
+
+    size: Count
+    crc32: Annotated[int, Field(ge=0, lt=1 << 32)]
+
+
+class Seal(OwnRecord):
+    """The manifest of an index: what made it, how much it holds, and all its files."""
+
+    engine: Engine
+    layout: int
+    version: str
+    """Of the engine's rules."""
+    documents: Count
+    terms: Count
+    files: Annotated[dict[InnerName, FileSeal], Field(max_length=64)]
 
 
 @contextmanager
@@ -17,6 +53,8 @@ def staged_folder(folder: Path) -> Iterator[Path]:
     """
     part = folder.with_name(folder.name + ".part")
     try:
+        if part.is_symlink() or part.is_file():
+            part.unlink()
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         yield part
@@ -29,3 +67,77 @@ def staged_folder(folder: Path) -> Iterator[Path]:
         ) from e
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def write_seal(folder: Path, engine: Engine, version: str, documents: int, terms: int = 0) -> None:
+    """Write the manifest of a staged folder that holds everything else."""
+    files = {
+        name: FileSeal(size=(folder / name).stat().st_size, crc32=_checksum(folder / name)) for name in _names(folder)
+    }
+    seal = Seal(engine=engine, layout=LAYOUTS[engine], version=version, documents=documents, terms=terms, files=files)
+    with open(folder / MANIFEST, "x", encoding="ascii") as file:
+        file.write(json.dumps(seal.model_dump(), indent=1))
+
+
+def check_seal(folder: Path, engine: Engine, version: str) -> Seal:
+    """Return the manifest of an index after reading every file of it once, which also brings them into the cache.
+
+    Raises:
+        UserError: there is none, it is another engine's or of another version, or a file is missing, new or changed.
+    """
+    refuse_link(folder)
+    seal = read_record(folder / MANIFEST, Seal, REDO, _MANIFEST_BYTES)
+    if seal is None:
+        raise UserError("not a search index: it has no manifest", REDO, folder)
+    made_by = f"{seal.engine} {seal.layout} {seal.version[:80]}"
+    if made_by != (wanted := f"{engine} {LAYOUTS[engine]} {version}"):
+        raise UserError(f"a search index of another kind or layout: {made_by}, not {wanted}", REDO, folder)
+    found = set(_names(folder))
+    if differ := sorted(found ^ seal.files.keys()):
+        what = "is missing" if differ[0] in seal.files else "does not belong here"
+        raise UserError(f"a damaged search index: {differ[0]!r} {what}", REDO, folder)
+    for name, known in seal.files.items():
+        path = folder / name
+        if path.lstat().st_size != known.size or _checksum(path) != known.crc32:
+            raise UserError("damaged: not as it was written", REDO, path)
+    return seal
+
+
+def read_ids(path: Path, count: int) -> list[str]:
+    """Return the document ids in a file with a JSON string a line.
+
+    Raises:
+        UserError: these are not ``count`` different ids.
+    """
+    ids: dict[str, None] = {}
+    with open_own(path) as file:
+        while line := file.readline(_LINE_BYTES):
+            try:
+                doc_id = json.loads(line.decode("ascii"))
+            except (ValueError, RecursionError) as e:
+                raise UserError(f"damaged: line {len(ids) + 1} is not a document's id", REDO, path) from e
+            if not isinstance(doc_id, str) or doc_id in ids:
+                raise UserError(f"damaged: line {len(ids) + 1} is not a new document's id", REDO, path)
+            ids[doc_id] = None
+    if len(ids) != count:
+        raise UserError(f"damaged: {len(ids)} documents instead of {count}", REDO, path)
+    return list(ids)
+
+
+def _names(folder: Path) -> list[str]:
+    """Return the names of all files but the manifest, those in folders, too."""
+    names = []
+    for place, folders, files in os.walk(folder):
+        names += [Path(place, name).relative_to(folder).as_posix() for name in files]
+        names += [
+            Path(place, name).relative_to(folder).as_posix() for name in folders if Path(place, name).is_symlink()
+        ]
+    return sorted(name for name in names if name != MANIFEST)
+
+
+def _checksum(path: Path) -> int:
+    value = 0
+    with open_own(path) as file:
+        while piece := file.read(_PIECE):
+            value = zlib.crc32(piece, value)
+    return value

@@ -1,24 +1,48 @@
 """The indexes of a corpus: built once, kept as an artefact, and never used for another corpus or setting."""
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
+
+from pydantic import Field
 
 from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
+from pan_scdg.own_files import OwnRecord, read_record, write_atomically
 from pan_scdg.pan.source_retrieval import Document, corpus_file, stream_corpus
 from pan_scdg.profile import Bm25Settings, DenseSettings, RetrievalSettings
 from pan_scdg.progress import Progress
 from pan_scdg.retrieval.encoder import Encoder, one_a_device
 from pan_scdg.retrieval.ranking import Ranking
-from pan_scdg.retrieval.vectors import Manifest
+from pan_scdg.retrieval.staging import LAYOUTS, Engine
+from pan_scdg.retrieval.vector_files import Manifest
 from pan_scdg.store import key_of, locked_folder
 from pan_scdg.tasks.corpus_vectors import build_vectors
 
 CATALOGUE = "index.json"
+CATALOGUE_BYTES = 1 << 20
+REMAKE = "make one with the command index"
+MOST_TOLD = 8
+"""Differences that an error names."""
+Short = Annotated[str, Field(max_length=256)]
+
+
+class Entry(OwnRecord):
+    """An index in the catalogue."""
+
+    kind: Short
+    made_of: dict[Short, int | Short | None]
+
+
+class Catalogue(OwnRecord):
+    """``index.json``: the indexes of a folder, by name."""
+
+    corpus: Short
+    indexes: dict[Short, Entry]
 
 
 class Lexical(Protocol):
@@ -53,7 +77,7 @@ def parts_of(settings: RetrievalSettings, encoder: Encoder | None, corpus: str) 
     """The indexes that the routes of a profile need, by what they are for: ``bm25``, ``chunks``, ``abstracts``."""
     found = {}
     if any(route.startswith("bm25") for route in settings.routes):
-        found["bm25"] = Part(f"bm25-{settings.bm25.engine}", {"corpus": corpus, "engine": settings.bm25.engine})
+        found["bm25"] = _lexical_part(settings.bm25.engine, corpus)
     if encoder is None:
         return found
     dense = settings.need_dense()
@@ -66,13 +90,18 @@ def parts_of(settings: RetrievalSettings, encoder: Encoder | None, corpus: str) 
     return found
 
 
+def _lexical_part(engine: Engine, corpus: str) -> Part:
+    return Part(f"bm25-{engine}", {"corpus": corpus, "engine": engine, "layout": LAYOUTS[engine]})
+
+
 def _vectors_part(
     kind: Literal["chunks", "abstracts"], encoder: Encoder, batch: int, corpus: str, cut: Mapping[str, int | str | None]
 ) -> Part:
     manifest = Manifest(kind, encoder.fingerprint, encoder.device, batch, corpus, encoder.dimension, cut)
     fields = asdict(manifest)
-    del fields["complete"]
-    return Part(kind, {**fields, **fields.pop("settings")}, manifest)
+    del fields["sealed"]
+    settings = fields.pop("settings")
+    return Part(kind, {**fields, **settings}, manifest)
 
 
 def build(
@@ -92,7 +121,7 @@ def build(
 
 
 def _build_lexical(directory: Path, path: Path, engine: str) -> None:
-    if path.exists():
+    if os.path.lexists(path):  # it is checked when it is opened
         return
     with Progress("indexing for BM25", None) as progress:
         documents = _counted(stream_corpus(directory, Notices()), progress)
@@ -137,46 +166,41 @@ def write_catalogue(folder: Path, corpus: str, parts: Mapping[str, Part]) -> Non
     Raises:
         UserError: the folder's indexes are of another corpus.
     """
-    known: dict[str, Any] = {"corpus": corpus, "indexes": {}}
-    if (folder / CATALOGUE).exists():
+    known = Catalogue(corpus=corpus, indexes={})
+    if os.path.lexists(folder / CATALOGUE):
         known = read_catalogue(folder)
-    if known["corpus"] != corpus:
+    if known.corpus != corpus:
         raise UserError("holds indexes of another corpus", "choose another --index folder", folder)
-    known["indexes"] |= {part.name: {"kind": part.kind, "made_of": part.made_of} for part in parts.values()}
-    part_file = folder / f"{CATALOGUE}.part"
-    part_file.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    part_file.replace(folder / CATALOGUE)
+    indexes = {part.name: Entry(kind=part.kind, made_of=part.made_of) for part in parts.values()}
+    known = Catalogue(corpus=corpus, indexes={**known.indexes, **indexes})
+    write_atomically(folder / CATALOGUE, json.dumps(known.model_dump(), indent=1, sort_keys=True) + "\n")
 
 
-def read_catalogue(folder: Path) -> dict[str, Any]:
-    """The list of what an index folder holds.
+def read_catalogue(folder: Path) -> Catalogue:
+    """Return the list of what an index folder holds.
 
     Raises:
         UserError: there is none, or it cannot be read.
     """
-    path = folder / CATALOGUE
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(found["corpus"], str) and isinstance(found["indexes"], dict):
-            return found
-    except (OSError, ValueError, KeyError, TypeError) as e:
-        raise UserError(f"no index of a corpus: {e}", "make one with the command index", path) from e
-    raise UserError("no index of a corpus", "make one with the command index", path)
+    found = read_record(folder / CATALOGUE, Catalogue, REMAKE, CATALOGUE_BYTES)
+    if found is None:
+        raise UserError("no index of a corpus", REMAKE, folder / CATALOGUE)
+    return found
 
 
 def check_catalogue(folder: Path, corpus: str, parts: Mapping[str, Part]) -> None:
     """Refuse an index folder that was made for another corpus or other settings, naming what differs."""
     known = read_catalogue(folder)
-    if known["corpus"] != corpus:
+    if known.corpus != corpus:
         raise UserError("was made for another corpus", "make one for this input with the command index", folder)
     for part in parts.values():
-        if part.name in known["indexes"]:
+        if part.name in known.indexes:
             continue
-        alike = [other["made_of"] for other in known["indexes"].values() if other["kind"] == part.kind]
+        alike = [other.made_of for other in known.indexes.values() if other.kind == part.kind]
         differ = [(k, other.get(k), v) for other in alike for k, v in part.made_of.items() if other.get(k) != v]
         why = [f"{name} is {there!r}, not {wanted!r}" for name, there, wanted in differ]
         raise UserError(
-            f"has no {part.kind} for this profile{': ' if why else ''}{'; '.join(why)}",
+            f"has no {part.kind} for this profile{': ' if why else ''}{'; '.join(why[:MOST_TOLD])}",
             "run the command index with this profile, model and device",
             folder,
         )

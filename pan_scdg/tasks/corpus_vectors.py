@@ -15,7 +15,8 @@ from pan_scdg.profile import DenseSettings
 from pan_scdg.progress import Progress
 from pan_scdg.retrieval.encoder import Encoder
 from pan_scdg.retrieval.units import chunks, title_abstract
-from pan_scdg.retrieval.vectors import Manifest, VectorWriter
+from pan_scdg.retrieval.vector_files import Manifest
+from pan_scdg.retrieval.vectors import VectorWriter
 
 DOCUMENTS_A_GROUP = 64
 """Encoded together and kept together: what a document's vector is depends on its neighbours in a batch."""

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from pan_scdg.digests import file_digest
-from pan_scdg.pan.runs import run_file
 from pan_scdg.profile import Profile
+from pan_scdg.tasks.given_candidates import candidates_digest
 from pan_scdg.tasks.shards import Shards, Share
 
 Item = TypeVar("Item")
@@ -83,7 +82,7 @@ def job_of(
     A limit is named only where it leaves something out: what was finished before there were limits is still known.
     """
     given, shards = options.candidates, options.shards
-    candidates = None if given is None else file_digest(run_file(given))
+    candidates = None if given is None else candidates_digest(given)
     return {
         "task": task,
         "input": input_digest,

@@ -16,6 +16,7 @@ from pan_scdg.scdg.attribution import attribution_shares
 from pan_scdg.scdg.gains import GainStatistics
 from pan_scdg.scdg.rerank import rerank
 from pan_scdg.store import Store
+from pan_scdg.tasks.candidate_file import CANDIDATES, write_candidates
 from pan_scdg.tasks.features import load_gains
 from pan_scdg.tasks.first_stage import FirstStage
 from pan_scdg.tasks.pair_scoring import control_field
@@ -71,7 +72,10 @@ def write_ranking(
     store: Store,
     keep_gains: bool,
 ) -> list[str]:
-    """Write the scores, the gains on request, and the run into ``folder``; returns the files' names in that order."""
+    """Write scores and run into ``folder``, and the gains on request; returns the files' names, the run's last.
+
+    Without reranking the run is one of candidates, so that the first stage lies beside it for whoever reranks them.
+    """
     gains = {q.query_id: query_gains(q.query_id, found[q.query_id], features, settings, store) for q in queries}
     rankings = {q.query_id: final_ranking(found[q.query_id], gains[q.query_id], settings) for q in queries}
     with open_gzip_text(folder / SCORES) as file:
@@ -86,6 +90,9 @@ def write_ranking(
                 who = {"query": query_id, "document": doc_id, **control_field(settings.control)}
                 file.write(json.dumps({**who, "gains": values}) + "\n")
         names.append(GAINS)
+    if not settings.rerank:
+        write_candidates(folder / CANDIDATES, {query.query_id: found[query.query_id] for query in queries})
+        names.append(CANDIDATES)
     with open_gzip_text(folder / RUN) as file:
         for query in queries:
             file.writelines(run_lines(query.query_id, [doc_id for doc_id, _ in rankings[query.query_id]], settings.tag))

@@ -14,17 +14,15 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveInt, ValidationError
 
 from pan_scdg.errors import UserError
-from pan_scdg.own_files import MARK, OwnRecord, parse_record
-from pan_scdg.pan.runs import open_gzip_text
-from pan_scdg.pan.untrusted import gzip_lines
-from pan_scdg.profile import ModelSettings, Route
+from pan_scdg.own_files import MARK
+from pan_scdg.profile import ModelSettings
 from pan_scdg.store import Store
-from pan_scdg.tasks.first_stage import FirstStage, RankedPair, ranking_of
+from pan_scdg.tasks.candidate_file import CANDIDATES, read_candidates, write_candidates
+from pan_scdg.tasks.first_stage import FirstStage
 from pan_scdg.tasks.output_mark import Mark, is_unchanged, read_mark
 
 AGAIN = "run the shard again with --overwrite"
 SCORES = "scores.sqlite"
-CANDIDATES = "candidates.jsonl.gz"
 FIELDS = {
     "input": "another input",
     "profile": "another profile",
@@ -80,14 +78,6 @@ class ShardJob(BaseModel):
     limit: PositiveInt | None = None
 
 
-class CandidatesRecord(OwnRecord):
-    """A line of `CANDIDATES`: the first stage of one query."""
-
-    query: str
-    routes: dict[Route, list[RankedPair]]
-    candidates: list[RankedPair]
-
-
 @dataclass(frozen=True)
 class Shards:
     """All shards of one job, finished and checked."""
@@ -130,11 +120,11 @@ class Shards:
             UserError: they did not all find the same, or not for these queries.
         """
         first, *others = self.folders
-        found = read_candidates(first / CANDIDATES)
+        found = read_candidates(first / CANDIDATES, AGAIN)
         if missing := sorted(set(queries) - found.keys()):
             raise UserError(f"has no candidates of the query {missing[0]!r}", AGAIN, first / CANDIDATES)
         for folder in others:
-            if read_candidates(folder / CANDIDATES) != found:
+            if read_candidates(folder / CANDIDATES, AGAIN) != found:
                 raise UserError(
                     f"has other candidates than {first}",
                     "make one run of the first stage (--stop-after first-stage) and give it to all with --candidates",
@@ -150,29 +140,8 @@ def write_shard(
     store.export([name for key in keys for name in (key, f"{key}/gains", f"{key}/ids")], folder / SCORES)
     if first_stage is None:
         return [SCORES]
-    with open_gzip_text(folder / CANDIDATES) as file:
-        for query_id, (routes, candidates) in first_stage.items():
-            file.write(json.dumps({"query": query_id, "routes": routes, "candidates": candidates}) + "\n")
+    write_candidates(folder / CANDIDATES, first_stage)
     return [CANDIDATES, SCORES]
-
-
-def read_candidates(path: Path) -> dict[str, FirstStage]:
-    """Return what `write_shard` wrote of the first stage, by query.
-
-    Raises:
-        UserError: these are no such lines, or a query has two.
-    """
-    found: dict[str, FirstStage] = {}
-    for number, line in gzip_lines(path):
-        try:
-            record = parse_record(line, CandidatesRecord)
-            routes = {route: ranking_of(ranked) for route, ranked in record.routes.items()}
-            stage = FirstStage(routes, ranking_of(record.candidates))
-        except ValueError as e:
-            raise UserError(f"not the candidates of a query: {e}", AGAIN, path, number) from e
-        if found.setdefault(record.query, stage) is not stage:
-            raise UserError(f"the query {record.query!r} occurs twice", AGAIN, path, number)
-    return found
 
 
 def read_shards(folders: Sequence[Path]) -> Shards:

@@ -17,7 +17,7 @@ from pan_scdg.tasks.candidate_scoring import Target, prepare_targets, score_cand
 from pan_scdg.tasks.corpus_index import check_catalogue, corpus_digest, parts_of
 from pan_scdg.tasks.first_stage import FirstStage, encoder_of, encoder_place, first_stage
 from pan_scdg.tasks.fitting import check_fits
-from pan_scdg.tasks.given_candidates import read_candidates
+from pan_scdg.tasks.given_candidates import foreign_scores, read_candidates
 from pan_scdg.tasks.model_at_hand import ModelAtHand
 from pan_scdg.tasks.model_places import models_line, origins_of, say
 from pan_scdg.tasks.options import Partial, RunOptions, job_of, limited
@@ -28,10 +28,15 @@ from pan_scdg.tasks.shards import write_shard
 
 
 class CorpusSize(NamedTuple):
-    """How many documents, and how many characters they have."""
+    """Which documents, and how many characters they have."""
 
-    documents: int
+    ids: frozenset[str]
     characters: int
+
+    @property
+    def documents(self) -> int:
+        """How many there are."""
+        return len(self.ids)
 
 
 class RetrievalJob(NamedTuple):
@@ -80,10 +85,15 @@ def read_job(profile: Profile, options: RunOptions) -> RetrievalJob:
         model = ModelAtHand(profile.need_model(), options)
         model.check_length(settings.context, "retrieval.context")
         targets = prepare_targets(queries, model, settings, options.input / "queries.jsonl")
-    given = None if options.candidates is None else read_candidates(options.candidates, asked, settings, notices)
+    given = None
+    if options.candidates is not None:
+        known = {query.query_id for query in asked}
+        given = read_candidates(options.candidates, queries, settings, notices, known)
     if options.shards is not None:
         given = options.shards.candidates(query.query_id for query in queries)
-    size = check_corpus(options.input, given, options.candidates, notices)
+    size = check_corpus(options.input, notices)
+    if given is not None:
+        check_candidates(given, size, "give a run over this corpus", options.candidates)
     encoder = encoder_of(settings, options.device) if given is None else None
     corpus = corpus_digest(options.input)
     if options.index is not None and given is None:
@@ -116,18 +126,21 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
 
 
 def _retrieve(job: RetrievalJob, options: RunOptions) -> list[str]:
-    settings, notices, queries, partial, model, targets, given, encoder, corpus, _, output, places = job
+    settings, notices, queries, partial, model, targets, given, encoder, corpus, size, output, places = job
     if output.prepare(options.overwrite):
         return [*job.told(), f"already complete: {options.output}"]
     if not output.publishing():
         output.start()
-        say(job.models())
+        say(job.models() if options.candidates is None else [*job.models(), *foreign_scores(options.candidates)])
         with Store(options.state or output.hidden) as store, run_metadata(output, options.metadata, model):
             if options.shards is not None:
                 options.shards.restore(store)
             found = given or first_stage(
                 options.input, queries, settings, encoder, store, corpus, options.index, options.search_memory << 20
             )
+            if given is None:
+                where = options.index or store.folder
+                check_candidates(found, size, "make the index again, and delete the state", where)
             if encoder is not None:
                 encoder.release()  # the language model needs the memory
             features = {}
@@ -152,24 +165,23 @@ def _retrieve(job: RetrievalJob, options: RunOptions) -> list[str]:
     return [*notices.lines(), *incidents, *job.told(), done]
 
 
-def check_corpus(
-    directory: Path, given: Mapping[str, FirstStage] | None, where: Path | None, notices: Notices
-) -> CorpusSize:
+def check_corpus(directory: Path, notices: Notices) -> CorpusSize:
     """Read the corpus once, so that every line is checked, and every odd thing counted, before anything is computed.
 
     Raises:
-        UserError: a line is not usable, or a given candidate is not in the corpus.
+        UserError: a line is not usable.
     """
-    unseen = {c.doc_id for stage in (given or {}).values() for c in stage.candidates}
-    documents = characters = 0
+    ids, characters = set(), 0
     for document in stream_corpus(directory, notices):
-        unseen.discard(document.doc_id)
-        documents += 1
+        ids.add(document.doc_id)
         characters += len(document.text)
-    if unseen:
-        raise UserError(
-            f"{len(unseen)} candidates are not in the corpus, {min(unseen)!r} for one",
-            "give a run over this corpus",
-            where,
-        )
-    return CorpusSize(documents, characters)
+    return CorpusSize(frozenset(ids), characters)
+
+
+def check_candidates(
+    stages: Mapping[str, FirstStage], corpus: CorpusSize, remedy: str, where: Path | None = None
+) -> None:
+    """Raise UserError when a candidate is not in the corpus: a run, an index or a state may say anything."""
+    if unseen := {c.doc_id for stage in stages.values() for c in stage.candidates} - corpus.ids:
+        what = f"{len(unseen)} candidates are not in the corpus, {min(unseen)!r} for one"
+        raise UserError(what, remedy, where)

@@ -19,6 +19,7 @@ from pan_scdg.retrieval import bm25_fts5
 from pan_scdg.retrieval.bm25_fts5 import Bm25Index, build_index
 from pan_scdg.retrieval.fusion import rrf
 from pan_scdg.retrieval.ranking import Ranking, top
+from pan_scdg.retrieval.staging import MANIFEST, write_seal
 
 
 class Doc(NamedTuple):
@@ -149,7 +150,8 @@ def test_empty_corpus_and_empty_documents(tmp_path: Path) -> None:
 
 def test_the_texts_are_not_stored(tmp_path: Path) -> None:
     build_index([Doc("a", "Eine GanzBesondere Wendung")], tmp_path / "index.db")
-    assert b"GanzBesondere" not in (tmp_path / "index.db").read_bytes()
+    for path in (tmp_path / "index.db").iterdir():
+        assert b"GanzBesondere" not in path.read_bytes()
 
 
 def test_nothing_is_left_when_building_fails(tmp_path: Path) -> None:
@@ -162,9 +164,10 @@ def test_nothing_is_left_when_building_fails(tmp_path: Path) -> None:
         build_index(broken(), tmp_path / "index.db")
     with pytest.raises(ValueError, match="twice"):
         build_index([Doc("a", "x"), Doc("a", "y")], tmp_path / "index.db")
-    with pytest.raises(UserError, match="writable"):
-        build_index([Doc("a", "x")], tmp_path / "missing" / "index.db")
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="writable"):
+        build_index([Doc("a", "x")], tmp_path / "file" / "index.db")
 
 
 def test_what_is_no_index_is_refused(tmp_path: Path) -> None:
@@ -173,6 +176,58 @@ def test_what_is_no_index_is_refused(tmp_path: Path) -> None:
     for name in ("text.db", "other.db", "missing # %3F.db"):
         with pytest.raises(UserError, match=re.escape(name)):
             Bm25Index(tmp_path / name, Bm25Settings())
+
+
+def reseal(folder: Path) -> None:
+    """Give a changed index the checksums of what it holds now."""
+    (folder / MANIFEST).unlink()
+    write_seal(folder, "fts5", bm25_fts5.VERSION, 5)
+
+
+def test_any_damage_is_found(tmp_path: Path) -> None:
+    build_index(made_up_documents(5, seed=1), tmp_path / "good")
+    for path in sorted((tmp_path / "good").iterdir()):
+        whole = path.read_bytes()
+        for damaged in (None, b"", whole[:-1], whole[:-1] + bytes([whole[-1] ^ 1]), whole + b"0"):
+            path.unlink() if damaged is None else path.write_bytes(damaged)
+            with pytest.raises(UserError, match=r"good.*delete it and run again"):
+                Bm25Index(tmp_path / "good", Bm25Settings())
+        path.write_bytes(whole)
+    (tmp_path / "good" / "index.sqlite-journal").touch()
+    with pytest.raises(UserError, match="does not belong here"):
+        Bm25Index(tmp_path / "good", Bm25Settings())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE VIEW more AS SELECT 1",
+        "CREATE TRIGGER t AFTER INSERT ON documents BEGIN SELECT 1; END",
+        "DROP TABLE documents",
+        "DELETE FROM documents WHERE rowid = 0",
+    ],
+)
+def test_a_database_with_other_tables_is_refused_whatever_its_checksum(tmp_path: Path, statement: str) -> None:
+    build_index(made_up_documents(5, seed=1), tmp_path / "good")
+    with sqlite3.connect(tmp_path / "good" / bm25_fts5.DATABASE) as connection:
+        connection.execute(statement)
+    connection.close()
+    reseal(tmp_path / "good")
+    with pytest.raises(UserError, match=r"index.sqlite.*delete it and run again"):
+        Bm25Index(tmp_path / "good", Bm25Settings())
+
+
+def test_a_database_that_is_malformed_inside_is_told_when_it_is_searched(tmp_path: Path) -> None:
+    build_index(made_up_documents(5, seed=1), tmp_path / "good")
+    with sqlite3.connect(tmp_path / "good" / bm25_fts5.DATABASE) as connection:
+        connection.execute("UPDATE texts_data SET block = x'00' WHERE id > 10")
+    connection.close()
+    reseal(tmp_path / "good")
+    with (
+        pytest.raises(UserError, match=r"index.sqlite.*delete it and run again"),
+        Bm25Index(tmp_path / "good", Bm25Settings()) as index,
+    ):
+        index.search_full("w0 w1 w2 w3")
 
 
 def test_sqlite_without_full_text_search_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

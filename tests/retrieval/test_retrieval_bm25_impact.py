@@ -230,6 +230,10 @@ def test_any_damage_is_found(tmp_path: Path) -> None:
             with pytest.raises(UserError, match=r"good.*delete it and run again"):
                 ImpactIndex(tmp_path / "good", Bm25Settings(engine="impact"))
         path.write_bytes(whole)
+    (tmp_path / "good" / "more.npy").touch()
+    with pytest.raises(UserError, match="does not belong here"):
+        ImpactIndex(tmp_path / "good", Bm25Settings(engine="impact"))
+    (tmp_path / "good" / "more.npy").unlink()
     ImpactIndex(tmp_path / "good", Bm25Settings(engine="impact")).close()
     shutil.rmtree(tmp_path / "good")
     with pytest.raises(UserError, match="good"):

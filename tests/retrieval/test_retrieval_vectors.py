@@ -10,14 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.retrieval.vectors import DOCUMENTS, MANIFEST, VECTORS, Manifest, VectorWriter, open_vectors, read_manifest
+from pan_scdg.retrieval.vector_files import DOCUMENTS, MANIFEST, VECTORS, Manifest, read_manifest, write_manifest
+from pan_scdg.retrieval.vectors import VectorWriter, open_vectors
 
 WIDTH = 3
-MADE_OF = Manifest("chunks", "m" * 64, "cpu", 32, "c" * 64, WIDTH, {"chunk_words": 768, "document_tokens": None})
+MADE_OF = Manifest(
+    "chunks", "m" * 64, "cpu", 32, "c" * 64, WIDTH, {"chunk_words": 768, "chunks": 8, "document_tokens": None}
+)
 COUNTS = ((1, 2, 8), (3,), (1, 1), (2, 5), (1,))
 
 
@@ -55,7 +58,9 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert vectors.chunks.dtype == np.float16
     np.testing.assert_array_equal(vectors.chunks, np.concatenate([v for _, _, v in groups]).astype(np.float16))
     assert vectors.owner.tolist() == [0, 1, 1, *[2] * 8, 3, 3, 3, 4, 5, 6, 6, *[7] * 5, 8]
-    assert read_manifest(tmp_path / "v") == replace(MADE_OF, complete=True)
+    found = read_manifest(tmp_path / "v")
+    assert found.sealed is not None
+    assert replace(found, sealed=None) == MADE_OF
 
 
 @settings(max_examples=80, deadline=None)
@@ -67,7 +72,7 @@ def test_cut_at_any_byte_it_goes_on_to_the_same_files(
     write(whole)
     write(cut, groups)
     if groups == len(COUNTS):
-        (cut / MANIFEST).write_bytes((cut / MANIFEST).read_bytes().replace(b'"complete": true', b'"complete": false'))
+        write_manifest(cut, MADE_OF)
     for name, kept in ((VECTORS, vector_bytes), (DOCUMENTS, document_bytes)):
         path = cut / name
         path.write_bytes(path.read_bytes()[:kept])
@@ -137,7 +142,9 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
 
 def test_finished_is_finished(tmp_path: Path) -> None:
     write(tmp_path)
+    before = files(tmp_path)
     assert write(tmp_path) == 9
+    assert files(tmp_path) == before
     with VectorWriter(tmp_path, MADE_OF) as writer:
         assert writer.complete
         with pytest.raises(ValueError, match="do not fit"):
@@ -157,13 +164,65 @@ def test_damage_is_told(tmp_path: Path) -> None:
     (tmp_path / MANIFEST).write_text('{"format": 9}')
     with pytest.raises(UserError, match="format 9"):
         open_vectors(tmp_path, MADE_OF)
-    for text in ("[]", "{}", '{"format": 1}', "{", '{"format": 1, "other": 2}'):
+    for text in ("[]", "{}", '{"format": 2}', "{", '{"format": 2, "other": 2}', "[" * 10_000):
         (tmp_path / MANIFEST).write_text(text)
-        with pytest.raises(UserError, match="not a manifest"):
+        with pytest.raises(UserError, match="not as this program wrote it"):
             VectorWriter(tmp_path, MADE_OF)
     (tmp_path / MANIFEST).unlink()
     with pytest.raises(UserError, match="no manifest"):
         VectorWriter(tmp_path, MADE_OF)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from([VECTORS, DOCUMENTS]), st.integers(0, 1000), st.integers(1, 255), st.booleans())
+def test_any_changed_byte_is_noticed(
+    tmp_path_factory: pytest.TempPathFactory, name: str, place: int, flipped: int, complete: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("v")
+    write(folder)
+    data = bytearray((folder / name).read_bytes())
+    place %= len(data)
+    assume(name == VECTORS or not chr(data[place]).isspace())  # between values of JSON any other serves as well
+    data[place] ^= flipped
+    (folder / name).write_bytes(data)
+    if complete:
+        with pytest.raises(UserError, match=name):
+            open_vectors(folder, MADE_OF)
+        return
+    write_manifest(folder, MADE_OF)
+    with pytest.raises(UserError, match="damaged"):
+        write(folder)
+
+
+def test_vectors_that_are_not_finite_are_noticed_whatever_their_checksum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(np, "isfinite", lambda _: np.array([True]))
+    with VectorWriter(tmp_path, MADE_OF) as writer:
+        writer.append(["a"], [2], np.array([[0, 1, 0], [0, np.nan, 1]]))
+        writer.finish()
+    with pytest.raises(UserError, match="not finite"):
+        open_vectors(tmp_path, MADE_OF)
+
+
+@pytest.mark.parametrize("name", [VECTORS, DOCUMENTS, MANIFEST])
+def test_a_planted_link_or_pipe_is_not_followed(tmp_path: Path, name: str) -> None:
+    folder, target = tmp_path / "v", tmp_path / "target"
+    write(folder, 2)
+    target.write_bytes((folder / name).read_bytes() + b"more")
+    before = target.read_bytes()
+    (folder / name).unlink()
+    (folder / name).symlink_to(target)
+    with pytest.raises(UserError, match=f"{name}.*remove it"):
+        write(folder)
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with pytest.raises(UserError, match=f"{name}.*remove it"):
+        write(folder)
+    assert target.read_bytes() == before
+    (tmp_path / "link").symlink_to(folder)
+    with pytest.raises(UserError, match="symbolic link"):
+        write(tmp_path / "link")
 
 
 def test_misuse_is_refused(tmp_path: Path) -> None:

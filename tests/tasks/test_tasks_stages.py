@@ -101,60 +101,6 @@ def test_a_first_stage_alone_needs_no_language_model(
     assert len(ranking(tmp_path / "out")) == 4
 
 
-def test_stages_one_after_the_other_end_in_the_same_run(
-    retrieval_input: Path, run: Run, finished: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert run(retrieval_input, tmp_path / "first", "--stop-after", "first-stage").code == 0
-    whole = finished(retrieval_input)
-    candidates, final = ranking(tmp_path / "first"), ranking(whole)
-    assert {q: sorted(d) for q, d in candidates.items()} == {q: sorted(d) for q, d in final.items()}
-    assert candidates != final
-    monkeypatch.setattr(Encoder, "encode", None)
-    assert run(retrieval_input, tmp_path / "second", "--candidates", tmp_path / "first").code == 0
-    again = run(retrieval_input, tmp_path / "third", "--candidates", tmp_path / "first" / "run.txt.gz")
-    assert again.code == 0
-    assert ranking(tmp_path / "second") == ranking(tmp_path / "third")
-    monkeypatch.setenv("inputRun", str(tmp_path / "first"))
-    assert run(retrieval_input, tmp_path / "tira").code == 0
-    assert ranking(tmp_path / "tira") == ranking(tmp_path / "second")
-
-
-def test_given_candidates_are_ordered_by_score_then_id_and_cut(
-    retrieval_input: Path, run: Run, profile_with: With, records: Read, tmp_path: Path
-) -> None:
-    names = [d["doc_id"] for d in records(retrieval_input / "corpus.jsonl.gz")]
-    asked = [q["qid"] for q in records(retrieval_input / "queries.jsonl")]
-    lines = [f"{asked[0]} Q0 {name} {i} {i // 2} mine\n" for i, name in enumerate(names, 1)]
-    (tmp_path / "mine.txt").write_text("".join(lines) + f"stranger Q0 {names[0]} 1 1 mine\n")
-    profile = profile_with({"retrieval.rerank": False})
-    result = run(retrieval_input, tmp_path / "out", "--candidates", tmp_path / "mine.txt", profile=profile)
-    assert result.code == 0
-    assert "candidates of a query that is not in the input, left out: 1 time" in result.err
-    assert "query without candidates: 3 times" in result.err
-    expected = sorted(enumerate(names, 1), key=lambda x: (-(x[0] // 2), x[1]))
-    assert ranking(tmp_path / "out") == {asked[0]: [name for _, name in expected[:10]]}
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "no such run"),
-        ("q1 Q0 d1 1 1\n", "mine.txt:1: expected 6 columns"),
-        ("{qid} Q0 nowhere 1 1 mine\n", "1 candidates are not in the corpus, 'nowhere' for one"),
-    ],
-)
-def test_a_bad_run_of_candidates_is_one_line(
-    content: str | None, message: str, retrieval_input: Path, run: Run, records: Read, tmp_path: Path
-) -> None:
-    if content is not None:
-        qid = records(retrieval_input / "queries.jsonl")[0]["qid"]
-        (tmp_path / "mine.txt").write_text(content.format(qid=qid))
-    result = run(retrieval_input, tmp_path / "out", "--candidates", tmp_path / "mine.txt")
-    assert (result.code, result.err.count("\n")) == (2, 1)
-    assert message in result.err
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_ready_index_is_only_read_and_gives_the_same_bytes(
     retrieval_input: Path,
     run: Run,

@@ -1,0 +1,208 @@
+"""The files of a folder of vectors: their schemas, and their checks."""
+
+import contextlib
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
+
+import numpy as np
+from pydantic import ConfigDict, Field
+
+from pan_scdg.errors import UserError
+from pan_scdg.own_files import OwnRecord, open_own, parse_record, read_record, write_atomically
+
+FORMAT = 2
+"""Raised when the files of a folder change their meaning."""
+MANIFEST, VECTORS, DOCUMENTS = "manifest.json", "vectors.f16", "documents.jsonl"
+_OTHER = "use the profile and the corpus that it was built with, or build it again in another folder"
+REBUILD = "delete the folder and build it again"
+_LINE_BYTES, _MANIFEST_BYTES = 16 << 20, 1 << 20
+_PIECE = 1 << 22
+_EXPONENT = np.uint16(0x7C00)
+"""All of these bits are set in a float16 that is not finite."""
+
+Checksum = Annotated[int, Field(ge=0, lt=1 << 32)]
+
+
+class Sealed(OwnRecord):
+    """Complete vectors: how many documents they are of, and the checksum of ``documents.jsonl``."""
+
+    documents: Annotated[int, Field(ge=0, lt=1 << 40)]
+    crc32: Checksum
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What the vectors depend on, and whether they are complete."""
+
+    kind: Literal["chunks", "abstracts"]
+    model: str
+    """Fingerprint of the encoder."""
+    device: str
+    """Type of the device that encodes: its arithmetic differs from another's."""
+    batch: int
+    corpus: str
+    """Digest of the corpus."""
+    dimension: int
+    settings: Mapping[str, int | str | None]
+    """How texts are cut."""
+    format: int = FORMAT
+    sealed: Sealed | None = None
+    """None: not complete."""
+
+
+class _AnyFormat(OwnRecord):
+    """A manifest of any version."""
+
+    model_config = ConfigDict(extra="ignore")
+    format: int
+
+
+class _Record(OwnRecord):
+    """``manifest.json``: the fields of `Manifest`."""
+
+    kind: Literal["chunks", "abstracts"]
+    model: str
+    device: str
+    batch: int
+    corpus: str
+    dimension: Annotated[int, Field(ge=1, le=1 << 20)]
+    settings: dict[str, int | str | None]
+    format: int
+    sealed: Sealed | None
+
+
+class CountedDocument(NamedTuple):
+    """A document and how many vectors it has."""
+
+    doc_id: str
+    vectors: Annotated[int, Field(ge=0, le=1 << 20)]
+
+
+class _Line(OwnRecord):
+    """A line of ``documents.jsonl``."""
+
+    documents: list[CountedDocument]
+    crc32: Checksum
+
+
+class Group(NamedTuple):
+    """A whole line of ``documents.jsonl``."""
+
+    end: int
+    """Position of the next line, in bytes."""
+    read: int
+    """Checksum of all lines up to there."""
+    documents: list[CountedDocument]
+    crc32: int
+
+    @property
+    def rows(self) -> int:
+        """How many vectors there are."""
+        return sum(document.vectors for document in self.documents)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return what the vectors of a folder were made of.
+
+    Raises:
+        UserError: there are no vectors, or they are of another format.
+    """
+    path = folder / MANIFEST
+    known = read_record(path, _AnyFormat, REBUILD, _MANIFEST_BYTES)
+    if known is None:
+        raise UserError("there are no vectors here", "build the index first", folder)
+    if known.format != FORMAT:
+        what = f"the vectors have format {known.format}, this version reads {FORMAT}"
+        raise UserError(what, "build them again", path)
+    record = read_record(path, _Record, REBUILD, _MANIFEST_BYTES)
+    if record is None:
+        raise UserError("was removed while it was read", "build the index again", path)
+    return Manifest(**{name: getattr(record, name) for name in _Record.model_fields})
+
+
+def check_manifest(folder: Path, wanted: Manifest) -> Manifest:
+    """Return the manifest of the folder, if it is the wanted one but for its completeness.
+
+    Raises:
+        UserError: there is none, or it differs; names what differs.
+    """
+    found = read_manifest(folder)
+    here, there = _fields(wanted), _fields(found)
+    for name in sorted(here.keys() | there.keys()):
+        if here.get(name) != there.get(name):
+            what = f"the vectors were made with {name} {there.get(name)!r}, wanted is {here.get(name)!r}"
+            raise UserError(what, _OTHER, folder)
+    return found
+
+
+def _fields(manifest: Manifest) -> dict[str, Any]:
+    fields = asdict(manifest)
+    settings = fields.pop("settings")
+    del fields["sealed"]
+    return {**fields, **settings}
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest of a folder of vectors, durably and in one step."""
+    record = _Record(**{name: getattr(manifest, name) for name in _Record.model_fields})
+    write_atomically(folder / MANIFEST, json.dumps(record.model_dump(), indent=1, sort_keys=True) + "\n")
+
+
+def read_groups(path: Path, manifest: Manifest) -> Iterator[Group]:
+    """Yield the whole lines of ``documents.jsonl``; what follows the first that is not whole is not read.
+
+    Raises:
+        UserError: a whole line is not a group of documents.
+    """
+    chunks = manifest.settings.get("chunks")
+    most = chunks if isinstance(chunks, int) else 1
+    end = read = 0
+    with told(path), open_own(path) as file:
+        while (line := file.readline(_LINE_BYTES)).endswith(b"\n") or len(line) == _LINE_BYTES:
+            end, read = end + len(line), zlib.crc32(line, read)
+            try:
+                group = parse_record(line.decode("ascii"), _Line)
+            except ValueError as e:
+                raise UserError(f"damaged: not a group of documents: {e}", REBUILD, path) from e
+            if any(document.vectors > most for document in group.documents):
+                raise UserError(f"damaged: a document with more than {most} vectors", REBUILD, path)
+            yield Group(end, read, group.documents, group.crc32)
+
+
+def checksum_of(documents: Sequence[CountedDocument]) -> int:
+    """Return the checksum of ids and numbers of vectors, with which that of a group begins."""
+    return zlib.crc32(json.dumps(documents).encode("ascii"))
+
+
+def verify(file: BinaryIO, path: Path, groups: Iterable[Group], width: int) -> None:
+    """Read the vectors of groups from the start of a file and compare them with their checksums.
+
+    Raises:
+        UserError: they differ, or a value is not finite.
+    """
+    piece = memoryview(bytearray(_PIECE))
+    for group in groups:
+        checksum, rest = checksum_of(group.documents), group.rows * width
+        while rest:
+            size = file.readinto(piece[: min(rest, _PIECE)])  # type: ignore[attr-defined]
+            if not size or size % 2 or int((np.frombuffer(piece[:size], np.uint16) & _EXPONENT).max()) == _EXPONENT:
+                raise UserError("damaged: a vector is cut off, or not finite", REBUILD, path)
+            checksum, rest = zlib.crc32(piece[:size], checksum), rest - size
+        if checksum != group.crc32:
+            first = group.documents[0].doc_id if group.documents else ""
+            raise UserError(f"damaged: not the vectors that were encoded, from document {first!r} on", REBUILD, path)
+
+
+@contextlib.contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Turn failures of the file system into errors that say what to do."""
+    try:
+        yield
+    except OSError as e:
+        raise UserError(
+            f"the vectors cannot be kept: {e.strerror}", "make room or choose another folder, and run again", path
+        ) from e
