@@ -40,18 +40,18 @@ def relative_error(dtype: str, steps: int, terms: int) -> float:
 def log_prob_tolerance(model: Any, length: int) -> float:
     """Return the largest difference in nats that rounding leaves in a log-probability of an input of ``length`` tokens.
 
-    A logit is the product of a row of the output head and the last hidden state h, which the final norm gives the
-    length sqrt(d) times its weights. A relative error e of h moves no logit by more than e |row| |h|, hence none by
-    more than e M, where M is the largest logit that the model can give. The log-probability is a logit less the
-    log-sum-exp of all, which moves no more than the logit that moves most: 2 e M in all. A gain, a difference of two
-    log-probabilities, has twice this bound; so has any mean, median or best window of gains.
+    A logit is the product of a row of the output head, times the weights of the final norm, and the last hidden state
+    h, to which that norm gives the length sqrt(d). A relative error e of h moves no logit by more than e |row| sqrt(d),
+    hence none by more than e M, where M is the largest logit that the model can give. The log-probability is a logit
+    less the log-sum-exp of all, which moves no more than the logit that moves most: 2 e M in all. A gain, a difference
+    of two log-probabilities, has twice this bound; so has any mean, median or best window of gains.
     """
     from pan_scdg.lm.models import decoder_and_head
 
     decoder, head = decoder_and_head(model)
     text = model.config.get_text_config()
-    rows = head.weight.detach().double()
-    largest = float(rows.norm(dim=1).max() * decoder.norm.weight.detach().double().abs().max()) * sqrt(rows.shape[1])
+    rows = head.weight.detach().double() * decoder.norm.weight.detach().double()
+    largest = float(rows.norm(dim=1).max()) * sqrt(rows.shape[1])
     steps, terms = STEPS_OF_A_LAYER * text.num_hidden_layers + 2, max(text.hidden_size, text.intermediate_size, length)
     return 2 * largest * relative_error(str(model.dtype).removeprefix("torch."), steps, terms)
 
