@@ -1,11 +1,12 @@
 # make demo: set up, then both jobs on the shipped examples. make test: set up, then the whole test suite.
 # make test-processors: what computes, once under each setting of the libraries' instructions, as a table.
 # make fuzz SECONDS=3600: changed files for every reader, as long as that; report and inputs of findings in fuzz-output/.
+# make faults: commands that are killed, get a full disk or are started twice; the record is benchmarks/results/faults.md.
 # make gpu: the benchmark of a GPU, all of it or PART=attention|packed|long|dense; an interpreter that PYTHON names and
 # that has torch and transformers is used as it is, in place of .venv. COMMIT is what a copy without .git calls itself.
 PYTHON_IN_ENV := .venv/bin/python
 
-.PHONY: demo test test-processors fuzz lint setup gpu
+.PHONY: demo test faults test-processors fuzz lint setup gpu
 
 setup:
 	@bash tools/setup.sh
@@ -23,6 +24,9 @@ SECONDS ?= 60
 fuzz: setup
 	@mkdir -p fuzz-output
 	@OMP_NUM_THREADS=1 $(PYTHON_IN_ENV) tests/fuzz --seconds $(SECONDS) --page fuzz-output/report.md --kept fuzz-output/inputs
+
+faults: setup
+	@$(PYTHON_IN_ENV) tests/faults --kills 50 --disks 20 --pairs 30 --page benchmarks/results/faults.md
 
 lint: setup
 	@$(PYTHON_IN_ENV) -m pip install --quiet --disable-pip-version-check -r .ci/requirements.txt
