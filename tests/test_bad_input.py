@@ -13,11 +13,20 @@ from typing import NamedTuple
 import pytest
 
 from pan_scdg.cli import exit_code_of
-from tests.bad_input import folders_and_pairs, other_commands, own_files, results, retrieval, settings, truth
+from tests.bad_input import (
+    folders_and_pairs,
+    other_commands,
+    own_files,
+    results,
+    retrieval,
+    settings,
+    studies_and_indexes,
+    truth,
+)
 from tests.bad_input.inputs import DOCUMENTS, PAIRS, QUERIES, RETRIEVAL, TEXT, TRUTH, Files, corpus, queries
 
 PROFILE = Path(__file__).parent / "profiles" / "small.toml"
-TABLES = (folders_and_pairs, retrieval, truth, results, own_files, settings, other_commands)
+TABLES = (folders_and_pairs, retrieval, truth, results, own_files, studies_and_indexes, settings, other_commands)
 BAD = {name: row for table in TABLES for name, row in table.ROWS.items()}
 
 

@@ -1,0 +1,60 @@
+"""Rows of what the studies are given, of first stages and of ready indexes."""
+
+from tests.bad_input.inputs import PAIRS, RETRIEVAL, Bad
+
+PREPARE = "studies prepare --data {input} --output {output} --part pan26"
+RERANK = "run --input {input} --output {output} --profile {profile} --model {model} --device cpu"
+QRELS = "q1 0 d/1 1\nq2 0 d/2 1\nq3 0 d/3 1\n"
+FOLDS = "".join(f'{{"query_id": "q{i}", "fold": {i - 1}}}\n' for i in (1, 2, 3))
+
+
+def _given(name: str, text: str, says: str) -> Bad:
+    """A ready file beside the data of PAN 2026."""
+    files = RETRIEVAL | {"qrels.txt": QRELS, "folds.jsonl": FOLDS, name: text}
+    return Bad({f"pan26/{n}": content for n, content in files.items()}, f"/pan26/{name}{says}", PREPARE)
+
+
+def _fold(second: str, says: str) -> Bad:
+    return _given("folds.jsonl", f'{{"query_id": "q1", "fold": 0}}\n{second}\n', f":2: {says}")
+
+
+def _first_stage(second: str, says: str) -> Bad:
+    files = RETRIEVAL | {"../first.txt": f"q1 Q0 d/1 1 9 x\n{second}\n"}
+    return Bad(files, f"^.*/first.txt{says}", f"{RERANK} --candidates {{input}}/../first.txt")
+
+
+def _index(catalogue: str | bytes, says: str) -> Bad:
+    files = RETRIEVAL | {"../index/index.json": catalogue}
+    return Bad(files, f"^.*/index.json{says}", f"{RERANK} --index {{input}}/../index")
+
+
+ROWS = {
+    "a study of nothing": Bad(PAIRS, ".*; ", PREPARE),
+    "a study of two places": Bad({}, "^give either --data or --examples; see --help", f"{PREPARE} --examples"),
+    "folds that are no JSON": _fold("{", "not JSON: .*; correct the line"),
+    "a fold beyond all numbers": _fold('{"query_id": "q2", "fold": 1e999}', "not JSON that can be read: 1e999"),
+    "a fold that is none": _fold('{"query_id": "q2", "fold": 7}', "the fold is no whole number from 0 to"),
+    "a fold of no query": _fold('{"fold": 1}', "no query_id; "),
+    "a fold of an unknown query": _fold('{"query_id": "q9", "fold": 1}', "there is no query 'q9'; take the folds"),
+    "a query in two folds": _fold('{"query_id": "q1", "fold": 1}', "the query 'q1' is there twice; keep one line"),
+    "a manifest nested deeply": _given(
+        "pan2026_pairs_manifest.jsonl", "[" * 100_000, ":1: not JSON that can be read: nested deeper than 64 levels; "
+    ),
+    "a manifest of millions of values": _given(
+        "pan2026_pairs_manifest.jsonl", '{"a": [' + "0," * 200_000 + "0]}", ":1: not JSON .*: more than 100000 values; "
+    ),
+    "an index of another study": Bad(
+        {f"pan26/{name}": text for name, text in (RETRIEVAL | {"qrels.txt": QRELS}).items()},
+        "^{output}/index.json: .*; ",
+        PREPARE,
+        output={"index.json": '{"format": 1, "parts": {"pan26": 1e999}}'},
+    ),
+    "no first stage": Bad(RETRIEVAL, "^.*/none: there is no such run; ", f"{RERANK} --candidates {{input}}/../none"),
+    "a first stage scored by no number": _first_stage("q2 Q0 d/2 1 nan x", ":2: the score 'nan' is not finite; "),
+    "a first stage scored beyond all": _first_stage("q2 Q0 d/2 1 1e999 x", ":2: the score '1e999' is not finite; "),
+    "a first stage of an unknown document": _first_stage("q2 Q0 d/9 1 9 x", ".*d/9.*; "),
+    "an index that is no JSON": _index("{", ": .*; "),
+    "an index nested deeply": _index("[" * 100_000, ": .*nested deeper than 64 levels; "),
+    "an index in Latin-1": _index(b'{"a": "\xe9"}', ": .*; "),
+    "an index of no number": _index('{"format": NaN}', ": .*NaN is not a JSON number; "),
+}
