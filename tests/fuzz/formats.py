@@ -129,6 +129,8 @@ LINES = Format(
         "\n",
         "\x1b]0;x\x07",
         "a/b/c",
+        "%PDF-1.7\n",
+        "{\\rtf1 ",
         "s1.txt",
         "s1",
         '"',

@@ -116,7 +116,7 @@ INPUTS = (
         "pairs",
         _pairs,
         {"pairs": LINES, "susp/s1.txt": LINES, "src/r1.txt": LINES},
-        ("pan_scdg.pan.text_alignment", UNTRUSTED),
+        ("pan_scdg.pan.text_alignment", "pan_scdg.pan.kinds", UNTRUSTED),
         rate=0.4,
     ),
     Target("input", _digest, {"pairs": LINES}, ("pan_scdg.pan.inputs",), rate=0.1),

@@ -99,7 +99,7 @@ CHANGES: tuple[Change | None, ...] = (
 )
 ACTIVE = (220, 80, 30)
 """Below it (of 256) the first, second and third byte say that there is a change."""
-KINDS = ("missing", "empty", "folder", "pipe", "link", "dangling", "bomb")
+KINDS = ("missing", "empty", "folder", "pipe", "link", "dangling", "bomb", "utf-16")
 
 
 class Case(NamedTuple):
@@ -184,3 +184,5 @@ def write(case: Case, folder: Path) -> None:
         path.symlink_to("nowhere")
     elif case.kind == "bomb":
         path.write_bytes(case.data + GZIP_BOMB)
+    elif case.kind == "utf-16":
+        path.write_bytes(case.data.decode("utf-8", "replace").encode("utf-16"))

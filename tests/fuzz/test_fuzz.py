@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 FUZZ = Path(__file__).parent
+LENIENT = {"clusters", "weights-known"}
+"""One reads any text, and the other makes again what is damaged: of so few inputs they may refuse none."""
 
 
 def fuzz(folder: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
@@ -25,7 +27,7 @@ def test_only_user_errors_leave_a_reader(tmp_path: Path, subtests: pytest.Subtes
         with subtests.test(name):
             assert not result["findings"], told
             assert result["read"]
-            assert result["refused"]
+            assert result["refused"] or name in LENIENT
             assert result["read"] + result["refused"] == result["inputs"]
     assert code == 0
 
