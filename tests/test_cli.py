@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ import pytest
 from pan_scdg import __version__
 from pan_scdg.cli import cli, exit_code_of
 from pan_scdg.cli.exits import _arguments
+from pan_scdg.errors import UserError
 from pan_scdg.profile import shipped_profiles
 
 ROOT = Path(__file__).parents[1]
@@ -156,6 +158,50 @@ def test_a_place_that_this_user_may_not_touch_is_the_users_error(
     monkeypatch.setattr("pan_scdg.profile.shipped_profiles", closed)
     assert exit_code_of(["profiles"]) == 2
     assert capsys.readouterr().err.startswith("/cache/models.lock.json: Permission denied; ")
+
+
+def _wrapped(cause: Exception) -> UserError:
+    error = UserError("cannot be written: some reason", "choose another place", "out/x")
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        OSError(errno.ENOSPC, "No space left on device", "out/x"),
+        OSError(errno.EDQUOT, "Disk quota exceeded"),
+        OSError("100 requested and 12 written"),
+        sqlite3.OperationalError("database or disk is full"),
+        sqlite3.OperationalError("disk I/O error"),
+        RuntimeError("java.io.IOException: No space left on device"),
+        _wrapped(OSError(errno.EFBIG, "File too large")),
+        _wrapped(sqlite3.OperationalError("disk I/O error")),
+    ],
+    ids=str,
+)
+def test_a_full_disk_is_resumable_whatever_says_so(
+    fault: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full() -> list[str]:
+        raise fault
+
+    monkeypatch.setattr("pan_scdg.profile.shipped_profiles", full)
+    assert exit_code_of(["profiles"]) == 3
+    error = capsys.readouterr().err
+    assert error.endswith("; make room, the same command goes on from here\n")
+    assert error.count("\n") == 1
+
+
+def test_a_name_that_speaks_of_a_full_disk_is_no_full_disk(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def wrong() -> list[str]:
+        raise UserError("there is no file 'No space left on device'", "correct the name")
+
+    monkeypatch.setattr("pan_scdg.profile.shipped_profiles", wrong)
+    assert exit_code_of(["profiles"]) == 2
+    assert "make room" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("fault", [KeyboardInterrupt, EOFError])
