@@ -57,6 +57,13 @@ def _experiments(command: Command, folder: Path, asked: argparse.Namespace, moun
     return found
 
 
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else 'an unnamed processor'} ({platform.machine()})"
+
+
 def _page(found: dict[str, dict[str, Tally]], seconds: float, mounts: bool) -> str:
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
@@ -65,7 +72,7 @@ def _page(found: dict[str, dict[str, Tally]], seconds: float, mounts: bool) -> s
         "# Commands that are disturbed",
         "",
         f"`python tests/faults {' '.join(sys.argv[1:])}` on {datetime.now(timezone.utc):%Y-%m-%d}, commit "
-        f"{commit.stdout.strip()}, {os.cpu_count()} cores ({platform.machine()}), {seconds:.0f} s.",
+        f"{commit.stdout.strip()}, {os.cpu_count()} cores of {_processor()}, {seconds:.0f} s.",
         "",
         "Each case ends with the same command, undisturbed, and the bytes of its result are compared with those of a "
         "command that nobody disturbed. A finding is another result, an incomplete file under its final name, an exit "
