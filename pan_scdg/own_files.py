@@ -19,6 +19,8 @@ MB = 1 << 20
 LARGEST = 64 * MB
 VALUES = 5_000_000
 NAME_CHARACTERS = 1024
+COMPONENT_BYTES = 255
+"""What file systems take."""
 HIDDEN = ".pan_scdg"
 """The folder in an output where a run keeps what is not finished."""
 MARK = ".pan_scdg.json"
@@ -41,13 +43,16 @@ def check_inner_name(name: str) -> str:
     """Return ``name`` if it is a relative POSIX path that stays inside of its folder and hides nothing.
 
     Raises:
-        ValueError: it is empty, absolute, too long, or has a component that is ``..`` or begins with a dot.
+        ValueError: it is empty, absolute or too long, or has a component that is ``..``, begins with a dot or cannot
+            be a file's name.
     """
     parts = PurePosixPath(name).parts
     if not parts or name != "/".join(parts) or len(name) > NAME_CHARACTERS or "\0" in name:
         raise ValueError(f"{name[:80]!r} is not a relative path")
     if any(part.startswith(".") for part in parts):
         raise ValueError(f"{name[:80]!r} leads out of its folder or is hidden")
+    if any(len(part.encode("utf-8")) > COMPONENT_BYTES for part in parts):  # half a surrogate pair raises, too
+        raise ValueError(f"{name[:80]!r} has a part that is too long for a file")
     return name
 
 

@@ -92,6 +92,8 @@ HOSTILE = {
     "a name outside": planted(json.dumps({"job": {}, "files": {"../elsewhere/thesis.txt": "0" * 64}})),
     "an absolute name": planted(json.dumps({"job": {}, "files": {"/elsewhere/thesis.txt": "0" * 64}})),
     "a hidden name": planted(json.dumps({"job": {}, "files": {".bashrc": "0" * 64}})),
+    "a long name": planted(json.dumps({"job": {}, "files": {"x" * 600: "0" * 64}})),
+    "a name of half a character": planted(json.dumps({"job": {}, "files": {"\ud800": "0" * 64}})),
     "a folder": folder_at,
     "a pipe": pipe_at,
     "an endless link": link_at,
