@@ -23,7 +23,6 @@ from pan_scdg.cli.options import (
     vectors_option,
 )
 from pan_scdg.errors import UserError
-from pan_scdg.own_files import write_atomically
 
 READ = ("model", "vectors", "index", "candidates")
 """Options of ``run`` that name what is read, besides the input and the profile."""
@@ -183,6 +182,7 @@ def score(
     Example:
       python entrypoint.py score suspicious.txt source.txt --tokens gains.jsonl
     """
+    from pan_scdg.own_files import write_atomically
     from pan_scdg.tasks.fitting import choose_device
     from pan_scdg.tasks.options import RunOptions
     from pan_scdg.tasks.single_pair import STANDARD, score_files

@@ -146,7 +146,7 @@ def test_a_manifest_of_contexts_is_taken_at_its_word(study: Study, finished: Pat
         (lambda lines: lines[: len(LEVELS)], "1 pairs and seeds have no contexts"),
         (lambda lines: lines[1:], "4 of 5 retentions"),
         (lambda lines: [re.sub('(evidence_sha256": ").{64}', rf"\g<1>{64 * '0'}", x) for x in lines], "other evidence"),
-        (lambda lines: ["{"], "Invalid JSON"),
+        (lambda lines: ["{"], "not JSON"),
     ],
 )
 def test_a_manifest_of_other_contexts_is_refused(

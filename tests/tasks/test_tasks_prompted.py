@@ -193,7 +193,8 @@ def test_calibrate_chooses_a_label_and_keeps_the_answers(
 
 
 def test_a_folder_is_no_use_to_an_endpoint(chat: LocalChat, run: Call, tmp_path: Path) -> None:
-    assert (done := run("--model", tmp_path)).code == 2
+    (model := tmp_path / "model").mkdir()
+    assert (done := run("--model", model)).code == 2
     assert "--model has no use for a prompt baseline; leave it out" in done.err
 
 

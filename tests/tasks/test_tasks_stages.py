@@ -137,7 +137,8 @@ def test_an_index_of_another_corpus_or_setting_is_refused_by_name(
     result = run(retrieval_input, tmp_path / "out", "--index", folder, profile=changed)
     assert result.code == 2
     assert "chunk_words is 40, not 30" in result.err
-    result = run(retrieval_input, tmp_path / "out", "--index", tmp_path)
+    (empty := tmp_path / "empty").mkdir()
+    result = run(retrieval_input, tmp_path / "out", "--index", empty)
     assert "make one with the command index" in result.err
     assert cli("index", "--input", retrieval_input, "--index", folder, "--profile", changed, *device).code == 0
     assert run(retrieval_input, tmp_path / "out", "--index", folder, profile=changed).code == 0
