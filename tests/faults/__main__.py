@@ -17,6 +17,8 @@ from command import ROOT, Command, make_commands
 from experiments import Laboratory, Tally
 from process import Process
 
+LOG_BYTES = 4096
+"""The smallest limit on files: what the command says on stderr is written to a file, too."""
 HEAVY = ("torch", "transformers", "sentence_transformers", "sklearn", "lxml.etree", "statsmodels.api")
 """Imported once, before any command is forked."""
 
@@ -38,9 +40,9 @@ def _can_mount(folder: Path) -> bool:
     return tried.returncode == 0 and subprocess.run(["umount", str(folder)], check=False).returncode == 0
 
 
-def _spread(count: int, largest: int) -> list[int]:
-    """So many sizes up to ``largest``, the small ones closer together."""
-    return [max(1, int(largest * ((i + 1) / (count + 1)) ** 2)) for i in range(count)]
+def _spread(count: int, largest: int, smallest: int = 1) -> list[int]:
+    """Return ``count`` sizes from ``smallest`` to ``largest``, the small ones closer together."""
+    return [max(smallest, int(largest * ((i + 1) / (count + 1)) ** 2)) for i in range(count)]
 
 
 def _experiments(command: Command, folder: Path, asked: argparse.Namespace, mounts: bool) -> dict[str, Tally]:
@@ -48,7 +50,7 @@ def _experiments(command: Command, folder: Path, asked: argparse.Namespace, moun
     largest = max(map(len, laboratory.reference.values()))
     found = {
         "SIGKILL": laboratory.kill_at_random(asked.kills, asked.seed),
-        "limit of files": laboratory.limit_files(_spread(asked.disks, 2 * largest)),
+        "limit of files": laboratory.limit_files(_spread(asked.disks, 2 * largest, LOG_BYTES)),
     }
     if mounts:
         found["full disk"] = laboratory.fill_disks(_spread(asked.disks, 1024))
