@@ -95,8 +95,10 @@ def _fts5(folder: Path) -> None:
 
 
 def _fts5_sealed_again(folder: Path) -> None:
-    (folder / "index" / staging.MANIFEST).unlink()
-    staging.write_seal(folder / "index", "fts5", bm25_fts5.VERSION, len(DOCUMENTS))
+    index = folder / "index"
+    if (index / "index.sqlite").exists():  # a link to nowhere cannot be sealed
+        (index / staging.MANIFEST).unlink()
+        staging.write_seal(index, "fts5", bm25_fts5.VERSION, len(DOCUMENTS))
     _fts5(folder)
 
 
