@@ -14,7 +14,7 @@ from pan_scdg.profile import SHIPPED, Profile, Table, load_profile, shipped_prof
 from pan_scdg.tasks.pair_detection import calibrated
 
 MANIFEST = "tira.yml"
-LARGEST = 1 << 16
+LARGEST = 1 << 14
 """Bytes of a manifest: nested lists take time that grows with the square of their depth."""
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Repository = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$")]
