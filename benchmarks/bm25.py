@@ -26,7 +26,9 @@ import click
 from benchmarks.corpus import generate, queries
 from pan_scdg.pan.source_retrieval import Document
 from pan_scdg.profile import Bm25Settings
-from pan_scdg.retrieval import bm25_fts5, bm25_impact, bm25_terrier
+from pan_scdg.retrieval.bm25 import fts5 as bm25_fts5
+from pan_scdg.retrieval.bm25 import impact as bm25_impact
+from pan_scdg.retrieval.bm25 import terrier as bm25_terrier
 from pan_scdg.retrieval.ranking import Ranking
 from pan_scdg.retrieval.units import sentences
 

@@ -19,7 +19,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.retrieval.dense import sentence_to_chunk
+from pan_scdg.retrieval.dense.search import sentence_to_chunk
 from pan_scdg.retrieval.ranking import Ranked, Ranking
 
 KEPT, DEPTH, BLOCK, CHUNKS_A_DOCUMENT = 2000, 1000, 8192, 8

@@ -18,21 +18,20 @@ from benchmarks.simple_pair_scores import content_word_overlap, four_gram_contai
 from pan_scdg.evaluation.pairs import bootstrap, pair_metrics
 from pan_scdg.evaluation.report import Estimate, table
 from pan_scdg.evaluation.retrieval import bootstrap_queries, per_query
+from pan_scdg.jobs.demo import EXAMPLES, RETRIEVAL
+from pan_scdg.jobs.options import RunOptions
+from pan_scdg.jobs.retrieval_results import final_ranking, query_gains
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.pan.text_alignment import read_pairs, read_text
 from pan_scdg.pan.truth import read_truth
 from pan_scdg.profile import load_profile
+from pan_scdg.retrieval.corpus_index import corpus_digest
+from pan_scdg.retrieval.first_stage import encoder_of, first_stage
 from pan_scdg.retrieval.ranking import Ranking
+from pan_scdg.scoring.candidates import prepare_targets, score_candidates
+from pan_scdg.scoring.pairs import aggregation_name, check_pairs, score_pairs
 from pan_scdg.store import Store
-from pan_scdg.tasks.candidate_scoring import prepare_targets, score_candidates
-from pan_scdg.tasks.corpus_index import corpus_digest
-from pan_scdg.tasks.demo import EXAMPLES, RETRIEVAL
-from pan_scdg.tasks.first_stage import encoder_of, first_stage
-from pan_scdg.tasks.model_at_hand import ModelAtHand
-from pan_scdg.tasks.options import RunOptions
-from pan_scdg.tasks.pair_scoring import aggregation_name, check_pairs, score_pairs
-from pan_scdg.tasks.retrieval_results import final_ranking, query_gains
 
 
 def pair_rows(half: Path, options: RunOptions, store: Store, profile_name: str) -> list[dict[str, Any]]:
@@ -42,8 +41,8 @@ def pair_rows(half: Path, options: RunOptions, store: Store, profile_name: str) 
     truth = read_truth(half / "truth", corpus.pairs)
     labels = [bool(truth[p.suspicious.doc_id, p.source.doc_id]) for p in corpus.pairs]
     texts = [(read_text(p.suspicious), read_text(p.source)) for p in corpus.pairs]
-    model = ModelAtHand(profile.need_model(), options)
-    planned, _none_failed = check_pairs(corpus, model, settings, Notices(), options)
+    model = options.scoring_model(profile.need_model())
+    planned, _none_failed = check_pairs(corpus.pairs, model, settings, Notices())
     scored = score_pairs(planned, model, settings, store, keep_gains=False)
     methods: dict[str, Any] = {
         f"SCDG {aggregation_name(q)}": [s.features.top[q] for s in scored] for q in map(float, settings.q_grid)
@@ -68,7 +67,7 @@ def retrieval_rows(options: RunOptions, store: Store, profile_name: str) -> list
     """nDCG@10 of the lexical route, of DAAC, and of DAAC reranked with every weight that the paper tried."""
     profile = load_profile(profile_name)
     settings = profile.need_retrieval()
-    queries, model = read_queries(options.input, Notices()), ModelAtHand(profile.need_model(), options)
+    queries, model = read_queries(options.input, Notices()), options.scoring_model(profile.need_model())
     targets = prepare_targets(queries, model, settings, options.input)
     encoder = encoder_of(settings, options.device)
     found = first_stage(options.input, queries, settings, encoder, store, corpus_digest(options.input))

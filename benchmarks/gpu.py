@@ -21,7 +21,7 @@ from benchmarks import gpu_attention, gpu_engines, gpu_search
 from benchmarks.gpu_rows import FAILED, GIB, OUTCOME, Part, Row, describe_failure, release
 from benchmarks.scoring_models import SHAPES
 from pan_scdg.errors import UserError
-from pan_scdg.lm.devices import check_exists, in_words, seen_gpus
+from pan_scdg.models.devices import check_exists, in_words, seen_gpus
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "benchmarks" / "results" / "gpu.md"

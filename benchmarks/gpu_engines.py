@@ -28,7 +28,7 @@ from benchmarks.gpu_rows import (
 )
 from benchmarks.scoring_models import SHAPES, check_weights, random_model
 from pan_scdg.lm.engine import Engine, PackedEngine, ReferenceEngine
-from pan_scdg.lm.models import LanguageModel
+from pan_scdg.models.load import LanguageModel
 from pan_scdg.scdg.sequences import ScoringInput
 
 BUDGET, HEAD_ROWS = 16384, 1024

@@ -16,7 +16,8 @@ import numpy.typing as npt
 from benchmarks.dense import CHUNKS_A_DOCUMENT, DEPTH, KEPT, mapped, planted
 from benchmarks.gpu_rows import FAILED, OUTCOME, Part, Row, attempt, release
 from benchmarks.scoring_models import SHAPES
-from pan_scdg.retrieval import dense, dense_gpu
+from pan_scdg.retrieval.dense import search as dense
+from pan_scdg.retrieval.dense import search_gpu as dense_gpu
 from pan_scdg.retrieval.ranking import Ranking
 
 NUMBERS, TINY_NUMBERS = 200_000_000, 100_000

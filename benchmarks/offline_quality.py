@@ -36,18 +36,18 @@ from pan_scdg.evaluation.pairs import pair_metrics
 from pan_scdg.evaluation.report import table
 from pan_scdg.evaluation.retrieval import per_query
 from pan_scdg.evaluation.weighted import weighted_metrics
+from pan_scdg.jobs.demo import EXAMPLES, RETRIEVAL
+from pan_scdg.jobs.options import RunOptions
+from pan_scdg.jobs.retrieval_results import final_ranking, query_gains
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import Query, read_qrels, read_queries
 from pan_scdg.profile import PairSettings, Profile, load_profile
+from pan_scdg.retrieval.corpus_index import corpus_digest
+from pan_scdg.retrieval.first_stage import encoder_of, first_stage
 from pan_scdg.scdg.decision import choose
+from pan_scdg.scoring.candidates import prepare_targets, score_candidates
+from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
-from pan_scdg.tasks.candidate_scoring import prepare_targets, score_candidates
-from pan_scdg.tasks.corpus_index import corpus_digest
-from pan_scdg.tasks.demo import EXAMPLES, RETRIEVAL
-from pan_scdg.tasks.first_stage import encoder_of, first_stage
-from pan_scdg.tasks.model_at_hand import ModelAtHand
-from pan_scdg.tasks.options import RunOptions
-from pan_scdg.tasks.retrieval_results import final_ranking, query_gains
 
 START = "untrained: "
 Row = dict[str, Any]
@@ -68,7 +68,7 @@ def peers(texts: TextPairs, store: Store) -> dict[str, Floats]:
 
 
 def scdg(
-    sets: Sequence[QualitySet], model: ModelAtHand, settings: PairSettings, store: Store
+    sets: Sequence[QualitySet], model: ScoringModel, settings: PairSettings, store: Store
 ) -> list[dict[str, Floats]]:
     """For each set, every form of SCDG, and last the logistic fitted on the kinds of all sets but the one judged."""
     found = [form_scores(pair_gains(s.name, s.pairs, model, settings, store), settings) for s in sets]
@@ -145,7 +145,7 @@ def query_groups(queries: Iterable[str]) -> dict[str, list[str]]:
 
 def retrieval_rows(folder: Path, profile: Profile, options: RunOptions, store: Store, most: int | None) -> list[Row]:
     """nDCG@10 and R@10 of the lexical route, of the fused first stage and of its reranking, by group of queries."""
-    settings, model = profile.need_retrieval(), ModelAtHand(profile.need_model(), options)
+    settings, model = profile.need_retrieval(), options.scoring_model(profile.need_model())
     queries = _first_of_each(read_queries(folder, Notices()), most)
     targets = prepare_targets(queries, model, settings, folder)
     encoder = encoder_of(settings, options.device)
@@ -188,13 +188,13 @@ def pair_report(
     sets: Sequence[QualitySet], profile: Profile, options: RunOptions, start: Path | None, store: Store
 ) -> dict[str, Any]:
     """Everything about pairs: figures by method, the frozen rule, and the best simple method beside it."""
-    settings, model = profile.need_pairs(), ModelAtHand(profile.need_model(), options)
+    settings, model = profile.need_pairs(), options.scoring_model(profile.need_model())
     form = frozen_form(settings)
     report: dict[str, Any] = {"model": model.fingerprint, "form": form, "threshold": settings.threshold}
     own = scdg(sets, model, settings, store)
     untrained: Sequence[Scores] = [{} for _ in sets]
     if start is not None:
-        model = ModelAtHand(profile.need_model(), replace(options, model=start))
+        model = replace(options, model=start).scoring_model(profile.need_model())
         report["start"] = model.fingerprint
         untrained = scdg(sets, model, settings, store)
     report |= {"pairs": {s.name: s.counts() for s in sets}, "figures": {}, "frozen": [], "peers": []}

@@ -21,11 +21,11 @@ from pan_scdg.pan.truth import find_truth, read_truth
 from pan_scdg.profile import PairSettings
 from pan_scdg.progress import Progress
 from pan_scdg.scdg.sequences import AlignmentError, pair_passes
+from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pair_plan import Mode, pair_key
+from pan_scdg.scoring.passes import PassScorer
+from pan_scdg.scoring.works import PairText
 from pan_scdg.store import Store, key_of, pack_array, unpack_array
-from pan_scdg.tasks.model_at_hand import ModelAtHand
-from pan_scdg.tasks.pair_plan import Mode, pair_key
-from pan_scdg.tasks.passes import PassScorer
-from pan_scdg.tasks.works import PairText
 
 BUILD = "python -m benchmarks.development.build --data DATA --out pairs.jsonl"
 ALL = "all"
@@ -106,7 +106,7 @@ class PairGains(NamedTuple):
 
 
 def pair_gains(
-    name: str, pairs: Sequence[Pair], model: ModelAtHand, settings: PairSettings, store: Store
+    name: str, pairs: Sequence[Pair], model: ScoringModel, settings: PairSettings, store: Store
 ) -> Iterator[PairGains]:
     """The arrays of every pair, in order, one at a time; ``name`` is what the progress bar calls the set.
 
@@ -137,7 +137,7 @@ def _pair(pair: Pair, mode: Mode, scorer: PassScorer, settings: PairSettings, st
     return PairGains(*unpack_array(stored))
 
 
-def pair_modes(pairs: Sequence[Pair], model: ModelAtHand, settings: PairSettings) -> list[Mode]:
+def pair_modes(pairs: Sequence[Pair], model: ScoringModel, settings: PairSettings) -> list[Mode]:
     """How each pair is scored: whole up to the profile's limit, else in segments.
 
     Raises:
@@ -157,7 +157,7 @@ def pair_modes(pairs: Sequence[Pair], model: ModelAtHand, settings: PairSettings
     return modes
 
 
-def _mode(pair: Pair, model: ModelAtHand, settings: PairSettings) -> Mode:
+def _mode(pair: Pair, model: ScoringModel, settings: PairSettings) -> Mode:
     length = pair_passes(model.tokenizer, pair.source, pair.target).conditional.length
     if length <= settings.limit:
         return "whole"

@@ -11,19 +11,19 @@ from pathlib import Path
 
 import click
 
+from pan_scdg.jobs.demo import PAIRS
+from pan_scdg.jobs.options import RunOptions
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs, read_text
 from pan_scdg.profile import load_profile
-from pan_scdg.tasks.demo import PAIRS
-from pan_scdg.tasks.features import features_of, pair_features
-from pan_scdg.tasks.model_at_hand import ModelAtHand
-from pan_scdg.tasks.options import RunOptions
-from pan_scdg.tasks.pair_plan import Mode
-from pan_scdg.tasks.passes import PassScorer
-from pan_scdg.tasks.works import PairText
+from pan_scdg.scoring.features import features_of, pair_features
+from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pair_plan import Mode
+from pan_scdg.scoring.passes import PassScorer
+from pan_scdg.scoring.works import PairText
 
 
-def texts_of(model: ModelAtHand, count: int, source_tokens: int, target_tokens: int) -> list[tuple[str, str]]:
+def texts_of(model: ScoringModel, count: int, source_tokens: int, target_tokens: int) -> list[tuple[str, str]]:
     """``count`` pairs of texts of about so many tokens; no two pairs have a target in common."""
     pairs = read_pairs(PAIRS, Notices()).pairs
     sources = "\n\n".join(read_text(p.source) for p in pairs)
@@ -51,7 +51,7 @@ def texts_of(model: ModelAtHand, count: int, source_tokens: int, target_tokens: 
 def main(profile: str, model: Path | None, device: str, count: int, source_tokens: int, target_tokens: int) -> None:
     chosen = load_profile(profile)
     settings = chosen.need_pairs()
-    at_hand = ModelAtHand(chosen.need_model(), RunOptions(PAIRS, Path(), device, model=model))
+    at_hand = RunOptions(PAIRS, Path(), device, model=model).scoring_model(chosen.need_model())
     pairs = texts_of(at_hand, count + 1, source_tokens, target_tokens)
     scorer, scored, began, before = PassScorer(at_hand, None), 0, 0.0, 0
     for number, (source, target) in enumerate(pairs):

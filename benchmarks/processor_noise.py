@@ -19,15 +19,14 @@ import click
 import numpy as np
 
 from pan_scdg.evaluation.report import table
+from pan_scdg.jobs.demo import EXAMPLES
+from pan_scdg.jobs.options import RunOptions
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.profile import Profile, load_profile
 from pan_scdg.scdg.aggregation import aggregate_of
+from pan_scdg.scoring.pairs import check_pairs, score_pairs
 from pan_scdg.store import Store
-from pan_scdg.tasks.demo import EXAMPLES
-from pan_scdg.tasks.model_at_hand import ModelAtHand
-from pan_scdg.tasks.options import RunOptions
-from pan_scdg.tasks.pair_scoring import check_pairs, score_pairs
 
 
 class Setting(NamedTuple):
@@ -75,10 +74,10 @@ def scores_of(profile: Profile, halves: list[str], setting: Setting, scratch: Pa
     for half in halves:
         folder = EXAMPLES / "pan25-pairs" / half
         options = RunOptions(folder, scratch, "cpu", engine=setting.engine)  # type: ignore[arg-type]
-        model, corpus = ModelAtHand(profile.need_model(), options), read_pairs(folder, Notices())
+        model, corpus = options.scoring_model(profile.need_model()), read_pairs(folder, Notices())
         if setting.exact:
             model.loaded.model.double()
-        planned, _ = check_pairs(corpus, model, settings, Notices(), options)
+        planned, _ = check_pairs(corpus.pairs, model, settings, Notices())
         with Store(scratch / half) as store, closing(model):
             found += [aggregate.of(s.features) for s in score_pairs(planned, model, settings, store, keep_gains=False)]
     return found

@@ -20,7 +20,7 @@ from pan_scdg.scdg.sequences import (
     retrieval_unconditional,
     token_ids,
 )
-from pan_scdg.tasks.batches import batches
+from pan_scdg.scoring.batches import batches
 
 COPIED, REPLACED = 0.4, 0.25
 """Share of a target that is copied, and of the copied tokens those that are others."""

@@ -14,7 +14,7 @@ from benchmarks.scoring_inputs import Name, Unit
 from benchmarks.scoring_models import flops
 from pan_scdg.lm.engine import Engine
 from pan_scdg.lm.logprobs import LogProbs
-from pan_scdg.lm.models import LanguageModel
+from pan_scdg.models.load import LanguageModel
 from pan_scdg.scdg.gains import top_q_mean
 
 GIB = 1 << 30

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from pan_scdg.lm.checkpoint import check_device
-from pan_scdg.lm.models import LanguageModel, decoder_and_head
 from pan_scdg.lm.packing import own_length, shared_contexts
+from pan_scdg.models.checkpoint import check_device
+from pan_scdg.models.load import LanguageModel, decoder_and_head
 from pan_scdg.scdg.sequences import ScoringInput, Tokenizer
 
 if TYPE_CHECKING:

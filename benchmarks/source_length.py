@@ -18,18 +18,18 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.development.compose import Pair
 from benchmarks.pair_gains import at_most, development_set, pair_gains
+from pan_scdg.jobs.options import RunOptions
 from pan_scdg.profile import load_profile
 from pan_scdg.scdg.aggregation import aggregate_of
 from pan_scdg.scdg.gains import Gains
+from pan_scdg.scoring.features import features_of, pair_features
+from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
-from pan_scdg.tasks.features import features_of, pair_features
-from pan_scdg.tasks.model_at_hand import ModelAtHand
-from pan_scdg.tasks.options import RunOptions
 
 KINDS = ("same-question", "summary-inside", "passage-inside", "several-sources")
 
 
-def lengthened(pair: Pair, others: Sequence[str], sizes: Sequence[int], model: ModelAtHand) -> list[str]:
+def lengthened(pair: Pair, others: Sequence[str], sizes: Sequence[int], model: ScoringModel) -> list[str]:
     """The pair's source among ``others``, of about each of ``sizes`` tokens, each source a part of the next."""
     rng = random.Random(pair.id)
     parts, made = [pair.source], []
@@ -57,7 +57,7 @@ def main(development: Path, profile: str, most: int, short: int, long: int, stat
     whole = development_set(development)
     picked = at_most(whole._replace(pairs=tuple(p for p in whole.pairs if p.kind in KINDS)), most).pairs
     others = sorted({p.source for p in whole.pairs if p.kind not in KINDS})
-    model = ModelAtHand(chosen.need_model(), RunOptions(Path(), Path(), "cpu", state=state))
+    model = RunOptions(Path(), Path(), "cpu", state=state).scoring_model(chosen.need_model())
     sources = [lengthened(pair, others, (short, long), model) for pair in picked]
     labels = [pair.label for pair in picked]
     overall: list[float] = []

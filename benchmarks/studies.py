@@ -15,12 +15,12 @@ import click
 import numpy as np
 
 from pan_scdg.profile import PAPER_GRID
+from pan_scdg.research.data.pair_splits import SEEDS, PairSplit
+from pan_scdg.research.pairs.pair_study import average, pair_study, sparse
+from pan_scdg.research.pairs.score_table import AVERAGE, ScoreTable, top_q
+from pan_scdg.research.retrieval.rerank_grid import FEATURES, Candidates, rerank_grid
+from pan_scdg.research.retrieval.study import retrieval_rows, run_of
 from pan_scdg.scdg.decision import choose
-from pan_scdg.studies.pair_splits import SEEDS, PairSplit
-from pan_scdg.studies.pair_study import average, pair_study, sparse
-from pan_scdg.studies.rerank_grid import FEATURES, Candidates, rerank_grid
-from pan_scdg.studies.retrieval_study import retrieval_rows, run_of
-from pan_scdg.studies.score_table import AVERAGE, ScoreTable, top_q
 
 POSITIVE, NEGATIVE, TEST = 4777, 2014, 1359
 SWAPS = 40

@@ -4,11 +4,11 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
 INSIDE = PACKAGE / "_bundled"
-"""Where the wheel has ``examples`` and ``model_cache``: the build maps them there."""
+"""Where the wheel has ``examples`` and ``models.cache``: the build maps them there."""
 
 
 def find_bundled(name: str) -> Path:
-    """Return the folder ``examples`` or ``model_cache``; of a clone where there is one."""
+    """Return the folder ``examples`` or ``models.cache``; of a clone where there is one."""
     return INSIDE / name if INSIDE.is_dir() else PACKAGE.parent / name
 
 

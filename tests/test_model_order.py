@@ -12,10 +12,10 @@ import pytest
 from pan_scdg.cli import exit_code_of
 from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError
-from pan_scdg.model_cache import VARIABLE, ModelNotFoundError, find_embedding, find_model
-from pan_scdg.model_catalogue import CATALOGUE, repositories_of
-from pan_scdg.model_lock import Locked, write_lock
-from pan_scdg.retrieval.encoder import encoder_folder, folder_fingerprint
+from pan_scdg.models.cache import VARIABLE, ModelNotFoundError, find_embedding, find_model
+from pan_scdg.models.catalogue import CATALOGUE, repositories_of
+from pan_scdg.models.encoder import encoder_folder, folder_fingerprint
+from pan_scdg.models.lock import Locked, write_lock
 from tests.hub_cache import add_snapshot, name_main
 
 PROFILE = Path(__file__).parent / "profiles" / "small.toml"

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from pan_scdg.cli import exit_code_of
-from pan_scdg.model_cache import VARIABLE
-from pan_scdg.model_lock import LOCK, Locked, read_lock
+from pan_scdg.models.cache import VARIABLE
+from pan_scdg.models.lock import LOCK, Locked, read_lock
 from tests.local_hub import LocalHub, serving, sha256
 
 ROOT = Path(__file__).parents[1]

@@ -19,7 +19,7 @@ import pytest
 
 from pan_scdg.cli.commands import cli
 from pan_scdg.digests import file_digest
-from pan_scdg.model_catalogue import CATALOGUE, EMBEDDED, TERRIER, licence_of
+from pan_scdg.models.catalogue import CATALOGUE, EMBEDDED, TERRIER, licence_of
 from pan_scdg.profile import load_profile
 
 ROOT = Path(__file__).parents[1]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.lm.logprobs import target_log_probs
-from pan_scdg.lm.models import LanguageModel, load_model, load_tokenizer
+from pan_scdg.models.load import LanguageModel, load_model, load_tokenizer
 from pan_scdg.profile import load_profile
 from pan_scdg.scdg.sequences import Tokenizer, pair_passes
 

@@ -9,9 +9,9 @@ import yaml
 
 from pan_scdg.cli import exit_code_of
 from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.jobs import tira as tira_submission
+from pan_scdg.jobs.tira import call_of, chosen, read_manifest
 from pan_scdg.profile import SHIPPED, load_profile
-from pan_scdg.tasks import tira_submission
-from pan_scdg.tasks.tira_submission import call_of, chosen, read_manifest
 
 ROOT = Path(__file__).parents[1]
 MANIFEST = ROOT / "tira.yml"

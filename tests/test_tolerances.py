@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pan_scdg.lm.engine import PackedEngine, ReferenceEngine
-from pan_scdg.lm.models import LanguageModel, load_model
+from pan_scdg.models.load import LanguageModel, load_model
 from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import ScoringInput
 from tests.tolerances import log_prob_tolerance

@@ -46,7 +46,7 @@ def log_prob_tolerance(model: Any, length: int) -> float:
     less the log-sum-exp of all, which moves no more than the logit that moves most: 2 e M in all. A gain, a difference
     of two log-probabilities, has twice this bound; so has any mean, median or best window of gains.
     """
-    from pan_scdg.lm.models import decoder_and_head
+    from pan_scdg.models.load import decoder_and_head
 
     decoder, head = decoder_and_head(model)
     text = model.config.get_text_config()

@@ -222,6 +222,9 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES), metavar="CASE")
     parser.add_argument("--data", type=Path, help="Folder with pan25-sample and pan26-spot-check.")
     parser.add_argument("--python", type=Path, help="Interpreter for both, instead of the .venv of each.")
+    parser.add_argument(
+        "--keep-old", type=Path, help="Keep OLD's results in this folder and reuse those that lie there."
+    )
     options = parser.parse_args()
     checkouts = [options.old.resolve(), options.new.resolve()]
     places = {"examples": str(checkouts[0] / "examples"), "data": str(options.data.resolve()) if options.data else ""}
@@ -232,12 +235,20 @@ def main() -> int:
             continue
         folders, codes, seconds = [], [], []
         for role, checkout in zip(("old", "new"), checkouts):
-            folders.append(options.work.resolve() / name / role)
+            kept = role == "old" and options.keep_old is not None
+            folders.append((options.keep_old if kept else options.work).resolve() / name / role)
+            record = folders[-1].parent / "exit-codes.json"
+            if kept and record.is_file():
+                codes.append(json.loads(record.read_text()))
+                seconds.append(math.nan)
+                continue
             shutil.rmtree(folders[-1], ignore_errors=True)
+            record.unlink(missing_ok=True)
             began = time.monotonic()
             python = options.python or checkout / ".venv" / "bin" / "python"
             codes.append(run_case(CASES[name], checkout, python.absolute(), folders[-1], places))
             seconds.append(time.monotonic() - began)
+            record.write_text(json.dumps(codes[-1]))
         differences = list(compare_case((folders[0], folders[1]), (codes[0], codes[1])))
         files = len(list_results(folders[0]))
         times = f"{seconds[0]:.0f} s, {seconds[1]:.0f} s"

@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 from pan_scdg.lm.logprobs import target_log_probs
-from pan_scdg.lm.models import LanguageModel, load_model
+from pan_scdg.models.load import LanguageModel, load_model
 from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import pair_passes
 from training.pack import read_jsonl

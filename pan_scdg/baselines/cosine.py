@@ -16,8 +16,8 @@ import numpy.typing as npt
 from pan_scdg.baselines.scorer import TextPair
 from pan_scdg.digests import text_digest
 from pan_scdg.errors import UserError
+from pan_scdg.models.encoder import Encoder
 from pan_scdg.profile.baseline import Cosine
-from pan_scdg.retrieval.encoder import Encoder
 from pan_scdg.store import Store, key_of, pack_array, unpack_floats
 
 Vector = npt.NDArray[np.float32]

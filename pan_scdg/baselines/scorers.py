@@ -11,6 +11,7 @@ from pan_scdg.baselines.judge import PromptJudge, endpoint_judge
 from pan_scdg.baselines.scorer import PairScorer
 from pan_scdg.baselines.token_grams import ContainmentScorer, GramOverlapScorer
 from pan_scdg.baselines.vectors import VectorScorer
+from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.profile.baseline import (
     BaselineSettings,
     Bm25Pairs,
@@ -21,7 +22,6 @@ from pan_scdg.profile.baseline import (
     Prompted,
     VectorCosine,
 )
-from pan_scdg.retrieval.encoder import Encoder, load_encoder
 from pan_scdg.store import Store
 
 Thing = TypeVar("Thing")

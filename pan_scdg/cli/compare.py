@@ -47,8 +47,8 @@ def compare(
       python entrypoint.py compare out/first out/second
     """
     from pan_scdg.evaluation.comparison import Tolerances
-    from pan_scdg.tasks.comparing import compare as hold
-    from pan_scdg.tasks.comparing import lines, record
+    from pan_scdg.jobs.compare import compare as hold
+    from pan_scdg.jobs.compare import lines, record
 
     if not all(map(math.isfinite, (score_tolerance, top10_changed))):
         raise click.UsageError("a tolerance must be a finite number")

@@ -87,13 +87,13 @@ def run(
     Example:
       python entrypoint.py run --input examples/pan26-retrieval --output out
     """
+    from pan_scdg.jobs.baseline_detection import detect_with_baseline
+    from pan_scdg.jobs.detect import detect_pairs
+    from pan_scdg.jobs.options import RunOptions
+    from pan_scdg.jobs.retrieve import retrieve_sources
+    from pan_scdg.jobs.targets import check_folders, profile_file
+    from pan_scdg.models.fit import choose_device, search_memory
     from pan_scdg.pan.inputs import detect_task
-    from pan_scdg.tasks.baseline_detection import detect_with_baseline
-    from pan_scdg.tasks.fitting import choose_device, search_memory
-    from pan_scdg.tasks.options import RunOptions
-    from pan_scdg.tasks.pair_detection import detect_pairs
-    from pan_scdg.tasks.source_retrieval import retrieve_sources
-    from pan_scdg.tasks.targets import check_folders, profile_file
 
     if as_json and not plan:
         raise click.UsageError("--json goes with --plan")
@@ -118,8 +118,8 @@ def run(
 
 def show_cost(task: str, profile: Any, options: Any, as_json: bool) -> None:
     """Print what a run will cost; a lack of disk space is an error once that is printed."""
-    from pan_scdg.tasks.cost_pairs import cost_of_pairs
-    from pan_scdg.tasks.cost_retrieval import cost_of_retrieval
+    from pan_scdg.jobs.plan_pairs import cost_of_pairs
+    from pan_scdg.jobs.plan_retrieval import cost_of_retrieval
 
     cost, lines = (cost_of_pairs if task == "pairs" else cost_of_retrieval)(profile, options)
     click.echo(json.dumps(cost.record()) if as_json else "\n".join(cost.lines()))
@@ -140,10 +140,10 @@ def index(directory: Path, folder: Path, profile: str, device: str) -> None:
       python entrypoint.py index --input examples/pan26-retrieval --index my-index
       python entrypoint.py run --input examples/pan26-retrieval --index my-index --output out
     """
-    from pan_scdg.tasks.corpus_index import index_corpus
-    from pan_scdg.tasks.first_stage import encoder_of
-    from pan_scdg.tasks.fitting import choose_device
-    from pan_scdg.tasks.targets import check_folders, profile_file
+    from pan_scdg.jobs.targets import check_folders, profile_file
+    from pan_scdg.models.fit import choose_device
+    from pan_scdg.retrieval.corpus_index import index_corpus
+    from pan_scdg.retrieval.first_stage import encoder_of
 
     check_folders(folder, None, {"--input": directory, "--profile": profile_file(profile)}, "--index")
     chosen = chosen_profile(profile)
@@ -182,11 +182,11 @@ def score(
     Example:
       python entrypoint.py score suspicious.txt source.txt --tokens gains.jsonl
     """
+    from pan_scdg.jobs.options import RunOptions
+    from pan_scdg.jobs.score import STANDARD, score_files
+    from pan_scdg.jobs.targets import check_file, holds_tokens, profile_file
+    from pan_scdg.models.fit import choose_device
     from pan_scdg.own_files import write_atomically
-    from pan_scdg.tasks.fitting import choose_device
-    from pan_scdg.tasks.options import RunOptions
-    from pan_scdg.tasks.single_pair import STANDARD, score_files
-    from pan_scdg.tasks.targets import check_file, holds_tokens, profile_file
 
     if suspicious == source == STANDARD:
         raise click.UsageError("only one of the two files can be standard input")
@@ -220,8 +220,8 @@ def merge(directory: Path, output: Path, model: Path | None, overwrite: bool, sh
     Example:
       python entrypoint.py merge --input examples/pan25-pairs/test --output out shard-1 shard-2
     """
-    from pan_scdg.tasks.merging import merge as put_together
-    from pan_scdg.tasks.targets import check_folders
+    from pan_scdg.jobs.merge import merge as put_together
+    from pan_scdg.jobs.targets import check_folders
 
     given = {f"SHARDS {number}": shard for number, shard in enumerate(shards, 1)}
     check_folders(output, None, {"--input": directory, "--model": model, **given})

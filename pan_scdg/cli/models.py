@@ -27,7 +27,7 @@ def list_models(as_json: bool) -> None:
     Example:
       python entrypoint.py models list
     """
-    from pan_scdg.tasks.model_list import lines, model_list, record
+    from pan_scdg.models.listing import lines, model_list, record
 
     found = model_list()
     click.echo(json.dumps(record(*found), indent=2) if as_json else "\n".join(lines(*found)))
@@ -48,13 +48,13 @@ def fetch(name: str, revision: str | None) -> None:
       python entrypoint.py models fetch Qwen3-0.6B-Base --revision main
     """
     if name == "terrier":
-        from pan_scdg.retrieval.terrier_jars import fetch_jars
+        from pan_scdg.retrieval.bm25.terrier_jars import fetch_jars
 
         if revision is not None:
             raise click.UsageError("terrier has one version only: leave out --revision")
         click.echo(f"{name}: {fetch_jars()}")
         return
-    from pan_scdg.tasks.model_fetching import fetch_model
+    from pan_scdg.models.fetch import fetch_model
 
     if not revision:
         raise click.UsageError("a model needs --revision: a commit, branch or tag of its repository")
@@ -73,7 +73,7 @@ def verify(profile: str, model: Path | None, as_json: bool) -> None:
       python entrypoint.py models verify --profile offline
     """
     from pan_scdg.errors import UserErrors
-    from pan_scdg.tasks.model_check import check_model, lines
+    from pan_scdg.models.verify import check_model, lines
 
     check = check_model(chosen_profile(profile), model)
     faults = [str(fault) for fault in check.faults]

@@ -39,10 +39,10 @@ on_error_option = click.option(
 
 
 def _share(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Any:
-    """A `tasks.shards.Share` of ``I/N``."""
+    """A `scoring.batches.Share` of ``I/N``."""
     if value is None:
         return None
-    from pan_scdg.tasks.shards import MOST, Share
+    from pan_scdg.scoring.batches import MOST, Share
 
     number, _, of = value.partition("/")
     short = len(value) <= 2 * len(str(MOST)) + 1  # a number of thousands of digits is not even converted

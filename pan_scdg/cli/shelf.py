@@ -16,8 +16,8 @@ def profiles() -> None:
     Example:
       python entrypoint.py profiles
     """
+    from pan_scdg.models.listing import licences
     from pan_scdg.profile import load_profile, shipped_profiles
-    from pan_scdg.tasks.model_list import licences
 
     names = shipped_profiles()
     width = max(map(len, names))
@@ -53,9 +53,9 @@ def demo(output: Path, device: str, state: Path | None) -> None:
     Example:
       python entrypoint.py demo
     """
+    from pan_scdg.jobs.demo import demo as show_both
+    from pan_scdg.models.fit import choose_device
     from pan_scdg.profile import load_profile
-    from pan_scdg.tasks.demo import demo as show_both
-    from pan_scdg.tasks.fitting import choose_device
 
     click.echo(show_both(output, choose_device(load_profile("offline"), device), state))
 

@@ -20,7 +20,7 @@ from pan_scdg.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from pan_scdg.studies.data_folders import DataFolders
+    from pan_scdg.research.data.data_folders import DataFolders
 
 PARTS = ("pan25", "pan26", "multinews", "retention")
 data_option = click.option("--data", type=FOLDER, help="Folder with pan25/, pan26/, multinews/.")
@@ -55,7 +55,7 @@ given_option = click.option(
 
 def folders_of(data: Path | None, examples: bool) -> "DataFolders":
     """Where the data of a study is: ``--data``, or the examples; a UsageError unless it is just one of them."""
-    from pan_scdg.studies.data_folders import folders_in, shipped_examples
+    from pan_scdg.research.data.data_folders import folders_in, shipped_examples
 
     if examples == (data is not None):
         raise click.UsageError("give either --data or --examples")
@@ -66,7 +66,7 @@ def check_places(
     output: Path, state: Path | None, data: Path | None, folders: "DataFolders", **more: Path | None
 ) -> None:
     """Raise UserError if a study would write where it reads, or the other way round; ``more`` is read, too."""
-    from pan_scdg.tasks.targets import check_folders
+    from pan_scdg.jobs.targets import check_folders
 
     read = {f"--data, {name}/": path for name, path in folders._asdict().items()}
     check_folders(output, state, {"--data": data, **read, **{f"--{name}": path for name, path in more.items()}})
@@ -119,11 +119,11 @@ def prepare(
       python entrypoint.py studies prepare --examples --output out/prepared
     """
     from pan_scdg.notices import Notices
+    from pan_scdg.research.data.prepare import Sources
+    from pan_scdg.research.data.prepare import prepare as make
+    from pan_scdg.research.data.token_counts import TokenCounts
+    from pan_scdg.research.retention.checks import checks_of
     from pan_scdg.store import Store
-    from pan_scdg.studies.prepare import Sources
-    from pan_scdg.studies.prepare import prepare as make
-    from pan_scdg.studies.retention_checks import checks_of
-    from pan_scdg.studies.token_counts import TokenCounts
 
     folders = folders_of(data, examples)
     check_places(output, state, data, folders, model=model, **{f"given {kind}": path for kind, path in given.items()})
@@ -171,7 +171,7 @@ def _options_of(
     data: Path | None, examples: bool, profile: str, baselines: tuple[str, ...], over_long: str | None, **rest: Any
 ) -> Any:
     """The `StudyOptions`; a baseline that is named twice is one."""
-    from pan_scdg.studies.study_job import StudyOptions
+    from pan_scdg.research.pairs.job import StudyOptions
 
     chosen = tuple(chosen_profile(name) for name in dict.fromkeys(baselines))
     folders = folders_of(data, examples)
@@ -193,7 +193,7 @@ def pairs(examples: bool, more: tuple[str, ...], defaults: bool, **rest: Any) ->
     Example:
       python entrypoint.py studies pairs --examples --output out/pairs --state out/state
     """
-    from pan_scdg.studies.study_pairs import DEFAULT, OFFLINE, study_pairs
+    from pan_scdg.research.pairs.split_study import DEFAULT, OFFLINE, study_pairs
 
     usual = (*DEFAULT, *([OFFLINE] if examples else [])) if defaults else ()
     tell(study_pairs(_options_of(examples=examples, baselines=(*usual, *more), **rest)))
@@ -211,7 +211,7 @@ def same_topic(more: tuple[str, ...], defaults: bool, **rest: Any) -> None:
     Example:
       python entrypoint.py studies same-topic --examples --output out/same-topic --state out/state
     """
-    from pan_scdg.studies.study_same_topic import DEFAULT, study_same_topic
+    from pan_scdg.research.pairs.same_topic import DEFAULT, study_same_topic
 
     tell(study_same_topic(_options_of(baselines=(*(DEFAULT if defaults else ()), *more), **rest)))
 

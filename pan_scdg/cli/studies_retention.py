@@ -45,9 +45,9 @@ def retention(
     Example:
       python entrypoint.py studies retention --examples --output out/retention --instances 4 --seeds 1
     """
-    from pan_scdg.studies.retention_job import Request, study_retention
-    from pan_scdg.tasks.fitting import choose_device
-    from pan_scdg.tasks.options import RunOptions
+    from pan_scdg.jobs.options import RunOptions
+    from pan_scdg.models.fit import choose_device
+    from pan_scdg.research.retention.job import Request, study_retention
 
     folders = folders_of(data, examples)
     check_places(output, state, data, folders, model=model, **{f"given {kind}": path for kind, path in given.items()})

@@ -76,10 +76,10 @@ def retrieval(
       python entrypoint.py studies retrieval --data my-data --profile pan26-qwen3-8b \\
           --run theirs=their-run.txt.gz --rerank theirs --output out --state state
     """
-    from pan_scdg.studies.retrieval_entries import all_entries, default_entries, row_entry
-    from pan_scdg.studies.retrieval_job import Request, study_retrieval
-    from pan_scdg.tasks.fitting import choose_device, search_memory
-    from pan_scdg.tasks.options import RunOptions
+    from pan_scdg.jobs.options import RunOptions
+    from pan_scdg.models.fit import choose_device, search_memory
+    from pan_scdg.research.retrieval.entries import all_entries, default_entries, row_entry
+    from pan_scdg.research.retrieval.job import Request, study_retrieval
 
     folders = folders_of(data, examples)
     more = {f"given {kind}": path for kind, path in given.items()} | {f"run {row}": run for row, run in runs.items()}

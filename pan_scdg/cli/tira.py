@@ -60,7 +60,7 @@ def submit(name: str | None, manifest: Path, build_args: str | None) -> None:
 
 def _call(name: str | None, manifest: Path, build_args: str | None, dry: bool) -> None:
     """Print the call and make it; its exit code becomes ours."""
-    from pan_scdg.tasks.tira_submission import call_of, chosen, read_manifest
+    from pan_scdg.jobs.tira import call_of, chosen, read_manifest
 
     submissions = read_manifest(manifest)
     if name is None:

@@ -53,10 +53,10 @@ def calibrate(
     Example:
       python entrypoint.py calibrate --input examples/pan25-pairs/calibration --write my-profile.toml
     """
-    from pan_scdg.tasks.calibration import check_target
-    from pan_scdg.tasks.fitting import choose_device
-    from pan_scdg.tasks.options import RunOptions
-    from pan_scdg.tasks.targets import check_file, check_state, holds_profile, profile_file
+    from pan_scdg.jobs.calibrate import check_target
+    from pan_scdg.jobs.options import RunOptions
+    from pan_scdg.jobs.targets import check_file, check_state, holds_profile, profile_file
+    from pan_scdg.models.fit import choose_device
 
     chosen = chosen_profile(profile, over_long)
     check_target(profile, write)
@@ -73,9 +73,9 @@ def calibrate(
 def _scdg(
     chosen: Any, options: Any, truth: Path | None, state: Path, profile: str, write: Path, over_long: str | None
 ) -> str:
+    from pan_scdg.jobs.calibrate import calibrate as choose_on
+    from pan_scdg.jobs.calibrate import write_profile
     from pan_scdg.scdg.aggregation import Aggregate
-    from pan_scdg.tasks.calibration import calibrate as choose_on
-    from pan_scdg.tasks.calibration import write_profile
 
     found = choose_on(chosen, options, truth, state)
     write_profile(profile, write, found, over_long)
@@ -89,7 +89,7 @@ def _scdg(
 
 
 def _baseline(chosen: Any, options: Any, truth: Path | None, state: Path, profile: str, write: Path, _: object) -> str:
-    from pan_scdg.tasks.baseline_calibration import calibrate_baseline, words_of, write_baseline
+    from pan_scdg.jobs.baseline_calibration import calibrate_baseline, words_of, write_baseline
 
     found, lines = calibrate_baseline(chosen, options, truth, state)
     write_baseline(profile, write, found)
@@ -108,7 +108,7 @@ def evaluate(directory: Path, output: Path, truth: Path | None) -> None:
     Example:
       python entrypoint.py evaluate --input examples/pan25-pairs/test --output out
     """
-    from pan_scdg.tasks.evaluation import evaluate as hold
+    from pan_scdg.jobs.evaluate import evaluate as hold
 
     click.echo(hold(directory, output, truth)[1], nl=False)
 

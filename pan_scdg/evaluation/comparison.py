@@ -1,6 +1,6 @@
 """What differs between two results of one task, and whether that is more than the order of arithmetic explains.
 
-A and B are the two results. Nothing here knows where they come from; `tasks.comparing` reads them.
+A and B are the two results. Nothing here knows where they come from; `jobs.compare` reads them.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set

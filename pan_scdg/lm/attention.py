@@ -12,13 +12,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pan_scdg.errors import UserError
+from pan_scdg.models.checkpoint import FLASH_CAPABILITY
 
 if TYPE_CHECKING:
     import torch
 
 
-FLASH_CAPABILITY, FLASH_WIDTH = (8, 0), 256
-"""The compute capability (that of Ampere) that FlashAttention-2 needs, and the widest head that it takes."""
+FLASH_WIDTH = 256
+"""The widest head that FlashAttention-2 takes."""
 
 
 @dataclass(frozen=True)

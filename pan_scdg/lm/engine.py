@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from pan_scdg.lm.attention import NAME, Packing, Spans, backend_of, register
 from pan_scdg.lm.logprobs import LogProbs, check_input, log_softmax_at, not_finite, target_log_probs
-from pan_scdg.lm.memory import is_out_of_memory, too_large
-from pan_scdg.lm.models import LanguageModel, decoder_and_head
 from pan_scdg.lm.packable import check_computed, check_config, not_packable
 from pan_scdg.lm.packing import Row, continuation, own_length, plan, row_tokens
+from pan_scdg.models.capacity import CPU_ROWS
+from pan_scdg.models.load import LanguageModel, decoder_and_head
+from pan_scdg.models.memory import is_out_of_memory, too_large
 from pan_scdg.scdg.sequences import ScoringInput
 
 if TYPE_CHECKING:
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from pan_scdg.profile import ModelSettings
 
 EngineName = Literal["packed", "reference"]
-CPU_LOGITS, CPU_ROWS = 1 << 22, 128
-"""Logits that a CPU computes at one time: so few that they stay in its cache, but those of so many targets at least,
-since the head's weights have to pass for each product."""
+CPU_LOGITS = 1 << 22
+"""Logits that a CPU computes at one time, so few that they stay in its cache; but never fewer than for `CPU_ROWS`
+targets, since the head's weights have to pass for each product."""
 
 
 class Engine(Protocol):

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.errors import UserError
-from pan_scdg.lm.memory import is_out_of_memory, too_large
-from pan_scdg.lm.models import LanguageModel, decoder_and_head
+from pan_scdg.models.load import LanguageModel, decoder_and_head
+from pan_scdg.models.memory import is_out_of_memory, too_large
 from pan_scdg.scdg.sequences import ScoringInput
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import numpy as np
 
 from pan_scdg.errors import UserError
 from pan_scdg.lm.logprobs import LogProbs, target_log_probs
-from pan_scdg.lm.models import LanguageModel
+from pan_scdg.models.load import LanguageModel
 from pan_scdg.scdg.sequences import ScoringInput
 
 UNFIT_ROPES = ("dynamic", "longrope")

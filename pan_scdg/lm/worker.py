@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.lm.engine import Engine, EngineName, engine_of
 from pan_scdg.lm.logprobs import LogProbs
-from pan_scdg.lm.models import LanguageModel, load_model
+from pan_scdg.models.load import LanguageModel, load_model
 from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.arrays import TokenIds
 from pan_scdg.scdg.sequences import ScoringInput, Tokenizer

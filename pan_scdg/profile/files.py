@@ -20,7 +20,7 @@ from pan_scdg.profile.pairs import PairSettings
 from pan_scdg.profile.retrieval import RetrievalSettings
 from pan_scdg.profile.table import ModelSettings, Table
 
-SHIPPED = Path(__file__).parents[1] / "profiles"
+SHIPPED = Path(__file__).parent / "shipped"
 LARGEST_FILE = 1 << 16
 """Bytes of a profile file; the largest shipped one has less than 8,000."""
 SHOWN = 100

@@ -37,8 +37,8 @@ class Calibration(Table):
     """Where q or w and the threshold come from."""
 
     model: Sha256 | None = None
-    """Fingerprint of the checkpoint that gave the scores: `lm.fingerprint.weights_fingerprint`. The threshold decides
-    about no other's. None: not recorded, as in profiles of earlier versions."""
+    """Fingerprint of the checkpoint that gave the scores (`models.fingerprint.weights_fingerprint`). The threshold
+    decides about no other's. None: not recorded, as in profiles of earlier versions."""
     dtype: str | None = None
     """What it computed in; another dtype moves scores a little."""
     noise: float | None = Field(default=None, ge=0)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pan_scdg.baselines.cosine import CosineScorer, chunks_of, cosine
 from pan_scdg.baselines.scorer import TextPair
 from pan_scdg.errors import UserError
+from pan_scdg.models.encoder import Encoder, encoder_folder, load_encoder
 from pan_scdg.profile.baseline import Cosine
-from pan_scdg.retrieval.encoder import Encoder, encoder_folder, load_encoder
 from pan_scdg.store import Store
 from tests.tolerances import vector_tolerance
 

@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from benchmarks import gpu, gpu_attention, gpu_engines, gpu_rows
 from benchmarks.scoring_models import check_weights, random_model
 from pan_scdg.lm import attention
-from pan_scdg.retrieval import dense_gpu
+from pan_scdg.retrieval.dense import search_gpu as dense_gpu
 
 ROOT = Path(__file__).parents[2]
 NUMBER = re.compile(r"-?[\d,.]+(e[-+]\d+)?|nan|-?inf")

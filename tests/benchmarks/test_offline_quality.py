@@ -27,16 +27,16 @@ from benchmarks.offline_quality import QualitySet, figures, frozen_rows, main, p
 from benchmarks.pair_gains import PairGains, at_most, development_set, folder_set, pair_gains
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.pairs import pair_metrics
-from pan_scdg.lm.models import load_model
+from pan_scdg.jobs.options import RunOptions
+from pan_scdg.models.load import load_model
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.profile import PairSettings, load_profile
 from pan_scdg.scdg.aggregation import aggregate_of
 from pan_scdg.scdg.gains import top_q_mean, window_mean, window_median
+from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pairs import check_pairs, score_pairs
 from pan_scdg.store import Store
-from pan_scdg.tasks.model_at_hand import ModelAtHand
-from pan_scdg.tasks.options import RunOptions
-from pan_scdg.tasks.pair_scoring import check_pairs, score_pairs
 from tests.tolerances import log_prob_tolerance
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -90,9 +90,9 @@ def settings() -> PairSettings:
 
 
 @pytest.fixture
-def model(tiny_folder: Callable[[str], Path], tmp_path: Path) -> ModelAtHand:
+def model(tiny_folder: Callable[[str], Path], tmp_path: Path) -> ScoringModel:
     options = RunOptions(tmp_path, tmp_path, "cpu", model=tiny_folder("qwen2"))
-    return ModelAtHand(load_profile(str(SMALL)).model, options)
+    return options.scoring_model(load_profile(str(SMALL)).model)
 
 
 def test_every_form_is_the_package_s_own(settings: PairSettings) -> None:
@@ -133,12 +133,11 @@ def test_window_of_a_short_target_is_its_average(settings: PairSettings) -> None
     ],
 )
 def test_the_frozen_form_is_scored_as_a_run_scores_it(
-    changes: dict[str, Any], name: str, settings: PairSettings, model: ModelAtHand, tmp_path: Path
+    changes: dict[str, Any], name: str, settings: PairSettings, model: ScoringModel, tmp_path: Path
 ) -> None:
     pairs, wanted = some_pairs(), settings.model_copy(update=changes)
     folder = write_pairs(tmp_path / "input", pairs)
-    options = RunOptions(folder, tmp_path, "cpu")
-    planned, _ = check_pairs(read_pairs(folder, Notices()), model, wanted, Notices(), options)
+    planned, _ = check_pairs(read_pairs(folder, Notices()).pairs, model, wanted, Notices())
     assert {p.mode for p in planned} == {"whole", "segments"}
     assert frozen_form(wanted) == name
     with Store(tmp_path / "state") as store:
@@ -149,7 +148,7 @@ def test_the_frozen_form_is_scored_as_a_run_scores_it(
 
 
 def test_a_second_time_rescores_nothing(
-    settings: PairSettings, model: ModelAtHand, forwards: list[int], tmp_path: Path
+    settings: PairSettings, model: ScoringModel, forwards: list[int], tmp_path: Path
 ) -> None:
     pairs = some_pairs()
     with Store(tmp_path / "state") as store:
@@ -168,7 +167,7 @@ def test_a_second_time_rescores_nothing(
 
 
 def test_pairs_that_cannot_be_scored_are_named_before_any_is(
-    settings: PairSettings, model: ModelAtHand, forwards: list[int], tmp_path: Path
+    settings: PairSettings, model: ScoringModel, forwards: list[int], tmp_path: Path
 ) -> None:
     pairs = [*some_pairs(), Pair("empty/1", "empty", 1, FIRST, "")]
     strict = settings.model_copy(update={"over_long": "error"})

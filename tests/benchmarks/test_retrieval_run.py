@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks import corpus, retrieval_run
-from pan_scdg.retrieval.encoder import load_encoder
-from pan_scdg.retrieval.terrier_jars import jar_folder
+from pan_scdg.models.encoder import load_encoder
+from pan_scdg.retrieval.bm25.terrier_jars import jar_folder
 
 
 def test_the_last_line_holds_the_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -17,7 +17,7 @@ from benchmarks.simple_pair_scores import (
     tfidf_cosine,
     words,
 )
-from pan_scdg.retrieval.encoder import encoder_folder
+from pan_scdg.models.encoder import encoder_folder
 from pan_scdg.store import Store
 from tests.tolerances import vector_tolerance
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pan_scdg.tasks.tira_submission import read_manifest
+from pan_scdg.jobs.tira import read_manifest
 from tests.container.conftest import ROOT, Docker, visible
 
 pytestmark = pytest.mark.container

@@ -13,10 +13,13 @@ from target import Target
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import Document, Query
 from pan_scdg.profile import Bm25Settings, load_profile
-from pan_scdg.retrieval import bm25_fts5, bm25_impact, impact_arrays, staging, vectors
-from pan_scdg.retrieval.vector_files import Manifest
-from pan_scdg.tasks import corpus_index
-from pan_scdg.tasks.given_candidates import read_candidates
+from pan_scdg.retrieval import corpus_index, staging
+from pan_scdg.retrieval.bm25 import fts5 as bm25_fts5
+from pan_scdg.retrieval.bm25 import impact as bm25_impact
+from pan_scdg.retrieval.bm25 import impact_arrays
+from pan_scdg.retrieval.dense.search import vectors
+from pan_scdg.retrieval.dense.vector_files import Manifest
+from pan_scdg.retrieval.given_candidates import read_candidates
 
 DOCUMENTS = [
     Document("d/1", "The ferry left at six. Nobody waved."),
@@ -106,17 +109,21 @@ def _candidates(folder: Path) -> None:
     read_candidates(folder, [Query("q1", "text"), Query("q2", "text")], RETRIEVAL, Notices())
 
 
-OWN, FILES = "pan_scdg.own_files", "pan_scdg.retrieval.vector_files"
+OWN, FILES = "pan_scdg.own_files", "pan_scdg.retrieval.dense.vector_files"
 VECTOR_FILES = {"manifest.json": JSON, "documents.jsonl": JSON, "vectors.f16": BYTES}
 ARRAYS = {f"index/{name}.npy": BYTES for name in impact_arrays.KINDS}
 INDEXES = (
-    Target("catalogue", _catalogue, {"index.json": JSON}, ("pan_scdg.tasks.corpus_index", OWN), made=_make_catalogue),
-    Target("vectors", _vectors, VECTOR_FILES, (FILES, "pan_scdg.retrieval.vectors"), made=_make_vectors, rate=0.5),
+    Target(
+        "catalogue", _catalogue, {"index.json": JSON}, ("pan_scdg.retrieval.corpus_index", OWN), made=_make_catalogue
+    ),
+    Target(
+        "vectors", _vectors, VECTOR_FILES, (FILES, "pan_scdg.retrieval.dense.vectors"), made=_make_vectors, rate=0.5
+    ),
     Target(
         "vectors-in-part",
         _go_on,
         VECTOR_FILES,
-        (FILES, "pan_scdg.retrieval.vectors"),
+        (FILES, "pan_scdg.retrieval.dense.vectors"),
         made=_make_part,
         writes=True,
         rate=0.2,
@@ -133,7 +140,7 @@ INDEXES = (
         "impact-arrays",
         _arrays,
         ARRAYS,
-        ("pan_scdg.retrieval.impact_arrays",),
+        ("pan_scdg.retrieval.bm25.impact_arrays",),
         made=_make_impact,
         rate=0.3,
         documented=(FileNotFoundError,),  # of the opener: it is the seal, which is passed by here, that finds it first
@@ -150,7 +157,7 @@ INDEXES = (
         "fts5-sealed-again",
         _fts5_sealed_again,
         {"index/index.sqlite": BYTES},
-        ("pan_scdg.retrieval.bm25_fts5",),
+        ("pan_scdg.retrieval.bm25.fts5",),
         made=_make_fts5,
         writes=True,
         rate=0.1,
@@ -159,6 +166,6 @@ INDEXES = (
         "candidates",
         _candidates,
         {"candidates.jsonl.gz": JSON.packed_by(gzipped)},
-        ("pan_scdg.tasks.given_candidates", "pan_scdg.tasks.candidate_file"),
+        ("pan_scdg.retrieval.given_candidates", "pan_scdg.retrieval.candidate_file"),
     ),
 )

@@ -7,28 +7,28 @@ from target import Target
 
 from pan_scdg.baselines.vectors import read_vector, vector_file
 from pan_scdg.evaluation.span_files import read_spans
+from pan_scdg.jobs import tira as tira_submission
+from pan_scdg.jobs.compared_results import read_result
 from pan_scdg.notices import Notices
 from pan_scdg.pan import inputs, prepare, runs, source_retrieval, text_alignment, truth
 from pan_scdg.profile import load_profile
-from pan_scdg.studies import (
+from pan_scdg.research.data import (
     data_tables,
     multinews,
     pair_manifest,
     pair_splits,
     query_folds,
     query_pairs,
-    retention_instances,
-    retention_manifest,
     same_topic_pairs,
-    score_table,
 )
-from pan_scdg.tasks import tira_submission
-from pan_scdg.tasks.compared_results import read_result
-from pan_scdg.tasks.given_candidates import read_candidates
+from pan_scdg.research.pairs import score_table
+from pan_scdg.research.retention import instances as retention_instances
+from pan_scdg.research.retention import manifest as retention_manifest
+from pan_scdg.retrieval.given_candidates import read_candidates
 
 SETTINGS = load_profile("offline").need_retrieval()
 UNTRUSTED = "pan_scdg.pan.untrusted"
-RECORDS = "pan_scdg.studies.records"
+RECORDS = "pan_scdg.research.data.records"
 
 
 def _pairs(folder: Path) -> None:
@@ -110,7 +110,7 @@ def _cluster_split(folder: Path) -> None:
 
 
 PACKED = JSON.packed_by(gzipped)
-_SPLITS = ("pan_scdg.studies.pair_splits", "pan_scdg.studies.membership")
+_SPLITS = ("pan_scdg.research.data.pair_splits", "pan_scdg.research.data.membership")
 INPUTS = (
     Target(
         "pairs",
@@ -152,7 +152,7 @@ INPUTS = (
         {"qrels.txt": LINES},
         ("pan_scdg.pan.source_retrieval", UNTRUSTED),
     ),
-    Target("run", _run, {"run.txt": LINES}, ("pan_scdg.pan.runs", "pan_scdg.tasks.given_candidates")),
+    Target("run", _run, {"run.txt": LINES}, ("pan_scdg.pan.runs", "pan_scdg.retrieval.given_candidates")),
     Target(
         "run-packed",
         lambda folder: runs.read_run(runs.run_file(folder)),
@@ -179,7 +179,7 @@ INPUTS = (
         "tira",
         lambda folder: tira_submission.read_manifest(folder / "tira.yml"),
         {"tira.yml": YAML},
-        ("pan_scdg.tasks.tira_submission",),
+        ("pan_scdg.jobs.tira",),
         rate=0.1,
     ),
     Target("vectors-given", _vectors, {"a.txt.npy": LINES.packed_by(npy)}, ("pan_scdg.baselines.vectors",)),
@@ -187,7 +187,7 @@ INPUTS = (
         "pair-manifest",
         lambda folder: pair_manifest.read_manifest(folder / "manifest.jsonl"),
         {"manifest.jsonl": JSON},
-        ("pan_scdg.studies.pair_manifest", RECORDS),
+        ("pan_scdg.research.data.pair_manifest", RECORDS),
         rate=0.3,
     ),
     Target(
@@ -202,49 +202,49 @@ INPUTS = (
         "cluster-split",
         _cluster_split,
         {"pairs.jsonl": JSON, "split.csv": CSV},
-        ("pan_scdg.studies.same_topic_pairs", "pan_scdg.studies.membership", RECORDS),
+        ("pan_scdg.research.data.same_topic_pairs", "pan_scdg.research.data.membership", RECORDS),
         rate=0.4,
     ),
     Target(
         "instances",
         lambda folder: retention_instances.read_instances(folder / "instances.jsonl"),
         {"instances.jsonl": JSON},
-        ("pan_scdg.studies.retention_instances", RECORDS),
+        ("pan_scdg.research.retention.instances", RECORDS),
         rate=0.4,
     ),
     Target(
         "contexts",
         lambda folder: retention_manifest.read_contexts(folder / "intervention_manifest.jsonl"),
         {"intervention_manifest.jsonl": JSON},
-        ("pan_scdg.studies.retention_manifest", RECORDS),
+        ("pan_scdg.research.retention.manifest", RECORDS),
         rate=0.3,
     ),
     Target(
         "query-pairs",
         lambda folder: query_pairs.read_query_pairs(folder / "pairs.jsonl"),
         {"pairs.jsonl": JSON},
-        ("pan_scdg.studies.query_pairs", RECORDS),
+        ("pan_scdg.research.data.query_pairs", RECORDS),
         rate=0.5,
     ),
     Target(
         "folds",
         lambda folder: query_folds.read_folds(folder / "folds.jsonl", {"q0", "q1", "q2", "q3", "4"}),
         {"folds.jsonl": JSON},
-        ("pan_scdg.studies.query_folds",),
+        ("pan_scdg.research.data.query_folds",),
     ),
     Target(
         "study-scores",
         lambda folder: score_table.read_scores(folder / "scores.jsonl.gz"),
         {"scores.jsonl.gz": PACKED},
-        ("pan_scdg.studies.score_table", RECORDS),
+        ("pan_scdg.research.pairs.score_table", RECORDS),
         rate=0.5,
     ),
-    Target("clusters", _clusters, {"train.src": LINES}, ("pan_scdg.studies.multinews", UNTRUSTED)),
+    Target("clusters", _clusters, {"train.src": LINES}, ("pan_scdg.research.data.multinews", UNTRUSTED)),
     Target(
         "prepared",
         _prepared,
         {"index.json": JSON},
-        ("pan_scdg.studies.prepared", "pan_scdg.studies.data_tables"),
+        ("pan_scdg.research.data.prepared", "pan_scdg.research.data.data_tables"),
         rate=0.6,
     ),
 )

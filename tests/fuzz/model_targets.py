@@ -6,15 +6,15 @@ from pathlib import Path
 from formats import JSON, Format, safetensors
 from target import Target
 
-from pan_scdg.lm.capacity import encoder_bytes, pass_bytes, weight_bytes
-from pan_scdg.lm.checkpoint import check_weights, read_config
-from pan_scdg.lm.fingerprint import weights_fingerprint
-from pan_scdg.model_cache import VARIABLE, find_model
-from pan_scdg.model_files import explain_tokenizer
-from pan_scdg.model_lock import read_lock
+from pan_scdg.models.cache import VARIABLE, find_model
+from pan_scdg.models.capacity import encoder_bytes, pass_bytes, weight_bytes
+from pan_scdg.models.checkpoint import check_weights, read_config
+from pan_scdg.models.config import check_fields
+from pan_scdg.models.encoder_folder import check_encoder
+from pan_scdg.models.files import explain_tokenizer
+from pan_scdg.models.fingerprint import weights_fingerprint
+from pan_scdg.models.lock import read_lock
 from pan_scdg.profile import ModelSettings
-from pan_scdg.retrieval.encoder_folder import check_encoder
-from pan_scdg.tasks.model_config import check_fields
 
 SETTINGS = ModelSettings(name="tiny", dtype="float16")
 
@@ -54,7 +54,7 @@ def _make_weights(folder: Path) -> None:
 
 
 WEIGHTS = JSON.packed_by(safetensors)
-LM, ENCODER, FILES = "pan_scdg.lm", "pan_scdg.retrieval.encoder_folder", "pan_scdg.model_files"
+LM, ENCODER, FILES = "pan_scdg.lm", "pan_scdg.models.encoder_folder", "pan_scdg.models.files"
 FOLDER: dict[str, Format] = {
     "config.json": JSON,
     "tokenizer_config.json": JSON,
@@ -77,12 +77,12 @@ MODELS = (
         "model",
         _model,
         FOLDER,
-        (f"{LM}.checkpoint", f"{LM}.capacity", "pan_scdg.tasks.model_config", FILES, "pan_scdg.model_cache"),
+        (f"{LM}.checkpoint", f"{LM}.capacity", "pan_scdg.models.config", FILES, "pan_scdg.models.cache"),
         rate=0.3,
     ),
     Target("encoder", _encoder, ENCODER_FILES, (ENCODER, FILES), rate=0.2),
     Target("tokenizer", _tokenizer, {"tokenizer.json": JSON}, (FILES,), rate=0.5),
-    Target("lock", _lock, {"models.lock.json": JSON}, ("pan_scdg.model_lock", "pan_scdg.own_files")),
+    Target("lock", _lock, {"models.lock.json": JSON}, ("pan_scdg.models.lock", "pan_scdg.own_files")),
     Target(
         "weights-known",
         _weights,

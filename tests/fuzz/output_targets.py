@@ -9,14 +9,14 @@ from pathlib import Path
 from formats import JSON, LINES, sqlite
 from target import Target
 
+from pan_scdg.jobs.compared_results import read_result
+from pan_scdg.jobs.output import OutputDirectory
+from pan_scdg.jobs.shards import read_shards, write_shard
 from pan_scdg.profile import ModelSettings
+from pan_scdg.retrieval.first_stage import FirstStage
 from pan_scdg.retrieval.ranking import Ranked
+from pan_scdg.scoring.features import Wanted, feature_grid, load_features, load_gains, load_ids
 from pan_scdg.store import Store
-from pan_scdg.tasks.compared_results import read_result
-from pan_scdg.tasks.features import Wanted, feature_grid, load_features, load_gains, load_ids
-from pan_scdg.tasks.first_stage import FirstStage
-from pan_scdg.tasks.output import OutputDirectory
-from pan_scdg.tasks.shards import read_shards, write_shard
 
 JOB = {
     "task": "pairs",
@@ -138,8 +138,8 @@ def _stored(folder: Path) -> None:
         load_gains(store, "b")
 
 
-OUTPUT, MARK, OWN = "pan_scdg.tasks.output", "pan_scdg.tasks.output_mark", "pan_scdg.own_files"
-COMPARED, SHARDS, STORE = "pan_scdg.tasks.compared_results", "pan_scdg.tasks.shards", "pan_scdg.store"
+OUTPUT, MARK, OWN = "pan_scdg.jobs.output", "pan_scdg.jobs.output_mark", "pan_scdg.own_files"
+COMPARED, SHARDS, STORE = "pan_scdg.jobs.compared_results", "pan_scdg.jobs.shards", "pan_scdg.store"
 OUTPUTS = (
     Target(
         "mark",
@@ -180,5 +180,5 @@ OUTPUTS = (
     Target("shard-mark", _shards, {"1/.pan_scdg.json": JSON}, (SHARDS, MARK, OWN), made=_make_shards, rate=0.3),
     Target("decisions", read_result, {"decisions.jsonl": JSON}, (COMPARED, "pan_scdg.pan.detections"), rate=0.5),
     Target("scores", _absorb, {"scores.sqlite": STORED}, (STORE,), rate=0.25),
-    Target("stored", _stored, {"scores.sqlite": STORED}, (STORE, "pan_scdg.tasks.features"), writes=True, rate=0.25),
+    Target("stored", _stored, {"scores.sqlite": STORED}, (STORE, "pan_scdg.scoring.features"), writes=True, rate=0.25),
 )

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.lm.capacity import encoder_bytes, pass_bytes, weight_bytes, weight_files
-from pan_scdg.lm.checkpoint import INDEX, read_config
 from pan_scdg.lm.logprobs import target_log_probs
-from pan_scdg.lm.models import load_model
+from pan_scdg.models.capacity import encoder_bytes, pass_bytes, weight_bytes, weight_files
+from pan_scdg.models.checkpoint import INDEX, read_config
+from pan_scdg.models.encoder import encoder_folder, load_encoder
+from pan_scdg.models.load import load_model
 from pan_scdg.profile import ModelSettings
-from pan_scdg.retrieval.encoder import encoder_folder, load_encoder
 from pan_scdg.scdg.sequences import ScoringInput
 
 torch = pytest.importorskip("torch")

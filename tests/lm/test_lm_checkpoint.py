@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.lm import checkpoint
-from pan_scdg.lm.checkpoint import (
+from pan_scdg.models import checkpoint
+from pan_scdg.models.checkpoint import (
     INDEX,
     check_device,
     check_library,
@@ -20,7 +20,7 @@ from pan_scdg.lm.checkpoint import (
     read_config,
     settled,
 )
-from pan_scdg.lm.models import load_model, load_tokenizer
+from pan_scdg.models.load import load_model, load_tokenizer
 from pan_scdg.profile import ModelSettings
 
 torch = pytest.importorskip("torch")

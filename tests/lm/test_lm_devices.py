@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.lm import checkpoint, devices
-from pan_scdg.lm.checkpoint import check_device, settled
-from pan_scdg.lm.devices import Seen, best_device, check_exists, has_code, seen_gpus
+from pan_scdg.models import checkpoint, devices
+from pan_scdg.models.checkpoint import check_device, settled
+from pan_scdg.models.devices import Seen, best_device, check_exists, has_code, seen_gpus
 from pan_scdg.profile import ModelSettings
 
 torch = pytest.importorskip("torch")

@@ -10,7 +10,7 @@ import pytest
 
 from pan_scdg.errors import UserError
 from pan_scdg.lm.engine import PackedEngine, ReferenceEngine, engine_of
-from pan_scdg.lm.models import LanguageModel, load_model
+from pan_scdg.models.load import LanguageModel, load_model
 from pan_scdg.profile import ModelSettings, load_profile
 from pan_scdg.scdg.sequences import ScoringInput
 from tests.tolerances import check_log_probs

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.lm import fingerprint
-from pan_scdg.lm.fingerprint import metadata_fingerprint, weights_fingerprint
+from pan_scdg.models import fingerprint
+from pan_scdg.models.fingerprint import metadata_fingerprint, weights_fingerprint
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from pan_scdg.errors import UserError
 from pan_scdg.lm.logprobs import log_softmax_at, target_log_probs
-from pan_scdg.lm.models import LanguageModel, load_model
+from pan_scdg.models.load import LanguageModel, load_model
 from pan_scdg.profile import ModelSettings, SegmentSettings, WindowSettings
 from pan_scdg.scdg.gains import average, gains_of, join, top_q_mean
 from pan_scdg.scdg.segments import segment_passes

@@ -10,7 +10,7 @@ import pytest
 
 from pan_scdg.errors import UserError
 from pan_scdg.lm.logprobs import target_log_probs
-from pan_scdg.lm.models import load_model, load_tokenizer
+from pan_scdg.models.load import load_model, load_tokenizer
 from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import pair_passes
 from tests.tolerances import log_prob_tolerance

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.lm import checkpoint, models
-from pan_scdg.lm.fingerprint import weights_fingerprint
-from pan_scdg.lm.models import load_model, load_tokenizer
+from pan_scdg.models import checkpoint
+from pan_scdg.models import load as models
+from pan_scdg.models.fingerprint import weights_fingerprint
+from pan_scdg.models.load import load_model, load_tokenizer
 from pan_scdg.profile import ModelSettings
 
 torch = pytest.importorskip("torch")
@@ -231,6 +232,6 @@ def test_flash_attention_on_a_gpu_that_is_too_old(attention: str, monkeypatch: p
 
 
 def test_dtype_that_the_device_cannot_do(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pan_scdg.lm.checkpoint.can_multiply", lambda dtype, device: dtype != "float16")
+    monkeypatch.setattr("pan_scdg.models.checkpoint.can_multiply", lambda dtype, device: dtype != "float16")
     with pytest.raises(UserError, match="cpu cannot compute in float16"):
         load_model(copied, ModelSettings(name="tiny", dtype="float16"), "cpu")

@@ -10,7 +10,7 @@ import pytest
 from pan_scdg.errors import UserError
 from pan_scdg.lm import packable
 from pan_scdg.lm.engine import PackedEngine, ReferenceEngine
-from pan_scdg.lm.models import LanguageModel, load_model
+from pan_scdg.models.load import LanguageModel, load_model
 from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import ScoringInput
 

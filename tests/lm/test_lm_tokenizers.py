@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.lm.models import load_tokenizer
+from pan_scdg.models.load import load_tokenizer
 from pan_scdg.profile import ModelSettings
 
 transformers = pytest.importorskip("transformers")

@@ -21,9 +21,9 @@ from works_for_workers import Fatal, Faulty, Ids, Slow, die, serve_and_tell, unt
 
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.lm.engine import engine_of
-from pan_scdg.lm.models import LanguageModel, load_model
 from pan_scdg.lm.worker import Values
 from pan_scdg.lm.workers import AHEAD, DEATHS, Workers
+from pan_scdg.models.load import LanguageModel, load_model
 from pan_scdg.profile import ModelSettings
 
 torch = pytest.importorskip("torch")

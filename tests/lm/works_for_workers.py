@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from pan_scdg.errors import UserError, UserErrors
-from pan_scdg.lm import models, worker
+from pan_scdg.lm import worker
+from pan_scdg.models import load as models
 from pan_scdg.scdg.sequences import ScoringInput, Tokenizer
 
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
 from pan_scdg.profile import Bm25Settings
-from pan_scdg.retrieval import bm25_fts5
-from pan_scdg.retrieval.bm25_fts5 import Bm25Index, build_index
+from pan_scdg.retrieval.bm25 import fts5 as bm25_fts5
+from pan_scdg.retrieval.bm25.fts5 import Bm25Index, build_index
 from pan_scdg.retrieval.fusion import rrf
 from pan_scdg.retrieval.ranking import Ranking, top
 from pan_scdg.retrieval.staging import MANIFEST, write_seal

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
 from pan_scdg.profile import Bm25Settings
-from pan_scdg.retrieval import bm25_terrier, impact_build, impact_kernel
-from pan_scdg.retrieval.bm25_impact import ImpactIndex, build_index, exact_sums
+from pan_scdg.retrieval.bm25 import impact_build, impact_kernel
+from pan_scdg.retrieval.bm25 import terrier as bm25_terrier
+from pan_scdg.retrieval.bm25.impact import ImpactIndex, build_index, exact_sums
+from pan_scdg.retrieval.bm25.terrier_jars import start_terrier
+from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline
 from pan_scdg.retrieval.fusion import rrf
 from pan_scdg.retrieval.ranking import Ranking, top
-from pan_scdg.retrieval.terrier_jars import start_terrier
-from pan_scdg.retrieval.terrier_terms import TermPipeline
 from pan_scdg.retrieval.units import sentences
 
 SPOT_CHECK = Path(__file__).parents[3] / "shared" / "data" / "pan26-spot-check"
@@ -102,7 +103,7 @@ def test_passing_over_documents_changes_nothing(tmp_path: Path, monkeypatch: pyt
     narrowings: list[int] = []
     literal = impact_kernel._narrowed
     monkeypatch.setattr(impact_kernel, "_narrowed", lambda *a: narrowings.append(1) or literal(*a))
-    monkeypatch.setattr("pan_scdg.retrieval.bm25_impact.compiled", lambda: impact_kernel.kernel(lambda f: f))
+    monkeypatch.setattr("pan_scdg.retrieval.bm25.impact.compiled", lambda: impact_kernel.kernel(lambda f: f))
     monkeypatch.setattr(impact_kernel, "FEW", 0)
     queries = [made_up_query(seed, 1) for seed in range(12)]
     with (

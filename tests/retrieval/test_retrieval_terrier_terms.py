@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.retrieval import terrier_jars
-from pan_scdg.retrieval.terrier_terms import TermPipeline, porter, rarest, read_stopwords, tokens
+from pan_scdg.retrieval.bm25 import terrier_jars
+from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline, porter, rarest, read_stopwords, tokens
 
 ENDINGS = """
 s es ies sses ed eed ing ational tional enci anci izer bli alli entli eli ousli ization ation ator alism iveness
@@ -124,7 +124,7 @@ def test_the_pipeline_stops_and_stems_and_counts() -> None:
 def test_forgetting_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     text = " ".join(made_up_words(200, 3)) * 2
     expected = TermPipeline({"of"}).counts(text)
-    monkeypatch.setattr("pan_scdg.retrieval.terrier_terms.MOST_REMEMBERED", 7)
+    monkeypatch.setattr("pan_scdg.retrieval.bm25.terrier_terms.MOST_REMEMBERED", 7)
     assert TermPipeline({"of"}).counts(text) == expected
 
 
@@ -200,7 +200,7 @@ def test_a_missing_java_is_explained() -> None:
         terrier_jars.terrier_jar()
     except UserError as e:
         pytest.skip(str(e))
-    program = "from pan_scdg.retrieval.terrier_jars import start_terrier; start_terrier()"
+    program = "from pan_scdg.retrieval.bm25.terrier_jars import start_terrier; start_terrier()"
     environment = {**os.environ, "JAVA_HOME": "/nonexistent", "PATH": ""}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert re.search(r"UserError: no Java runtime starts: .*; install a Java runtime 11 or later", done.stderr)
@@ -211,7 +211,7 @@ def test_a_runtime_without_compiler_is_enough(pyterrier: Any, tmp_path: Path) ->
     if java is None:
         pytest.skip("Java is known by JAVA_HOME alone here")
     (tmp_path / "java").symlink_to(Path(java).resolve())
-    program = "from pan_scdg.retrieval.terrier_jars import start_terrier; start_terrier()"
+    program = "from pan_scdg.retrieval.bm25.terrier_jars import start_terrier; start_terrier()"
     environment = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "JDK_HOME")}
     environment["PATH"] = str(tmp_path)
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)

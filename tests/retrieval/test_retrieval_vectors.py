@@ -14,8 +14,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.retrieval.vector_files import DOCUMENTS, MANIFEST, VECTORS, Manifest, read_manifest, write_manifest
-from pan_scdg.retrieval.vectors import VectorWriter, open_vectors
+from pan_scdg.retrieval.dense.vector_files import DOCUMENTS, MANIFEST, VECTORS, Manifest, read_manifest, write_manifest
+from pan_scdg.retrieval.dense.vectors import VectorWriter, open_vectors
 
 WIDTH = 3
 MADE_OF = Manifest(

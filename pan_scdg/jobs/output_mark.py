@@ -1,0 +1,59 @@
+"""The mark of a finished output: what was computed, and the digest of each of its files."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue, PositiveInt, StringConstraints
+
+from pan_scdg.digests import file_digest
+from pan_scdg.own_files import MARK, InnerName, OwnRecord, find_link, open_own, read_record
+
+Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+
+
+class PartRecord(OwnRecord):
+    """The part of the input that a result is of: see `jobs.options.Partial`."""
+
+    done: PositiveInt
+    of: PositiveInt
+    what: Literal["pairs", "queries"]
+
+
+class Mark(OwnRecord):
+    """The content of the mark, and of the list of sealed files in the hidden folder."""
+
+    job: dict[str, JsonValue]
+    files: dict[InnerName, Digest] = Field(min_length=1)
+    incidents: list[str] = Field(default_factory=list)
+    partial: PartRecord | None = None
+    origins: dict[str, dict[str, str]] = Field(default_factory=dict)
+
+    def text(self) -> str:
+        """Return the JSON text of the fields that were given, in the order of the class."""
+        return dump(self.model_dump(mode="json", exclude_unset=True))
+
+
+def dump(value: object) -> str:
+    """Return a JSON value as the text of a file."""
+    return json.dumps(value, indent=1, sort_keys=False, ensure_ascii=True) + "\n"
+
+
+def read_mark(directory: Path) -> Mark | None:
+    """Return the mark of a finished output directory, None when it has none.
+
+    Raises:
+        UserError: there is one that this program did not write.
+    """
+    return read_record(directory / MARK, Mark, "remove it, or choose another folder")
+
+
+def is_unchanged(folder: Path, name: str, digest: str) -> bool:
+    """Return True if ``folder`` has a regular file of this name and digest, and no symbolic link leads to it."""
+    if find_link(folder, name) is not None:
+        return False
+    try:
+        open_own(folder / name).close()
+    except FileNotFoundError:
+        return False
+    return file_digest(folder / name) == digest

@@ -1,0 +1,130 @@
+"""``tira.yml``: the submissions of a repository, and the ``tira-cli code-submission`` call that each stands for."""
+
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.jobs.detect import calibrated
+from pan_scdg.pan.untrusted import is_file, read_utf8
+from pan_scdg.profile import SHIPPED, Profile, Table, load_profile, shipped_profiles
+
+MANIFEST = "tira.yml"
+LARGEST = 1 << 14
+"""Bytes of a manifest: nested lists take time that grows with the square of their depth."""
+Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Repository = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$")]
+
+
+class Submission(Table):
+    """One entry: what is run, on which data set it is tried first, and what it needs."""
+
+    task: Identifier
+    dataset: Identifier
+    profile: str = Field(min_length=1)
+    command: str = Field(min_length=1)
+    models: list[Repository]
+    """Hugging Face repositories that are mounted, read-only."""
+    resources: Identifier
+
+
+class Manifest(Table):
+    """All entries by name."""
+
+    submissions: dict[Identifier, Submission] = Field(min_length=1)
+
+
+def read_manifest(path: Path) -> dict[str, Submission]:
+    """The submissions in a ``tira.yml``.
+
+    Raises:
+        UserError: it is missing, too large, no YAML, or a field is missing, unknown or wrong; each is named.
+    """
+    import yaml
+
+    if not is_file(path):
+        raise UserError("there is no manifest", "run this in the repository, or give it with --manifest", path)
+    text = read_utf8(path, LARGEST)
+    try:
+        # every value is a text: no tag of YAML makes something else, which its constructors fail at in many ways
+        data: Any = yaml.load(text, Loader=yaml.BaseLoader)
+        found = Manifest.model_validate(data).submissions
+    except ValidationError as e:
+        faults = [f"{'.'.join(map(str, fault['loc'])) or 'manifest'}: {fault['msg']}" for fault in e.errors()]
+        raise UserErrors([UserError(fault, "correct the entry", path) for fault in faults]) from e
+    except (ValueError, RecursionError, yaml.YAMLError) as e:  # the second: a thousand brackets
+        raise UserError(f"cannot be read as YAML: {e}", "correct it", path) from e
+    faults = [f"{name}.command {fault}" for name, entry in found.items() for fault in _faults(entry)]
+    if faults:
+        raise UserErrors([UserError(fault, "correct the entry", path) for fault in faults])
+    return found
+
+
+def _faults(entry: Submission) -> list[str]:
+    """What TIRA would stumble over in a command."""
+    words = entry.command.split()
+    follows = [words[i + 1 : i + 2] for i, word in enumerate(words) if word == "--profile"]
+    return [
+        *(["holds a double quote, and TIRA puts it between double quotes"] if '"' in entry.command else []),
+        *(f"does not name {name}" for name in ("$inputDataset", "$outputDir") if name not in words),
+        *(["does not run with the profile of the entry"] if follows != [[entry.profile]] else []),
+    ]
+
+
+def chosen(submissions: dict[str, Submission], name: str, manifest: Path) -> Submission:
+    """The submission of that name, with a profile that can decide.
+
+    Raises:
+        UserError: there is none, or its profile is missing, not in the image or was never calibrated.
+    """
+    if name not in submissions:
+        raise UserError(f"has no submission {name!r}", f"choose one of {', '.join(submissions)}", manifest)
+    entry = submissions[name]
+    profile = load_profile(entry.profile)
+    if entry.profile not in shipped_profiles():
+        what = f"{name}.profile is {entry.profile}, a file that the image does not hold"
+        raise UserError(what, f"put it into {SHIPPED} and give its name without .toml", manifest)
+    _check_decides(profile, entry)
+    return entry
+
+
+def _check_decides(profile: Profile, entry: Submission) -> None:
+    """Raise UserError for a pair task whose profile has no threshold."""
+    if entry.task.startswith("pan25"):
+        calibrated(profile)
+    else:
+        profile.need_retrieval()
+
+
+def call_of(entry: Submission, repository: Path, dry_run: bool, build_args: str | None = None) -> list[str]:
+    """The ``tira-cli`` call.
+
+    Args:
+        entry: what is submitted.
+        repository: its git work tree, which holds the Dockerfile.
+        dry_run: build and try it, upload nothing.
+        build_args: for ``docker build``, in one string.
+    """
+    mounted = ["--mount-hf-model", *entry.models] if entry.models else []
+    # an option whose value begins with a dash has to be one word
+    build: Sequence[str] = [] if build_args is None else [f"--build-args={build_args}"]
+    where = ["--path", str(repository), "--task", entry.task, "--dataset", entry.dataset]
+    dry = ["--dry-run"] if dry_run else []
+    return [client(), "code-submission", *dry, *where, *build, "--command", entry.command, *mounted]
+
+
+def client() -> str:
+    """The program ``tira-cli`` beside this Python or on the path.
+
+    Raises:
+        UserError: there is none.
+    """
+    beside = Path(sys.executable).parent / "tira-cli"
+    found = str(beside) if beside.is_file() else shutil.which("tira-cli")
+    if found is None:
+        raise UserError("the program tira-cli is not installed", "install the package tira (requirements.txt)")
+    return found

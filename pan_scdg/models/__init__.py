@@ -1,0 +1,1 @@
+"""Find, fetch, verify and load models: checkpoint folders, devices and memory."""

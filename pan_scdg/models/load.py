@@ -1,0 +1,202 @@
+"""Frozen causal language models from local checkpoint folders (paper, Frozen Backends, Checkpoints, and Tokenizers)."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from pan_scdg.errors import UserError
+from pan_scdg.models.checkpoint import check_device, check_library, check_recorded, read_config
+from pan_scdg.models.files import explain_tokenizer, read_object
+from pan_scdg.models.fingerprint import weights_fingerprint
+from pan_scdg.models.memory import is_out_of_memory
+from pan_scdg.models.probes import check_probes
+from pan_scdg.scdg.sequences import Tokenizer
+
+if TYPE_CHECKING:
+    from pan_scdg.profile import ModelSettings
+
+MISTRAL3 = "Mistral3ForConditionalGeneration"
+GENERIC_TOKENIZERS = ("PreTrainedTokenizerFast", "TokenizersBackend")
+"""Names, in transformers 4 and 5, of the class that does what ``tokenizer.json`` says and nothing else."""
+ALTERED_LOGITS = {
+    "final_logit_softcapping": None,
+    "logits_soft_cap": None,
+    "logit_scale": 1,
+    "logits_scaling": 1,
+    "lm_head_multiplier": 1,
+}
+"""Fields of a config that change logits after the output head, with the value that changes nothing."""
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """A loaded model and the tokenizer of the same folder; ``model`` is a transformers model in evaluation mode."""
+
+    tokenizer: Tokenizer
+    model: Any
+    device: str
+    name: str
+    fingerprint: str
+
+    @property
+    def positions(self) -> int | None:
+        """Longest input in tokens that the model's configuration permits; None where it names no limit."""
+        limit = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+        return None if limit is None else int(limit)
+
+
+def load_tokenizer(folder: Path, settings: "ModelSettings") -> Tokenizer:
+    """The tokenizer of a checkpoint, fast or slow as the profile says; needs no weights in memory.
+
+    Raises:
+        UserError: it cannot be loaded, only the other kind exists, it gives a probe of the profile other ids, or a
+            metadata file is not the one that the profile records.
+    """
+    check_library(read_config(folder), folder)
+    check_recorded(folder, settings)
+    with _loading(folder, "tokenizer"):
+        try:
+            tokenizer = _read_tokenizer(folder, fast=settings.tokenizer == "fast")
+        except Exception:
+            if damage := explain_tokenizer(folder):
+                raise damage from None
+            raise
+    _check_kind(tokenizer, settings, folder)
+    # Lengths are checked against the model, by us; a smaller number here would only print a warning for long texts.
+    tokenizer.model_max_length = 10**9
+    check_probes(tokenizer, settings.probes, folder)
+    return cast(Tokenizer, tokenizer)
+
+
+def _read_tokenizer(folder: Path, fast: bool) -> Any:
+    import transformers
+
+    config = folder / "tokenizer_config.json"
+    named = read_object(config).get("tokenizer_class") if config.exists() else None
+    if fast and named in GENERIC_TOKENIZERS and (folder / "tokenizer.json").is_file():
+        # AutoTokenizer of transformers 5 takes the class of the model's family instead, with that class's own
+        # pre-tokenizer, and for Mistral another package where that is installed.
+        return transformers.PreTrainedTokenizerFast.from_pretrained(str(folder), local_files_only=True)
+    load: Any = transformers.AutoTokenizer.from_pretrained
+    return load(str(folder), use_fast=fast, local_files_only=True, trust_remote_code=False)
+
+
+def _check_kind(tokenizer: Any, settings: "ModelSettings", folder: Path) -> None:
+    import transformers
+
+    fast = settings.tokenizer == "fast"
+    if getattr(tokenizer, "is_fast", fast) == fast:
+        return
+    remedy = f'use tokenizer = "{"slow" if fast else "fast"}"'
+    if not fast and int(transformers.__version__.partition(".")[0]) >= 5:
+        remedy += ", or transformers 4.57.3: version 5 has no slow tokenizers for most models"
+    raise UserError(f"the checkpoint has no {settings.tokenizer} tokenizer", remedy, folder)
+
+
+def load_model(
+    folder: Path,
+    settings: "ModelSettings",
+    device: str,
+    remembered: Path | None = None,
+    fingerprint: str | None = None,
+) -> LanguageModel:
+    """Load tokenizer and weights onto ``device`` ("cpu", "cuda", "cuda:N"), frozen.
+
+    Args:
+        folder: A local checkpoint: safetensors, no code of its own; nothing is fetched.
+        settings: Tokenizer kind, dtype and attention.
+        device: Where the model runs.
+        remembered: See `weights_fingerprint`.
+        fingerprint: What `weights_fingerprint` gave for this folder, where that is known; None: computed here.
+
+    Raises:
+        UserError: the folder, device or settings do not fit together, or logits are altered behind the output head.
+    """
+    config = read_config(folder)
+    check_device(settings, device)
+    tokenizer = load_tokenizer(folder, settings)
+    fingerprint = weights_fingerprint(folder, remembered) if fingerprint is None else fingerprint
+    with _loading(folder, "model", device):
+        model = _load_weights(folder, config, settings).to(device).eval().requires_grad_(False)
+        _check_vocabulary(model, tokenizer, folder)
+        _check_logits(model, folder)
+    return LanguageModel(tokenizer, model, device, settings.name, fingerprint)
+
+
+def decoder_and_head(model: Any) -> tuple[Any, Any]:
+    """The text decoder, whose last hidden states have passed the final norm, and the output head."""
+    return model.get_decoder(), model.get_output_embeddings()
+
+
+def _load_weights(folder: Path, config: dict[str, Any], settings: "ModelSettings") -> Any:
+    import torch
+    import transformers
+
+    architectures = config.get("architectures")
+    mistral3 = isinstance(architectures, list) and MISTRAL3 in architectures
+    family: Any = transformers.Mistral3ForConditionalGeneration if mistral3 else transformers.AutoModelForCausalLM
+    model, info = family.from_pretrained(
+        str(folder),
+        dtype=getattr(torch, settings.dtype),
+        attn_implementation="sdpa" if settings.attention == "varlen" else settings.attention,
+        local_files_only=True,
+        trust_remote_code=False,
+        use_safetensors=True,
+        output_loading_info=True,
+    )
+    # transformers would fill these with random numbers and say so in a warning only.
+    if missing := sorted(info["missing_keys"]):
+        raise UserError(f"{len(missing)} weights are missing, {missing[0]} first", "complete the checkpoint", folder)
+    return model
+
+
+@contextmanager
+def _loading(folder: Path, part: str, device: str = "cpu") -> Iterator[None]:
+    """Turn what the libraries raise for a damaged or unknown checkpoint into one line for the user.
+
+    That may be anything: they take the files at their word, so a text where a list should be is an AttributeError.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as e:
+        if is_out_of_memory(e):
+            what = f"the {part} does not fit in the free memory of {device}"
+            remedy = "see whether another process uses it, or take a smaller model, another dtype or device"
+            raise UserError(what, remedy, folder) from e
+        reason = (str(e).strip().splitlines() or [type(e).__name__])[0]
+        raise UserError(f"the {part} cannot be loaded: {reason}", "check the checkpoint folder", folder) from e
+
+
+def _check_vocabulary(model: Any, tokenizer: Any, folder: Path) -> None:
+    rows = model.get_input_embeddings().num_embeddings
+    if len(tokenizer) > rows:
+        raise UserError(
+            f"the tokenizer has {len(tokenizer)} tokens and the model {rows}", "use the files of one checkpoint", folder
+        )
+
+
+def _check_logits(model: Any, folder: Path) -> None:
+    """Raise UserError unless the head on the decoder's hidden states gives the model's own logits.
+
+    Log-probabilities are computed from head and decoder alone. The names in `ALTERED_LOGITS` catch what random or tiny
+    weights would hide, the forward pass on a few tokens catches what has another name.
+    """
+    import torch
+
+    text = model.config.get_text_config()
+    altered = [f for f, plain in ALTERED_LOGITS.items() if getattr(text, f, plain) not in (None, plain)]
+    decoder, head = decoder_and_head(model)
+    if not altered and decoder is not model and head is not None:
+        ids = torch.arange(4, device=model.device)[None]
+        with torch.inference_mode():
+            own = model(input_ids=ids, use_cache=False).logits.float()
+            ours = head(decoder(input_ids=ids, use_cache=False).last_hidden_state).float()
+        relative = 1e-4 if model.dtype == torch.float32 else 2e-2
+        if own.shape == ours.shape and (own - ours).abs().max() <= relative * own.abs().max():
+            return
+    what = ", ".join(altered) or type(model).__name__
+    raise UserError(f"logits are altered after the output head ({what})", "use a model with plain logits", folder)

@@ -1,0 +1,1 @@
+"""The data of the studies: manifests, splits and folds."""

@@ -1,0 +1,1 @@
+"""The studies of document pairs: methods on splits, and the same-topic stress test."""

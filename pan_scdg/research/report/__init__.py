@@ -1,0 +1,1 @@
+"""The folder in which a study reports: its page and its tables."""

@@ -1,0 +1,1 @@
+"""The study of evidence retention: gains as evidence is taken out of the context."""

@@ -1,0 +1,1 @@
+"""The study of source retrieval: first stages before and after reranking."""

@@ -1,0 +1,166 @@
+"""What the retrieval study says: its page and tables, a run file a row, and the gains that the rows rest on."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pan_scdg.evaluation.retrieval import Run
+from pan_scdg.pan.runs import open_gzip_text, run_lines
+from pan_scdg.profile import Profile
+from pan_scdg.research.data.query_folds import QueryFold
+from pan_scdg.research.report.page import Report, Section
+from pan_scdg.research.retrieval.rankings import PAPER, Rankings, Scored, has_own, told
+from pan_scdg.research.retrieval.rerank_grid import FEATURES, UPPER_TAILS, gain_features
+from pan_scdg.research.retrieval.study import Frozen, RetrievalRow
+from pan_scdg.research.retrieval.tables import all_differences_table, differences_table, grid_table, rows_table
+
+FOLDS, GAINS = "prepared/folds.jsonl", "scores/gains.jsonl.gz"
+OURS = ", ".join(name for name in FEATURES if name not in UPPER_TAILS)
+TAG = "pan-scdg"
+
+
+class Setting(NamedTuple):
+    """What was studied, as far as the page tells of it."""
+
+    profile: Profile
+    documents: int
+    queries: int
+    judged: int
+    folds: Sequence[QueryFold]
+    folds_made: bool
+    search_on: str | None
+    given: Sequence[str]
+    """Names of runs from elsewhere."""
+
+
+def write_runs(folder: Path, runs: Sequence[tuple[str, Run]]) -> list[str]:
+    """Write each row as a TREC run, numbered as in the table; returns the files' names."""
+    (folder / "runs").mkdir(parents=True, exist_ok=True)
+    names = []
+    for number, (row, run) in enumerate(runs, 1):
+        slug = re.sub("[^a-z0-9]+", "-", row.lower()).strip("-")[:60]
+        names.append(f"runs/{number:02d}{'-' if slug else ''}{slug}.txt.gz")
+        with open_gzip_text(folder / names[-1]) as file:
+            for query_id in sorted(run):
+                file.writelines(run_lines(query_id, [doc_id for doc_id, _ in run[query_id]], TAG))
+    return names
+
+
+def write_gains(folder: Path, scored: Scored) -> list[str]:
+    """Write the features of every candidate that was scored, one JSON line each; returns the file's name."""
+    (folder / GAINS).parent.mkdir(parents=True, exist_ok=True)
+    with open_gzip_text(folder / GAINS) as file:
+        for (query_id, doc_id), (statistics, _) in sorted(scored.items()):
+            features = dict(zip(FEATURES, gain_features(statistics), strict=True))
+            file.write(json.dumps({"query": query_id, "document": doc_id, **features}) + "\n")
+    return [GAINS]
+
+
+def report_of(
+    setting: Setting,
+    rows: Sequence[RetrievalRow],
+    rankings: Rankings,
+    files: Sequence[str],
+    made_from: Mapping[str, Any],
+) -> Report:
+    """The whole report; ``files`` are already in its folder."""
+    frozen = rankings.frozen
+    sections = [Section("What was studied", list(_studied(setting, frozen))), _all_rows(setting, rows)]
+    if frozen is not None:
+        sections.append(_choice(setting, frozen))
+    sections.append(Section("What is not the paper's", points=list(_not_the_papers(setting, frozen))))
+    return Report("Retrieval of sources, before and after SCDG", sections, files, made_from)
+
+
+def _studied(setting: Setting, frozen: Frozen | None) -> Iterator[str]:
+    yield (
+        f"{setting.judged} judged queries of {setting.queries} against {setting.documents} documents. Every row is "
+        "measured with the same judgements: nDCG with gains 2^grade - 1, the other measures with every grade above 0 "
+        "as relevant; MRR and MAP are means of RR and AP. A judged query that a row lacks counts 0."
+    )
+    if frozen is None:
+        yield "No row is reranked."
+        return
+    profile = setting.profile
+    yield (
+        f"Gains are those of {profile.need_model().name} with the settings of the profile {profile.name} "
+        f"({profile.description}), scored once for every query and candidate of a reranked row."
+    )
+    yield (
+        "A row that ends in SCDG has the documents of the nearest row above that does not, reranked by one "
+        f"configuration for all: {told(frozen.chosen)}."
+    )
+
+
+def _all_rows(setting: Setting, rows: Sequence[RetrievalRow]) -> Section:
+    queries = f"over {setting.judged} queries"
+    against = "Against the row above: difference of means with a 95 % bootstrap interval over queries, and p of a"
+    test = "two-sided paired randomisation test, not corrected for the number of rows"
+    return Section(
+        "All rows",
+        tables=[
+            rows_table("rows", f"All rows, means {queries}", rows),
+            differences_table("differences", f"{against} {test}", rows),
+        ],
+        linked=[all_differences_table("differences-all", "Differences in all measures", rows)],
+    )
+
+
+def _choice(setting: Setting, frozen: Frozen) -> Section:
+    held = sum(fold.role == "holdout" for fold in setting.folds)
+    text = (
+        f"{len(frozen.grid)} configurations (a feature of the gains, the number N of candidates that change their "
+        f"places, the weight of the gains) were compared on the {len(setting.folds) - held} development queries, with "
+        f"the candidates of {setting.search_on}, by nDCG@10, then R@10, then R@100. Chosen: {told(frozen.chosen)}. "
+        f"The {held} queries of the hold-out had no part in it."
+    )
+    both = [*frozen.development, *frozen.holdout]
+    groups = ["development"] * len(frozen.development) + ["hold-out"] * len(frozen.holdout)
+    return Section(
+        "Choice of the configuration",
+        [text],
+        tables=[
+            rows_table("folds", f"{setting.search_on} on development and held-out queries", both, groups),
+            differences_table("folds-holdout", "On the hold-out, against the row above", frozen.holdout),
+        ],
+        linked=[grid_table("grid", "The grid on the development queries", frozen.grid)],
+    )
+
+
+def _not_the_papers(setting: Setting, frozen: Frozen | None) -> Iterator[str]:
+    if setting.given:
+        yield (
+            f"Runs from elsewhere: {', '.join(setting.given)}. They are measured as they are, equal scores in the "
+            "order of trec_eval; where one is reranked, its first documents are, equal scores by document id."
+        )
+    yield "Rows that are no ranking of a pan26 profile of this project with the paper's models are not the paper's."
+    if frozen is None:
+        return
+    if setting.folds_made:
+        yield (
+            "Made here, since no file was given: the folds of the queries, from a seed. The authors' file is taken "
+            "with --given pan26-folds=FILE."
+        )
+    yield f"The paper names four of nine features, the upper tails; the others are ours: {OURS}."
+    yield (
+        "The paper does not say on which first stage it searched, only that the stronger ones were not searched "
+        f"again: here it is {setting.search_on}. Behind the first N candidates the coarse order stays as it is."
+    )
+    settings, model = setting.profile.need_retrieval(), setting.profile.need_model().name
+    if settings.scored is not None:
+        yield (
+            f"The profile scores the first {settings.scored} candidates of a row: N is at most that many here, and the "
+            "candidates behind keep their coarse order."
+        )
+    if settings.source_tokens is not None:
+        yield f"A source prefix has at most {settings.source_tokens} tokens; in the paper it fills the context."
+    if settings.control != "none":
+        yield f"Gains are those over the control {settings.control}; the paper has none."
+    if model != "Qwen3-8B-Base":
+        yield f"The language model is {model}; the paper's is Qwen3-8B-Base."
+    if has_own(settings, frozen.chosen):
+        yield f"Rows that {setting.profile.name} has in its own way are what run writes with it for these candidates."
+    if frozen.chosen != PAPER:
+        yield f"The paper's configuration, {told(PAPER)}, has rows of its own."

@@ -1,0 +1,103 @@
+"""The arrays of `bm25_impact` read from disk: what compiled code takes for addresses is checked before."""
+
+from pathlib import Path
+from tokenize import TokenError
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.errors import UserError
+from pan_scdg.own_files import open_own
+from pan_scdg.retrieval.bm25.terrier_terms import LONGEST
+from pan_scdg.retrieval.staging import REDO
+
+Array = npt.NDArray[Any]
+Arrays = dict[str, Array]
+Shape = tuple[int, ...]
+
+_COUNTS = ("<u2", "<u4")
+KINDS: dict[str, tuple[str, ...]] = {
+    "terms": (f"|S{LONGEST}",),
+    "starts": ("<i8",),
+    "docs": ("<i4",),
+    "counts": _COUNTS,
+    "peaks": ("<f8",),
+    "lengths": ("<i8",),
+    "common": _COUNTS,
+    "common_terms": ("<i8",),
+}
+"""The types that each array can have."""
+_PIECE = 1 << 22
+
+
+def read_arrays(folder: Path, documents: int, terms: int) -> Arrays:
+    """Return the arrays by name, mapped where there is anything in them.
+
+    Args:
+        folder: holds a ``.npy`` file each.
+        documents: how many there are.
+        terms: how many are indexed.
+
+    Raises:
+        UserError: an array has another type, size or number than an index of so many documents and terms.
+    """
+    found = {name: _read_array(folder / f"{name}.npy", KINDS[name]) for name in KINDS}
+    for name, fault in _faults(found, documents, terms).items():
+        if fault:
+            raise UserError("damaged: not an array of a search index", REDO, folder / f"{name}.npy")
+    return found
+
+
+def _faults(found: Arrays, documents: int, terms: int) -> dict[str, bool]:
+    """Say for each array whether it cannot be used; later ones are looked at only if those before them can be."""
+    postings = len(found["docs"]) if found["docs"].ndim == 1 else -1
+    common = len(found["common_terms"]) if found["common_terms"].ndim == 1 else -1
+    shapes: dict[str, Shape] = {
+        "terms": (terms,),
+        "starts": (terms + 1,),
+        "docs": (postings,),
+        "counts": (postings,),
+        "peaks": (terms,),
+        "lengths": (documents,),
+        "common": (common, documents),
+        "common_terms": (common,),
+    }
+    faults = {name: found[name].shape != shape for name, shape in shapes.items()}
+    if any(faults.values()):
+        return faults
+    starts, rows = found["starts"], found["common_terms"]
+    return {
+        "terms": bool((found["terms"][1:] <= found["terms"][:-1]).any()),
+        "starts": bool(starts[0] != 0 or starts[-1] != postings or (starts[1:] <= starts[:-1]).any()),
+        "docs": not _all_within(found["docs"], documents),
+        "peaks": not np.isfinite(found["peaks"]).all(),
+        "lengths": bool((found["lengths"] < 0).any()),
+        "common_terms": not np.array_equal(rows, np.flatnonzero(2 * np.diff(starts) > documents)),
+    }
+
+
+def _all_within(numbers: Array, count: int) -> bool:
+    """Say whether all numbers are at least 0 and below ``count``, a piece at a time."""
+    pieces = (numbers[start : start + _PIECE] for start in range(0, len(numbers), _PIECE))
+    return all(bool(piece.min() >= 0 and piece.max() < count) for piece in pieces)
+
+
+def _read_array(path: Path, kinds: tuple[str, ...]) -> Array:
+    with open_own(path) as file:
+        try:
+            # NumPy's stubs leave these two without types.
+            if np.lib.format.read_magic(file) != (1, 0):  # type: ignore[no-untyped-call]
+                raise ValueError("another version of the format")
+            header: tuple[Shape, bool, np.dtype[Any]] = np.lib.format.read_array_header_1_0(file)  # type: ignore[no-untyped-call]
+        except (ValueError, SyntaxError, TokenError, RecursionError, MemoryError) as e:
+            raise UserError(f"damaged: {str(e)[:200]}", REDO, path) from e
+        shape, by_column, kind = header
+        begin, size = file.tell(), file.seek(0, 2)
+        count = 1
+        for length in shape:
+            count *= length
+        if kind.str not in kinds or by_column or min(shape, default=0) < 0 or size != begin + count * kind.itemsize:
+            raise UserError("damaged: another type or size than an index has", REDO, path)
+        # An empty array cannot be mapped.
+        return np.asarray(np.memmap(file, kind, "r", begin, shape) if count else np.empty(shape, kind))

@@ -1,0 +1,198 @@
+"""Writes the index of `bm25_impact`: sorted blocks of postings on disk, then one merge.
+
+A folder holds arrays for memory mapping: ``terms`` (sorted), ``starts`` (of each term's postings), ``docs`` and
+``counts`` (of each posting), ``peaks`` (largest saturation of each term), ``lengths`` (terms of each document).
+Terms in more than half of the documents have negative weights and are summed for every document, so their counts also
+stand in ``common``, one row a term; ``common_terms`` says which.
+Documents are numbered by their ids in order, so equal scores are in the right order as they stand. A posting takes six
+bytes as long as no count exceeds 65,535.
+"""
+
+import json
+import os
+import shutil
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.retrieval.bm25.terrier_formula import length_norms, saturation
+from pan_scdg.retrieval.bm25.terrier_jars import TERRIER, terrier_jar
+from pan_scdg.retrieval.bm25.terrier_terms import LONGEST, TermPipeline, read_stopwords
+from pan_scdg.retrieval.staging import staged_folder, write_seal
+
+if TYPE_CHECKING:
+    from pan_scdg.pan.source_retrieval import Document
+
+DOC_IDS, STOPWORDS = "documents.jsonl", "stopwords.txt"
+ARRAYS = ("terms", "starts", "docs", "counts", "peaks", "lengths", "common", "common_terms")
+BLOCK = 1 << 22
+"""Postings that are sorted in memory at one time; some 300 MB with all that belongs to them."""
+
+Array = npt.NDArray[Any]
+
+
+class Block(NamedTuple):
+    """Postings of some documents in the order of their terms, in files."""
+
+    terms: Path
+    postings: Path
+
+
+def build_index(documents: Iterable["Document"], folder: Path, stopwords: frozenset[str] | None = None) -> None:
+    """Write the index of a stream of documents; ``folder`` exists only once the index is complete.
+
+    Besides one block the ids of the documents and the vocabulary lie in memory, however many documents there are.
+    ``stopwords`` is Terrier's list, from its jar, unless another is given.
+
+    Raises:
+        UserError: Terrier's jar, whose stopwords are needed, is missing, or the index cannot be written.
+        ValueError: a document id comes twice.
+    """
+    stopwords = read_stopwords(terrier_jar()) if stopwords is None else stopwords
+    with staged_folder(folder) as part:
+        (part / "blocks").mkdir()
+        doc_ids, lengths, blocks = _write_blocks(documents, TermPipeline(stopwords), part / "blocks")
+        _merge(blocks, doc_ids, lengths, part)
+        (part / STOPWORDS).write_text("\n".join(sorted(stopwords)), encoding="ascii")
+        (part / DOC_IDS).write_text("".join(f"{json.dumps(i)}\n" for i in sorted(doc_ids)), encoding="ascii")
+        shutil.rmtree(part / "blocks")
+        write_seal(part, "impact", TERRIER, len(doc_ids), len(np.load(part / "terms.npy", mmap_mode="r")))
+
+
+def _write_blocks(
+    documents: Iterable["Document"], pipeline: TermPipeline, folder: Path
+) -> tuple[list[str], Array, list[Block]]:
+    """Ids and lengths of the documents in the order of the stream, and their postings in blocks."""
+    doc_ids: dict[str, None] = {}
+    lengths = array("q")
+    blocks: list[Block] = []
+    terms: dict[str, int] = {}
+    rows, docs, counts = array("I"), array("I"), array("I")
+    for document in documents:
+        if document.doc_id in doc_ids:
+            raise ValueError(f"document {document.doc_id!r} comes twice")
+        doc_ids[document.doc_id] = None
+        found = pipeline.counts(document.text)
+        rows.extend([terms.setdefault(term, len(terms)) for term in found])
+        docs.extend([len(lengths)] * len(found))
+        counts.extend(found.values())
+        lengths.append(sum(found.values()))
+        if len(rows) >= BLOCK:
+            blocks.append(_write_block(terms, rows, docs, counts, folder / str(len(blocks))))
+            terms, rows, docs, counts = {}, array("I"), array("I"), array("I")
+    if rows:
+        blocks.append(_write_block(terms, rows, docs, counts, folder / str(len(blocks))))
+    return list(doc_ids), np.array(lengths, np.int64), blocks
+
+
+def _write_block(
+    terms: dict[str, int], rows: "array[int]", docs: "array[int]", counts: "array[int]", path: Path
+) -> Block:
+    """Write postings sorted by term; documents stay in the order of the stream."""
+    names = np.array(list(terms), f"S{LONGEST}")
+    order = np.argsort(names)
+    places = np.empty(len(order), np.int32)
+    places[order] = np.arange(len(order), dtype=np.int32)
+    by_row = places[np.asarray(rows)]
+    by_term = np.argsort(by_row, kind="stable")
+    block = Block(path.with_suffix(".terms.npy"), path.with_suffix(".postings.npy"))
+    listed = np.empty(len(order), [("term", f"S{LONGEST}"), ("size", "i8")])
+    listed["term"], listed["size"] = names[order], np.bincount(by_row, minlength=len(order))
+    np.save(block.terms, listed)
+    np.save(block.postings, np.stack([np.asarray(docs)[by_term], np.asarray(counts)[by_term]]))
+    return block
+
+
+def _merge(blocks: list[Block], doc_ids: list[str], lengths: Array, folder: Path) -> None:
+    """Write the arrays of the folder."""
+    numbers = np.empty(len(doc_ids), np.int32)
+    numbers[sorted(range(len(doc_ids)), key=doc_ids.__getitem__)] = np.arange(len(doc_ids), dtype=np.int32)
+    by_number = np.empty_like(lengths)
+    by_number[numbers] = lengths
+    listed = [np.load(block.terms) for block in blocks]
+    none = np.empty(0, f"S{LONGEST}")
+    terms, owners = np.unique(np.concatenate([none, *(part["term"] for part in listed)]), return_inverse=True)
+    sizes = np.concatenate([np.empty(0, np.int64), *(part["size"] for part in listed)])
+    starts = np.zeros(len(terms) + 1, np.int64)
+    np.add.at(starts, owners + 1, sizes)
+    np.cumsum(starts, out=starts)
+    _place(blocks, np.split(owners, np.cumsum([len(part) for part in listed])[:-1]), listed, starts, numbers, folder)
+    np.save(folder / "terms.npy", terms)
+    np.save(folder / "starts.npy", starts)
+    np.save(folder / "lengths.npy", by_number)
+    np.save(folder / "peaks.npy", _sort_by_number(starts, length_norms(by_number), folder))
+    _write_common(starts, len(doc_ids), folder)
+
+
+def _place(
+    blocks: list[Block], owners: list[Array], listed: list[Array], starts: Array, numbers: Array, folder: Path
+) -> None:
+    """Copy each block's postings behind those that the blocks before it had of the same terms."""
+    largest = max((int(np.load(block.postings, mmap_mode="r")[1].max()) for block in blocks), default=0)
+    kind = np.uint16 if largest < 1 << 16 else np.uint32
+    docs, counts = (
+        _new(folder / f"{name}.npy", (int(starts[-1]),), of) for name, of in (("docs", np.int32), ("counts", kind))
+    )
+    free = starts[:-1].copy()
+    for block, terms, part in zip(blocks, owners, listed):
+        sizes = part["size"]
+        begins = np.cumsum(sizes) - sizes
+        places = np.repeat(free[terms] - begins, sizes) + np.arange(sizes.sum())
+        postings = np.load(block.postings)
+        docs[places], counts[places] = numbers[postings[0]], postings[1]
+        free[terms] += sizes
+
+
+def _sort_by_number(starts: Array, norms: Array, folder: Path) -> Array:
+    """Put each term's postings in the order of the documents' numbers; the largest saturation of each term."""
+    docs, counts = _opened(folder / "docs.npy", "r+"), _opened(folder / "counts.npy", "r+")
+    peaks = np.zeros(len(starts) - 1)
+    for first, last in _ranges(starts):
+        begin, end = starts[first], starts[last]
+        owners = np.repeat(np.arange(last - first), np.diff(starts[first : last + 1]))
+        order = np.argsort(owners * len(norms) + docs[begin:end])
+        docs[begin:end], counts[begin:end] = docs[begin:end][order], counts[begin:end][order]
+        parts = saturation(counts[begin:end].astype(np.int64), norms[docs[begin:end]])
+        peaks[first:last] = np.maximum.reduceat(parts, starts[first:last] - begin)
+    return peaks
+
+
+def _write_common(starts: Array, documents: int, folder: Path) -> None:
+    """Counts of the terms that more than half of the documents hold, for every document."""
+    docs, counts = _opened(folder / "docs.npy", "r"), _opened(folder / "counts.npy", "r")
+    terms = np.flatnonzero(2 * np.diff(starts) > documents)
+    common = _new(folder / "common.npy", (len(terms), documents), counts.dtype.type)
+    for row, term in enumerate(terms):
+        found = slice(starts[term], starts[term + 1])
+        common[row, docs[found]] = counts[found]
+    np.save(folder / "common_terms.npy", terms)
+
+
+def _ranges(starts: Array) -> Iterator[tuple[int, int]]:
+    """Ranges of terms with about a block of postings each, together all of them; every term has a posting."""
+    first = 0
+    while first < len(starts) - 1:
+        last = max(first + 1, int(np.searchsorted(starts, starts[first] + BLOCK, "right")) - 1)
+        yield first, last
+        first = last
+
+
+def _new(path: Path, shape: tuple[int, ...], kind: type[np.generic]) -> Array:
+    """An array of zeros in a file; an empty one cannot be mapped."""
+    np.save(path, np.empty(shape if 0 in shape else 0, kind))
+    if 0 not in shape:
+        create: Callable[..., Array] = np.lib.format.open_memmap
+        create(path, "w+", kind, shape)
+        with path.open("r+b") as file:  # a full disk is an error here, and would end the process at a mapped page
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    return _opened(path, "r+")
+
+
+def _opened(path: Path, mode: str) -> Array:
+    """The array of a file, mapped if there is anything in it."""
+    array: Array = np.load(path, mmap_mode=mode if path.stat().st_size > 128 else None)  # type: ignore[arg-type]
+    return array

@@ -1,0 +1,209 @@
+"""BM25 on PyTerrier 0.13 and Terrier 5.11 (paper, BM25 retrieval): the reference that `bm25_impact` is held against.
+
+Queries are tokenised here and reach Terrier as lists of terms: its query parser splits words elsewhere than its indexer
+does (``Zürich`` is indexed as ``rich`` and found by no query), and it would take operators for what they are.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pan_scdg.errors import UserError
+from pan_scdg.profile import Bm25Settings
+from pan_scdg.retrieval.bm25.terrier_formula import K1, STEPS, B, in_order_of_sum, in_steps
+from pan_scdg.retrieval.bm25.terrier_jars import MEMORY_VARIABLE, TERRIER, start_terrier, terrier_jar
+from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline, rarest, read_stopwords
+from pan_scdg.retrieval.fusion import reciprocal_rank
+from pan_scdg.retrieval.ranking import Ranking, top
+from pan_scdg.retrieval.staging import REDO, check_seal, read_ids, staged_folder, write_seal
+from pan_scdg.retrieval.units import sentences
+
+if TYPE_CHECKING:
+    from pan_scdg.pan.source_retrieval import Document
+
+DOC_IDS, INDEX = "documents.jsonl", "index"
+MARGIN = 64
+"""Documents asked for beyond the cut at first: enough where no more than so many share a score with the last place."""
+
+
+def build_index(documents: Iterable["Document"], folder: Path) -> None:
+    """Write Terrier's index of a stream of documents; ``folder`` exists only once the index is complete.
+
+    Terrier holds one document and its own buffers in memory, the ids of all documents stay here.
+
+    Raises:
+        UserError: Terrier cannot be started, or the index cannot be written.
+        ValueError: a document id comes twice.
+    """
+    pt = start_terrier()
+    with staged_folder(folder) as part:
+        (part / INDEX).mkdir()
+        feed = _Feed(documents)
+        terms = _index(pt, feed, part / INDEX) if feed.first is not None else 0  # Terrier cannot index nothing
+        _write_ids(feed.doc_ids, terms, part)
+
+
+class _Feed:
+    """Documents on their way to PyTerrier's writer thread, which would swallow what goes wrong here."""
+
+    def __init__(self, documents: Iterable["Document"]) -> None:
+        self.doc_ids: list[str] = []
+        self.failure: BaseException | None = None
+        self._documents = iter(documents)
+        self.first = next(self._documents, None)
+
+    def __iter__(self) -> Iterator[dict[str, str]]:
+        """Terrier's own ids are positions in the stream, so it is given these for names."""
+        try:
+            seen: set[str] = set()
+            document = self.first
+            while document is not None:
+                if document.doc_id in seen:
+                    raise ValueError(f"document {document.doc_id!r} comes twice")
+                seen.add(document.doc_id)
+                self.doc_ids.append(document.doc_id)
+                yield {"docno": str(len(self.doc_ids) - 1), "text": document.text}
+                document = next(self._documents, None)
+        except BaseException as e:
+            self.failure = e
+
+
+def _index(pt: Any, feed: _Feed, folder: Path) -> int:
+    """Let Terrier read all documents; how many terms it found. Without any it leaves a part of an index."""
+    from jnius import JavaException
+
+    indexer = pt.IterDictIndexer(
+        str(folder.resolve()), meta={"docno": 20}, tokeniser="english", stemmer="porter", stopwords="terrier"
+    )
+    try:
+        reference = indexer.index(iter(feed))
+        if feed.failure is not None:
+            raise feed.failure
+        index = pt.IndexFactory.of(reference)
+        terms = int(index.getCollectionStatistics().getNumberOfUniqueTerms())
+        index.close()
+    except JavaException as e:
+        raise feed.failure or UserError(
+            f"Terrier cannot index: {e}", f"check the free space there, or raise ${MEMORY_VARIABLE}", folder
+        ) from e
+    return terms
+
+
+def _write_ids(doc_ids: list[str], terms: int, folder: Path) -> None:
+    lines = "".join(json.dumps(doc_id) + "\n" for doc_id in doc_ids)
+    (folder / DOC_IDS).write_text(lines, encoding="ascii")
+    write_seal(folder, "terrier", TERRIER, len(doc_ids), terms)
+
+
+class TerrierIndex:
+    """An index written by ``build_index``, opened for reading. Use it as a context manager, in one thread."""
+
+    def __init__(self, folder: Path, settings: Bm25Settings) -> None:
+        """Open the index.
+
+        Raises:
+            UserError: Terrier cannot be started, or the folder is missing, damaged or no such index.
+        """
+        self._pt = start_terrier()
+        self._settings = settings
+        self._pipeline = TermPipeline(read_stopwords(terrier_jar()))
+        self._frequencies: dict[str, int] = {}
+        seal = check_seal(folder, "terrier", TERRIER)
+        self._doc_ids = read_ids(folder / DOC_IDS, seal.documents)
+        self._index: Any = _open(self._pt, folder, seal.documents, seal.terms) if seal.terms else None
+
+    def search_sentences(self, query_text: str) -> Ranking:
+        """Rank documents for a query: one search a sentence, the rankings fused by reciprocal rank with k = 60.
+
+        The score is the fused one. A sentence without any indexed term adds nothing; without any there is no result.
+        """
+        units = [self._rarest(sentence, self._settings.terms) for sentence in sentences(query_text)]
+        return top(reciprocal_rank(self._search(units)), self._settings.depth)
+
+    def search_full(self, query_text: str) -> Ranking:
+        """Rank documents for the query as one unit; the score is BM25's in steps of 1e-9."""
+        return next(iter(self._search([self._rarest(query_text, self._settings.full_terms)])), [])
+
+    def close(self) -> None:
+        """Close Terrier's files; Java itself runs until the process ends."""
+        if self._index is not None:
+            self._index.close()
+
+    def __enter__(self) -> "TerrierIndex":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _rarest(self, unit: str, limit: int) -> list[str]:
+        """The rarest indexed terms of a unit."""
+        terms = rarest({term: self._frequency(term) for term in self._pipeline.counts(unit)}, limit)
+        return in_order_of_sum({term: self._frequency(term) for term in terms}, len(self._doc_ids))
+
+    def _frequency(self, term: str) -> int:
+        """How many documents hold the term; 0: not indexed."""
+        if self._index is not None and term not in self._frequencies:
+            entry = self._index.getLexicon().getLexiconEntry(term)
+            self._frequencies[term] = 0 if entry is None else int(entry.getDocumentFrequency())
+        return self._frequencies.get(term, 0)
+
+    def _search(self, units: list[list[str]]) -> list[Ranking]:
+        """The ranking of each unit that has terms, ties at the cut by document id.
+
+        Terrier cuts inside a tie wherever its internal order says. So more is asked for until what follows the last
+        place that is needed scores less, or nothing follows.
+        """
+        asked = self._settings.depth + MARGIN
+        waiting = dict(enumerate(terms for terms in units if terms))
+        rankings: dict[int, Ranking] = {}
+        while waiting:
+            undecided: dict[int, list[str]] = {}
+            for unit, (docs, scores) in self._retrieve(waiting, asked).items():
+                steps = in_steps(scores)
+                depth = self._settings.depth
+                if len(steps) == asked and asked < len(self._doc_ids) and steps[-1] == np.sort(steps)[-depth]:
+                    undecided[unit] = waiting[unit]
+                else:
+                    rankings[unit] = top({self._doc_ids[d]: int(s) / STEPS for d, s in zip(docs, steps)}, depth)
+            waiting, asked = undecided, asked * 4
+        return [rankings[unit] for unit in sorted(rankings)]
+
+    def _retrieve(self, units: dict[int, list[str]], count: int) -> dict[int, tuple[list[int], Any]]:
+        """Terrier's own result of each unit: its ids of documents and their scores, at most ``count``."""
+        import pandas as pd
+
+        retriever = self._pt.terrier.Retriever(
+            self._index,
+            wmodel="BM25",
+            num_results=count,
+            metadata=["docno"],
+            # The terms are stemmed already: a second time would make others of them.
+            controls={"bm25.k_1": str(K1), "bm25.b": str(B), "applypipeline": "off"},
+        )
+        rows = [{"qid": str(unit), "query_toks": dict.fromkeys(terms, 1.0)} for unit, terms in units.items()]
+        found = retriever.transform(pd.DataFrame(rows, columns=["qid", "query_toks"]))
+        empty: tuple[list[int], Any] = ([], np.empty(0))
+        groups = {int(qid): (list(g["docid"]), g["score"].to_numpy(float)) for qid, g in found.groupby("qid")}
+        return {unit: groups.get(unit, empty) for unit in units}
+
+
+def _open(pt: Any, folder: Path, documents: int, terms: int) -> Any:
+    from jnius import JavaException
+
+    try:
+        index = pt.IndexFactory.of(str((folder / INDEX).resolve()))
+        statistics = index.getCollectionStatistics()
+        found = (statistics.getNumberOfDocuments(), statistics.getNumberOfUniqueTerms())
+        complete = all(index.hasIndexStructure(name) for name in ("inverted", "lexicon", "document", "meta"))
+    except (JavaException, ValueError, AttributeError) as e:
+        raise UserError(f"not a readable Terrier index: {e}", REDO, folder) from e
+    if found != (documents, terms) or not complete:
+        raise UserError(
+            f"the index holds {found[0]} documents and {found[1]} terms, not {documents} and {terms}",
+            REDO,
+            folder,
+        )
+    return index

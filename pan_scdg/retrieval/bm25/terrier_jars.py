@@ -1,0 +1,127 @@
+"""Terrier's jars on disk, and the Java virtual machine that runs them. At run time nothing is ever fetched."""
+
+import hashlib
+import importlib
+import io
+import os
+import shutil
+import sys
+import tempfile
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from pan_scdg.errors import UserError
+from pan_scdg.models.cache import cache_folder
+
+HOME = "PYTERRIER_HOME"
+TERRIER, HELPER = "5.11", "0.0.8"
+"""Terrier is the paper's version; the helper is the one that PyTerrier 0.13.0 was released with."""
+TERRIER_JAR = f"terrier-assemblies-{TERRIER}-jar-with-dependencies.jar"
+HELPER_JAR = f"terrier-python-helper-{HELPER}.jar"
+DIGESTS = {
+    TERRIER_JAR: "6bd866e152573c1cb7e7ffbd731f13b48992dc926c0c34806f72e8c80935554c",
+    HELPER_JAR: "87a8040827f26bc352aeb76c46aedfb12226566853838222b0fbd790e6c9df4c",
+}
+"""SHA-256 of what was fetched when this was written."""
+MEMORY_VARIABLE, MEMORY_MIB = "PAN_SCDG_JAVA_MIB", 2048
+REMEDY = "run: python entrypoint.py models fetch terrier"
+
+
+def jar_folder() -> Path:
+    """``$PYTERRIER_HOME``, else ``terrier`` in the model cache."""
+    return Path(os.environ.get(HOME) or cache_folder() / "terrier")
+
+
+def terrier_jar() -> Path:
+    """The jar of Terrier itself.
+
+    Raises:
+        UserError: it, or the helper's, has not been fetched.
+    """
+    for name in (TERRIER_JAR, HELPER_JAR):
+        if not (jar_folder() / name).is_file():
+            raise UserError(f"Terrier's {name} does not lie here", REMEDY, jar_folder())
+    return jar_folder() / TERRIER_JAR
+
+
+def fetch_jars() -> Path:
+    """Fetch both jars with PyTerrier's own resolver and return their folder; jars that are there stay.
+
+    The network is needed here and nowhere else. A jar gets its name when it is whole and its digest is the known one.
+
+    Raises:
+        UserError: a jar cannot be fetched or is not the expected one.
+    """
+    folder = jar_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault(HOME, str(folder))
+    for name in (TERRIER_JAR, HELPER_JAR):
+        if not (folder / name).is_file():
+            _fetch(name, folder)
+    return folder
+
+
+def _fetch(name: str, folder: Path) -> None:
+    resolver: Any = importlib.import_module("pyterrier.java.mavenresolver")
+    package, version, kind = (
+        ("terrier-assemblies", TERRIER, "jar-with-dependencies")
+        if name == TERRIER_JAR
+        else ("terrier-python-helper", HELPER, "jar")
+    )
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as partial:
+        try:
+            with redirect_stdout(sys.stderr):
+                found = resolver.get_package_jar("org.terrier", package, version, partial, kind)
+            whole = shutil.copyfile(found, Path(partial) / "whole")
+        except (OSError, ValueError) as e:
+            raise UserError(f"{name} cannot be fetched: {e}", "check the network connection and try again") from e
+        with whole.open("rb") as file:
+            digest = hashlib.sha256(file.read()).hexdigest()
+        if digest != DIGESTS[name]:
+            raise UserError(f"what was fetched as {name} is another file: its SHA-256 is {digest}", "try again later")
+        whole.replace(folder / name)
+
+
+def start_terrier() -> Any:
+    """PyTerrier, with Java and Terrier started in this process, once, without network.
+
+    Java gets at most 2 GiB of heap, or ``$PAN_SCDG_JAVA_MIB``: of its own accord it would take a quarter of the
+    machine, beside models and vectors that need the memory.
+
+    Raises:
+        UserError: a jar is missing, the memory is no whole number, or no Java runtime of version 11 or later starts.
+    """
+    terrier_jar()
+    os.environ.setdefault(HOME, str(jar_folder()))  # PyTerrier reads it when it is imported
+    java = shutil.which("java")
+    if java is not None:  # by itself the bridge to Java looks for a compiler, which a mere runtime does not have
+        os.environ.setdefault("JAVA_HOME", str(Path(java).resolve().parent.parent))
+    pt: Any = importlib.import_module("pyterrier")  # only parts of it have types
+    if pt.java.started():
+        return pt
+    pt.terrier.set_version(TERRIER)
+    pt.terrier.set_helper_version(HELPER)
+    pt.java.mavenresolver.offline()
+    pt.java.set_memory_limit(_memory())
+    # Terrier logs to the standard output, which is for results; what stops it comes as an exception all the same.
+    pt.java.set_log_level("OFF")
+    # Python's streams may be replaced or closed while Java still lives.
+    pt.java.set_redirect_io(False)
+    try:
+        with redirect_stderr(io.StringIO()):  # a greeting
+            pt.java.init()
+    except Exception as e:  # what fails depends on the machine: no JAVA_HOME, no libjvm, an old version
+        raise UserError(
+            f"no Java runtime starts: {next(iter(str(e).strip().splitlines()), type(e).__name__)}",
+            "install a Java runtime 11 or later or set JAVA_HOME, or choose a profile with the engine impact",
+        ) from e
+    return pt
+
+
+def _memory() -> int:
+    """Largest heap in MiB."""
+    text = os.environ.get(MEMORY_VARIABLE) or str(MEMORY_MIB)
+    if not text.isascii() or not text.isdigit() or int(text) < 64:
+        raise UserError(f"{MEMORY_VARIABLE} is {text!r}", "give a whole number of MiB, at least 64")
+    return int(text)

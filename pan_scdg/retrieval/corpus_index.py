@@ -1,0 +1,229 @@
+"""The indexes of a corpus: built once, kept as an artefact, and never used for another corpus or setting."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
+
+from pydantic import Field
+
+from pan_scdg.digests import file_digest
+from pan_scdg.errors import UserError
+from pan_scdg.models.encoder import Encoder, one_a_device
+from pan_scdg.notices import Notices
+from pan_scdg.own_files import OwnRecord, read_record, write_atomically
+from pan_scdg.pan.source_retrieval import Document, corpus_file, stream_corpus
+from pan_scdg.profile import Bm25Settings, DenseSettings, RetrievalSettings
+from pan_scdg.progress import Progress
+from pan_scdg.retrieval.dense.encode import build_vectors
+from pan_scdg.retrieval.dense.vector_files import Manifest
+from pan_scdg.retrieval.ranking import Ranking
+from pan_scdg.retrieval.staging import LAYOUTS, Engine
+from pan_scdg.store import key_of, locked_folder
+
+CATALOGUE = "index.json"
+CATALOGUE_BYTES = 1 << 20
+REMAKE = "make one with the command index"
+MOST_TOLD = 8
+"""Differences that an error names."""
+Short = Annotated[str, Field(max_length=256)]
+
+
+class Entry(OwnRecord):
+    """An index in the catalogue."""
+
+    kind: Short
+    made_of: dict[Short, int | Short | None]
+
+
+class Catalogue(OwnRecord):
+    """``index.json``: the indexes of a folder, by name."""
+
+    corpus: Short
+    indexes: dict[Short, Entry]
+
+
+class Lexical(Protocol):
+    """A BM25 engine: see `retrieval.bm25.fts5`, `bm25_terrier`, `bm25_impact`."""
+
+    def search_sentences(self, query_text: str) -> Ranking:
+        """Rank by the fused rankings of the query's sentences."""
+
+    def search_full(self, query_text: str) -> Ranking:
+        """Rank by the rarest terms of the whole query."""
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(self, kind: Any, error: Any, trace: Any, /) -> None: ...
+
+
+class Part(NamedTuple):
+    """One index: what kind it is, everything that its bytes depend on, and its name in the folder."""
+
+    kind: str
+    made_of: dict[str, Any]
+    manifest: Manifest | None = None
+    """The same for vectors, as they keep it themselves."""
+
+    @property
+    def name(self) -> str:
+        """File or folder name: the kind and a digest of ``made_of``."""
+        return f"{self.kind}-{key_of('index', self.made_of)[:16]}"
+
+
+def parts_of(settings: RetrievalSettings, encoder: Encoder | None, corpus: str) -> dict[str, Part]:
+    """The indexes that the routes of a profile need, by what they are for: ``bm25``, ``chunks``, ``abstracts``."""
+    found = {}
+    if any(route.startswith("bm25") for route in settings.routes):
+        found["bm25"] = _lexical_part(settings.bm25.engine, corpus)
+    if encoder is None:
+        return found
+    dense = settings.need_dense()
+    cut: dict[str, int | str | None] = {"document_tokens": dense.document_tokens}
+    if any(route.startswith("dense") for route in settings.routes):
+        words = {"chunk_words": dense.chunk_words, "chunk_stride": dense.chunk_stride, "chunks": dense.chunks}
+        found["chunks"] = _vectors_part("chunks", encoder, dense.batch, corpus, cut | words)
+    if "abstract" in settings.routes:
+        found["abstracts"] = _vectors_part("abstracts", encoder, dense.batch, corpus, cut)
+    return found
+
+
+def _lexical_part(engine: Engine, corpus: str) -> Part:
+    return Part(f"bm25-{engine}", {"corpus": corpus, "engine": engine, "layout": LAYOUTS[engine]})
+
+
+def _vectors_part(
+    kind: Literal["chunks", "abstracts"], encoder: Encoder, batch: int, corpus: str, cut: Mapping[str, int | str | None]
+) -> Part:
+    manifest = Manifest(kind, encoder.fingerprint, encoder.device, batch, corpus, encoder.dimension, cut)
+    fields = asdict(manifest)
+    del fields["sealed"]
+    settings = fields.pop("settings")
+    return Part(kind, {**fields, **settings}, manifest)
+
+
+def build(
+    directory: Path, folder: Path, parts: Mapping[str, Part], encoder: Encoder | None, dense: DenseSettings | None
+) -> None:
+    """Make what is not there yet, each index in one pass over the streamed corpus; goes on where it was stopped.
+
+    Raises:
+        UserError: the folder cannot be written, the corpus is empty, or an engine is not installed.
+    """
+    for purpose, part in parts.items():
+        if purpose == "bm25":
+            _build_lexical(directory, folder / part.name, part.made_of["engine"])
+        elif encoder is not None and dense is not None and part.manifest is not None:
+            documents = stream_corpus(directory, Notices())
+            build_vectors(documents, folder / part.name, part.manifest, one_a_device(encoder), dense)
+
+
+def _build_lexical(directory: Path, path: Path, engine: str) -> None:
+    if os.path.lexists(path):  # it is checked when it is opened
+        return
+    with Progress("indexing for BM25", None) as progress:
+        documents = _counted(stream_corpus(directory, Notices()), progress)
+        if engine == "fts5":
+            from pan_scdg.retrieval.bm25.fts5 import build_index as build_fts5
+
+            build_fts5(documents, path)
+        elif engine == "terrier":
+            from pan_scdg.retrieval.bm25.terrier import build_index as build_terrier
+
+            build_terrier(documents, path)
+        else:
+            from pan_scdg.retrieval.bm25.impact import build_index as build_impact
+
+            build_impact(documents, path)
+
+
+def open_lexical(path: Path, settings: Bm25Settings) -> Lexical:
+    """The BM25 index at ``path``, for the profile's engine."""
+    if settings.engine == "fts5":
+        from pan_scdg.retrieval.bm25.fts5 import Bm25Index
+
+        return Bm25Index(path, settings)
+    if settings.engine == "terrier":
+        from pan_scdg.retrieval.bm25.terrier import TerrierIndex
+
+        return TerrierIndex(path, settings)
+    from pan_scdg.retrieval.bm25.impact import ImpactIndex
+
+    return ImpactIndex(path, settings)
+
+
+def _counted(documents: Iterator[Document], progress: Progress) -> Iterator[Document]:
+    for document in documents:
+        yield document
+        progress.update()
+
+
+def write_catalogue(folder: Path, corpus: str, parts: Mapping[str, Part]) -> None:
+    """Add these indexes to the list of what a folder holds.
+
+    Raises:
+        UserError: the folder's indexes are of another corpus.
+    """
+    known = Catalogue(corpus=corpus, indexes={})
+    if os.path.lexists(folder / CATALOGUE):
+        known = read_catalogue(folder)
+    if known.corpus != corpus:
+        raise UserError("holds indexes of another corpus", "choose another --index folder", folder)
+    indexes = {part.name: Entry(kind=part.kind, made_of=part.made_of) for part in parts.values()}
+    known = Catalogue(corpus=corpus, indexes={**known.indexes, **indexes})
+    write_atomically(folder / CATALOGUE, json.dumps(known.model_dump(), indent=1, sort_keys=True) + "\n")
+
+
+def read_catalogue(folder: Path) -> Catalogue:
+    """Return the list of what an index folder holds.
+
+    Raises:
+        UserError: there is none, or it cannot be read.
+    """
+    found = read_record(folder / CATALOGUE, Catalogue, REMAKE, CATALOGUE_BYTES)
+    if found is None:
+        raise UserError("no index of a corpus", REMAKE, folder / CATALOGUE)
+    return found
+
+
+def check_catalogue(folder: Path, corpus: str, parts: Mapping[str, Part]) -> None:
+    """Refuse an index folder that was made for another corpus or other settings, naming what differs."""
+    known = read_catalogue(folder)
+    if known.corpus != corpus:
+        raise UserError("was made for another corpus", "make one for this input with the command index", folder)
+    for part in parts.values():
+        if part.name in known.indexes:
+            continue
+        alike = [other.made_of for other in known.indexes.values() if other.kind == part.kind]
+        differ = [(k, other.get(k), v) for other in alike for k, v in part.made_of.items() if other.get(k) != v]
+        why = [f"{name} is {there!r}, not {wanted!r}" for name, there, wanted in differ]
+        raise UserError(
+            f"has no {part.kind} for this profile{': ' if why else ''}{'; '.join(why[:MOST_TOLD])}",
+            "run the command index with this profile, model and device",
+            folder,
+        )
+
+
+def corpus_digest(directory: Path) -> str:
+    """SHA-256 of the corpus file as it is stored."""
+    path = corpus_file(directory)
+    if path is None:
+        raise UserError("there is no corpus file", "expected corpus.jsonl.gz", directory)
+    return file_digest(path)
+
+
+def index_corpus(directory: Path, folder: Path, settings: RetrievalSettings, encoder: Encoder | None) -> list[str]:
+    """Make the indexes of a profile in an index folder; returns a line for each.
+
+    Raises:
+        UserError: see `build`; or the folder holds indexes of another corpus, or another process is at work in it.
+    """
+    corpus = corpus_digest(directory)
+    parts = parts_of(settings, encoder, corpus)
+    with locked_folder(folder):
+        write_catalogue(folder, corpus, {})
+        build(directory, folder, parts, encoder, settings.dense)
+        write_catalogue(folder, corpus, parts)
+    return [f"{part.kind}: {folder / part.name}" for part in parts.values()]

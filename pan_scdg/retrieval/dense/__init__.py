@@ -1,0 +1,1 @@
+"""Dense search: the vectors of a corpus, and the exact best of them for each query."""

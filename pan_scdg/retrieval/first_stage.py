@@ -1,0 +1,195 @@
+"""The first stage of job 2: the routes of a profile and their fusion, kept in the store (paper, first-stage PAN26)."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Strict, TypeAdapter
+
+from pan_scdg.digests import text_digest
+from pan_scdg.models.cache import FoundModel
+from pan_scdg.models.device_memory import check_encoder_fits
+from pan_scdg.models.encoder import Encoder, load_encoder
+from pan_scdg.models.places import place_of_encoder, provenance, say
+from pan_scdg.own_files import EXACT, parse_as
+from pan_scdg.pan.source_retrieval import Query
+from pan_scdg.profile import DenseSettings, RetrievalSettings, Route
+from pan_scdg.progress import Progress
+from pan_scdg.retrieval.corpus_index import Part, build, open_lexical, parts_of
+from pan_scdg.retrieval.dense.routes import DenseRoutes
+from pan_scdg.retrieval.fusion import comb_sum, daac, rrf
+from pan_scdg.retrieval.ranking import Ranked, Ranking
+from pan_scdg.store import Store, key_of
+
+QUERIES_A_GROUP = 16
+"""Queries whose vectors meet the corpus's together; what is found does not depend on it."""
+SEARCH_MEMORY = 1 << 30
+"""Bytes that a dense search may use, unless the user says otherwise."""
+
+
+RankedPair = Annotated[tuple[str, float], Strict(False)]
+_RANKED = TypeAdapter(list[RankedPair], config=EXACT)
+
+
+class FirstStage(NamedTuple):
+    """What the routes found for one query, and their fusion."""
+
+    routes: dict[Route, Ranking]
+    candidates: Ranking
+
+
+def find_encoder(settings: DenseSettings, device: str) -> Encoder:
+    """The embedding model of a profile, loaded; one that is not as pinned is told of on stderr.
+
+    Raises:
+        UserError: it is nowhere, or larger than the memory of the device.
+    """
+    place = encoder_place(settings)
+    say(provenance(place).warnings)
+    check_encoder_fits(settings.model, place.folder, device)
+    return load_encoder(place.folder, device, settings.batch)
+
+
+def encoder_place(settings: DenseSettings) -> FoundModel:
+    """Where the embedding model of a profile lies."""
+    return place_of_encoder(settings.model)
+
+
+def encoder_of(settings: RetrievalSettings, device: str) -> Encoder | None:
+    """The embedding model, None where every route is one of BM25."""
+    if all(route.startswith("bm25") for route in settings.routes):
+        return None
+    return find_encoder(settings.need_dense(), device)
+
+
+def first_stage(
+    directory: Path,
+    queries: Sequence[Query],
+    settings: RetrievalSettings,
+    encoder: Encoder | None,
+    store: Store,
+    corpus: str,
+    index: Path | None = None,
+    memory: int = SEARCH_MEMORY,
+) -> dict[str, FirstStage]:
+    """Candidates of every query.
+
+    Args:
+        directory: the input.
+        queries: all queries.
+        settings: the profile's.
+        encoder: the embedding model, for dense routes.
+        store: rankings are kept here, and indexes in its folder.
+        corpus: digest of the corpus file.
+        index: folder of ready indexes (see `corpus_index.check_catalogue`), which is only read; None: they are made in
+            the store's folder.
+        memory: bytes that a dense search may use.
+
+    Raises:
+        UserError: an index cannot be made or opened.
+    """
+    parts = parts_of(settings, encoder, corpus)
+    keys = {q.query_id: _keys(q, settings, parts) for q in queries}
+    todo = {
+        q.text: q for q in queries if any(store.get(key) is None for key in keys[q.query_id].values())
+    }  # texts once
+    if todo:
+        folder = store.folder if index is None else index
+        if index is None:
+            build(directory, folder, parts, encoder, settings.dense)
+        with Progress("first stage", len(todo)) as progress:
+            for query, routes in _search(list(todo.values()), folder, settings, encoder, parts, memory):
+                values = [(keys[query.query_id][route], json.dumps(found).encode()) for route, found in routes.items()]
+                store.put(values)
+                progress.update()
+    return {q.query_id: _stored(keys[q.query_id], settings, store) for q in queries}
+
+
+def _stored(keys: Mapping[Route, str], settings: RetrievalSettings, store: Store) -> FirstStage:
+    routes = {route: store.read(key, _ranking) or [] for route, key in keys.items()}
+    return FirstStage(routes, fuse(routes, settings))
+
+
+def _ranking(data: bytes) -> Ranking:
+    pairs = parse_as(data, _RANKED)
+    return ranking_of(pairs)
+
+
+def ranking_of(pairs: Iterable[tuple[str, float]]) -> Ranking:
+    """Return the ranking of pairs that were stored.
+
+    Raises:
+        ValueError: a document occurs twice.
+    """
+    ranking = [Ranked(*pair) for pair in pairs]
+    if len({ranked.doc_id for ranked in ranking}) < len(ranking):
+        raise ValueError("a document occurs twice in a ranking")
+    return ranking
+
+
+def fuse(routes: Mapping[Route, Ranking], settings: RetrievalSettings) -> Ranking:
+    """The coarse ranking of a query."""
+    rankings = [routes[route] for route in settings.routes]
+    if settings.fusion == "daac":
+        return daac(routes["bm25-sentence"], routes["dense-sentence"], routes["abstract"], settings.depth)
+    if settings.fusion == "rrf":
+        return rrf(rankings, settings.depth)
+    if settings.fusion == "combsum":
+        return comb_sum(rankings, settings.depth)
+    return rankings[0][: settings.depth]
+
+
+def _keys(query: Query, settings: RetrievalSettings, parts: Mapping[str, Part]) -> dict[Route, str]:
+    """The store's key of each route: the index, what this route searches with, and the query's text."""
+    keys: dict[Route, str] = {}
+    for route in settings.routes:
+        purpose = "bm25" if route.startswith("bm25") else "abstracts" if route == "abstract" else "chunks"
+        searched = {"index": parts[purpose].made_of, "with": _searched_with(route, settings)}
+        keys[route] = key_of("route", {"route": route, **searched, "query": text_digest(query.text)})
+    return keys
+
+
+def _searched_with(route: Route, settings: RetrievalSettings) -> dict[str, Any]:
+    """The settings of a search that do not belong to its index."""
+    bm25 = settings.bm25
+    if route.startswith("bm25"):
+        return {"terms": bm25.terms if route == "bm25-sentence" else bm25.full_terms, "depth": bm25.depth}
+    dense = settings.need_dense().model_dump(mode="json")
+    names = {
+        "abstract": ("query_tokens",),
+        "dense-sentence": ("query_tokens", "sentences", "kept_chunks"),
+        "dense-full": ("query_words", "query_stride", "query_chunks", "full_query_tokens", "full_kept_chunks"),
+    }[route]
+    return {name: dense[name] for name in ("query_prompt", "depth", *names)}
+
+
+def _search(
+    queries: Sequence[Query],
+    folder: Path,
+    settings: RetrievalSettings,
+    encoder: Encoder | None,
+    parts: Mapping[str, Part],
+    memory: int,
+) -> Iterator[tuple[Query, dict[Route, Ranking]]]:
+    """The rankings of each query in order, a group of queries at a time."""
+    with ExitStack() as stack:
+        lexical = None
+        if "bm25" in parts:
+            lexical = stack.enter_context(open_lexical(folder / parts["bm25"].name, settings.bm25))
+        dense = None if encoder is None else DenseRoutes(folder, parts, settings.need_dense(), encoder, memory)
+        for start in range(0, len(queries), QUERIES_A_GROUP):
+            group = queries[start : start + QUERIES_A_GROUP]
+            texts = [query.text for query in group]
+            by_route: dict[Route, list[Ranking]] = {}
+            for route in settings.routes:
+                if dense is not None and not route.startswith("bm25"):
+                    by_route[route] = dense.search(route, texts)
+            for number, query in enumerate(group):
+                found = {route: rankings[number] for route, rankings in by_route.items()}
+                if lexical is not None and "bm25-sentence" in settings.routes:
+                    found["bm25-sentence"] = lexical.search_sentences(query.text)
+                if lexical is not None and "bm25-full" in settings.routes:
+                    found["bm25-full"] = lexical.search_full(query.text)
+                yield query, found

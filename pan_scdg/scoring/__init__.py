@@ -1,0 +1,1 @@
+"""Score texts through the store: document pairs, candidates of queries, baselines."""

@@ -1,0 +1,98 @@
+"""What a verdict says about how far the calibration carries: warnings, and the negatives that score as much."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pan_scdg.models.places import SHORT
+from pan_scdg.pan.text_alignment import read_text
+from pan_scdg.profile import Calibration
+from pan_scdg.scdg.aggregation import Aggregate
+from pan_scdg.scdg.calibration_range import TargetFacts, common_words, range_warnings, share_at_least
+from pan_scdg.scdg.gains import GainStatistics
+from pan_scdg.scdg.sequences import Tokenizer, token_ids
+from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pairs import ScoredPair
+
+
+def foreign_model(calibration: Calibration | None, model: ScoringModel) -> str | None:
+    """Return one line that says why a calibrated threshold cannot decide about this model's scores; None: it can.
+
+    A threshold that somebody wrote without a calibration is taken to be meant for whatever model is used.
+    """
+    if calibration is None or calibration.model in (None, model.fingerprint):
+        return None
+    return (
+        f"nothing is decided: the profile was calibrated with a model {str(calibration.model)[:SHORT]}, and "
+        f"{model.found.shown} is {model.fingerprint[:SHORT]}; calibrate with this model, or use that one"
+    )
+
+
+def calibration_warnings(calibration: Calibration | None, model: ScoringModel) -> list[str]:
+    """Return what is to be said on stderr about a calibration before this model's scores are compared with it."""
+    if calibration is None:
+        return []
+    if (foreign := foreign_model(calibration, model)) is not None:
+        return [f"warning: {foreign}"]
+    if calibration.model is None:
+        return ["warning: the profile does not say which model it was calibrated with: `calibrate` records it"]
+    if calibration.dtype not in (None, model.settings.dtype):
+        return [
+            f"warning: calibrated in {calibration.dtype} and computed in {model.settings.dtype}: scores next to the "
+            "threshold may lie on its other side"
+        ]
+    return []
+
+
+def known_noise(calibration: Calibration | None, model: ScoringModel) -> float | None:
+    """Return the noise of scores that the calibration knows, if it was measured for this model in this dtype."""
+    if calibration is None or (calibration.model, calibration.dtype) != (model.fingerprint, model.settings.dtype):
+        return None
+    return calibration.noise
+
+
+def target_facts(tokenizer: Tokenizer, target: str, features: GainStatistics) -> TargetFacts:
+    """What of a target is held against the range.
+
+    Raises:
+        ValueError: the features have no code length.
+    """
+    return _facts(len(target.encode("utf-8")), common_words(tokenizer, token_ids(tokenizer, target)), features)
+
+
+def facts_of_pairs(scored: Sequence[ScoredPair], tokenizer: Tokenizer) -> Iterator[TargetFacts]:
+    """Those of each pair, in order; a target that stands in many pairs is looked at once."""
+    seen: dict[str, tuple[int, float]] = {}
+    for item in scored:
+        document = item.plan.pair.suspicious
+        if document.doc_id not in seen:
+            text = read_text(document)
+            seen[document.doc_id] = len(text.encode("utf-8")), common_words(tokenizer, token_ids(tokenizer, text))
+        yield _facts(*seen[document.doc_id], item.features)
+
+
+def _facts(size: int, words: float, features: GainStatistics) -> TargetFacts:
+    if features.code_length is None:
+        raise ValueError("these features have no code length")
+    return TargetFacts(features.tokens, features.code_length / size, words)
+
+
+def warnings_about(facts: TargetFacts | None, calibration: Calibration | None, aggregate: Aggregate) -> list[str]:
+    """What is outside the calibration's range; nothing where no range is known."""
+    if facts is None or calibration is None or calibration.range is None:
+        return []
+    return range_warnings(facts, calibration.range, aggregate)
+
+
+def near_fields(score: float | None, threshold: float | None, noise: float | None) -> dict[str, bool | None]:
+    """Return ``near_threshold`` where the noise is known: another processor may then decide otherwise."""
+    if threshold is None or noise is None:
+        return {}
+    return {"near_threshold": None if score is None else abs(score - threshold) <= noise}
+
+
+def negatives_fields(score: float | None, calibration: Calibration | None) -> dict[str, Any]:
+    """The share of development negatives that score at least as much, and how many there are, where they are known."""
+    if calibration is None or not calibration.negatives:
+        return {}
+    share = None if score is None else share_at_least(calibration.negatives, score)
+    return {"negatives_at_least": share, "negatives": calibration.negative_pairs}

@@ -1,0 +1,190 @@
+"""The gain statistics of document pairs: checked first, then scored, each from the store where it is known."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.models.fit import lacking_memory
+from pan_scdg.notices import Notices
+from pan_scdg.pan.text_alignment import DocumentPair
+from pan_scdg.profile import Aggregation, Control, PairSettings, RetrievalSettings
+from pan_scdg.progress import Forecast, Progress
+from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
+from pan_scdg.scdg.gains import Gains, GainStatistics
+from pan_scdg.scdg.sequences import ScoringInput
+from pan_scdg.scoring.batches import Share, batches
+from pan_scdg.scoring.features import load_features, pair_features, save_features
+from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pair_plan import FailedPair, Mode, PlannedPair, plan_pairs
+from pan_scdg.scoring.passes import PassScorer, Scored
+from pan_scdg.scoring.works import PairsWork
+from pan_scdg.store import Store
+
+Alone = Mapping[tuple[str, Mode], Sequence[ScoringInput]]
+"""The inputs without a source of each suspicious document, by its id and how it is scored."""
+
+
+class ScoredPair(NamedTuple):
+    """A planned pair with the statistics of its gains."""
+
+    plan: PlannedPair
+    features: GainStatistics
+
+
+def check_pairs(
+    pairs: Sequence[DocumentPair],
+    model: ScoringModel,
+    settings: PairSettings,
+    notices: Notices,
+    on_error: Literal["stop", "negative"] = "stop",
+) -> tuple[list[PlannedPair], list[FailedPair]]:
+    """Measure and align all pairs without loading the model's weights.
+
+    Raises:
+        UserErrors: naming every pair that cannot be scored, when ``on_error`` is ``stop``.
+        UserError: the longest certainly does not fit in the memory of the device.
+    """
+    model.check_length(settings.limit, "pairs.limit")
+    planned, failed = plan_pairs(pairs, model, settings, notices)
+    if failed and on_error == "stop":
+        raise UserErrors([f.error for f in failed])
+    if model.may_compute:
+        check_longest_pair(planned, model)
+    return planned, failed
+
+
+def check_longest_pair(planned: Sequence[PlannedPair], model: ScoringModel) -> None:
+    """Raise UserError when the longest pair that is scored as a whole cannot fit beside the weights."""
+    whole = [plan for plan in planned if plan.mode == "whole"]
+    if not whole:
+        return
+    longest = max(whole, key=lambda plan: plan.tokens)
+    if (lacking := lacking_memory(model.folder, model.settings, model.device, longest.tokens)) is not None:
+        raise UserError(
+            f"with {longest.pair.source.doc_id} as source: {longest.tokens} tokens take at least {lacking}",
+            "use --over-long segments with a smaller limit in the profile, or a device with more memory",
+            longest.pair.suspicious.path,
+        )
+
+
+def score_pairs(
+    planned: Sequence[PlannedPair],
+    model: ScoringModel,
+    settings: PairSettings,
+    store: Store,
+    keep_gains: bool,
+    share: Share | None = None,
+) -> list[ScoredPair]:
+    """The gain statistics of every planned pair, in order; the key in its plan is then that of its features.
+
+    Pairs are scored in batches that follow from all of them, and so are targets alone; a batch is done again as a
+    whole or not at all. With a ``share`` these are the pairs of its batches alone.
+    """
+    wanted = pair_features(settings.q, [*settings.w_grid, *([] if settings.w is None else [settings.w])])
+    distinct = list({plan.key: plan for plan in planned}.values())
+    scorer, alone = PassScorer(model, store), _alone(distinct, model, settings)
+    scorer.plan_unconditional(item for items in alone.values() for item in items)
+    keys: dict[str, str] = {}
+    features: dict[str, GainStatistics] = {}
+    missing: list[list[PlannedPair]] = []
+    found = batches([plan.key for plan in distinct], [plan.tokens for plan in distinct], model.batch_tokens)
+    if share is not None:
+        sizes = [sum(distinct[i].tokens for i in batch.members) for batch in found]
+        found = [found[i] for i in sorted(share.mine([batch.digest for batch in found], sizes))]
+    for batch in found:
+        plans = []
+        for plan in (distinct[i] for i in batch.members):
+            keys[plan.key] = model.batched(plan.key, batch.digest, scorer.batches_of(alone[_target(plan)]))
+            plans.append(plan._replace(key=keys[plan.key]))
+        stored = {plan.key: load_features(store, plan.key, wanted, keep_gains, settings.control) for plan in plans}
+        features |= {key: values for key, values in stored.items() if values is not None}
+        if None in stored.values():
+            missing.append(plans)
+    if missing:
+        for gains in _computed(missing, scorer, alone, settings):
+            features |= save_features(store, gains, wanted, keep_gains, model.incidents())
+    model.inherit(store.notes(keys.values()))
+    return [
+        ScoredPair(plan._replace(key=keys[plan.key]), features[keys[plan.key]]) for plan in planned if plan.key in keys
+    ]
+
+
+def _alone(pairs: Sequence[PlannedPair], model: ScoringModel, settings: PairSettings) -> Alone:
+    """The unconditional inputs of every target."""
+    found: dict[tuple[str, Mode], Sequence[ScoringInput]] = {}
+    for plan in pairs:
+        if _target(plan) not in found:
+            found[_target(plan)] = plan.texts().unconditional(model.tokenizer, settings)
+    return found
+
+
+def _computed(
+    missing: Sequence[Sequence[PlannedPair]], scorer: PassScorer, alone: Alone, settings: PairSettings
+) -> Iterator[dict[str, Gains]]:
+    """The gains of the pairs of each batch, by key."""
+    needed = (item for plans in missing for plan in plans for item in alone[_target(plan)])
+    with Progress("scoring targets alone", None) as progress:
+        for tokens in scorer.compute_unconditional(needed):
+            progress.update(tokens=tokens)
+    works = (PairsWork(tuple(plan.texts() for plan in plans), settings) for plans in missing)
+    with Progress("scoring pairs", sum(map(len, missing))) as progress:
+        before = scorer.tokens
+        count = sum(map(len, missing))
+        forecast = Forecast(f"{count} pairs", sum(plan.tokens for plans in missing for plan in plans))
+        for plans, found in zip(missing, scorer.scored(works), strict=True):
+            each = zip(plans, _each(plans, found, alone, settings), strict=True)
+            yield {p.key: scorer.assembled(alone[_target(p)], parts, settings.control) for p, parts in each}
+            progress.update(len(plans), tokens=scorer.tokens - before)
+            progress.say(forecast.update(sum(plan.tokens for plan in plans)))
+            before = scorer.tokens
+
+
+def _target(plan: PlannedPair) -> tuple[str, Mode]:
+    """What the unconditional passes of a pair depend on."""
+    return plan.pair.suspicious.doc_id, plan.mode
+
+
+def _each(
+    plans: Sequence[PlannedPair],
+    found: Sequence[Scored],
+    alone: Alone,
+    settings: PairSettings,
+) -> Iterator[Sequence[Scored]]:
+    """The passes of a batch, pair by pair."""
+    start, each = 0, 1 if settings.control == "none" else 2
+    for plan in plans:
+        end = start + each * len(alone[_target(plan)])
+        yield found[start:end]
+        start = end
+
+
+def aggregation_name(rule: float | PairSettings | RetrievalSettings) -> str:
+    """How an aggregation is called in results: that of a profile, or Top-q of a percentage.
+
+    Raises:
+        ValueError: the profile has no parameter for its aggregation.
+    """
+    chosen = Aggregate("top", rule) if isinstance(rule, int | float) else aggregate_of(rule)
+    if chosen is None:
+        raise ValueError("the profile was not calibrated")
+    return chosen.name
+
+
+def control_field(control: Control) -> dict[str, str]:
+    """What results say about the control: nothing where there is none, as in the paper."""
+    return {} if control == "none" else {"control": control}
+
+
+def labels_and_scores(
+    scored: Sequence[ScoredPair],
+    positive: Mapping[tuple[str, str], bool],
+    grid: Sequence[float],
+    kind: Aggregation = "top",
+) -> tuple[npt.NDArray[np.bool_], dict[float, npt.NDArray[Any]]]:
+    """Labels ``[pairs]`` and, for each parameter in ``grid``, scores ``[pairs]``, in the order of ``scored``."""
+    labels = np.array([positive[s.plan.pair.suspicious.doc_id, s.plan.pair.source.doc_id] for s in scored], dtype=bool)
+    scores = {float(p): np.array([Aggregate(kind, p).of(s.features) for s in scored]) for p in grid}
+    return labels, scores

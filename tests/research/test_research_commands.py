@@ -1,0 +1,403 @@
+"""``studies pairs`` and ``studies same-topic`` from the command line to the tables, with a tiny random model.
+
+What the tables say is computed again from the score files by the paper's rule written out and scikit-learn.
+"""
+
+import csv
+import os
+import signal
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import sklearn.metrics as sk
+import tomlkit
+from sklearn.linear_model import LogisticRegression
+
+from pan_scdg.cli import exit_code_of, exits
+from pan_scdg.pan.detections import read_decisions
+from pan_scdg.research.pairs.score_table import ScoreTable, read_scores
+from pan_scdg.scoring import pairs as pair_scoring
+from tests.research.small_corpora import feature, write_corpus
+
+SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
+GRID = {float(q): f"top_{q}" for q in (1, 2, 5, 10, 20, 30, 50)}
+NS = {float(n): f"n_{n}" for n in (8, 12, 16, 24, 32, 50)}
+OVERLAP = ("jaccard", "target_containment", "source_containment")
+GAINS = ("mean", "median", "positive_gain_rate")
+WORDS = [
+    "tide",
+    "noon",
+    "nets",
+    "empty",
+    "quay",
+    "salt",
+    "litre",
+    "dam",
+    "river",
+    "bed",
+    "sample",
+    "third",
+    "gram",
+    "lost",
+    "water",
+    "grey",
+]
+
+Cli = Callable[..., Any]
+
+
+class Outcome(NamedTuple):
+    code: int
+    err: str
+
+
+@pytest.fixture(autouse=True)
+def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PAN_SCDG_STATE", raising=False)
+
+
+def prose(rng: np.random.Generator, words: int) -> str:
+    return " ".join(rng.choice(WORDS, words)) + "."
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twenty pairs, half of them of reuse and partly copied, and ten clusters of news."""
+    folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(3)
+    texts, truth = {}, {}
+    for i in range(20):
+        source, own = prose(rng, 30), prose(rng, 20)
+        reused = source[: 20 * (i % 4) + 40] if i < 10 else ""
+        texts |= {f"src{i:02}": source, f"susp{i:02}": f"{reused} {own}"}
+        truth[f"susp{i:02}-src{i:02}"] = feature(f"src{i:02}.txt") if i < 10 else ""
+    write_corpus(folder / "pan25", [(f"susp{i:02}", f"src{i:02}") for i in range(20)], texts, truth)
+    (folder / "multinews").mkdir()
+    clusters = [" ||||| ".join(prose(rng, 45) for _ in range(2)) for _ in range(10)]
+    (folder / "multinews" / "train.src.cleaned").write_text("\n".join(clusters) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def study(data: Path, tiny_folder: Callable[[str], Path]) -> Callable[..., int]:
+    """``study("pairs", output, *more)``: the exit code."""
+
+    def call(name: str, output: Path, *more: object, profile: Path | str = SMALL) -> int:
+        where = ["--data", data, "--output", output, "--profile", profile, "--device", "cpu"]
+        return exit_code_of(["studies", name, *map(str, [*where, "--model", tiny_folder("qwen2"), *more])])
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def finished(study: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Reports of both studies and their state; to read only, but for the state."""
+    folder = tmp_path_factory.mktemp("finished")
+    for name in ("pairs", "same-topic"):
+        assert study(name, folder / name, "--state", folder / "state") == 0
+    return folder
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """The exit code of a command line and the last lines of stderr."""
+
+    def call(*arguments: object) -> Outcome:
+        capsys.readouterr()
+        code = exit_code_of([str(a) for a in arguments])
+        return Outcome(code, capsys.readouterr().err)
+
+    return call
+
+
+def visible(folder: Path) -> dict[str, bytes]:
+    names = (p for p in folder.rglob("*") if p.is_file() and not p.relative_to(folder).parts[0].startswith("."))
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in names}
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def parts_of(path: Path) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {"train": [], "test": []}
+    for row in rows(path):
+        found[row["split"]].append(row["pair_id"])
+    return found
+
+
+def places(table: ScoreTable, ids: Sequence[str]) -> list[int]:
+    return [table.ids.index(pair) for pair in ids]
+
+
+def literal_choice(labels: Any, scores_by: Mapping[float, Any]) -> tuple[float, float]:
+    """F1, then accuracy, then larger parameter, then higher threshold, by trying everything."""
+    tried = []
+    for parameter, scores in scores_by.items():
+        for threshold in set(scores.tolist()):
+            decided = scores >= threshold
+            quality = round(sk.f1_score(labels, decided), 12), round(sk.accuracy_score(labels, decided), 12)
+            tried.append((*quality, parameter, threshold))
+    return max(tried)[2:]
+
+
+def literal_measures(labels: Any, scores: Any, threshold: float) -> dict[str, float]:
+    decided = scores >= threshold
+    (tn, fp), _ = sk.confusion_matrix(labels, decided, labels=[False, True])
+    return {
+        "Prec.": sk.precision_score(labels, decided, zero_division=np.nan),
+        "Rec.": sk.recall_score(labels, decided),
+        "F1": sk.f1_score(labels, decided),
+        "FPR": fp / (fp + tn),
+        "BAcc.": sk.balanced_accuracy_score(labels, decided),
+        "MCC": sk.matthews_corrcoef(labels, decided),
+        "AUROC": sk.roc_auc_score(labels, scores),
+        "AP": sk.average_precision_score(labels, scores),
+    }
+
+
+def literal_probabilities(features: Any, labels: Any, training: Any) -> Any:
+    """The paper's logistic model by scikit-learn, standardised on the training pairs."""
+    mean, deviation = features[training].mean(axis=0), features[training].std(axis=0)
+    scaled = (features - mean) / np.where(deviation == 0, 1, deviation)
+    model = LogisticRegression(C=1.0, solver="newton-cholesky", tol=1e-12, max_iter=1000)
+    return model.fit(scaled[training], labels[training]).predict_proba(scaled)[:, 1]
+
+
+def literal_median(table: ScoreTable, columns: Mapping[float, str], splits: Sequence[Path]) -> dict[str, float]:
+    found = []
+    for split in splits:
+        parts = parts_of(split)
+        training, test = places(table, parts["train"]), places(table, parts["test"])
+        scores_by = {p: table.columns[c] for p, c in columns.items()}
+        if not columns:  # fitted on each split
+            features = np.column_stack([table.columns[c] for c in OVERLAP])
+            scores_by = {0.0: literal_probabilities(features, table.labels, training)}
+        parameter, threshold = literal_choice(table.labels[training], {p: s[training] for p, s in scores_by.items()})
+        found.append(literal_measures(table.labels[test], scores_by[parameter][test], threshold))
+    values = {name: [f[name] for f in found if not np.isnan(f[name])] for name in found[0]}
+    return {name: statistics.median(of) if of else float("nan") for name, of in values.items()}
+
+
+@pytest.mark.parametrize(
+    ("method", "file", "columns"),
+    [
+        ("SCDG & tiny, Average", "scdg", {0.0: "mean"}),
+        ("SCDG & tiny, Top-q", "scdg", GRID),
+        ("PAN12-style n-gram overlap", "pan25-char-ngrams", NS),
+        ("Max 4-token-gram containment", "pan25-containment", {0.0: "score"}),
+        ("4-token-gram logistic", "pan25-gram-logistic", {}),
+        ("BM25 pair score", "pan25-bm25", {0.0: "score"}),
+    ],
+)
+def test_a_row_of_the_paper_s_table(finished: Path, method: str, file: str, columns: dict[float, str]) -> None:
+    report = finished / "pairs"
+    table = read_scores(report / "scores" / "pan25" / f"{file}.jsonl.gz")
+    splits = sorted((report / "prepared" / "pan25" / "splits").glob("*.csv"))
+    assert len(splits) == 20
+    (row,) = [r for r in rows(report / "tables" / "medians.csv") if r["Method"] == method]
+    expected = literal_median(table, columns, splits)
+    assert list(row) == ["group", "Method", *expected]
+    for name, value in expected.items():
+        assert float(row[name] or "nan") == pytest.approx(value, abs=1e-9, nan_ok=True), name
+
+
+def test_the_scores_are_those_of_run_and_it_shares_them(
+    finished: Path, data: Path, tiny_folder: Callable[[str], Path], forwards: list[int], told: Cli, tmp_path: Path
+) -> None:
+    where = ("--input", data / "pan25", "--output", tmp_path / "run", "--profile", SMALL, "--device", "cpu")
+    done = told("run", *where, "--model", tiny_folder("qwen2"), "--state", finished / "state")
+    assert done.code == 0, done.err
+    assert forwards == []
+    decided = [record["score"] for record in read_decisions(tmp_path / "run" / "decisions.jsonl")]
+    table = read_scores(finished / "pairs" / "scores" / "pan25" / "scdg.jsonl.gz")
+    assert [round(score, 6) for score in table.columns["top_10"].tolist()] == decided  # the profile has q = 10
+    assert int(table.labels.sum()) == 10
+
+
+def test_a_second_report_has_the_same_bytes_and_computes_nothing(
+    finished: Path, study: Cli, forwards: list[int], tmp_path: Path
+) -> None:
+    for name in ("pairs", "same-topic"):
+        assert study(name, tmp_path / name, "--state", finished / "state") == 0
+        assert visible(tmp_path / name) == visible(finished / name)
+        assert study(name, tmp_path / name, "--state", finished / "state") == 0
+        assert study(name, tmp_path / name, "--state", finished / "state", "--overwrite") == 0
+        assert visible(tmp_path / name) == visible(finished / name)
+    assert forwards == []
+
+
+def test_pairs_of_pan25_are_scored_for_one_of_the_two_studies(
+    finished: Path, study: Cli, forwards: list[int], tmp_path: Path
+) -> None:
+    assert study("pairs", tmp_path / "pairs", "--state", tmp_path / "a", "--no-default-baselines") == 0
+    pan25 = len(forwards)
+    forwards.clear()
+    assert study("same-topic", tmp_path / "after", "--state", tmp_path / "a") == 0
+    news = len(forwards)
+    forwards.clear()
+    assert study("same-topic", tmp_path / "alone") == 0
+    assert min(pan25, news) >= 10
+    assert pan25 + news == len(forwards)
+    assert visible(tmp_path / "after") == visible(tmp_path / "alone") == visible(finished / "same-topic")
+
+
+def literal_pooled(labels: Any, scores: Any, own: Any) -> float:
+    tried = []
+    for threshold in set(scores.tolist()):
+        decided = scores >= threshold
+        f1 = sk.f1_score(labels, decided), sk.f1_score(labels[own], decided[own], zero_division=0)
+        tried.append((*np.round(f1, 12), round(sk.accuracy_score(labels, decided), 12), threshold))
+    return float(max(tried)[-1])
+
+
+@pytest.mark.parametrize(
+    ("method", "file", "columns"),
+    [
+        ("BM25 pair score", "pan25-bm25", ("score",)),
+        ("Max 4-token-gram containment", "pan25-containment", ("score",)),
+        ("4-token-gram logistic", "pan25-gram-logistic", OVERLAP),
+        ("Average SCDG", "scdg", ("mean",)),
+        ("Positive-gain rate SCDG", "scdg", ("positive_gain_rate",)),
+        ("Gain-distribution logistic", "scdg", GAINS),
+    ],
+)
+def test_a_row_of_the_same_topic_tables(finished: Path, method: str, file: str, columns: tuple[str, ...]) -> None:
+    report = finished / "same-topic"
+    pan25, news = (read_scores(report / "scores" / name / f"{file}.jsonl.gz") for name in ("pan25", "multinews"))
+    own = parts_of(report / "prepared" / "pan25" / "splits" / "split_seed20260714.csv")
+    topic = parts_of(report / "prepared" / "multinews" / "multinews_split.csv")
+    features = np.concatenate([np.column_stack([t.columns[c] for c in columns]) for t in (pan25, news)])
+    labels = np.concatenate([pan25.labels, news.labels])
+    training = np.array([*places(pan25, own["train"]), *(len(pan25.ids) + p for p in places(news, topic["train"]))])
+    scores = features[:, 0] if len(columns) == 1 else literal_probabilities(features, labels, training)
+    threshold = literal_pooled(labels[training], scores[training], np.arange(len(training)) < len(own["train"]))
+
+    test = places(pan25, own["test"])
+    expected = literal_measures(pan25.labels[test], scores[test], threshold)
+    tested = [len(pan25.ids) + p for p in places(news, topic["test"])]
+    positive = int((scores[tested] >= threshold).sum())
+    tables = {name: rows(report / "tables" / f"{name}.csv") for name in ("trade-off", "proxy-fpr")}
+    (utility,), (proxy,) = ([r for r in of if r["Method"] == method] for of in tables.values())
+    for name in ("Prec.", "Rec.", "F1"):
+        assert float(utility[name] or "nan") == pytest.approx(expected[name], abs=1e-9, nan_ok=True)
+    assert (int(proxy["Positive"]), int(proxy["News pairs"])) == (positive, 2)
+    assert float(proxy["Proxy FPR"]) == float(utility["Pos. rate"]) == positive / 2
+
+
+def changed(folder: Path, table: str, **fields: object) -> Path:
+    """The small profile with other fields."""
+    document: Any = tomlkit.parse(SMALL.read_text(encoding="utf-8"))
+    document[table].update(fields)
+    path = folder / "changed.toml"
+    path.write_text(tomlkit.dumps(document), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def terminated() -> Iterator[None]:
+    """SIGTERM does what it does in the program."""
+    before = signal.signal(signal.SIGTERM, exits._stop)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("terminated")
+def test_a_study_that_is_stopped_goes_on_from_its_scores(
+    finished: Path, study: Cli, forwards: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    output, saved = tmp_path / "out", []
+    profile = changed(tmp_path, "model", pack_tokens=256)  # so that there are several batches
+    assert study("pairs", tmp_path / "undisturbed", profile=profile) == 0
+    whole = len(forwards)
+    forwards.clear()
+    real = pair_scoring.save_features
+
+    def save(*arguments: Any) -> Any:
+        found = real(*arguments)
+        saved.append(found)
+        if len(saved) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pair_scoring, "save_features", save)
+        assert study("pairs", output, profile=profile) == 3
+    assert visible(output) == {}
+    before = len(forwards)
+    assert 0 < before < whole
+    forwards.clear()
+    assert study("pairs", output, profile=profile) == 0
+    assert 0 < len(forwards) < whole
+    assert visible(output) == visible(tmp_path / "undisturbed")
+
+
+def test_no_report_names_a_place_or_holds_text(finished: Path, data: Path) -> None:
+    for name in ("pairs", "same-topic"):
+        files = visible(finished / name)
+        plain = b"".join(content for path, content in files.items() if not path.endswith(".gz")).decode()
+        assert str(data) not in plain
+        assert str(finished) not in plain
+        assert (data / "pan25" / "src" / "src00.txt").read_text()[:40] not in plain
+        assert "index.md" in files
+        assert "made here, not the paper's" in plain
+    assert "its tolerance is 1e-12, for the paper's 1e-09" in plain
+
+
+BAD: dict[str, tuple[tuple[object, ...], str]] = {
+    "a baseline as the profile": (("--profile", "pan25-bm25"), "profile pan25-bm25 is a baseline; name it with --base"),
+    "no table of pairs": (("--profile", "pan26-bm25-full"), "has no [model] table"),
+    "retrieval alone": (("--profile", "pan26-qwen3-0.6b"), "has no [pairs] table"),
+    "SCDG as a baseline": (("--baseline", "offline"), "profile offline is no baseline"),
+    "vectors that nobody takes": (("--vectors", "."), "--vectors is given, and no baseline takes vectors"),
+    "vectors that are missing": (("--baseline", "pan25-llama-3.3-70b-vectors"), "give the folder with their .npy"),
+    "nothing to be given": (("--given", "splits=x"), "there is no 'splits' to be given"),
+    "given for nothing": (("--given", "pan26-folds=x"), "'pan26-folds' is for pan26, which is not among pan25"),
+    "a gone manifest": (("--given", "pan25-manifest=gone.jsonl"), "gone.jsonl: there is no such file"),
+    "two sources of data": (("--examples",), "give either --data or --examples"),
+    "data of something else": (("--data", Path(__file__).parent), "pan25: "),
+    "no such data": (("--data", "gone"), "gone: there is no such directory; correct --data"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("command", ["pairs", "same-topic"])
+def test_what_cannot_be_studied_is_one_line(
+    data: Path, tiny_folder: Callable[[str], Path], told: Cli, tmp_path: Path, name: str, command: str
+) -> None:
+    more, what = BAD[name]
+    output = tmp_path / "out"
+    usual = ("--data", data, "--output", output, "--profile", SMALL, "--device", "cpu")
+    done = told("studies", command, *usual, "--model", tiny_folder("qwen2"), *more)
+    assert done.code == 2
+    assert what in done.err.splitlines()[-1]
+    assert "Traceback" not in done.err
+    assert not output.exists()
+
+
+def test_pairs_over_the_limit_are_all_named_or_scored_in_segments_and_counted(
+    study: Cli, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile, output = changed(tmp_path, "pairs", limit=130, over_long="error"), tmp_path / "out"
+    assert study("pairs", output, profile=profile) == 2
+    told = [line for line in capsys.readouterr().err.splitlines() if "the profile's limit is 130" in line]
+    assert 1 < len(told) < 20
+    assert not output.exists()
+    more = ("--over-long", "segments", "--no-default-baselines")
+    assert study("pairs", output, *more, profile=profile) == 0
+    assert f"{len(told)} of the 20 pairs of pan25 have more than 130 tokens" in (output / "index.md").read_text()
+
+
+def test_a_folder_with_something_else_is_left_alone(
+    finished: Path, study: Cli, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    assert study("pairs", tmp_path, "--state", finished / "state", "--overwrite") == 2
+    assert "it holds 'notes.txt'" in capsys.readouterr().err
+    assert visible(tmp_path) == {"notes.txt": b"mine"}
+    assert study("same-topic", finished / "pairs", "--state", finished / "state") == 2
+    assert "holds the result of another input, profile or setting" in capsys.readouterr().err

@@ -1,0 +1,70 @@
+"""Whatever a manifest or split file holds: its records, or one clear line with its name."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pan_scdg.errors import UserError
+from pan_scdg.research.data.membership import read_membership
+from pan_scdg.research.data.pair_manifest import manifest_text, read_manifest
+from pan_scdg.research.data.prepared import Artefact, write_parts
+from pan_scdg.research.data.query_folds import read_folds
+from pan_scdg.research.data.query_pairs import read_query_pairs
+from pan_scdg.research.data.same_topic_pairs import read_news_pairs
+from pan_scdg.research.retention.instances import read_instances
+from tests.research.small_corpora import record
+
+READERS: dict[str, Callable[[Path], Any]] = {
+    "manifest": read_manifest,
+    "news pairs": read_news_pairs,
+    "query pairs": read_query_pairs,
+    "instances": read_instances,
+    "folds": lambda path: read_folds(path, {"1", "2"}),
+    "split": lambda path: read_membership(path, {"a", "b"}),
+}
+GOOD = manifest_text([record("s", "r")]).encode()
+LINES = st.one_of(
+    st.binary(max_size=60),
+    st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")),
+    st.sampled_from(
+        [b"", b"\n", b"null\n", b'{"fold": 1e400, "qid": 1}\n', b"pair_id,split\n", b"a,test\n", b'"\n', GOOD]
+    ),
+    st.tuples(st.integers(0, len(GOOD) - 1), st.binary(max_size=2)).map(
+        lambda x: GOOD[: x[0]] + x[1] + GOOD[x[0] + 1 :]
+    ),
+)
+
+
+def refusal(reader: Callable[[Path], Any], path: Path) -> UserError | None:
+    try:
+        reader(path)
+    except UserError as e:
+        return e
+    return None
+
+
+@pytest.mark.parametrize("name", READERS)
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(parts=st.lists(LINES, max_size=4))
+def test_a_file_is_read_or_refused_in_one_line(name: str, tmp_path: Path, parts: list[bytes]) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b"".join(parts))
+    refused = refusal(READERS[name], path)
+    assert refused is None or (refused.where == path and str(refused).isprintable())
+
+
+@pytest.mark.parametrize("name", ["retention", "pan25", "pan25/splits"])
+def test_link_in_a_prepared_folder_leads_nowhere(name: str, tmp_path: Path) -> None:
+    elsewhere, output = tmp_path / "elsewhere", tmp_path / "out"
+    elsewhere.mkdir()
+    output.mkdir()
+    (output / "index.json").write_text('{"format": 1, "parts": {}}', encoding="utf-8")
+    (output / name).parent.mkdir(exist_ok=True)
+    (output / name).symlink_to(elsewhere)
+    with pytest.raises(UserError, match=f"{name}: is a symbolic link"):
+        write_parts(output, {name.partition("/")[0]: [Artefact("x", {f"{name}/x.jsonl": "{}\n"}, {})]})
+    assert not list(elsewhere.iterdir())

@@ -1,0 +1,353 @@
+"""``studies prepare``: every part made or taken from files, an index that says which, and the same bytes again."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pan_scdg.cli import exit_code_of
+from pan_scdg.digests import file_digest
+from pan_scdg.errors import UserError
+from pan_scdg.notices import Notices
+from pan_scdg.research.data.data_folders import DataFolders, folders_in, shipped_examples
+from pan_scdg.research.data.pair_manifest import class_counts, read_manifest
+from pan_scdg.research.data.pair_splits import read_splits
+from pan_scdg.research.data.prepare import PARTS, Sources, prepare
+from pan_scdg.research.data.prepared import read_index
+from pan_scdg.research.data.query_folds import read_folds
+from pan_scdg.research.data.same_topic_pairs import read_cluster_split, read_news_pairs
+from pan_scdg.research.retention.instances import read_instances
+from tests.research.small_corpora import feature, write_corpus
+
+Prepare = Callable[..., list[str]]
+
+
+class Words:
+    """Counts words where a test needs no tokenizer."""
+
+    def __init__(self) -> None:
+        self.identity = {"model": "words"}
+
+    def __call__(self, text: str) -> int:
+        return len(text.split())
+
+
+def sources(folders: DataFolders, given: dict[str, Path] | None = None) -> Sources:
+    def fine(_text: str) -> None:
+        return None
+
+    return Sources(folders, given or {}, Words, lambda _folders: (fine, fine), Notices())  # type: ignore[arg-type]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The examples, prepared; to read only."""
+    output = tmp_path_factory.mktemp("prepared") / "out"
+    prepare(sources(shipped_examples()), (), output)
+    return output
+
+
+def test_the_examples_give_all_four_parts(made: Path) -> None:
+    records = read_manifest(made / "pan25" / "manifest.jsonl")
+    assert class_counts(records) == {"positive": 24, "negative": 24, "total": 48}
+    splits = read_splits(made / "pan25" / "splits", records)
+    assert [(len(s.train), len(s.test)) for s in splits] == [(38, 10)] * 20
+    folds = read_folds(made / "pan26" / "folds.jsonl", {f"q{i:02}" for i in range(1, 16)})
+    assert sum(fold.role == "holdout" for fold in folds) == 3
+    pairs = read_news_pairs(made / "multinews" / "manifest.jsonl")
+    parts = read_cluster_split(made / "multinews" / "multinews_split.csv", pairs)
+    assert (list(parts.values()).count("train"), list(parts.values()).count("test")) == (27, 7)
+    assert len(read_instances(made / "retention" / "instances.jsonl")) > 20
+
+
+def test_the_index_names_every_file_with_its_digest_and_origin(made: Path) -> None:
+    index = read_index(made)
+    assert sorted(index) == sorted(PARTS)
+    artefacts = [artefact for part in index.values() for artefact in part.values()]
+    named = {name: digest for artefact in artefacts for name, digest in artefact["files"].items()}
+    assert named == {name: file_digest(made / name) for name in contents(made) if name != "index.json"}
+    assert {(a["origin"], a["note"]) for a in artefacts} == {("made", "not the paper's")}
+    assert str(made) not in (made / "index.json").read_text()
+
+
+def test_no_text_of_a_document_is_in_any_file(made: Path) -> None:
+    texts = [p.read_text() for side in ("susp", "src") for p in (shipped_examples().pan25 / "test" / side).iterdir()]
+    written = b"".join(contents(made).values()).decode()
+    assert not [text for text in texts if text[100:140] in written]
+
+
+def test_a_second_run_gives_the_same_bytes_here_and_elsewhere(made: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        prepare(sources(shipped_examples()), (), tmp_path / "out")
+        assert contents(tmp_path / "out") == contents(made)
+
+
+def test_a_part_alone_leaves_the_others_as_they_are(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made, tmp_path / "out")
+    lines = prepare(sources(shipped_examples()), ["pan26"], tmp_path / "out")
+    assert len(lines) == 2
+    assert contents(tmp_path / "out") == contents(made)
+    prepare(sources(shipped_examples()), ["pan26"], tmp_path / "new")
+    assert sorted(read_index(tmp_path / "new")) == ["pan26"]
+
+
+@pytest.fixture
+def data(made: Path, tmp_path: Path) -> Path:
+    """A data folder that holds what was prepared as its own manifests and splits."""
+    folder = tmp_path / "data"
+    examples = shipped_examples()
+    for name in ("pan25", "pan26", "multinews"):
+        shutil.copytree(getattr(examples, name), folder / name)
+    shutil.copytree(made / "pan25" / "splits", folder / "pan25" / "splits")
+    shutil.copy(made / "pan25" / "manifest.jsonl", folder / "pan25" / "manifest.jsonl")
+    shutil.copy(made / "pan26" / "folds.jsonl", folder / "pan26")
+    shutil.copy(made / "pan26" / "pan26_pairs_manifest.jsonl", folder / "pan26" / "pan2026_pairs_manifest.jsonl")
+    shutil.copy(made / "multinews" / "manifest.jsonl", folder / "multinews")
+    split = "multinews_split_manifest_seed20260714.csv"
+    shutil.copy(made / "multinews" / "multinews_split.csv", folder / "multinews" / split)
+    (folder / "retention").mkdir()
+    shutil.copy(made / "retention" / "instances.jsonl", folder / "retention")
+    return folder
+
+
+def test_what_lies_in_the_data_is_taken_and_said(data: Path, made: Path, tmp_path: Path) -> None:
+    def no_tokenizer() -> Any:
+        raise AssertionError("nothing is counted when the manifest is there")
+
+    given = sources(folders_in(data))._replace(counts=no_tokenizer)
+    lines = prepare(given, (), tmp_path / "out")
+    index = read_index(tmp_path / "out")
+    assert {a["origin"] for part in index.values() for a in part.values()} == {"from file"}
+    assert index["multinews"]["split"]["from"] == "multinews_split_manifest_seed20260714.csv"
+    assert index["pan25"]["manifest"]["from_sha256"] == file_digest(data / "pan25" / "manifest.jsonl")
+    assert "pan25 splits: splits 20" in lines[1]
+    assert lines[1].endswith("from splits")
+    written, before = contents(tmp_path / "out"), contents(made)
+    assert written.items() >= {k: v for k, v in before.items() if k != "index.json" and "log" not in k}.items()
+
+
+def test_a_file_that_the_user_gives_goes_before_one_in_the_data(data: Path, tmp_path: Path) -> None:
+    other = tmp_path / "mine.jsonl"
+    first, *rest = (data / "pan26" / "folds.jsonl").read_text().splitlines()
+    moved = {**json.loads(first), "fold": (json.loads(first)["fold"] + 1) % 5}
+    other.write_text("\n".join([json.dumps(moved), *rest]))
+    prepare(sources(folders_in(data), {"pan26-folds": other}), ["pan26"], tmp_path / "out")
+    entry = read_index(tmp_path / "out")["pan26"]["folds"]
+    assert (entry["from"], entry["from_sha256"]) == ("mine.jsonl", file_digest(other))
+    with pytest.raises(UserError, match=r"gone\.jsonl: there is no such file"):
+        prepare(sources(folders_in(data), {"pan26-folds": tmp_path / "gone.jsonl"}), ["pan26"], tmp_path / "x")
+    with pytest.raises(UserError, match="there is no 'folds' to be given"):
+        prepare(sources(folders_in(data), {"folds": other}), ["pan26"], tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+def break_splits(data: Path) -> None:
+    text = (data / "pan25" / "manifest.jsonl").read_text()
+    (data / "pan25" / "manifest.jsonl").write_text("".join(text.splitlines(keepends=True)[:-1]))
+
+
+def break_documents(data: Path) -> None:
+    path = data / "pan25" / "manifest.jsonl"
+    path.write_text(path.read_text().replace('"susp_file": "suspicious-document00101', '"susp_file": "other'))
+
+
+def two_manifests(data: Path) -> None:
+    folder = data / "pan25"
+    shutil.copy(folder / "manifest.jsonl", folder / "pan25val_filtered_normal_manifest_128k_6791.jsonl")
+
+
+def other_documents(data: Path) -> None:
+    path = data / "pan26" / "pan2026_pairs_manifest.jsonl"
+    path.write_text(path.read_text().replace('"doc_id": "', '"doc_id": "not-', 1))
+
+
+def no_query_pairs(data: Path) -> None:
+    (data / "pan26" / "pan2026_pairs_manifest.jsonl").write_text("\n")
+
+
+def other_news(data: Path) -> None:
+    path = data / "multinews" / "train.src.cleaned"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
+
+
+def other_text(data: Path) -> None:
+    for path in (data / "pan25").glob("*/susp/*.txt"):
+        path.write_text(path.read_text() + "more")
+
+
+@pytest.mark.parametrize(
+    ("part", "damage", "where", "what"),
+    [
+        ("pan25", break_splits, "pan25/splits/manifest_index.json", "these splits are of another manifest"),
+        ("pan25", break_documents, "pan25/manifest.jsonl", "1 documents of the manifest are not in the data, other"),
+        ("pan25", two_manifests, "pan25", "both manifest.jsonl and pan25val"),
+        ("pan26", other_documents, "pan26/pan2026_pairs_manifest.jsonl", "1 pairs are of queries or documents that"),
+        ("pan26", no_query_pairs, "pan26/pan2026_pairs_manifest.jsonl", "the manifest holds no pairs"),
+        ("multinews", other_news, "multinews/manifest.jsonl", "are not in the data as the manifest has them"),
+        ("retention", other_text, "", "not those that this instance was selected from"),
+    ],
+)
+def test_files_of_other_data_are_one_clear_line_and_nothing_is_written(
+    data: Path, tmp_path: Path, part: str, damage: Callable[[Path], None], where: str, what: str
+) -> None:
+    damage(data)
+    with pytest.raises(UserError, match=what) as caught:
+        prepare(sources(folders_in(data)), [part], tmp_path / "out")
+    assert not where or caught.value.where == data / where
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_a_former_run_wrote_and_this_one_does_not_is_removed(made: Path, data: Path, tmp_path: Path) -> None:
+    shutil.copytree(made, tmp_path / "out")
+    one = tmp_path / "one"
+    one.mkdir()
+    shutil.copy(made / "pan25" / "splits" / "split_seed20260714.csv", one)
+    (tmp_path / "out" / "pan25" / "mine.txt").write_text("a note of the user")
+    prepare(sources(folders_in(data), {"pan25-splits": one}), ["pan25"], tmp_path / "out")
+    left = [name for name in contents(tmp_path / "out") if name.startswith("pan25/")]
+    assert left == [
+        "pan25/manifest.jsonl",
+        "pan25/mine.txt",
+        "pan25/splits/manifest_index.json",
+        "pan25/splits/split_seed20260714.csv",
+    ]
+
+
+def test_a_stop_while_writing_is_repaired_by_the_same_command(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pan_scdg.research.data import prepared
+
+    real, left = prepared.write_atomically, [7]
+
+    def stopping(path: Path, text: str) -> None:
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        real(path, text)
+
+    monkeypatch.setattr(prepared, "write_atomically", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(sources(shipped_examples()), (), tmp_path / "out")
+    assert read_index(tmp_path / "out") == {}
+    monkeypatch.setattr(prepared, "write_atomically", real)
+    prepare(sources(shipped_examples()), (), tmp_path / "out")
+    assert contents(tmp_path / "out") == contents(made)
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "thesis.tex").touch()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "index.json").write_text('{"pages": 3}')
+    for name, what in (("a", "is not empty and was not prepared"), ("b", "it is no index of `studies prepare`")):
+        with pytest.raises(UserError, match=what):
+            prepare(sources(shipped_examples()), ["pan26"], tmp_path / name)
+    with pytest.raises(UserError, match="there is no data for any study"):
+        prepare(sources(folders_in(tmp_path)), (), tmp_path / "out")
+    with pytest.raises(UserError, match="there is no such directory"):
+        folders_in(tmp_path / "nothing")
+
+
+def of_folds(facts: object) -> str:
+    return json.dumps({"format": 1, "parts": {"pan26": {"folds": facts}}})
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        *("[" * 100_000, '{"format": 1, "parts": []}', '{"format": ' + "9" * 5000 + "}", '{"format": 1e999}'),
+        *(of_folds("pan26/folds.jsonl"), of_folds({"files": 5}), of_folds({"files": {"pan26/../../precious.txt": ""}})),
+        *(of_folds({"files": {"../precious.txt": ""}}), of_folds({"files": ["pan26/folds.jsonl"]})),
+    ],
+)
+def test_an_index_that_is_not_ours_is_one_line_and_removes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], index: str
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (tmp_path / "precious.txt").touch()
+    (out / "index.json").write_text(index)
+    assert exit_code_of(["studies", "prepare", "--examples", "--part", "pan26", "--output", str(out)]) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 1
+    assert told[0].startswith(f"{out / 'index.json'}: is not as this program wrote it")
+    assert (tmp_path / "precious.txt").exists()
+    assert contents(out) == {"index.json": index.encode()}
+
+
+def test_pairs_that_are_all_too_long_and_instances_that_there_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_corpus(tmp_path / "data" / "pan25", [("s", "r")], truth={"s-r": feature("r")})
+    shutil.copytree(shipped_examples().multinews, tmp_path / "data" / "multinews")
+    with pytest.raises(UserError, match="no pair meets the conditions of an instance"):
+        prepare(sources(folders_in(tmp_path / "data")), ["retention"], tmp_path / "out")
+    monkeypatch.setattr(Words, "__call__", lambda _self, _text: 100_000)
+    with pytest.raises(UserError, match="every pair has more than 128000 tokens"):
+        prepare(sources(folders_in(tmp_path / "data")), ["pan25"], tmp_path / "out")
+
+
+def test_the_command_counts_with_the_tokenizer_of_the_profile(
+    tmp_path: Path, made: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PAN_SCDG_STATE", raising=False)
+    arguments = ["studies", "prepare", "--examples", "--part", "pan25", "--output", str(tmp_path / "out")]
+    state = ["--state", str(tmp_path / "state")]
+    assert exit_code_of([*arguments, *state]) == 0
+    assert "pan25 manifest: positive 24, negative 24" in capsys.readouterr().out
+    facts = read_index(tmp_path / "out")["pan25"]["manifest"]
+    assert facts["tokenizer"]["model"] == "scdg-mini"
+    first = read_manifest(tmp_path / "out" / "pan25" / "manifest.jsonl")[0]
+    words = read_manifest(made / "pan25" / "manifest.jsonl")[0]
+    assert first.total_tokens == first.susp_tokens + first.src_tokens > words.total_tokens
+
+    before = contents(tmp_path / "out")
+    from pan_scdg.research.data import token_counts
+
+    def broken(*_: object) -> Any:
+        return object()  # a tokenizer that cannot encode anything: all counts are in the state
+
+    monkeypatch.setattr(token_counts, "load_tokenizer", broken)
+    assert exit_code_of([*arguments, *state]) == 0
+    assert contents(tmp_path / "out") == before
+
+
+def test_the_command_selects_instances_that_can_be_divided_and_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        exit_code_of(["studies", "prepare", "--examples", "--part", "retention", "--output", str(tmp_path / "o")]) == 0
+    )
+    assert "retention instances: instances 23; made" in capsys.readouterr().out
+    assert len(read_instances(tmp_path / "o" / "retention" / "instances.jsonl")) == 23
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        ([], "give either --data or --examples"),
+        (["--examples", "--data", "."], "give either --data or --examples"),
+        (["--examples", "--given", "pan26-folds"], "is not KIND=PATH"),
+        (["--examples", "--given", "x=y"], "there is no 'x' to be given"),
+        (["--examples", "--given", "retention-contexts=y"], "'retention-contexts' has no part in this"),
+        (["--examples", "--part", "pan26", "--given", "pan25-splits=y"], "'pan25-splits' is for pan25, which is not"),
+        (["--examples", "--part", "pan12"], "pan12"),
+    ],
+)
+def test_wrong_options_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], what: str
+) -> None:
+    assert exit_code_of(["studies", "prepare", "--output", str(tmp_path / "out"), *arguments]) == 2
+    error = capsys.readouterr().err
+    assert what in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,96 @@
+"""Folds of queries and the auxiliary pairs of PAN26."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pan_scdg.errors import UserError
+from pan_scdg.research.data.query_folds import QueryFold, folds_text, make_folds, read_folds
+from pan_scdg.research.data.query_pairs import make_query_pairs, read_query_pairs
+from pan_scdg.research.data.records import json_lines
+
+IDS = st.lists(st.integers(0, 999).map(str), min_size=5, max_size=60, unique=True)
+
+
+@settings(max_examples=50, deadline=None)
+@given(IDS, st.randoms(use_true_random=False))
+def test_every_query_has_one_fold_and_the_order_of_the_queries_does_not_matter(ids: list[str], random: object) -> None:
+    folds = make_folds(ids)
+    assert [fold.query_id for fold in folds] == ids
+    sizes = Counter(fold.fold for fold in folds)
+    assert sorted(sizes) == [0, 1, 2, 3, 4]
+    assert max(sizes.values()) - min(sizes.values()) <= 1
+    assert all((fold.role == "holdout") == (fold.fold == 0) for fold in folds)
+    other = sorted(ids)
+    assert {f.query_id: f.fold for f in make_folds(other)} == {f.query_id: f.fold for f in folds}
+
+
+def test_two_hundred_queries_make_forty_each_and_stay_where_they_are() -> None:
+    folds = make_folds([str(i) for i in range(1, 201)])
+    assert Counter(fold.fold for fold in folds) == dict.fromkeys(range(5), 40)
+    assert [fold.query_id for fold in folds if fold.fold == 0][:5] == ["3", "5", "7", "8", "11"]
+
+
+def test_folds_are_read_as_written_and_from_files_of_others(tmp_path: Path) -> None:
+    path = tmp_path / "folds.jsonl"
+    folds = make_folds(["a", "b", "c", "d", "e"])
+    path.write_text(folds_text(folds))
+    assert read_folds(path, set("abcde")) == folds
+    path.write_text('{"qid": 1, "fold": 0, "n": 2}\n\n{"qid": "2", "fold": 4}\n')
+    assert read_folds(path, {"1", "2"}) == (QueryFold("1", 0, "holdout"), QueryFold("2", 4, "development"))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what"),
+    [
+        ('{"query_id": "1", "fold": 5}', 1, "no whole number from 0 to 4"),
+        ('{"query_id": "1", "fold": true}', 1, "no whole number"),
+        ('{"query_id": "1"}', 1, "no whole number"),
+        ('{"fold": 1}', 1, "no query_id"),
+        ('{"query_id": "1", "fold": 0}\n{"query_id": "1", "fold": 1}', 2, "there twice"),
+        ('{"query_id": "9", "fold": 0}', 1, "there is no query '9'"),
+        ('{"query_id": "1", "fold": 0}', None, "1 queries have no fold, '2' first"),
+        ('{"query_id": "1", "fold": 1}\n{"query_id": "2", "fold": 2}', None, "fold 0 or all others are empty"),
+        ("1", 1, "expected a JSON object"),
+    ],
+)
+def test_bad_folds_are_one_clear_line(tmp_path: Path, text: str, line: int | None, what: str) -> None:
+    path = tmp_path / "folds.jsonl"
+    path.write_text(text)
+    with pytest.raises(UserError, match=what) as caught:
+        read_folds(path, {"1", "2"})
+    assert (caught.value.where, caught.value.line) == (path, line)
+
+
+def test_too_few_queries_for_folds() -> None:
+    with pytest.raises(UserError, match="4 queries cannot be put into 5 folds"):
+        make_folds(["1", "2", "3", "4"])
+
+
+def test_query_pairs_are_the_judgments_and_twenty_others_each(tmp_path: Path) -> None:
+    corpus = [f"d{i:02}" for i in range(40)]
+    qrels = {"q1": {"d01": 3, "d02": 1, "d03": 0}, "q2": {"d39": 2}}
+    pairs = make_query_pairs(qrels, ["q2", "q1"], corpus)
+    assert pairs == make_query_pairs(qrels, ["q1", "q2"], corpus[::-1])
+    assert len(pairs) == 4 + 2 * 20
+    assert len({(p.query_id, p.doc_id) for p in pairs}) == len(pairs)
+    assert {(p.doc_id, p.grade) for p in pairs if p.doc_label} == {("d01", 3), ("d02", 1), ("d39", 2)}
+    assert all(p.grade == 0 for p in pairs if not p.doc_label)
+    (tmp_path / "p.jsonl").write_text(json_lines(pairs))
+    assert read_query_pairs(tmp_path / "p.jsonl") == pairs
+
+
+def test_the_rows_of_the_papers_auxiliary_manifest_fit_twenty_others_a_query() -> None:
+    qrels = {str(q): {f"d{q + k}": 1 for k in range(4 if q < 14 else 3)} for q in range(200)}
+    assert sum(map(len, qrels.values())) == 614
+    assert len(make_query_pairs(qrels, list(qrels), [f"d{i}" for i in range(500)])) == 4614
+
+
+def test_qrels_of_other_data_and_a_small_corpus() -> None:
+    assert len(make_query_pairs({"q": {"a": 1}}, ["q"], ["a", "b"])) == 2
+    for qrels, what in (({"q": {"z": 1}}, "'z'"), ({"p": {"a": 1}}, "'p'")):
+        with pytest.raises(UserError, match=rf"qrels\.txt: {what} is judged and not in the data"):
+            make_query_pairs(qrels, ["q"], ["a", "b"], where=Path("qrels.txt"))

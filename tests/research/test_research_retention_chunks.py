@@ -1,0 +1,56 @@
+"""Eight chunks of whole sentences: what they cover, how even they are, and what cannot be divided."""
+
+import itertools
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pan_scdg.research.retention.chunks import cannot_divide, divide
+from pan_scdg.retrieval.units import sentence_spans
+
+SENTENCES = st.lists(
+    st.integers(4, 200).map(lambda n: ("Mist " + "o" * n)[:n].strip() + "k."), min_size=8, max_size=40
+).map(" ".join)
+
+
+def chunks_of(text: str) -> list[str]:
+    found = divide(text)
+    assert not isinstance(found, str), found
+    return [text[start:end] for start, end in found]
+
+
+@settings(max_examples=80, deadline=None)
+@given(SENTENCES.filter(lambda text: len(text) >= 320))
+def test_chunks_are_whole_sentences_and_nothing_is_lost(text: str) -> None:
+    chunks = chunks_of(text)
+    assert len(chunks) == 8
+    assert " ".join(chunks) == text
+    ends = {end for _, end in sentence_spans(text)}
+    assert {end for _, end in divide(text)} <= ends
+    assert all(chunk == chunk.strip() and chunk for chunk in chunks)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(35, 60), min_size=8, max_size=11))
+def test_each_cut_is_the_nearest_that_leaves_a_sentence_for_every_chunk(sizes: list[int]) -> None:
+    text = " ".join(f"A{'b' * (size - 2)}." for size in sizes)
+    ends = [end for _, end in sentence_spans(text)]
+    expected, last = [], -1
+    for k in range(1, 8):
+        allowed = [i for i in range(len(ends)) if last < i and len(ends) - 1 - i >= 8 - k]
+        last = min(allowed, key=lambda i: (abs(ends[i] - k * len(text) / 8), i))
+        expected.append(ends[last])
+    if len(text) >= 320:
+        assert [end for _, end in divide(text)][:-1] == expected
+
+
+def test_equal_sentences_give_equal_chunks() -> None:
+    text = " ".join(f"The {number}th gate opened late." for number in itertools.islice(itertools.count(1000), 24))
+    assert {chunk.count("gate") for chunk in chunks_of(text)} == {3}
+
+
+def test_what_cannot_be_divided_says_why() -> None:
+    assert cannot_divide("A short one. " * 24) == "source span shorter than 8 chunks of 40 characters"
+    assert cannot_divide("word " * 200) == "source span of fewer than 8 sentences"
+    assert cannot_divide("") is not None
+    assert cannot_divide("A sentence that has enough of characters in it. " * 8) is None

@@ -1,0 +1,203 @@
+"""``studies retention`` from the command line to the report, on the shipped examples with tiny random models."""
+
+import csv
+import json
+import re
+import statistics
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pan_scdg.cli import exit_code_of
+from pan_scdg.digests import file_digest
+from pan_scdg.errors import Interrupted
+from pan_scdg.notices import Notices
+from pan_scdg.research.data.data_folders import shipped_examples
+from pan_scdg.research.data.pair_corpus import read_corpora
+from pan_scdg.research.retention import job as retention_job
+from pan_scdg.research.retention import scoring as retention_scoring
+from pan_scdg.research.retention.cases import Case, read_cases
+from pan_scdg.research.retention.chunks import Span
+from pan_scdg.research.retention.contexts import prepare_contexts
+from pan_scdg.research.retention.distractors import read_pool
+from pan_scdg.research.retention.instances import read_instances
+from pan_scdg.research.retention.manifest import contexts_text, read_contexts
+
+SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
+PAIRS, LEVELS = 2, (0.0, 0.25, 0.5, 0.75, 1.0)
+Study = Callable[..., int]
+
+
+@pytest.fixture(autouse=True)
+def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PAN_SCDG_STATE", raising=False)
+
+
+@pytest.fixture(scope="module")
+def study(tiny_folder: Callable[[str], Path]) -> Study:
+    """``study(output, *more)``: the exit code."""
+
+    def call(output: Path, *more: object, profile: Path | str = SMALL) -> int:
+        where = ["--examples", "--output", output, "--profile", profile, "--device", "cpu", "--instances", PAIRS]
+        return exit_code_of(["studies", "retention", *map(str, [*where, "--model", tiny_folder("qwen2"), *more])])
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def finished(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished")
+    assert study(folder / "report", "--seeds", 1, "--state", folder / "state") == 0
+    return folder
+
+
+def visible(folder: Path) -> dict[str, bytes]:
+    files = (p for p in folder.rglob("*") if p.is_file() and not p.relative_to(folder).parts[0].startswith("."))
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in files}
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_report_has_every_context_table_and_figure(finished: Path) -> None:
+    report = finished / "report"
+    contexts = read_contexts(report / "prepared" / "retention" / "intervention_manifest.jsonl")
+    assert [(c.seed, c.retention) for c in contexts] == [(0, level) for _ in range(PAIRS) for level in LEVELS]
+    names = visible(report)
+    manifest = json.loads(names["manifest.json"])
+    assert manifest["files"] == {n: file_digest(report / n) for n in names if n != "manifest.json"}
+    assert manifest["seeds"] == [0]
+    assert names["figures/retention.png"].startswith(b"\x89PNG")
+    assert b"<svg" in names["figures/retention.svg"]
+    page = names["index.md"].decode()
+    for said in ("![figures/retention.png]", "Only 1 of the paper's 5 seeds", "2 pairs, 5 levels", "lbfgs"):
+        assert said in page
+
+
+def test_slopes_are_those_of_the_means(finished: Path) -> None:
+    """The slope of a line through five equally spaced levels, and the estimate is the mean over pairs."""
+    means = rows_of(finished / "report" / "scores" / "document_token_means-tiny.csv")
+    assert len(means) == PAIRS * len(LEVELS) * 2
+    table = {row["Slope"]: row for row in rows_of(finished / "report" / "tables" / "retention-mixed-model.csv")}
+    found = {}
+    for label in ("new", "plagiarism"):
+        by_level = [
+            statistics.fmean(
+                float(r["mean_gain"]) for r in means if r["content"] == label and float(r["retention"]) == level
+            )
+            for level in LEVELS
+        ]
+        found[label] = sum((level - 0.5) * mean for level, mean in zip(LEVELS, by_level)) / 0.625
+    assert float(table["new (b2)"]["Estimate"]) == pytest.approx(found["new"], abs=1e-4)
+    assert float(table["plagiarism (b2 + b3)"]["Estimate"]) == pytest.approx(found["plagiarism"], abs=1e-4)
+
+
+def test_a_second_report_runs_no_pass_and_has_the_same_bytes(
+    study: Study, finished: Path, tmp_path: Path, forwards: list[int]
+) -> None:
+    assert study(tmp_path / "again", "--seeds", 1, "--state", finished / "state") == 0
+    assert forwards == []
+    assert visible(tmp_path / "again") == visible(finished / "report")
+    assert study(finished / "report", "--seeds", 1, "--state", finished / "state") == 0, "already complete"
+
+
+def test_a_study_that_was_stopped_goes_on(
+    study: Study, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: Any) -> Any:
+        raise Interrupted
+
+    with monkeypatch.context() as patch:
+        patch.setattr(retention_scoring, "_means", stopped)
+        assert study(tmp_path / "out", "--seeds", 1) == 3
+    assert visible(tmp_path / "out") == {}
+    assert study(tmp_path / "out", "--seeds", 1) == 0
+    assert visible(tmp_path / "out") == visible(finished / "report")
+
+
+def other_contexts(report: Path) -> str:
+    """A manifest of contexts that the study would not make by itself for seed 0."""
+    folders = shipped_examples()
+    instances = read_instances(report / "prepared" / "retention" / "instances.jsonl")[:PAIRS]
+    cases = read_cases(instances, read_corpora(folders.pan25, Notices()))
+    return contexts_text(replace(c, seed=0) for c in prepare_contexts(cases, read_pool(folders.multinews), [1]))
+
+
+def test_a_manifest_of_contexts_is_taken_at_its_word(study: Study, finished: Path, tmp_path: Path) -> None:
+    given, text = tmp_path / "theirs.jsonl", other_contexts(finished / "report")
+    given.write_text(text)
+    made = "prepared/retention/intervention_manifest.jsonl"
+    assert visible(finished / "report")[made] != text.encode()
+    assert study(tmp_path / "out", "--seeds", 1, "--given", f"retention-contexts={given}") == 0
+    report = visible(tmp_path / "out")
+    assert report[made] == text.encode()
+    assert "contexts 10 | from theirs" in report["tables/data.md"].decode()
+    assert "The seed of a pair" not in report["index.md"].decode()
+    assert "The seed of a pair" in visible(finished / "report")["index.md"].decode()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda lines: lines[: len(LEVELS)], "1 pairs and seeds have no contexts"),
+        (lambda lines: lines[1:], "4 of 5 retentions"),
+        (lambda lines: [re.sub('(evidence_sha256": ").{64}', rf"\g<1>{64 * '0'}", x) for x in lines], "other evidence"),
+        (lambda lines: ["{"], "not JSON"),
+    ],
+)
+def test_a_manifest_of_other_contexts_is_refused(
+    change: Callable[[list[str]], list[str]],
+    says: str,
+    study: Study,
+    finished: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = tmp_path / "theirs.jsonl"
+    given.write_text("".join(change(other_contexts(finished / "report").splitlines(keepends=True))))
+    capsys.readouterr()
+    assert study(tmp_path / "out", "--seeds", 1, "--given", f"retention-contexts={given}") == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert len(said.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_report_is_of_the_annotations_that_it_was_made_with(
+    study: Study, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def more(*arguments: Any) -> tuple[Case, ...]:
+        return tuple(case._replace(reused=(*case.reused, Span(0, 9))) for case in read_cases(*arguments))
+
+    monkeypatch.setattr(retention_job, "read_cases", more)
+    assert study(finished / "report", "--seeds", 1, "--state", finished / "state") == 2
+    assert "holds the result of another input" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "profile", "says"),
+    [
+        ((), "pan25-bm25", "is a baseline, which has no gains"),
+        (("--profile", SMALL), SMALL, "several profiles were named"),
+        (("--given", "pan25-splits=nowhere"), SMALL, "'pan25-splits' has no part in this study"),
+        (("--data", "nowhere"), SMALL, "give either --data or --examples"),
+    ],
+)
+def test_what_cannot_be_studied_is_refused(
+    more: tuple[Any, ...],
+    profile: Path | str,
+    says: str,
+    study: Study,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert study(tmp_path / "out", *more, profile=profile) == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert len(said.splitlines()) == 1
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,233 @@
+"""The whole retention study with the embedded model: a planted effect is found, and none where none was planted."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.jobs.options import RunOptions
+from pan_scdg.models.load import load_model
+from pan_scdg.notices import Notices
+from pan_scdg.profile import PairSettings, load_profile
+from pan_scdg.research.retention.cases import Case
+from pan_scdg.research.retention.chunks import Span
+from pan_scdg.research.retention.contexts import Context, context_text, prepare_contexts
+from pan_scdg.research.retention.distractors import DistractorPool, read_pool
+from pan_scdg.research.retention.means import mean_table
+from pan_scdg.research.retention.scoring import ScoredContexts, score_contexts
+from pan_scdg.research.retention.tables import results_of
+from pan_scdg.research.retention.token_labels import NEW, REUSED, token_labels
+from pan_scdg.research.retention.token_offsets import TokenPlaces
+from pan_scdg.retrieval.units import sentence_spans
+from pan_scdg.scdg.sequences import pair_passes, token_ids
+from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.passes import PassScorer
+from pan_scdg.store import Store
+from tests.research.retention_texts import some_case, some_pool
+from tests.tolerances import log_prob_tolerance
+
+SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SEEDS = (0, 1)
+PAIRS = (1, 2, 3)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def settings() -> PairSettings:
+    return load_profile("offline").need_pairs()
+
+
+@pytest.fixture(scope="module")
+def model() -> ScoringModel:
+    small = load_profile("offline").need_model().model_copy(update={"dtype": "float32"})
+    return RunOptions(Path(), Path(), "cpu").scoring_model(small)
+
+
+@pytest.fixture(scope="module")
+def pool() -> DistractorPool:
+    return read_pool(EXAMPLES / "same-topic-news", articles=20)
+
+
+def opening(number: int, characters: int) -> str:
+    """Whole sentences from the beginning of a source of the examples."""
+    text = (EXAMPLES / "pan25-pairs" / "test" / "src" / f"source-document{100 + number:05d}.txt").read_text("utf-8")
+    ends = [end for _, end in sentence_spans(text)][9:]
+    return text[: next(end for end in ends if end >= characters)]
+
+
+def case(number: int, copied: bool) -> Case:
+    """A target of new text around a passage: a copy of the evidence, or one of another document."""
+    evidence = opening(number, 450)
+    passage = evidence if copied else opening(number + 8, 450)
+    new = opening(number + 4, 400)
+    half = len(new) // 2
+    selected = Span(half + 2, half + 2 + len(passage))
+    target = f"{new[:half]}\n\n{passage}\n\n{new[half:]}"
+    return Case(f"s{number}-r{number}", target, evidence, selected, (selected,))
+
+
+class Studied(NamedTuple):
+    cases: tuple[Case, ...]
+    contexts: tuple[Context, ...]
+    scored: ScoredContexts
+
+
+def carry_out(
+    cases: tuple[Case, ...], model: ScoringModel, settings: PairSettings, pool: DistractorPool, state: Path
+) -> Studied:
+    contexts = prepare_contexts(cases, pool, SEEDS)
+    with Store(state) as store:
+        return Studied(cases, contexts, score_contexts(cases, contexts, pool, model, settings, store, Notices()))
+
+
+@pytest.fixture(scope="module")
+def planted_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("planted")
+
+
+@pytest.fixture(scope="module")
+def planted(model: ScoringModel, settings: PairSettings, pool: DistractorPool, planted_state: Path) -> Studied:
+    return carry_out(tuple(case(number, copied=True) for number in PAIRS), model, settings, pool, planted_state)
+
+
+def test_copied_evidence_gives_a_slope_for_reused_tokens_and_none_for_new_ones(planted: Studied) -> None:
+    results = results_of(planted.scored.means)
+    assert results.slopes.plagiarism.low > 3, "nats per token: a copy costs next to nothing"
+    assert results.slopes.plagiarism_positive == 1.0
+    assert max(map(abs, results.slopes.new)) < 0.1
+    assert results.mixed.difference.p < 1e-4
+    curve = mean_table(planted.scored.means).gains[:, 0].mean(0)
+    assert (np.diff(curve) > 0.5).all(), "each quarter of the evidence counts"
+    assert abs(curve[0]) < 0.1, "distractors alone give nothing"
+
+
+def test_no_effect_is_found_where_the_target_does_not_come_from_the_source(
+    model: ScoringModel, settings: PairSettings, pool: DistractorPool, tmp_path: Path
+) -> None:
+    cases = tuple(case(number, copied=False) for number in PAIRS)
+    results = results_of(carry_out(cases, model, settings, pool, tmp_path).scored.means)
+    for estimate in (results.slopes.plagiarism, results.slopes.new, results.slopes.difference):
+        assert max(map(abs, estimate)) < 0.1
+    assert min(results.mixed.difference.p, results.mixed.plagiarism.p) > 0.05
+
+
+def test_means_are_those_of_the_plain_gains(planted: Studied, model: ScoringModel, pool: DistractorPool) -> None:
+    context, of = planted.contexts[13], planted.cases[1]
+    assert (context.pair_id, context.seed, context.retention) == (of.pair_id, 0, 0.75)
+    passes = pair_passes(model.tokenizer, context_text(context, of.evidence, pool), of.target)
+    plain = PassScorer(model, None).gains([passes])
+    tokens = TokenPlaces(model.tokenizer, model.tokenizer).of(of.target, segments=False)
+    assert plain.token_ids.tolist() == tokens.token_ids.tolist()
+    labels = token_labels(tokens.offsets, of.selected, of.reused, len(of.target))
+    rows = planted.scored.means[26:28]
+    lm = load_model(model.folder, model.settings, "cpu")
+    bound = 4 * log_prob_tolerance(lm.model, passes.conditional.length)
+    assert [(row.content, row.retention) for row in rows] == [("plagiarism", 0.75), ("new", 0.75)]
+    for row, label in zip(rows, (REUSED, NEW), strict=True):
+        assert row.tokens == np.sum(labels == label)
+        assert row.mean_gain == pytest.approx(plain.gains[labels == label].mean(), abs=bound)
+
+
+def test_what_was_scored_is_not_scored_again(
+    planted: Studied,
+    model: ScoringModel,
+    settings: PairSettings,
+    pool: DistractorPool,
+    planted_state: Path,
+    forwards: list[int],
+) -> None:
+    again = carry_out(planted.cases, model, settings, pool, planted_state)
+    assert again == planted
+    assert forwards == []
+
+
+@pytest.fixture
+def tiny(tiny_folder: Callable[[str], Path]) -> ScoringModel:
+    small = load_profile(str(SMALL)).need_model()
+    return RunOptions(Path(), Path(), "cpu", model=tiny_folder("qwen2"), engine="reference").scoring_model(small)
+
+
+def tiny_settings(**changes: Any) -> PairSettings:
+    return load_profile(str(SMALL)).need_pairs().model_copy(update=changes)
+
+
+CASES = (some_case("s1-r1", 1), some_case("s2-r1", 2))
+
+
+def lengths(tiny: ScoringModel) -> list[int]:
+    """Tokens of the contexts of the first case together with its target."""
+    contexts = prepare_contexts(CASES[:1], some_pool(), SEEDS)
+    texts = [context_text(context, CASES[0].evidence, some_pool()) for context in contexts]
+    return [len(token_ids(tiny.tokenizer, f"{text}\n\n{CASES[0].target}", special=True)) for text in texts]
+
+
+def test_a_target_is_passed_once_without_a_source(tiny: ScoringModel, tmp_path: Path, forwards: list[int]) -> None:
+    found = carry_out(CASES, tiny, tiny_settings(limit=2048), some_pool(), tmp_path)
+    assert found.scored.facts["targets by mode"] == {"whole": 2}
+    assert len(forwards) == len(found.contexts) + len(CASES)
+    assert len(found.scored.means) == 2 * len(found.contexts)
+
+
+def test_one_long_context_makes_all_of_its_target_go_by_segments(tiny: ScoringModel, tmp_path: Path) -> None:
+    sizes = lengths(tiny)
+    limit = (min(sizes) + max(sizes)) // 2
+    assert min(sizes) <= limit < max(sizes)
+    found = carry_out(CASES[:1], tiny, tiny_settings(limit=limit), some_pool(), tmp_path)
+    assert found.scored.facts["targets by mode"] == {"segments": 1}
+    assert len({row.tokens for row in found.scored.means if row.content == "new"}) == 1
+    tokens = found.scored.facts["tokens by content"]
+    assert sum(tokens.values()) >= len(token_ids(tiny.tokenizer, CASES[0].target)) - len(sizes)
+
+
+def test_the_papers_gain_is_measured_whatever_the_control(tiny: ScoringModel, tmp_path: Path) -> None:
+    plain, controlled = (
+        carry_out(CASES[:1], tiny, tiny_settings(limit=2048, control=control), some_pool(), tmp_path / control)
+        for control in ("none", "both")
+    )
+    assert plain.scored == controlled.scored
+
+
+WITHOUT_NEW = (CASES[0]._replace(reused=()), CASES[1]._replace(selected=Span(0, 9000)))
+WITHOUT_REUSED = (CASES[0], CASES[1]._replace(selected=Span(0, 0), reused=()))
+OTHER_EVIDENCE = (CASES[0]._replace(evidence="Other."), CASES[1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "cases", "fault"),
+    [
+        ({}, CASES[:1], "s2-r1: has contexts and is no instance; prepare instances and contexts together"),
+        ({}, (*CASES, some_case("s3-r1", 3)), "s3-r1: is an instance and has no contexts"),
+        ({"limit": 4096}, CASES, "limit is 4096 tokens"),
+        ({}, OTHER_EVIDENCE, "s1-r1, seed 0, retention 0: was made with other evidence"),
+        ({"over_long": "error"}, CASES, "with s1-r1, seed 0, retention 0 as source"),
+        ({"limit": 2048}, WITHOUT_NEW, "s2-r1: the target has no token of new content; leave"),
+        ({"limit": 2048}, WITHOUT_REUSED, "s2-r1: the target has no token of plagiarism content"),
+    ],
+)
+def test_what_cannot_be_scored_is_named_before_the_model_is_loaded(
+    tiny: ScoringModel,
+    tmp_path: Path,
+    changes: Mapping[str, Any],
+    cases: tuple[Case, ...],
+    fault: str,
+    forwards: list[int],
+) -> None:
+    contexts = prepare_contexts(CASES, some_pool(), SEEDS)
+    with Store(tmp_path) as store, pytest.raises(UserError, match=fault) as raised:
+        score_contexts(cases, contexts, some_pool(), tiny, tiny_settings(**changes), store, Notices())
+    assert forwards == []
+    if isinstance(raised.value, UserErrors):
+        assert len(raised.value.errors) <= len(CASES), "one line a pair"
