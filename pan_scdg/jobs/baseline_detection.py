@@ -65,7 +65,10 @@ def _detect(job: BaselineJob, options: RunOptions) -> list[str]:
         job.output.start()
         if job.outside.places:
             say([models_line(list(job.outside.places.values()))])
-        with Store(options.state or job.output.hidden) as store, run_metadata(job.output, options.metadata, None):
+        with (
+            Store(options.state or job.output.hidden) as store,
+            run_metadata(job.output.staged, job.output.job, options.metadata, None),
+        ):
             written = _write_results(job, facts, failed, store)
         job.output.seal(written, (), job.partial and job.partial._asdict(), origins_of(job.outside.places))
     job.output.publish()

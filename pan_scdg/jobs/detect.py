@@ -96,7 +96,10 @@ def _detect(job: PairJob, options: RunOptions) -> list[str]:
         planned, failed = check_pairs(corpus.pairs, model, settings, notices, options.on_error)
         output.start()
         say([models_line([model.found])])
-        with Store(options.state or output.hidden) as store, run_metadata(output, options.metadata, model):
+        with (
+            Store(options.state or output.hidden) as store,
+            run_metadata(output.staged, output.job, options.metadata, model),
+        ):
             if options.shards is not None:
                 options.shards.restore(store)
             with closing(model):

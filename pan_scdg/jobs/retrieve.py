@@ -130,7 +130,10 @@ def _retrieve(job: RetrievalJob, options: RunOptions) -> list[str]:
     if not output.publishing():
         output.start()
         say(job.models() if options.candidates is None else [*job.models(), *foreign_scores(options.candidates)])
-        with Store(options.state or output.hidden) as store, run_metadata(output, options.metadata, model):
+        with (
+            Store(options.state or output.hidden) as store,
+            run_metadata(output.staged, output.job, options.metadata, model),
+        ):
             if options.shards is not None:
                 options.shards.restore(store)
             found = given or first_stage(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pan_scdg
-from pan_scdg.jobs.output import METADATA, OutputDirectory
+from pan_scdg.jobs.output import METADATA
 from pan_scdg.models.places import say
 from pan_scdg.own_files import write_atomically
 from pan_scdg.scoring.model import ScoringModel
@@ -38,11 +38,12 @@ Tracker = subprocess.Popen[str]
 
 
 @contextmanager
-def run_metadata(output: OutputDirectory, wanted: bool, model: ScoringModel | None) -> Iterator[None]:
-    """Track what is computed inside, and stage the file when that has come to its end.
+def run_metadata(staged: Path, job: Mapping[str, Any], wanted: bool, model: ScoringModel | None) -> Iterator[None]:
+    """Track what is computed in the body, and stage the file when it ends.
 
     Args:
-        output: staged there; its job is told of.
+        staged: the folder of staged results.
+        job: the job, which the file describes.
         wanted: False: do nothing.
         model: the language model of the run, if there is one.
     """
@@ -56,7 +57,7 @@ def run_metadata(output: OutputDirectory, wanted: bool, model: ScoringModel | No
         seconds = time.monotonic() - began
         try:
             figures = _asked(tracker, PATIENCE + SHARE * seconds)
-            write_atomically(output.staged / METADATA, _yaml(_document(figures, output.job, model, seconds)))
+            write_atomically(staged / METADATA, _yaml(_document(figures, job, model, seconds)))
         except Exception as e:  # whatever it is, it is not worth the run
             _warn(e)
     finally:

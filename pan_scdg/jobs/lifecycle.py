@@ -1,0 +1,79 @@
+"""The life of a result, the same for every job: lock, check, compute, seal, publish.
+
+    with produce_result(output, job, overwrite) as result:
+        if result.needed:
+            with result.compute(state) as store:
+                names = write_files(result.staged, store)
+            result.seal(names)
+
+A result that is complete already, or that a killed run left ready to be published, is not computed again.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pan_scdg.jobs.output import Job, OutputDirectory
+from pan_scdg.jobs.run_metadata import run_metadata
+from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.store import Store
+
+
+class Attempt:
+    """One attempt to produce the result of a job in an output directory that is locked and checked."""
+
+    def __init__(self, directory: OutputDirectory, complete: bool) -> None:
+        self._directory, self.complete = directory, complete
+        self.staged, self.job = directory.staged, directory.job
+
+    @property
+    def needed(self) -> bool:
+        """Return True if something has to be computed: there is no result, and none is sealed."""
+        return not self.complete and not self._directory.publishing()
+
+    @contextmanager
+    def compute(self, state: Path | None, metadata: bool = False, model: ScoringModel | None = None) -> Iterator[Store]:
+        """Begin, or continue where a killed run was, and open the store; from here on no former result is left.
+
+        Args:
+            state: the folder of the store; None: one inside the output directory, which goes when it is published.
+            metadata: stage ir-metadata.yml when the body ends; see `run_metadata`.
+            model: the language model of the job, for that file.
+        """
+        self._directory.start()
+        with (
+            Store(state or self._directory.hidden) as store,
+            run_metadata(self.staged, self.job, metadata, model),
+        ):
+            yield store
+
+    def seal(
+        self,
+        names: Sequence[str],
+        incidents: Sequence[str] = (),
+        partial: Mapping[str, Any] | None = None,
+        origins: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        """Declare the staged files ``names`` complete; see `OutputDirectory.seal`."""
+        self._directory.seal(names, incidents, partial, origins)
+
+
+@contextmanager
+def produce_result(path: Path, job: Job, overwrite: bool = False) -> Iterator[Attempt]:
+    """Lock the output directory, yield the attempt, and publish what it sealed.
+
+    Args:
+        path: the output directory, created if it is missing.
+        job: everything the bytes of the result depend on.
+        overwrite: replace the result of another job.
+
+    Raises:
+        UserError: the directory is in use, not writable, or holds something else; see `OutputDirectory.prepare`.
+    """
+    directory = OutputDirectory(path, job)
+    with directory.locked():
+        attempt = Attempt(directory, directory.prepare(overwrite))
+        yield attempt
+        if not attempt.complete:
+            directory.publish()
