@@ -1,12 +1,12 @@
-"""The exceptions a user ever sees, each of them one line on stderr."""
+"""Exceptions whose text is meant for the user; each is one line on stderr."""
 
 from pathlib import Path
 
 
 class UserError(Exception):
-    """Input or settings are wrong (exit code 2).
+    """Wrong input or settings (exit code 2).
 
-    Its text is ``file:line: what is wrong; what to do``; file and line are left out where there are none.
+    Its text is ``file:line: what is wrong; what to do``; file and line are left out if unknown.
     """
 
     def __init__(self, what: str, remedy: str, where: str | Path | None = None, line: int | None = None) -> None:
@@ -16,7 +16,7 @@ class UserError(Exception):
 
 
 class UserErrors(UserError):  # noqa: N818 - several of them
-    """Several faults found at once, each reported on a line of its own; what is equal is reported once."""
+    """Several faults found at once, one line each; equal faults are reported once."""
 
     def __init__(self, errors: list[UserError]) -> None:
         if not errors:
@@ -26,12 +26,12 @@ class UserErrors(UserError):  # noqa: N818 - several of them
 
 
 class Interrupted(BaseException):
-    """The run stopped before its end and continues from its state when started again (exit code 3).
+    """An early end of a run that continues from its state when started again (exit code 3).
 
-    Its text, where it has one, says what stopped it.
+    Its text, if any, is the reason.
     """
 
 
 def one_line(text: str) -> str:
-    """``text`` with control characters escaped, so that hostile names cannot forge lines or colours of a terminal."""
+    """Return ``text`` with control characters escaped, so that names of files cannot forge lines or colours."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

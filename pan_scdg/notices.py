@@ -1,4 +1,4 @@
-"""What is odd in the input but costs no submission: counted here, told once each."""
+"""Count what is odd in the input but can be worked with."""
 
 from collections import Counter
 
@@ -6,7 +6,7 @@ from pan_scdg.errors import UserError, one_line
 
 
 class Notices:
-    """Counts odd things by kind. With ``strict`` the first one is an error instead."""
+    """Oddities of the input, counted by kind; with ``strict`` the first one is an error instead."""
 
     def __init__(self, strict: bool = False) -> None:
         self.strict = strict
@@ -14,7 +14,7 @@ class Notices:
         self._first: dict[str, str] = {}
 
     def add(self, kind: str, where: str) -> None:
-        """Note one ``kind`` of odd thing (a whole phrase, e.g. "empty corpus document") seen at ``where``.
+        """Count an oddity: its ``kind`` (a phrase such as "empty corpus document") and the place where it was found.
 
         Raises:
             UserError: in strict mode.
@@ -25,7 +25,7 @@ class Notices:
         self._first.setdefault(kind, where)
 
     def lines(self) -> list[str]:
-        """One line a kind: how often it was seen and where first."""
+        """Return one warning for each kind: how often it was found, and where first."""
         return [
             one_line(f"warning: {kind}: {count} time{'s' if count > 1 else ''}, first at {self._first[kind]}")
             for kind, count in self._count.items()

@@ -1,21 +1,24 @@
-"""Progress on stderr: a bar on a terminal, otherwise a plain line when a stage begins and then one a minute."""
+"""Report the progress of a stage: a bar on a terminal, otherwise a line when it begins and then one a minute."""
 
 import sys
 import time
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
+
+from pan_scdg.logs import LOGGER, say, shows_notes
 
 INTERVAL = 60.0  # seconds between plain lines
 HOUR = 3600.0
 
 
 class Forecast:
-    """Says once that a stage will take more than an hour, as soon as a minute of typical work has shown it.
+    """Estimates once, after a minute of typical work, whether a stage takes more than an hour.
 
     Args:
-        what: what takes so long ("200000 pairs").
+        what: the work, as the user sees it ("200000 pairs").
         total: the size of all of it, in any unit.
-        untypical: so many updates tell nothing of the speed: the first has the loading of the model in it.
+        untypical: number of first updates that are left out; the first one includes the loading of the model.
     """
 
     def __init__(self, what: str, total: float, untypical: int = 1) -> None:
@@ -24,11 +27,11 @@ class Forecast:
         self._told = False
 
     def skip(self, size: float) -> None:
-        """So much need not be done."""
+        """Take ``size`` off the work: it was done before."""
         self._left -= size
 
     def update(self, size: float) -> str | None:
-        """So much more is done; the line to print, once."""
+        """Count ``size`` as done; return the forecast, once, or None."""
         now = time.monotonic()
         self._left -= size
         if self._untypical > 0:
@@ -45,31 +48,34 @@ class Forecast:
 
 
 class Progress:
-    """Counts what is done of one stage; a context manager.
+    """A context manager that counts the finished items of one stage.
 
     Args:
-        stage: what is being done, as the reader sees it.
-        total: how many items there are, None when that is not known beforehand.
+        stage: what is being done, as the user sees it.
+        total: the number of items; None if it is not known beforehand.
     """
 
     def __init__(self, stage: str, total: int | None) -> None:
         self.stage, self.total, self.done, self.tokens = stage, total, 0, 0
         self._began = self._told = time.monotonic()
+        self._open = ExitStack()
         self._bar: Any = None
 
     def __enter__(self) -> "Progress":
+        if not shows_notes():
+            return self
         if sys.stderr.isatty():
             from tqdm import tqdm
+            from tqdm.contrib.logging import logging_redirect_tqdm
 
-            self._bar = tqdm(total=self.total, desc=self.stage, unit="", delay=2, leave=False)
+            self._bar = self._open.enter_context(tqdm(total=self.total, desc=self.stage, unit="", delay=2, leave=False))
+            self._open.enter_context(logging_redirect_tqdm([LOGGER]))
         else:
-            print(
-                f"{self.stage}: {'begins' if self.total is None else f'0 of {self.total}'}", file=sys.stderr, flush=True
-            )
+            say([f"{self.stage}: {'started' if self.total is None else f'0 of {self.total}'}"])
         return self
 
     def update(self, items: int = 1, tokens: int = 0) -> None:
-        """Say that ``items`` more are done, for which ``tokens`` tokens went through a model."""
+        """Count ``items`` more as done, for which the model read ``tokens`` tokens."""
         self.done += items
         self.tokens += tokens
         if self._bar is not None:
@@ -78,22 +84,14 @@ class Progress:
             self._bar.update(items)
         elif time.monotonic() - self._told >= INTERVAL:
             self._told = time.monotonic()
-            print(self.line(), file=sys.stderr, flush=True)
+            say([self.line()])
 
     def say(self, line: str | None) -> None:
-        """Print a line of its own, if there is one."""
-        if line is None:
-            return
-        if self._bar is not None:
-            self._bar.write(line, file=sys.stderr)
-        else:
-            print(line, file=sys.stderr, flush=True)
-
-    def _rate(self) -> float:
-        return self.tokens / max(time.monotonic() - self._began, 1e-9)
+        """Log a line, unless it is None."""
+        say([] if line is None else [line])
 
     def line(self) -> str:
-        """Stage, done of total, tokens per second, time left."""
+        """Return stage, done of total, tokens per second and time left, as far as they are known."""
         parts = [f"{self.stage}: {self.done}" + ("" if self.total is None else f" of {self.total}")]
         if self.tokens:
             parts.append(f"{self._rate():.0f} tokens/s")
@@ -102,8 +100,10 @@ class Progress:
             parts.append(f"{left / 60:.0f} min left")
         return ", ".join(parts)
 
+    def _rate(self) -> float:
+        return self.tokens / max(time.monotonic() - self._began, 1e-9)
+
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._bar is not None:
-            self._bar.close()
+        self._open.close()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pan_scdg.logs import show_logs
 from pan_scdg.resources import cores
 
 ARCHITECTURES = ("qwen3", "qwen3-no-bos", "qwen2", "llama", "mistral3")
@@ -59,6 +60,12 @@ def no_metadata() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PAN_SCDG_METADATA", "0")
         yield
+
+
+@pytest.fixture(autouse=True)
+def shown_logs() -> None:
+    """Notes and progress are shown on stderr, as the command line does, also where a test calls a function."""
+    show_logs()
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,11 @@
 """Progress on stderr: plain lines at fixed times, or a bar where a person watches."""
 
 import sys
-from typing import Any
 
 import pytest
 
 from pan_scdg import progress as progress_module
+from pan_scdg.logs import say, say_error, show_logs
 from pan_scdg.progress import INTERVAL, Forecast, Progress
 
 
@@ -17,27 +17,6 @@ class Clock:
 
     def monotonic(self) -> float:
         return self.now
-
-
-class Bar:
-    """Stands for a tqdm bar."""
-
-    def __init__(self, options: dict[str, Any]) -> None:
-        self.options, self.done, self.note, self.closed = options, 0, "", False
-        self.written: list[str] = []
-
-    def write(self, line: str, file: Any) -> None:
-        assert file is sys.stderr
-        self.written.append(line)
-
-    def set_postfix_str(self, note: str, refresh: bool) -> None:
-        self.note = note
-
-    def update(self, items: int) -> None:
-        self.done += items
-
-    def close(self) -> None:
-        self.closed = True
 
 
 @pytest.fixture
@@ -80,7 +59,7 @@ def test_nothing_is_guessed_without_a_total_or_before_anything_is_done(
     clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Progress("indexing", None) as progress:
-        assert _lines(capsys) == ["indexing: begins"]
+        assert _lines(capsys) == ["indexing: started"]
         clock.now += INTERVAL
         progress.update(5)
         assert _lines(capsys) == ["indexing: 5"]
@@ -99,41 +78,34 @@ def test_an_error_passes_through(clock: Clock) -> None:
         raise KeyError("x")
 
 
-def test_a_terminal_gets_a_bar_and_no_lines(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    import tqdm
-
-    bars: list[Bar] = []
-
-    def make(**options: Any) -> Bar:
-        bars.append(Bar(options))
-        return bars[-1]
-
-    monkeypatch.setattr(tqdm, "tqdm", make)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with Progress("scoring", 8) as progress:
-        clock.now += INTERVAL
-        progress.update(2)
-        assert bars[0].note == ""
-        progress.update(3, tokens=int(INTERVAL) * 7)
-        progress.say("about 2.0 hours")
-        progress.say(None)
-    (bar,) = bars
-    assert (bar.options["desc"], bar.options["total"], bar.done, bar.note) == ("scoring", 8, 5, "7 tokens/s")
-    assert bar.closed
-    assert bar.written == ["about 2.0 hours"], "the bar makes room for a line"
-    assert _lines(capsys) == []
-
-
 def test_the_real_bar_draws_on_stderr(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     with Progress("scoring", 8) as progress:
         progress.update(2, tokens=5)
         progress._bar.refresh()
-    text = capsys.readouterr().err
-    assert "scoring" in text
-    assert "2/8" in text
+        progress.say("about 2.0 hours")
+        say(["warning: odd"])
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "scoring" in captured.err
+    assert "2/8" in captured.err
+    assert "tokens/s" in captured.err
+    lines = [line.rpartition("\r")[2] for line in captured.err.split("\n")]
+    assert "about 2.0 hours" in lines, "the bar gives way to a line"
+    assert "warning: odd" in lines
+    assert say(["after"]) is None
+    assert _lines(capsys) == ["after"]
+
+
+def test_quiet_leaves_warnings_and_errors(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    show_logs(quiet=True)
+    for terminal in (False, True):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal)
+        with Progress("scoring", 8) as progress:
+            progress.update()
+            say(["models: tiny", "warning: odd"])
+        say_error("bad\nid \u00fc")
+        assert _lines(capsys) == ["warning: odd", "bad\\nid \\xfc"]
 
 
 def test_more_than_an_hour_is_said_once_after_a_minute(clock: Clock) -> None:

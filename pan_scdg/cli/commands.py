@@ -4,10 +4,12 @@ import click
 
 from pan_scdg import __version__
 from pan_scdg.cli import compare, jobs, shelf, studies, studies_retention, studies_retrieval, tira, truth
+from pan_scdg.cli.options import quiet_option
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__)
+@quiet_option
 def cli() -> None:
     """Which sources was a suspicious document written from?
 

@@ -18,8 +18,9 @@ import click
 
 from pan_scdg.cli.commands import cli
 from pan_scdg.cli.streams import ReaderGoneError, ResultsLostError, guard_streams
-from pan_scdg.errors import Interrupted, UserError, one_line
+from pan_scdg.errors import Interrupted, UserError
 from pan_scdg.full_disk import find_full_disk
+from pan_scdg.logs import say_error, show_logs
 
 READER_GONE = 128 + signal.SIGPIPE
 """What a shell reports of a program whose reader has ended, such as ``yes | head``."""
@@ -45,6 +46,7 @@ def _arguments() -> list[str]:
 
 def exit_code_of(arguments: list[str] | None = None) -> int:
     """Run the command line with ``arguments`` (default: the process's); every failure is one line on stderr."""
+    show_logs()
     try:
         answer = cli.main(arguments, prog_name="entrypoint.py", standalone_mode=False)
     except UserError as e:
@@ -85,8 +87,7 @@ def _internal(e: Exception) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    """Say ``message`` in one line, whatever it holds."""
-    print(one_line(message).encode("ascii", "backslashreplace").decode(), file=sys.stderr)
+    say_error(message)
     return code
 
 

@@ -17,12 +17,13 @@ from pan_scdg.cli.options import (
     on_error_option,
     over_long_option,
     profile_option,
+    quiet_option,
     share_option,
     state_option,
-    tell,
     vectors_option,
 )
 from pan_scdg.errors import UserError
+from pan_scdg.logs import say
 
 READ = ("model", "vectors", "index", "candidates")
 """Options of ``run`` that name what is read, besides the input and the profile."""
@@ -68,6 +69,7 @@ READ = ("model", "vectors", "index", "candidates")
     envvar="inputRun",
     help="Rerank this TREC run (or folder with one).",
 )
+@quiet_option
 def run(
     directory: Path,
     output: Path,
@@ -108,12 +110,12 @@ def run(
     if chosen.baseline is not None and found == "pairs":
         if plan:
             raise click.UsageError("--plan is of language models, and the profile is a baseline")
-        tell(detect_with_baseline(chosen, options))
+        say(detect_with_baseline(chosen, options))
         return
     if plan:
         show_cost(found, chosen, options, as_json)
         return
-    tell(detect_pairs(chosen, options) if found == "pairs" else retrieve_sources(chosen, options))
+    say(detect_pairs(chosen, options) if found == "pairs" else retrieve_sources(chosen, options))
 
 
 def show_cost(task: str, profile: Any, options: Any, as_json: bool) -> None:
@@ -123,7 +125,7 @@ def show_cost(task: str, profile: Any, options: Any, as_json: bool) -> None:
 
     cost, lines = (cost_of_pairs if task == "pairs" else cost_of_retrieval)(profile, options)
     click.echo(json.dumps(cost.record()) if as_json else "\n".join(cost.lines()))
-    tell(lines)
+    say(lines)
     cost.check_disk()
 
 
@@ -132,6 +134,7 @@ def show_cost(task: str, profile: Any, options: Any, as_json: bool) -> None:
 @click.option("--index", "folder", type=FOLDER, required=True, help="Where the indexes are kept.")
 @profile_option
 @device_option
+@quiet_option
 def index(directory: Path, folder: Path, profile: str, device: str) -> None:
     """Make the indexes of a corpus that a profile's first stage needs, for any number of runs.
 
@@ -166,6 +169,7 @@ def index(directory: Path, folder: Path, profile: str, device: str) -> None:
     help="Write one JSON line a token: log-probabilities and gain in nats. With - they follow the result, which then "
     "is one line, too.",
 )
+@quiet_option
 def score(
     suspicious: Path,
     source: Path,
@@ -213,6 +217,7 @@ def score(
 @model_option
 @click.option("--overwrite", is_flag=True, help="Redo a finished output.")
 @click.argument("shards", type=FOLDER, nargs=-1, required=True)
+@quiet_option
 def merge(directory: Path, output: Path, model: Path | None, overwrite: bool, shards: tuple[Path, ...]) -> None:
     """Write the results of a job from the output directories of all its SHARDS (run --shard I/N); no GPU is needed.
 
@@ -225,7 +230,7 @@ def merge(directory: Path, output: Path, model: Path | None, overwrite: bool, sh
 
     given = {f"SHARDS {number}": shard for number, shard in enumerate(shards, 1)}
     check_folders(output, None, {"--input": directory, "--model": model, **given})
-    tell(put_together(directory, output, shards, model, overwrite))
+    say(put_together(directory, output, shards, model, overwrite))
 
 
 COMMANDS = (run, merge, index, score)

@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from pan_scdg.logs import show_logs
+
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
 FILE_OR_STANDARD = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
@@ -51,18 +53,20 @@ def _share(_context: click.Context, _parameter: click.Parameter, value: str | No
     return Share(int(number), int(of))
 
 
+def _silence(_context: click.Context, _parameter: click.Parameter, quiet: bool) -> None:
+    if quiet:
+        show_logs(quiet=True)
+
+
+quiet_option = click.option(
+    "--quiet", is_flag=True, expose_value=False, callback=_silence, help="Show errors and warnings, but no progress."
+)
 vectors_option = click.option(
     "--vectors", type=FOLDER, help="Document vectors as .npy files, for a profile whose vectors were made elsewhere."
 )
 share_option = click.option(
     "--shard", "share", metavar="I/N", callback=_share, help="Score the I-th of N shares, for the command merge."
 )
-
-
-def tell(lines: list[str]) -> None:
-    """What is said about a run goes to stderr, in ASCII; stdout is for results."""
-    for line in lines:
-        click.echo(line.encode("ascii", "backslashreplace"), err=True)
 
 
 def chosen_profile(name: str, over_long: str | None = None) -> Any:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from pan_scdg.cli.models import models
-from pan_scdg.cli.options import FILE, FOLDER, device_option, state_option
+from pan_scdg.cli.options import FILE, FOLDER, device_option, quiet_option, state_option
 
 
 @click.command()
@@ -46,6 +46,7 @@ def prepare(table: Path, output: Path) -> None:
 @click.option("--output", type=FOLDER, default=Path("demo-output"), show_default=True)
 @device_option
 @state_option
+@quiet_option
 def demo(output: Path, device: str, state: Path | None) -> None:
     """Both jobs on the shipped examples with the profile offline.
 

@@ -15,9 +15,9 @@ from pan_scdg.cli.options import (
     over_long_option,
     profile_option,
     state_option,
-    tell,
     vectors_option,
 )
+from pan_scdg.logs import say
 
 if TYPE_CHECKING:
     from pan_scdg.research.data.data_folders import DataFolders
@@ -135,7 +135,7 @@ def prepare(
             return TokenCounts(chosen.need_model(), model, store)
 
         lines = make(Sources(folders, given, counts, checks_of, notices), parts, output)
-    tell(notices.lines())
+    say(notices.lines())
     click.echo("\n".join([*lines, f"wrote {output}"]))
 
 
@@ -196,7 +196,7 @@ def pairs(examples: bool, more: tuple[str, ...], defaults: bool, **rest: Any) ->
     from pan_scdg.research.pairs.split_study import DEFAULT, OFFLINE, study_pairs
 
     usual = (*DEFAULT, *([OFFLINE] if examples else [])) if defaults else ()
-    tell(study_pairs(_options_of(examples=examples, baselines=(*usual, *more), **rest)))
+    say(study_pairs(_options_of(examples=examples, baselines=(*usual, *more), **rest)))
 
 
 @studies.command("same-topic")
@@ -213,7 +213,7 @@ def same_topic(more: tuple[str, ...], defaults: bool, **rest: Any) -> None:
     """
     from pan_scdg.research.pairs.same_topic import DEFAULT, study_same_topic
 
-    tell(study_same_topic(_options_of(baselines=(*(DEFAULT if defaults else ()), *more), **rest)))
+    say(study_same_topic(_options_of(baselines=(*(DEFAULT if defaults else ()), *more), **rest)))
 
 
 COMMANDS = (studies,)

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import click
 
-from pan_scdg.cli.options import FOLDER, chosen_profile, device_option, model_option, state_option, tell
+from pan_scdg.cli.options import FOLDER, chosen_profile, device_option, model_option, state_option
 from pan_scdg.cli.studies import check_places, data_option, examples_option, folders_of, given_option
+from pan_scdg.logs import say
 
 
 @click.command()
@@ -56,4 +57,4 @@ def retention(
         raise click.UsageError("--model is the folder of one model, and several profiles were named")
     devices = [choose_device(profile, device) for profile in chosen]
     options = RunOptions(folders.pan25, output, devices[0], state=state, model=model, overwrite=overwrite)
-    tell(study_retention(Request(chosen, folders, options, given, instances, seeds)))
+    say(study_retention(Request(chosen, folders, options, given, instances, seeds)))

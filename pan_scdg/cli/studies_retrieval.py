@@ -11,9 +11,9 @@ from pan_scdg.cli.options import (
     model_option,
     profile_option,
     state_option,
-    tell,
 )
 from pan_scdg.cli.studies import check_places, data_option, examples_option, folders_of, given_option
+from pan_scdg.logs import say
 
 
 def _runs(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, Path]:
@@ -97,4 +97,4 @@ def retrieval(
         overwrite=overwrite,
         search_memory=search_memory(),
     )
-    tell(study_retrieval(Request(chosen, entries, where, folders, given, options)))
+    say(study_retrieval(Request(chosen, entries, where, folders, given, options)))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from pan_scdg.cli.options import tell
 from pan_scdg.errors import UserError
+from pan_scdg.logs import say
 
 manifest_option = click.option(
     "--manifest", type=click.Path(path_type=Path, dir_okay=False), default=Path("tira.yml"), show_default=True
@@ -68,7 +68,7 @@ def _call(name: str | None, manifest: Path, build_args: str | None, dry: bool) -
             click.echo(f"{key:20} {entry.task}, profile {entry.profile}")
         return
     words = call_of(chosen(submissions, name, manifest), manifest.resolve().parent, dry, build_args)
-    tell([shlex.join(words)])
+    say([shlex.join(words)])
     code = subprocess.run(words, check=False).returncode
     if code:
         raise UserError(f"tira-cli ended with {code}", "correct what it says above")

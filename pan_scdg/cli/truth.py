@@ -15,11 +15,12 @@ from pan_scdg.cli.options import (
     model_option,
     over_long_option,
     profile_option,
+    quiet_option,
     state_option,
-    tell,
     truth_option,
     vectors_option,
 )
+from pan_scdg.logs import say
 
 
 @click.command()
@@ -33,6 +34,7 @@ from pan_scdg.cli.options import (
 @over_long_option
 @vectors_option
 @state_option
+@quiet_option
 def calibrate(
     directory: Path,
     profile: str,
@@ -79,7 +81,7 @@ def _scdg(
 
     found = choose_on(chosen, options, truth, state)
     write_profile(profile, write, found, over_long)
-    tell(found.lines)
+    say(found.lines)
     choice, calibration = found.choice, found.calibration
     aggregate = Aggregate(chosen.need_pairs().aggregation, choice.parameter)
     return (
@@ -93,7 +95,7 @@ def _baseline(chosen: Any, options: Any, truth: Path | None, state: Path, profil
 
     found, lines = calibrate_baseline(chosen, options, truth, state)
     write_baseline(profile, write, found)
-    tell(lines)
+    say(lines)
     return f"{words_of(found.settings)}: {found.figures()}; wrote {write}"
 
 

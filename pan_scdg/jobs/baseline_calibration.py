@@ -14,7 +14,8 @@ from pan_scdg.evaluation.logistic import fit_logistic
 from pan_scdg.evaluation.pairs import pair_metrics
 from pan_scdg.jobs.calibrate import renamed
 from pan_scdg.jobs.options import RunOptions, baseline_parts
-from pan_scdg.models.places import models_line, say
+from pan_scdg.logs import say
+from pan_scdg.models.places import models_line
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import write_atomically
 from pan_scdg.pan.inputs import input_digest

@@ -10,7 +10,8 @@ from pan_scdg.jobs.options import Partial, RunOptions, baseline_parts, job_of, l
 from pan_scdg.jobs.output import OutputDirectory
 from pan_scdg.jobs.pair_results import DECISIONS, names_digest, warn_of_few, write_verdicts
 from pan_scdg.jobs.run_metadata import run_metadata
-from pan_scdg.models.places import models_line, origins_of, say
+from pan_scdg.logs import say
+from pan_scdg.models.places import models_line, origins_of
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import input_digest
 from pan_scdg.pan.prepare import read_names

@@ -9,8 +9,9 @@ import tomlkit
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.options import RunOptions
+from pan_scdg.logs import say
 from pan_scdg.models.cache import FoundModel
-from pan_scdg.models.places import models_line, say
+from pan_scdg.models.places import models_line
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import write_atomically
 from pan_scdg.pan.inputs import input_digest

@@ -11,9 +11,10 @@ from pan_scdg.jobs.output import OutputDirectory
 from pan_scdg.jobs.retrieval_results import RUN, write_ranking
 from pan_scdg.jobs.run_metadata import run_metadata
 from pan_scdg.jobs.shards import write_shard
+from pan_scdg.logs import say
 from pan_scdg.models.cache import FoundModel
 from pan_scdg.models.encoder import Encoder, folder_fingerprint
-from pan_scdg.models.places import models_line, origins_of, say
+from pan_scdg.models.places import models_line, origins_of
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import input_digest
 from pan_scdg.pan.source_retrieval import Query, read_queries, stream_corpus

@@ -19,7 +19,7 @@ from typing import Any
 
 import pan_scdg
 from pan_scdg.jobs.output import METADATA
-from pan_scdg.models.places import say
+from pan_scdg.logs import say
 from pan_scdg.own_files import write_atomically
 from pan_scdg.scoring.model import ScoringModel
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.options import RunOptions
-from pan_scdg.models.places import say
+from pan_scdg.logs import say
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import DocumentPair, TextFile, read_text
 from pan_scdg.pan.untrusted import read_standard_input

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from pan_scdg import resources
 from pan_scdg.errors import UserError
+from pan_scdg.logs import say
 from pan_scdg.models.capacity import pass_bytes, weight_bytes
 from pan_scdg.models.catalogue import size_in_words
 from pan_scdg.models.checkpoint import read_config
 from pan_scdg.models.device_memory import Job, held_by, memory_of, refuse_larger
 from pan_scdg.models.devices import best_device, seen_gpus
 from pan_scdg.models.listing import needs_of
-from pan_scdg.models.places import say
 from pan_scdg.profile import ModelSettings, Profile
 
 SEARCH_MEMORY, SEARCH_SHARE = 1024, 4

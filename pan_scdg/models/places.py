@@ -1,11 +1,9 @@
 """Where the models of a run were found: what is said of it on stderr, and what its result records of it."""
 
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pan_scdg.errors import one_line
 from pan_scdg.models.cache import FoundModel, find_embedding, find_model
 from pan_scdg.models.catalogue import UNKNOWN_LICENCE, licence_of, repositories_of
 from pan_scdg.models.encoder import PACKAGED, encoder_folder
@@ -85,9 +83,3 @@ def models_line(models: Sequence[FoundModel]) -> str:
         f"{'' if found.revision is None else f' at {found.revision[:SHORT]}'}, {licence_at(found)}"
         for found in models
     )
-
-
-def say(lines: Iterable[str]) -> None:
-    """Show lines on stderr at once, in ASCII."""
-    for line in lines:
-        print(one_line(line).encode("ascii", "backslashreplace").decode(), file=sys.stderr, flush=True)

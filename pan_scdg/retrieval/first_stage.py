@@ -9,10 +9,11 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Strict, TypeAdapter
 
 from pan_scdg.digests import text_digest
+from pan_scdg.logs import say
 from pan_scdg.models.cache import FoundModel
 from pan_scdg.models.device_memory import check_encoder_fits
 from pan_scdg.models.encoder import Encoder, load_encoder
-from pan_scdg.models.places import place_of_encoder, provenance, say
+from pan_scdg.models.places import place_of_encoder, provenance
 from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.pan.source_retrieval import Query
 from pan_scdg.profile import DenseSettings, RetrievalSettings, Route

@@ -11,10 +11,11 @@ from pan_scdg.baselines.scorer import PairScorer
 from pan_scdg.baselines.scorers import Given, scorer_of
 from pan_scdg.baselines.vectors import VectorScorer
 from pan_scdg.errors import UserError
+from pan_scdg.logs import say
 from pan_scdg.models.cache import FoundModel
 from pan_scdg.models.device_memory import check_encoder_fits
 from pan_scdg.models.encoder import folder_fingerprint
-from pan_scdg.models.places import place_of_encoder, provenance, say
+from pan_scdg.models.places import place_of_encoder, provenance
 from pan_scdg.profile import Profile
 from pan_scdg.profile.baseline import BaselineSettings, Cosine, Prompted, VectorCosine
 from pan_scdg.scoring.prompted import identity_of, instruct_model, local_judge

@@ -9,13 +9,14 @@ from pan_scdg.lm.attention import backend_of
 from pan_scdg.lm.engine import Engine, EngineName, engine_of
 from pan_scdg.lm.worker import Values, Work
 from pan_scdg.lm.workers import Workers
+from pan_scdg.logs import say
 from pan_scdg.models.checkpoint import check_device, read_config, settled
 from pan_scdg.models.config import check_fields
 from pan_scdg.models.device_memory import Job
 from pan_scdg.models.fingerprint import metadata_fingerprint, weights_fingerprint
 from pan_scdg.models.fit import check_weights_fit
 from pan_scdg.models.load import LanguageModel, load_model, load_tokenizer
-from pan_scdg.models.places import place_of_model, provenance, say
+from pan_scdg.models.places import place_of_model, provenance
 from pan_scdg.profile import ModelSettings
 from pan_scdg.store import key_of
 

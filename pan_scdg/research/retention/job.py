@@ -16,8 +16,9 @@ from pan_scdg.digests import file_digest, text_digest
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.options import RunOptions
 from pan_scdg.jobs.output import OutputDirectory
+from pan_scdg.logs import say
 from pan_scdg.models.cache import FoundModel
-from pan_scdg.models.places import models_line, origins_of, say
+from pan_scdg.models.places import models_line, origins_of
 from pan_scdg.notices import Notices
 from pan_scdg.profile import PairSettings, Profile
 from pan_scdg.research.data.data_folders import DataFolders, ready_file

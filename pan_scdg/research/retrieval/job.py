@@ -10,9 +10,10 @@ from pan_scdg.errors import UserError
 from pan_scdg.evaluation.retrieval import per_query
 from pan_scdg.jobs.options import RunOptions
 from pan_scdg.jobs.output import OutputDirectory
+from pan_scdg.logs import say
 from pan_scdg.models.cache import FoundModel
 from pan_scdg.models.encoder import folder_fingerprint
-from pan_scdg.models.places import models_line, origins_of, say
+from pan_scdg.models.places import models_line, origins_of
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import write_atomically
 from pan_scdg.pan.inputs import input_digest
