@@ -24,8 +24,8 @@ from typing import NamedTuple
 import click
 
 from benchmarks.corpus import generate, queries
-from pan_scdg.pan.source_retrieval import Document
 from pan_scdg.profile import Bm25Settings
+from pan_scdg.records import Document
 from pan_scdg.retrieval.bm25 import fts5 as bm25_fts5
 from pan_scdg.retrieval.bm25 import impact as bm25_impact
 from pan_scdg.retrieval.bm25 import terrier as bm25_terrier

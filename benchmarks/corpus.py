@@ -18,7 +18,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.pan.source_retrieval import Document, Query
+from pan_scdg.records import Document, Query
 
 DOCUMENTS = 86_822
 """Papers in the corpus of PAN 2026."""

@@ -40,8 +40,9 @@ from pan_scdg.jobs.demo import EXAMPLES, RETRIEVAL
 from pan_scdg.jobs.options import RunOptions
 from pan_scdg.jobs.retrieval_results import final_ranking, query_gains
 from pan_scdg.notices import Notices
-from pan_scdg.pan.source_retrieval import Query, read_qrels, read_queries
+from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.profile import PairSettings, Profile, load_profile
+from pan_scdg.records import Query
 from pan_scdg.retrieval.corpus_index import corpus_digest
 from pan_scdg.retrieval.first_stage import encoder_of, first_stage
 from pan_scdg.scdg.decision import choose

@@ -25,6 +25,7 @@ FLOORS = (
     {"scdg", "pan"},
     {
         "profile",
+        "records",
         "store",
         "progress",
         "logs",

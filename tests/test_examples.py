@@ -10,9 +10,10 @@ import pytest
 
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import detect_task
-from pan_scdg.pan.source_retrieval import Query, read_qrels, read_queries, stream_corpus
-from pan_scdg.pan.text_alignment import PairCorpus, TextFile, read_pairs, read_text
-from pan_scdg.pan.truth import Passage, find_truth, read_truth
+from pan_scdg.pan.source_retrieval import read_qrels, read_queries, stream_corpus
+from pan_scdg.pan.text_alignment import PairCorpus, read_pairs, read_text
+from pan_scdg.pan.truth import find_truth, read_truth
+from pan_scdg.records import Passage, Query, TextFile
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 RETRIEVAL = EXAMPLES / "pan26-retrieval"

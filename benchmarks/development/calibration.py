@@ -17,8 +17,9 @@ from pan_scdg.digests import text_digest
 from pan_scdg.jobs.demo import EXAMPLES
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import detection_name, detection_xml
-from pan_scdg.pan.text_alignment import DocumentPair, TextFile, read_pairs, read_text
-from pan_scdg.pan.truth import Passage, read_truth
+from pan_scdg.pan.text_alignment import read_pairs, read_text
+from pan_scdg.pan.truth import read_truth
+from pan_scdg.records import DocumentPair, Passage, TextFile
 
 MOST = {"verbatim-inside": 16, "altered-inside": 16, "several-sources": 32, "obfuscated-1": 12, "obfuscated-2": 12}
 """Pairs of each label that are taken of a kind; the long kinds are separated by any threshold and cost most."""

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.baselines.scorer import TextPair
-from pan_scdg.pan.truth import Passage
+from pan_scdg.records import Passage
 
 TABLE_CHARACTERS = 1 << 26
 """Most characters of n-grams that are held at a time; a longer source is looked at in several goes."""

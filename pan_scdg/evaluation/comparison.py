@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pan_scdg.evaluation.spans import Span
+from pan_scdg.records import Span
 
 TOP = 10
 """Best documents of a query that a reader sees."""

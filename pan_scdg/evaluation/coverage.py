@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pan_scdg.evaluation.spans import Span, source_interval, this_interval
+from pan_scdg.evaluation.spans import source_interval, this_interval
+from pan_scdg.records import Span
 
 Array = np.ndarray[Any, Any]
 EVERYWHERE = (-1, 1 << 62)

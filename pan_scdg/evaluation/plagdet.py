@@ -20,7 +20,8 @@ from typing import NamedTuple
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.coverage import Cover, cover
 from pan_scdg.evaluation.span_files import read_spans
-from pan_scdg.evaluation.spans import Interval, Span, distinct_characters, source_interval, this_interval
+from pan_scdg.evaluation.spans import Interval, distinct_characters, source_interval, this_interval
+from pan_scdg.records import Span
 
 __all__ = ["Plagdet", "Span", "plagdet", "read_spans"]
 

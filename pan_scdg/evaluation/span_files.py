@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.spans import Span
 from pan_scdg.pan.untrusted import parse_xml
+from pan_scdg.records import Span
 
 THIS = ("this_offset", "this_length")
 SOURCE = ("source_offset", "source_length")

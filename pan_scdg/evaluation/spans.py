@@ -4,25 +4,11 @@ Costs depend on the number of passages only: an offset or a length of a billion 
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from pan_scdg.records import Span
 
 Interval = tuple[int, int]
 """First character and the character behind the last one."""
-
-
-class Span(NamedTuple):
-    """A reused passage: where in the suspicious document, and where in the source.
-
-    Offsets and lengths are in characters. ``source`` is None for a passage without source attributes; its source
-    offset and length are then 0.
-    """
-
-    suspicious: str
-    this_offset: int
-    this_length: int
-    source: str | None
-    source_offset: int
-    source_length: int
 
 
 def this_interval(span: Span) -> Interval:

@@ -15,9 +15,10 @@ from pan_scdg.models.places import models_line, origins_of
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import input_digest
 from pan_scdg.pan.prepare import read_names
-from pan_scdg.pan.text_alignment import DocumentPair, PairCorpus, read_pairs
+from pan_scdg.pan.text_alignment import PairCorpus, read_pairs
 from pan_scdg.profile import Profile
 from pan_scdg.profile.baseline import BaselineSettings, Cosine, GramLogistic, Prompted
+from pan_scdg.records import DocumentPair
 from pan_scdg.scoring.baseline_models import Outside, settings_of
 from pan_scdg.scoring.baseline_scoring import (
     TextFacts,

@@ -9,10 +9,9 @@ from pydantic import NonNegativeInt, PositiveInt, Strict, TypeAdapter
 from pan_scdg.baselines.char_ngrams import passages_of
 from pan_scdg.jobs.pair_results import Verdict, who
 from pan_scdg.own_files import EXACT, parse_as
-from pan_scdg.pan.text_alignment import DocumentPair
-from pan_scdg.pan.truth import Passage
 from pan_scdg.profile.baseline import BaselineSettings, CharNgrams
 from pan_scdg.progress import Progress
+from pan_scdg.records import DocumentPair, Passage
 from pan_scdg.scoring.baseline_scoring import LazyPair, TextFacts
 from pan_scdg.scoring.pair_plan import FailedPair
 from pan_scdg.store import Store, key_of

@@ -13,7 +13,6 @@ from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.comparison import Decision, Pair
 from pan_scdg.evaluation.span_files import read_spans
-from pan_scdg.evaluation.spans import Span
 from pan_scdg.jobs.output_mark import is_unchanged
 from pan_scdg.jobs.pair_results import DECISIONS
 from pan_scdg.jobs.retrieval_results import SCORES
@@ -21,6 +20,7 @@ from pan_scdg.own_files import HIDDEN, MARK, InnerName, read_record
 from pan_scdg.pan.detections import read_decisions, read_score
 from pan_scdg.pan.runs import RUN_NAMES, read_run, run_file
 from pan_scdg.pan.untrusted import gzip_lines, is_file, json_object, list_directory, open_regular
+from pan_scdg.records import Span
 from pan_scdg.retrieval.ranking import top
 
 FEATURES = ("final", "top_2")

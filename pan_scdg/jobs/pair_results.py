@@ -9,9 +9,8 @@ from pan_scdg.digests import text_digest
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import decision_line, detection_name, detection_xml
 from pan_scdg.pan.runs import open_gzip_text
-from pan_scdg.pan.text_alignment import DocumentPair
-from pan_scdg.pan.truth import Passage
 from pan_scdg.profile import Calibration, Control
+from pan_scdg.records import DocumentPair, Passage
 from pan_scdg.scdg.aggregation import Aggregate
 from pan_scdg.scdg.calibration_range import TargetFacts
 from pan_scdg.scoring.features import load_gains

@@ -28,9 +28,10 @@ from pan_scdg.jobs.plan_pairs import (
 from pan_scdg.jobs.plan_probe import Speed, Work, probe
 from pan_scdg.jobs.retrieve import RetrievalJob, read_job
 from pan_scdg.notices import Notices
-from pan_scdg.pan.source_retrieval import Document, stream_corpus
+from pan_scdg.pan.source_retrieval import stream_corpus
 from pan_scdg.profile import Profile, RetrievalSettings
 from pan_scdg.progress import Progress
+from pan_scdg.records import Document
 from pan_scdg.retrieval.corpus_index import parts_of
 from pan_scdg.retrieval.units import chunks
 from pan_scdg.scdg.sequences import ScoringInput

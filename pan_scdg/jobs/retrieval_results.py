@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from pan_scdg.pan.runs import open_gzip_text, run_lines
-from pan_scdg.pan.source_retrieval import Query
 from pan_scdg.profile import RetrievalSettings
+from pan_scdg.records import Query
 from pan_scdg.retrieval.candidate_file import CANDIDATES, write_candidates
 from pan_scdg.retrieval.first_stage import FirstStage
 from pan_scdg.scdg.aggregation import aggregate_of

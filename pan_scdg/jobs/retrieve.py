@@ -17,8 +17,9 @@ from pan_scdg.models.encoder import Encoder, folder_fingerprint
 from pan_scdg.models.places import models_line, origins_of
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import input_digest
-from pan_scdg.pan.source_retrieval import Query, read_queries, stream_corpus
+from pan_scdg.pan.source_retrieval import read_queries, stream_corpus
 from pan_scdg.profile import Profile, RetrievalSettings
+from pan_scdg.records import Query
 from pan_scdg.retrieval.corpus_index import check_catalogue, corpus_digest, parts_of
 from pan_scdg.retrieval.first_stage import FirstStage, encoder_of, encoder_place, first_stage
 from pan_scdg.retrieval.given_candidates import foreign_scores, read_candidates

@@ -10,9 +10,10 @@ from pan_scdg.errors import UserError
 from pan_scdg.jobs.options import RunOptions
 from pan_scdg.logs import say
 from pan_scdg.notices import Notices
-from pan_scdg.pan.text_alignment import DocumentPair, TextFile, read_text
+from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.pan.untrusted import read_standard_input
 from pan_scdg.profile import PairSettings, Profile
+from pan_scdg.records import DocumentPair, TextFile
 from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.scoring.features import Wanted, feature_grid, features_of

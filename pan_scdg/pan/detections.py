@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from pan_scdg.errors import UserError
-from pan_scdg.pan.text_alignment import DocumentPair, detection_name
-from pan_scdg.pan.truth import Passage
+from pan_scdg.pan.text_alignment import detection_name
 from pan_scdg.pan.untrusted import gzip_lines, json_object
+from pan_scdg.records import DocumentPair, Passage
 
 __all__ = ["decision_line", "detection_name", "detection_xml", "read_decisions", "read_score"]
 

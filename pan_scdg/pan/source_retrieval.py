@@ -3,31 +3,18 @@
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import FEWEST
 from pan_scdg.pan.untrusted import check_id, gzip_lines, is_file, json_object
+from pan_scdg.records import Document, Query
 
 CORPUS_NAMES = ("documents.jsonl.gz", "corpus.jsonl.gz", "documents.jsonl", "corpus.jsonl")
 QUERIES_NAME = "queries.jsonl"
 QUERIES_BYTES = 1 << 30
 """Queries lie in memory; the official limit of all input files together is 900 MB."""
-
-
-class Document(NamedTuple):
-    """A candidate source."""
-
-    doc_id: str
-    text: str
-
-
-class Query(NamedTuple):
-    """A suspicious document."""
-
-    query_id: str
-    text: str
 
 
 def corpus_file(directory: Path) -> Path | None:

@@ -12,28 +12,11 @@ from typing import NamedTuple
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
 from pan_scdg.pan.untrusted import check_id, is_file, list_directory, read_document, read_utf8
+from pan_scdg.records import DocumentPair, TextFile
 
 FEWEST = 3
 """With fewer pairs (or queries) TIRA's format check refuses the result."""
 FILE_NAME_BYTES = 255
-
-
-class TextFile(NamedTuple):
-    """One document: the id of the official reader, the file name that XML attributes carry, and where it lies."""
-
-    doc_id: str
-    """As written in ``pairs``, without a trailing ``.txt``; may hold a folder (``susp/s1``)."""
-    reference: str
-    """The last part of ``doc_id`` with ``.txt``."""
-    path: Path
-
-
-class DocumentPair(NamedTuple):
-    """A suspicious document, a source and the line of ``pairs`` that names them first."""
-
-    suspicious: TextFile
-    source: TextFile
-    line: int
 
 
 class PairCorpus(NamedTuple):
@@ -44,12 +27,12 @@ class PairCorpus(NamedTuple):
 
 
 def read_text(file: TextFile) -> str:
-    """The text of one document; offsets are indices into this string.
+    """Return the text of a document, read anew unless the record has it; offsets are indices into this string.
 
     Raises:
         UserError: see `read_document`.
     """
-    return read_document(file.path)
+    return read_document(file.path) if file.text is None else file.text
 
 
 def detection_name(pair: DocumentPair) -> str:

@@ -3,24 +3,13 @@
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.own_files import HIDDEN, MARK
-from pan_scdg.pan.text_alignment import DocumentPair, detection_name, pairs_file
+from pan_scdg.pan.text_alignment import detection_name, pairs_file
 from pan_scdg.pan.untrusted import is_file, list_directory, parse_xml, read_bytes
-
-
-class Passage(NamedTuple):
-    """A reused passage: half-open spans in characters of the suspicious (``this``) and the source text."""
-
-    this_offset: int
-    this_length: int
-    source_offset: int
-    source_length: int
-    obfuscation: str
-    """``simple``, ``medium``, ``hard``, ...; empty where the truth does not say."""
-
+from pan_scdg.records import DocumentPair, Passage
 
 FOLDERS = ("truth", "03_train_truth", "03_test_truth")
 RESULTS = (MARK, HIDDEN, "decisions.jsonl")

@@ -14,9 +14,10 @@ from pan_scdg.errors import UserError
 from pan_scdg.models.encoder import Encoder, one_a_device
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import OwnRecord, read_record, write_atomically
-from pan_scdg.pan.source_retrieval import Document, corpus_file, stream_corpus
+from pan_scdg.pan.source_retrieval import corpus_file, stream_corpus
 from pan_scdg.profile import Bm25Settings, DenseSettings, RetrievalSettings
 from pan_scdg.progress import Progress
+from pan_scdg.records import Document
 from pan_scdg.retrieval.dense.encode import build_vectors
 from pan_scdg.retrieval.dense.vector_files import Manifest
 from pan_scdg.retrieval.ranking import Ranking

@@ -15,9 +15,9 @@ from pan_scdg.models.device_memory import check_encoder_fits
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.models.places import place_of_encoder, provenance
 from pan_scdg.own_files import EXACT, parse_as
-from pan_scdg.pan.source_retrieval import Query
 from pan_scdg.profile import DenseSettings, RetrievalSettings, Route
 from pan_scdg.progress import Progress
+from pan_scdg.records import Query
 from pan_scdg.retrieval.corpus_index import Part, build, open_lexical, parts_of
 from pan_scdg.retrieval.dense.routes import DenseRoutes
 from pan_scdg.retrieval.fusion import comb_sum, daac, rrf

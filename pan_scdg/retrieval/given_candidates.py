@@ -9,8 +9,8 @@ from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.runs import RUN_NAMES, read_run, run_file
-from pan_scdg.pan.source_retrieval import Query
 from pan_scdg.profile import RetrievalSettings
+from pan_scdg.records import Query
 from pan_scdg.retrieval import candidate_file
 from pan_scdg.retrieval.candidate_file import CANDIDATES
 from pan_scdg.retrieval.first_stage import FirstStage

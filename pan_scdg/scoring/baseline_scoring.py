@@ -19,9 +19,10 @@ from pan_scdg.digests import text_digest
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.logistic import LogisticFit, probabilities
 from pan_scdg.own_files import EXACT, parse_as
-from pan_scdg.pan.text_alignment import DocumentPair, TextFile, read_text
+from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.profile.baseline import BaselineSettings, GramLogistic
 from pan_scdg.progress import Progress
+from pan_scdg.records import DocumentPair, TextFile
 from pan_scdg.scdg.arrays import Floats
 from pan_scdg.store import Store, key_of
 

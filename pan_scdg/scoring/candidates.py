@@ -9,9 +9,10 @@ from typing import NamedTuple
 from pan_scdg.digests import text_digest
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
-from pan_scdg.pan.source_retrieval import Document, Query, stream_corpus
+from pan_scdg.pan.source_retrieval import stream_corpus
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.progress import Forecast, Progress
+from pan_scdg.records import Document, Query
 from pan_scdg.retrieval.first_stage import FirstStage
 from pan_scdg.retrieval.ranking import Ranking
 from pan_scdg.scdg.aggregation import aggregate_of

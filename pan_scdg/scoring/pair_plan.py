@@ -6,9 +6,10 @@ from typing import Any, Literal, NamedTuple
 from pan_scdg.digests import text_digest
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
-from pan_scdg.pan.text_alignment import DocumentPair, read_text
+from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.profile import PairSettings
 from pan_scdg.progress import Progress
+from pan_scdg.records import DocumentPair
 from pan_scdg.scdg.sequences import AlignmentError, pair_passes
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.works import PairText

@@ -9,9 +9,9 @@ import numpy.typing as npt
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.models.fit import lacking_memory
 from pan_scdg.notices import Notices
-from pan_scdg.pan.text_alignment import DocumentPair
 from pan_scdg.profile import Aggregation, Control, PairSettings, RetrievalSettings
 from pan_scdg.progress import Forecast, Progress
+from pan_scdg.records import DocumentPair
 from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
 from pan_scdg.scdg.gains import Gains, GainStatistics
 from pan_scdg.scdg.sequences import ScoringInput

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pan_scdg.baselines import char_ngrams
 from pan_scdg.baselines.char_ngrams import CharNgramScorer, covered_share, letters_of, passages_of
 from pan_scdg.baselines.scorer import TextPair
-from pan_scdg.pan.truth import Passage
+from pan_scdg.records import Passage
 
 TEXTS = st.text(alphabet="aAbB1 .é", max_size=60)
 NS = st.integers(1, 6)

@@ -23,7 +23,7 @@ from pan_scdg.evaluation.comparison import (
     pair_faults,
     ranking_faults,
 )
-from pan_scdg.evaluation.spans import Span
+from pan_scdg.records import Span
 
 DOCS = [f"d{i:02}" for i in range(16)]
 PAIRS = [(f"s{i}", f"r{i}") for i in range(8)]

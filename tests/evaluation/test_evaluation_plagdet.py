@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.plagdet import Plagdet, Span, plagdet
+from pan_scdg.evaluation.plagdet import Plagdet, plagdet
+from pan_scdg.records import Span
 
 A = Span("s1", 100, 200, "r1", 50, 100)
 B = Span("s2", 0, 100, "r2", 0, 100)

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.plagdet import Span, plagdet, read_spans
+from pan_scdg.evaluation.plagdet import plagdet, read_spans
+from pan_scdg.records import Span
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 FEATURE = (

@@ -11,8 +11,8 @@ from formats import BYTES, JSON, gzipped
 from target import Target
 
 from pan_scdg.notices import Notices
-from pan_scdg.pan.source_retrieval import Document, Query
 from pan_scdg.profile import Bm25Settings, load_profile
+from pan_scdg.records import Document, Query
 from pan_scdg.retrieval import corpus_index, staging
 from pan_scdg.retrieval.bm25 import fts5 as bm25_fts5
 from pan_scdg.retrieval.bm25 import impact as bm25_impact

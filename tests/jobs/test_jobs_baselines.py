@@ -17,9 +17,9 @@ from pan_scdg.baselines.token_grams import covered_tokens, overlap, tokens_of
 from pan_scdg.evaluation.logistic import LogisticFit, fit_logistic, probabilities
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import detection_name, detection_xml, read_decisions
-from pan_scdg.pan.text_alignment import DocumentPair, read_pairs, read_text
-from pan_scdg.pan.truth import Passage
+from pan_scdg.pan.text_alignment import read_pairs, read_text
 from pan_scdg.profile import load_profile
+from pan_scdg.records import DocumentPair, Passage
 from pan_scdg.scoring import baseline_scoring
 from pan_scdg.store import Store
 

@@ -12,8 +12,8 @@ import pytest
 
 from pan_scdg.digests import text_digest
 from pan_scdg.jobs.options import RunOptions
-from pan_scdg.pan.source_retrieval import Document
 from pan_scdg.profile import WindowSettings, load_profile
+from pan_scdg.records import Document
 from pan_scdg.scdg.control import shuffled_source
 from pan_scdg.scdg.sequences import ScoringInput
 from pan_scdg.scdg.windows import overlap_terms, source_prefix

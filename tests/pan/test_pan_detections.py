@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
 from pan_scdg.pan.detections import decision_line, detection_name, detection_xml, read_decisions
-from pan_scdg.pan.text_alignment import DocumentPair, TextFile
-from pan_scdg.pan.truth import Passage
+from pan_scdg.records import DocumentPair, Passage, TextFile
 
 Write = Callable[..., Path]
 

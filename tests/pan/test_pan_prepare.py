@@ -7,7 +7,8 @@ from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
 from pan_scdg.pan.prepare import prepare, read_names
 from pan_scdg.pan.text_alignment import read_pairs, read_text
-from pan_scdg.pan.truth import Passage, find_truth, read_truth
+from pan_scdg.pan.truth import find_truth, read_truth
+from pan_scdg.records import Passage
 
 Write = Callable[..., Path]
 FILES = {

@@ -8,8 +8,9 @@ import pytest
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan import source_retrieval
-from pan_scdg.pan.source_retrieval import Document, Query, corpus_file, read_qrels, read_queries, stream_corpus
+from pan_scdg.pan.source_retrieval import corpus_file, read_qrels, read_queries, stream_corpus
 from pan_scdg.pan.untrusted import gzip_lines
+from pan_scdg.records import Document, Query
 
 Write = Callable[..., Path]
 

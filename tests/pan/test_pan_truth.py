@@ -6,7 +6,8 @@ import pytest
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs
-from pan_scdg.pan.truth import Passage, find_truth, read_truth
+from pan_scdg.pan.truth import find_truth, read_truth
+from pan_scdg.records import Passage
 
 Write = Callable[..., Path]
 TEXTS = {"susp/s1.txt": "s", "src/r1.txt": "r", "src/r2.txt": "r", "pairs": "s1.txt r1.txt\ns1.txt r2.txt\n"}

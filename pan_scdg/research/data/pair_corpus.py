@@ -10,10 +10,11 @@ from typing import NamedTuple, Protocol
 
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
-from pan_scdg.pan.text_alignment import DocumentPair, TextFile, detection_name, pairs_file, read_pairs, read_text
-from pan_scdg.pan.truth import Passage, find_truth, read_truth, truth_files
+from pan_scdg.pan.text_alignment import detection_name, pairs_file, read_pairs, read_text
+from pan_scdg.pan.truth import find_truth, read_truth, truth_files
 from pan_scdg.pan.untrusted import list_directory
 from pan_scdg.progress import Progress
+from pan_scdg.records import DocumentPair, Passage, TextFile
 from pan_scdg.research.data.pair_manifest import MOST_TOKENS, ExcludedPair, PairRecord, bare_name
 
 NO_TRUTH = "pair without a truth file, labelled negative as in the paper"

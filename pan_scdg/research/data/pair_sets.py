@@ -9,7 +9,8 @@ import numpy as np
 from pan_scdg.digests import text_digest
 from pan_scdg.errors import UserErrors
 from pan_scdg.notices import Notices
-from pan_scdg.pan.text_alignment import DocumentPair, TextFile, read_text
+from pan_scdg.pan.text_alignment import read_text
+from pan_scdg.records import DocumentPair, TextFile
 from pan_scdg.research.data.data_folders import DataFolders
 from pan_scdg.research.data.multinews import read_articles, source_file
 from pan_scdg.research.data.pair_corpus import PairDocuments, read_corpora

@@ -16,8 +16,8 @@ from pydantic import Field
 from pan_scdg.digests import text_digest
 from pan_scdg.errors import UserError
 from pan_scdg.pan.text_alignment import read_text
-from pan_scdg.pan.truth import Passage
 from pan_scdg.pan.untrusted import check_id, parse_xml
+from pan_scdg.records import Passage
 from pan_scdg.research.data.pair_corpus import PairDocuments, TruePair
 from pan_scdg.research.data.records import read_records
 

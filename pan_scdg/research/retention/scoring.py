@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
-from pan_scdg.pan.text_alignment import DocumentPair, TextFile
 from pan_scdg.profile import PairSettings
+from pan_scdg.records import DocumentPair, TextFile
 from pan_scdg.research.retention.cases import Case
 from pan_scdg.research.retention.contexts import Context, context_text
 from pan_scdg.research.retention.distractors import DistractorPool

@@ -17,8 +17,9 @@ from pan_scdg.models.places import models_line, origins_of
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import write_atomically
 from pan_scdg.pan.inputs import input_digest
-from pan_scdg.pan.source_retrieval import Query, read_qrels, read_queries, stream_corpus
+from pan_scdg.pan.source_retrieval import read_qrels, read_queries, stream_corpus
 from pan_scdg.profile import Profile
+from pan_scdg.records import Query
 from pan_scdg.research.data.data_folders import DataFolders, ready_file
 from pan_scdg.research.data.prepared import origin
 from pan_scdg.research.data.query_folds import QueryFold, folds_text, make_folds, read_folds

@@ -10,8 +10,8 @@ from pan_scdg.errors import UserError
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.notices import Notices
 from pan_scdg.pan.runs import read_run, run_file
-from pan_scdg.pan.source_retrieval import Query
 from pan_scdg.profile import RetrievalSettings
+from pan_scdg.records import Query
 from pan_scdg.research.retrieval.entries import Entry
 from pan_scdg.retrieval.corpus_index import check_catalogue, parts_of
 from pan_scdg.retrieval.first_stage import FirstStage, encoder_of, first_stage

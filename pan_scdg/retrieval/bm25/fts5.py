@@ -15,7 +15,7 @@ from pan_scdg.retrieval.staging import REDO, check_seal, staged_folder, write_se
 from pan_scdg.retrieval.units import sentences
 
 if TYPE_CHECKING:
-    from pan_scdg.pan.source_retrieval import Document
+    from pan_scdg.records import Document
 
 DATABASE = "index.sqlite"
 VERSION = "unicode61"

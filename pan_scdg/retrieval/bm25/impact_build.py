@@ -25,7 +25,7 @@ from pan_scdg.retrieval.bm25.terrier_terms import LONGEST, TermPipeline, read_st
 from pan_scdg.retrieval.staging import staged_folder, write_seal
 
 if TYPE_CHECKING:
-    from pan_scdg.pan.source_retrieval import Document
+    from pan_scdg.records import Document
 
 DOC_IDS, STOPWORDS = "documents.jsonl", "stopwords.txt"
 ARRAYS = ("terms", "starts", "docs", "counts", "peaks", "lengths", "common", "common_terms")

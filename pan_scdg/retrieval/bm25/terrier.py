@@ -22,7 +22,7 @@ from pan_scdg.retrieval.staging import REDO, check_seal, read_ids, staged_folder
 from pan_scdg.retrieval.units import sentences
 
 if TYPE_CHECKING:
-    from pan_scdg.pan.source_retrieval import Document
+    from pan_scdg.records import Document
 
 DOC_IDS, INDEX = "documents.jsonl", "index"
 MARGIN = 64

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.models.encoder import Encoder
-from pan_scdg.pan.source_retrieval import Document
 from pan_scdg.profile import DenseSettings
 from pan_scdg.progress import Progress
+from pan_scdg.records import Document
 from pan_scdg.retrieval.dense.vector_files import Manifest
 from pan_scdg.retrieval.dense.vectors import VectorWriter
 from pan_scdg.retrieval.units import chunks, title_abstract
