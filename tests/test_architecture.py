@@ -16,8 +16,7 @@ PACKAGE = ROOT / "pan_scdg"
 LONGEST_FILE = 320
 FLOORS = (
     {"__main__"},
-    {"cli"},
-    {"research"},
+    {"cli", "research"},
     {"jobs"},
     {"scorer"},
     {"scoring"},
@@ -41,6 +40,7 @@ FLOORS = (
 )
 NEIGHBOURS = {
     # packages of one level, from which another may import these modules and no other
+    "research": {"pan_scdg.cli.options"},
     "lm": {"pan_scdg.models"},
     "models": {"pan_scdg.retrieval.bm25.terrier_jars", "pan_scdg.retrieval.ranking"},
     "retrieval": {"pan_scdg.models"},

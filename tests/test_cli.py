@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
 from pan_scdg import __version__
@@ -36,6 +37,7 @@ HEAVY = (
     "pydantic",
     "lxml",
 )
+COMMANDS = cli.list_commands(click.Context(cli))
 SENTENCE = "the tide turned before noon and the nets came up empty again while nobody on the quay said a word"
 
 Small = Callable[..., int]
@@ -66,7 +68,7 @@ def small(tiny_folder: Callable[[str], Path]) -> Small:
     return call
 
 
-@pytest.mark.parametrize("arguments", [[], *([name] for name in cli.commands)], ids=lambda a: " ".join(a) or "top")
+@pytest.mark.parametrize("arguments", [[], *([name] for name in COMMANDS)], ids=lambda a: " ".join(a) or "top")
 def test_help_works_and_holds_an_example(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code_of([*arguments, "--help"]) == 0
     text = capsys.readouterr().out
@@ -75,11 +77,11 @@ def test_help_works_and_holds_an_example(arguments: list[str], capsys: pytest.Ca
 
 
 def test_help_imports_nothing_heavy() -> None:
-    names = " ".join(["", *cli.commands])
+    names = " ".join(["", *COMMANDS])
     code = f"""
 import sys
 from pan_scdg.cli import exit_code_of
-assert [exit_code_of(f"{{name}} --help".split()) for name in {names!r}.split(" ")] == [0] * {1 + len(cli.commands)}
+assert [exit_code_of(f"{{name}} --help".split()) for name in {names!r}.split(" ")] == [0] * {1 + len(COMMANDS)}
 assert exit_code_of(["--version"]) == 0
 sys.stderr.write(" ".join(name for name in {HEAVY!r} if name in sys.modules))
 """
@@ -89,7 +91,7 @@ sys.stderr.write(" ".join(name for name in {HEAVY!r} if name in sys.modules))
 
 
 def test_all_commands_of_the_issue_are_there() -> None:
-    assert set(cli.commands) >= {"run", "score", "calibrate", "evaluate", "profiles", "prepare", "demo"}
+    assert set(COMMANDS) >= {"run", "score", "calibrate", "evaluate", "profiles", "prepare", "demo"}
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,45 @@
-"""The command line: each command parses, calls one function and prints. See the README for worked examples."""
+"""The command line: each command parses its options, calls one function and prints. See the README for examples."""
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 
 import click
 
 from pan_scdg import __version__
-from pan_scdg.cli import compare, jobs, shelf, studies, studies_retention, studies_retrieval, tira, truth
+from pan_scdg.cli import compare, jobs, shelf, tira, truth
 from pan_scdg.cli.options import quiet_option
 
+REGISTERED = "pan_scdg.commands"
+"""Name of the entry points by which packages register commands."""
+OWN = (EntryPoint("studies", "pan_scdg.research.commands:studies", REGISTERED),)
+"""Entry points of this project: a clone that is not installed has no metadata to read them from."""
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+
+@cache
+def _find_registered() -> dict[str, EntryPoint]:
+    """Return the entry points of registered commands by name; those of this project go first."""
+    return {entry.name: entry for entry in (*entry_points(group=REGISTERED), *OWN)}
+
+
+class ExtensibleGroup(click.Group):
+    """A group with the registered commands beside its own; their modules are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands in alphabetical order."""
+        return sorted({*super().list_commands(ctx), *_find_registered()})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command by name, None where there is none."""
+        if cmd_name not in self.commands and cmd_name in _find_registered():
+            self.add_command(_find_registered()[cmd_name].load(), cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=ExtensibleGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__)
 @quiet_option
 def cli() -> None:
-    """Which sources was a suspicious document written from?
+    """Find the sources that a suspicious document was written from.
 
     \b
     Example:
@@ -19,8 +47,6 @@ def cli() -> None:
     """
 
 
-studies.studies.add_command(studies_retrieval.retrieval)
-studies.studies.add_command(studies_retention.retention)
-for module in (jobs, truth, compare, studies, shelf, tira):
+for module in (jobs, truth, compare, shelf, tira):
     for command in module.COMMANDS:
         cli.add_command(command)

@@ -1,0 +1,283 @@
+"""The group of commands ``studies``: prepare, pairs, same-topic, retrieval, retention."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pan_scdg.cli.options import (
+    FOLDER,
+    chosen_profile,
+    device_option,
+    over_long_option,
+    profile_option,
+    vectors_option,
+)
+from pan_scdg.logs import say
+from pan_scdg.research.options import StudyCommand, add_options, find_folders, overwrite_option, parse_items
+
+PARTS = ("pan25", "pan26", "multinews", "retention")
+
+
+@click.group()
+def studies() -> None:
+    """Make the tables of the paper from your copy of its data.
+
+    \b
+    Example:
+      python entrypoint.py studies prepare --examples --output out/prepared
+    """
+
+
+studies.command_class = StudyCommand
+
+
+@studies.command()
+@add_options(
+    profile_option,
+    click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Prepare this alone. Repeatable."),
+)
+def prepare(
+    data: Path | None,
+    examples: bool,
+    output: Path,
+    profile: str,
+    parts: tuple[str, ...],
+    given: dict[str, Path],
+    state: Path | None,
+    model: Path | None,
+) -> None:
+    """Make the manifests, splits and folds of the studies, or check given ones. They hold ids, labels and counts, no
+    text.
+
+    \b
+    DATA holds these folders, or those of them that are needed:
+      pan25/      pairs, susp/, src/, truth XML; or several such folders
+      pan26/      corpus.jsonl[.gz], queries.jsonl, qrels.txt
+      multinews/  train.src.cleaned (or train.src)
+    and, where there are ready ones, by KIND:
+      pan25-manifest       pan25/manifest.jsonl, or under the paper's name
+                           pan25val_filtered_normal_manifest_128k_6791.jsonl
+      pan25-splits         pan25/splits/ with CSV files: pair_id, split
+      pan26-folds          pan26/folds.jsonl: query_id, fold (0 is held out)
+      pan26-pairs          pan26/pan2026_pairs_manifest.jsonl
+      multinews-manifest   multinews/manifest.jsonl
+      multinews-split      multinews/split.csv, or under the paper's name
+                           multinews_split_manifest_seed20260714.csv
+      retention-instances  retention/instances.jsonl
+      retention-contexts   retention/intervention_manifest.jsonl, for studies retention
+
+    Ready files are checked and copied. The others are made, and index.json says that they are not the paper's. The
+    tokenizer of the profile measures the length of pairs. Distractors of the retention study come from multinews/.
+
+    \b
+    Example:
+      python entrypoint.py studies prepare --examples --output out/prepared
+    """
+    from pan_scdg.notices import Notices
+    from pan_scdg.research.data.prepare import Sources
+    from pan_scdg.research.data.prepare import prepare as make
+    from pan_scdg.research.data.token_counts import TokenCounts
+    from pan_scdg.research.retention.checks import checks_of
+    from pan_scdg.store import Store
+
+    folders = find_folders(data, examples, output, state, model=model, given=given)
+    chosen, notices = chosen_profile(profile), Notices()
+    with ExitStack() as stack:
+
+        def counts() -> TokenCounts:
+            store = None if state is None else stack.enter_context(Store(state))
+            return TokenCounts(chosen.need_model(), model, store)
+
+        lines = make(Sources(folders, given, counts, checks_of, notices), parts, output)
+    say(notices.lines())
+    click.echo("\n".join([*lines, f"wrote {output}"]))
+
+
+_add_pair_options = add_options(
+    profile_option,
+    click.option("--baseline", "more", multiple=True, metavar="PROFILE", help="Add a baseline as a row. Repeatable."),
+    click.option(
+        "--default-baselines/--no-default-baselines",
+        "defaults",
+        default=True,
+        show_default=True,
+        help="Include the baselines that need no model.",
+    ),
+    device_option,
+    over_long_option,
+    vectors_option,
+    overwrite_option,
+)
+
+
+def _read_pair_options(
+    data: Path | None, examples: bool, profile: str, baselines: tuple[str, ...], over_long: str | None, **rest: Any
+) -> Any:
+    """Return the `StudyOptions`; a baseline that is named twice is one."""
+    from pan_scdg.research.pairs.job import StudyOptions
+
+    read = {name: rest[name] for name in ("given", "model", "vectors")}
+    folders = find_folders(data, examples, rest["output"], rest["state"], **read)
+    chosen = tuple(chosen_profile(name) for name in dict.fromkeys(baselines))
+    return StudyOptions(chosen_profile(profile, over_long), folders, baselines=chosen, **rest)
+
+
+@studies.command()
+@_add_pair_options
+def pairs(examples: bool, more: tuple[str, ...], defaults: bool, **rest: Any) -> None:
+    """Evaluate every method on every split of the PAN25 pairs: thresholds from training, eight measures on test.
+
+    Compares SCDG (Average and Top-q) with the lexical baselines, with --examples also with MiniLM, and with each
+    --baseline. Manifest and splits are those of `studies prepare`. The report has one page, index.md. With --state
+    the pairs of a manifest are scored once for all studies, and a stopped study continues.
+
+    \b
+    Example:
+      python entrypoint.py studies pairs --examples --output out/pairs --state out/state
+    """
+    from pan_scdg.research.pairs.split_study import DEFAULT, OFFLINE, study_pairs
+
+    usual = (*DEFAULT, *([OFFLINE] if examples else [])) if defaults else ()
+    say(study_pairs(_read_pair_options(examples=examples, baselines=(*usual, *more), **rest)))
+
+
+@studies.command("same-topic")
+@_add_pair_options
+def same_topic(more: tuple[str, ...], defaults: bool, **rest: Any) -> None:
+    """Measure how often a method takes a shared topic for reuse, on PAN25 pairs and news articles about one event.
+
+    Models and thresholds are fitted on the training parts of both; the share of positive news pairs is measured on the
+    test part. With the --state of `studies pairs` the PAN25 pairs are not scored again.
+
+    \b
+    Example:
+      python entrypoint.py studies same-topic --examples --output out/same-topic --state out/state
+    """
+    from pan_scdg.research.pairs.same_topic import DEFAULT, study_same_topic
+
+    say(study_same_topic(_read_pair_options(baselines=(*(DEFAULT if defaults else ()), *more), **rest)))
+
+
+@studies.command()
+@add_options(
+    profile_option,
+    click.option("--row", "rows", multiple=True, metavar="PROFILE", help="Add a first stage as a row. Repeatable."),
+    click.option(
+        "--default-rows/--no-default-rows",
+        "defaults",
+        default=True,
+        show_default=True,
+        help="Include the rows of the profile's family.",
+    ),
+    click.option(
+        "--run",
+        "runs",
+        multiple=True,
+        metavar="NAME=PATH",
+        callback=parse_items("NAME=PATH"),
+        help="Add a TREC run as a row. Repeatable.",
+    ),
+    click.option("--rerank", multiple=True, metavar="ROW", help="Rerank this row as well. Repeatable."),
+    click.option("--search-on", metavar="ROW", help="Choose the configuration on this row.  [default: RRF]"),
+    click.option("--index", type=FOLDER, help="Folder of ready indexes, made by the command index."),
+    device_option,
+    overwrite_option,
+)
+def retrieval(
+    data: Path | None,
+    examples: bool,
+    output: Path,
+    profile: str,
+    rows: tuple[str, ...],
+    defaults: bool,
+    runs: dict[str, Path],
+    rerank: tuple[str, ...],
+    search_on: str | None,
+    index: Path | None,
+    device: str,
+    overwrite: bool,
+    given: dict[str, Path],
+    state: Path | None,
+    model: Path | None,
+) -> None:
+    """Evaluate first stages on the PAN26 data, before and after SCDG, with one configuration from development folds.
+
+    A profile with the paper's encoder (pan26-qwen3-8b) has the paper's rows, another one the same rows with its own
+    engines and encoder. Gains come from the profile's model, once for all rows. The grid of 108 configurations is
+    searched on one row; its best configuration is evaluated on the hold-out and applied to every reranked row. The
+    report has one page, index.md. With --state nothing is computed twice, and a stopped study continues.
+
+    \b
+    Example:
+      python entrypoint.py studies retrieval --examples --output out/retrieval-study --state out/state
+      python entrypoint.py studies retrieval --data my-data --profile pan26-qwen3-8b \\
+          --run theirs=their-run.txt.gz --rerank theirs --output out --state state
+    """
+    from pan_scdg.jobs.options import RunOptions
+    from pan_scdg.models.fit import choose_device, search_memory
+    from pan_scdg.research.retrieval.entries import all_entries, default_entries, row_entry
+    from pan_scdg.research.retrieval.job import Request, study_retrieval
+
+    folders = find_folders(data, examples, output, state, model=model, index=index, given=given, run=runs)
+    chosen = chosen_profile(profile)
+    firsts = [*(default_entries(chosen) if defaults else []), *(row_entry(chosen_profile(r), chosen) for r in rows)]
+    entries, where = all_entries(firsts, runs, rerank, search_on)
+    options = RunOptions(
+        folders.pan26,
+        output,
+        choose_device(chosen, device),
+        state=state,
+        model=model,
+        index=index,
+        overwrite=overwrite,
+        search_memory=search_memory(),
+    )
+    say(study_retrieval(Request(chosen, entries, where, folders, given, options)))
+
+
+@studies.command()
+@add_options(
+    click.option(
+        "--profile", "profiles", multiple=True, metavar="PROFILE", help="One per model. Repeatable.  [default: offline]"
+    ),
+    click.option("--instances", type=click.IntRange(2), help="Use the first N instances.  [default: all, at most 300]"),
+    click.option("--seeds", type=click.IntRange(1, 5), default=5, show_default=True, help="Orders of chunks per pair."),
+    device_option,
+    overwrite_option,
+)
+def retention(
+    data: Path | None,
+    examples: bool,
+    output: Path,
+    profiles: tuple[str, ...],
+    instances: int | None,
+    seeds: int,
+    device: str,
+    overwrite: bool,
+    given: dict[str, Path],
+    state: Path | None,
+    model: Path | None,
+) -> None:
+    """Measure the gains of reused and of new text as more of the source evidence is in the context.
+
+    Instances are those of `studies prepare --part retention`. Each is scored behind contexts that keep 0, 25, 50, 75
+    and 100 percent of its evidence, in five orders. Tables, the figure and the manifest of all contexts are in the
+    report, whose page is index.md. With --state nothing is scored twice.
+
+    \b
+    Example:
+      python entrypoint.py studies retention --examples --output out/retention --instances 4 --seeds 1
+    """
+    from pan_scdg.jobs.options import RunOptions
+    from pan_scdg.models.fit import choose_device
+    from pan_scdg.research.retention.job import Request, study_retention
+
+    folders = find_folders(data, examples, output, state, model=model, given=given)
+    chosen = [chosen_profile(name) for name in profiles or ("offline",)]
+    if model is not None and len(chosen) > 1:
+        raise click.UsageError("--model is the folder of one model, and several profiles were named")
+    devices = [choose_device(profile, device) for profile in chosen]
+    options = RunOptions(folders.pan25, output, devices[0], state=state, model=model, overwrite=overwrite)
+    say(study_retention(Request(chosen, folders, options, given, instances, seeds)))
