@@ -1,7 +1,34 @@
-"""pan_scdg: which sources was a suspicious document written from?
+"""Score how much better a language model predicts a suspicious document with a candidate source in its context.
 
-Source-conditioned description-length gain (SCDG) scores how much better a frozen causal language model predicts a
-suspicious document with a candidate source in its context than without.
+Example:
+    >>> from pan_scdg import Scorer
+    >>> with Scorer("offline") as scorer:
+    ...     result = scorer.score(target, source)
+    >>> result.score, result.decision
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pan_scdg.errors import UserError
+    from pan_scdg.profile import Profile, load_profile
+    from pan_scdg.scorer import PairResult, Scorer, Token
+
 __version__ = "0.1.0"
+__all__ = ["PairResult", "Profile", "Scorer", "Token", "UserError", "__version__", "load_profile"]
+_MODULES = {
+    "PairResult": "pan_scdg.scorer",
+    "Profile": "pan_scdg.profile",
+    "Scorer": "pan_scdg.scorer",
+    "Token": "pan_scdg.scorer",
+    "UserError": "pan_scdg.errors",
+    "load_profile": "pan_scdg.profile",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that ``import pan_scdg`` loads neither torch nor NumPy."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

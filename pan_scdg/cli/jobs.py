@@ -186,10 +186,8 @@ def score(
     Example:
       python entrypoint.py score suspicious.txt source.txt --tokens gains.jsonl
     """
-    from pan_scdg.jobs.options import RunOptions
-    from pan_scdg.jobs.score import STANDARD, score_files
+    from pan_scdg.jobs.score import STANDARD, score_files, token_lines
     from pan_scdg.jobs.targets import check_file, holds_tokens, profile_file
-    from pan_scdg.models.fit import choose_device
     from pan_scdg.own_files import write_atomically
 
     if suspicious == source == STANDARD:
@@ -200,15 +198,14 @@ def score(
     if tokens is not None and tokens != STANDARD:
         inputs = {"SUSPICIOUS": suspicious, "SOURCE": source, "--model": model, "--profile": profile_file(profile)}
         check_file(tokens, "--tokens", inputs, "the tokens of a pair", holds_tokens)
-    options = RunOptions(suspicious, source, choose_device(chosen, device), model=model, engine=engine)
-    scored = score_files(chosen, suspicious, source, options)
+    result = score_files(chosen, suspicious, source, device=device, model=model, engine=engine)
     if tokens == STANDARD:
-        click.echo(json.dumps(scored.described))
-        click.echo("".join(scored.tokens), nl=False)
+        click.echo(json.dumps(result.record))
+        click.echo("".join(token_lines(result)), nl=False)
         return
     if tokens is not None:
-        write_atomically(tokens, "".join(scored.tokens))
-    click.echo(json.dumps(scored.described, indent=1))
+        write_atomically(tokens, "".join(token_lines(result)))
+    click.echo(json.dumps(result.record, indent=1))
 
 
 @click.command()

@@ -10,3 +10,6 @@ TokenIds = npt.NDArray[np.int64]
 
 Floats = npt.NDArray[np.floating[Any]]
 """Numbers of any float type, ``[n]``."""
+
+Offsets = npt.NDArray[np.int64]
+"""Half-open intervals in characters of a text, one a token, ``[n, 2]``."""

@@ -20,11 +20,11 @@ from pan_scdg.research.retention.means import mean_table
 from pan_scdg.research.retention.scoring import ScoredContexts, score_contexts
 from pan_scdg.research.retention.tables import results_of
 from pan_scdg.research.retention.token_labels import NEW, REUSED, token_labels
-from pan_scdg.research.retention.token_offsets import TokenPlaces
 from pan_scdg.retrieval.units import sentence_spans
 from pan_scdg.scdg.sequences import pair_passes, token_ids
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.passes import PassScorer
+from pan_scdg.scoring.token_offsets import TokenLocator
 from pan_scdg.store import Store
 from tests.research.retention_texts import some_case, some_pool
 from tests.tolerances import log_prob_tolerance
@@ -129,7 +129,7 @@ def test_means_are_those_of_the_plain_gains(planted: Studied, model: ScoringMode
     assert (context.pair_id, context.seed, context.retention) == (of.pair_id, 0, 0.75)
     passes = pair_passes(model.tokenizer, context_text(context, of.evidence, pool), of.target)
     plain = PassScorer(model, None).gains([passes])
-    tokens = TokenPlaces(model.tokenizer, model.tokenizer).of(of.target, segments=False)
+    tokens = TokenLocator(model.tokenizer, model.tokenizer).locate(of.target, segments=False)
     assert plain.token_ids.tolist() == tokens.token_ids.tolist()
     labels = token_labels(tokens.offsets, of.selected, of.reused, len(of.target))
     rows = planted.scored.means[26:28]

@@ -19,11 +19,11 @@ from pan_scdg.research.retention.contexts import Context, context_text
 from pan_scdg.research.retention.distractors import DistractorPool
 from pan_scdg.research.retention.means import CONTENT, TokenMean, means_of
 from pan_scdg.research.retention.token_labels import NEITHER, Labels, token_labels
-from pan_scdg.research.retention.token_offsets import PlacedTokens, places_of
 from pan_scdg.scoring.features import load_gains, load_ids
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import FailedPair, PlannedPair, pair_key, plan_pairs
 from pan_scdg.scoring.pairs import check_longest_pair, score_pairs
+from pan_scdg.scoring.token_offsets import LocatedTokens, make_locator
 from pan_scdg.store import Store
 
 
@@ -38,7 +38,7 @@ class ScoredContexts(NamedTuple):
 class LabelledTarget(NamedTuple):
     """The scored tokens of a target: ids, where they stand, what content they are of."""
 
-    tokens: PlacedTokens
+    tokens: LocatedTokens
     labels: Labels
 
 
@@ -140,9 +140,9 @@ def _labelled(cases: Mapping[str, Case], modes: Mapping[str, str], model: Scorin
     Raises:
         UserErrors: naming every target that has no token of one of the contents.
     """
-    places, found, errors = places_of(model), dict[str, LabelledTarget](), list[UserError]()
+    locator, found, errors = make_locator(model), dict[str, LabelledTarget](), list[UserError]()
     for pair_id, case in cases.items():
-        tokens = places.of(case.target, modes[pair_id] == "segments")
+        tokens = locator.locate(case.target, modes[pair_id] == "segments")
         labels = token_labels(tokens.offsets, case.selected, case.reused, len(case.target))
         found[pair_id] = LabelledTarget(tokens, labels)
         if missing := [content for label, content in CONTENT.items() if label not in labels]:

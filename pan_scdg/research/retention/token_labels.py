@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.research.retention.chunks import Span
+from pan_scdg.scdg.arrays import Offsets
 
 REUSED, NEW, NEITHER = 1, 0, -1
 """Y of a token: in an annotated span, in none, or on a boundary (or no piece of the text at all)."""
 
-Offsets = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int8]
 
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from pan_scdg.models.load import load_tokenizer
 from pan_scdg.profile import ModelSettings, SegmentSettings, WindowSettings, load_profile
-from pan_scdg.research.retention.token_offsets import TokenPlaces, fast_offsets, searched_offsets
 from pan_scdg.retrieval.units import sentence_spans
 from pan_scdg.scdg.segments import segment_unconditional
 from pan_scdg.scdg.sequences import pair_unconditional
+from pan_scdg.scoring.token_offsets import TokenLocator, fast_offsets, searched_offsets
 
 transformers = pytest.importorskip("transformers")
 
@@ -92,7 +92,7 @@ class OtherIds:
 
 @pytest.mark.parametrize("fast", [mini, lambda: None, OtherIds], ids=["fast", "none", "other ids"])
 def test_scored_ids_have_their_places(fast: Callable[[], Any]) -> None:
-    placed = TokenPlaces(mini(), fast()).of(TEXT, segments=False)
+    placed = TokenLocator(mini(), fast()).locate(TEXT, segments=False)
     assert placed.how == ("fast tokenizer" if fast is mini else "search")
     assert placed.token_ids.tolist() == pair_unconditional(mini(), TEXT).target_ids.tolist()
     assert "".join(TEXT[a:b] for a, b in placed.offsets if TEXT[a:b].isascii()).replace(" ", "").startswith("Thena")
@@ -103,7 +103,7 @@ def test_segments_are_placed_in_the_whole_target() -> None:
     sizes = SegmentSettings(target_tokens=30, context_tokens=4, source_tokens=30, windows=WindowSettings())
     scored = [item.target_ids for item in segment_unconditional(mini(), target, sentence_spans(target), sizes)]
     for fast in (mini(), None):
-        placed = TokenPlaces(mini(), fast).of(target, segments=True)
+        placed = TokenLocator(mini(), fast).locate(target, segments=True)
         assert placed.token_ids.tolist() == np.concatenate(scored).tolist()
         assert [target[a:b].strip() for a, b in placed.offsets] == [
             mini().decode([t]).strip() for t in placed.token_ids
@@ -124,7 +124,7 @@ def test_a_slow_tokenizer_is_placed_by_the_fast_one_of_its_folder(
     (tmp_path / "model.safetensors").write_bytes(b"")
     slow, fast = (load_tokenizer(tmp_path, ModelSettings(name="tiny", tokenizer=kind)) for kind in ("slow", "fast"))
     text = "The tide turned.\n\nNobody said 17.5 words. Übermut!"
-    known, searched = (TokenPlaces(slow, other).of(text, segments=False) for other in (fast, None))
+    known, searched = (TokenLocator(slow, other).locate(text, segments=False) for other in (fast, None))
     assert (known.how, searched.how) == ("fast tokenizer", "search")
     assert known.token_ids.tolist() == searched.token_ids.tolist()
     assert known.offsets[:, 1].tolist() == searched.offsets[:, 1].tolist()

@@ -1,9 +1,10 @@
-"""Where in the target each scored token stands (paper, Mapping Character Annotations to Target Tokens).
+"""Find the character offsets of scored tokens (paper, Mapping Character Annotations to Target Tokens).
 
-A fast tokenizer knows it, and is asked when it gives the very ids that are scored. Otherwise each token is decoded and
-looked for in the text behind the one before it. What the paper leaves open of that search: tokens that decode to a
-part of a character are taken together, up to `TOGETHER`, and share their interval; nothing farther than `AHEAD`
-characters is found, also without the white space around it; and what is not found has no characters.
+A fast tokenizer returns them, provided that it gives exactly the ids that are scored. Otherwise each token is decoded
+and searched for in the text after the previous one. The paper leaves these points of the search open: tokens that
+decode to a part of a character are taken together, up to `TOGETHER`, and share their interval; a token is found at most
+`AHEAD` characters further on, if necessary without the white space around it; a token that is not found has no
+characters.
 """
 
 from collections.abc import Sequence
@@ -13,9 +14,8 @@ import numpy as np
 
 from pan_scdg.errors import UserError
 from pan_scdg.models.load import load_tokenizer
-from pan_scdg.research.retention.token_labels import Offsets
 from pan_scdg.retrieval.units import sentence_spans
-from pan_scdg.scdg.arrays import TokenIds
+from pan_scdg.scdg.arrays import Offsets, TokenIds
 from pan_scdg.scdg.sequences import Tokenizer
 from pan_scdg.scoring.model import ScoringModel
 
@@ -24,64 +24,64 @@ AHEAD = 64
 BROKEN = "\ufffd"
 
 
-class PlacedTokens(NamedTuple):
-    """The ids of a target as they are scored, ``[n]``, and their half-open intervals in characters, ``[n, 2]``."""
+class LocatedTokens(NamedTuple):
+    """The scored ids of a target, ``[n]``, and their half-open intervals in characters, ``[n, 2]``."""
 
     token_ids: TokenIds
     offsets: Offsets
     how: Literal["fast tokenizer", "search"]
 
 
-class TokenPlaces:
-    """Finds the tokens of targets in their text.
+class TokenLocator:
+    """A search for the tokens of targets in their text.
 
     Args:
         scoring: the tokenizer that gains are computed with.
-        fast: one of the same checkpoint that knows offsets; None: there is none.
+        fast: a tokenizer of the same checkpoint that returns offsets, or None.
     """
 
     def __init__(self, scoring: Tokenizer, fast: Tokenizer | None) -> None:
         self._scoring, self._fast = scoring, fast
 
-    def of(self, target: str, segments: bool) -> PlacedTokens:
-        """The scored tokens of a target.
+    def locate(self, target: str, segments: bool) -> LocatedTokens:
+        """Return the scored tokens of a target.
 
         Args:
             target: the whole text.
-            segments: it is scored segment by segment, so that each sentence is tokenised alone; else as a whole, and
-                its first token is context.
+            segments: True if it is scored segment by segment, so that each sentence is tokenised alone; otherwise it
+                is scored as a whole, and its first token is context.
         """
         if not segments:
-            whole = self._placed(target, special=True)
-            return PlacedTokens(whole.token_ids[1:], whole.offsets[1:], whole.how)
+            whole = self._locate(target, special=True)
+            return LocatedTokens(whole.token_ids[1:], whole.offsets[1:], whole.how)
         spans = sentence_spans(target)
-        parts = [self._placed(target[start:end], special=False) for start, end in spans]
+        parts = [self._locate(target[start:end], special=False) for start, end in spans]
         offsets = [part.offsets + start for part, (start, _) in zip(parts, spans)]
         fast = all(part.how == "fast tokenizer" for part in parts)
         ids = np.concatenate([part.token_ids for part in parts])
-        return PlacedTokens(ids, np.concatenate(offsets), "fast tokenizer" if fast else "search")
+        return LocatedTokens(ids, np.concatenate(offsets), "fast tokenizer" if fast else "search")
 
-    def _placed(self, text: str, special: bool) -> PlacedTokens:
+    def _locate(self, text: str, special: bool) -> LocatedTokens:
         ids = self._scoring.encode(text, add_special_tokens=special)
         offsets = None if self._fast is None else fast_offsets(self._fast, text, ids, special)
         if offsets is not None:
-            return PlacedTokens(np.array(ids, dtype=np.int64), offsets, "fast tokenizer")
-        return PlacedTokens(np.array(ids, dtype=np.int64), searched_offsets(self._scoring, text, ids), "search")
+            return LocatedTokens(np.array(ids, dtype=np.int64), offsets, "fast tokenizer")
+        return LocatedTokens(np.array(ids, dtype=np.int64), searched_offsets(self._scoring, text, ids), "search")
 
 
-def places_of(model: ScoringModel) -> TokenPlaces:
-    """Finds the tokens of the model at hand, with the fast tokenizer of its checkpoint where it has one."""
+def make_locator(model: ScoringModel) -> TokenLocator:
+    """Return the locator of a model's tokens, with the fast tokenizer of its checkpoint if there is one."""
     if model.settings.tokenizer == "fast":
-        return TokenPlaces(model.tokenizer, model.tokenizer)
+        return TokenLocator(model.tokenizer, model.tokenizer)
     try:
         fast = load_tokenizer(model.folder, model.settings.model_copy(update={"tokenizer": "fast"}))
     except UserError:
-        return TokenPlaces(model.tokenizer, None)
-    return TokenPlaces(model.tokenizer, fast)
+        return TokenLocator(model.tokenizer, None)
+    return TokenLocator(model.tokenizer, fast)
 
 
 def fast_offsets(tokenizer: Tokenizer, text: str, ids: Sequence[int], special: bool) -> Offsets | None:
-    """The tokenizer's own intervals, empty for special tokens; None when all its ids are not exactly ``ids``."""
+    """Return the tokenizer's own intervals, empty for special tokens; None unless its ids are exactly ``ids``."""
     found = cast(Any, tokenizer)(text, add_special_tokens=special, return_offsets_mapping=True)
     if list(found["input_ids"]) != list(ids):
         return None
@@ -91,13 +91,13 @@ def fast_offsets(tokenizer: Tokenizer, text: str, ids: Sequence[int], special: b
 
 
 def searched_offsets(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> Offsets:
-    """Intervals found by decoding; they do not go back in the text."""
+    """Return the intervals that decoding finds; their starts never decrease."""
     offsets = np.zeros((len(ids), 2), dtype=np.int64)
     special, place, done = _special_ids(tokenizer), 0, 0
     while done < len(ids):
         count, interval = 1, None
         if ids[done] not in special:
-            count, interval = _found(tokenizer, text, ids[done : done + TOGETHER], place)
+            count, interval = _find_next(tokenizer, text, ids[done : done + TOGETHER], place)
         if interval is not None:
             offsets[done : done + count] = interval
             place = interval[1]
@@ -105,8 +105,8 @@ def searched_offsets(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> Off
     return offsets
 
 
-def _found(tokenizer: Tokenizer, text: str, ids: Sequence[int], place: int) -> tuple[int, tuple[int, int] | None]:
-    """How many of the next tokens stand where; None: it is not known of the first of them."""
+def _find_next(tokenizer: Tokenizer, text: str, ids: Sequence[int], place: int) -> tuple[int, tuple[int, int] | None]:
+    """Return the number of next tokens that share an interval, and the interval, None if the first is not found."""
     for count in range(1, len(ids) + 1):
         piece = cast(Any, tokenizer).decode(list(ids[:count]), clean_up_tokenization_spaces=False)
         if BROKEN in piece and not text.startswith(piece, place):

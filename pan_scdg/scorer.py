@@ -1,0 +1,287 @@
+"""Score texts from Python: one object holds a profile and its language model, and scores pairs and documents."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from pan_scdg.errors import UserError
+from pan_scdg.logs import say
+from pan_scdg.models.fit import choose_device
+from pan_scdg.notices import Notices
+from pan_scdg.profile import PairSettings, Profile, RetrievalSettings, load_profile
+from pan_scdg.records import DocumentPair, Query, TextFile
+from pan_scdg.retrieval.ranking import Ranked, Ranking, top
+from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
+from pan_scdg.scdg.arrays import Floats
+from pan_scdg.scdg.attribution import attribution_shares
+from pan_scdg.scdg.gains import Gains, GainStatistics
+from pan_scdg.scoring.candidates import prepare_targets
+from pan_scdg.scoring.features import Wanted, feature_grid, features_of
+from pan_scdg.scoring.known_range import (
+    calibration_warnings,
+    foreign_model,
+    known_noise,
+    near_fields,
+    negatives_fields,
+    target_facts,
+    warnings_about,
+)
+from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pair_plan import PlannedPair, plan_pairs
+from pan_scdg.scoring.pairs import control_field
+from pan_scdg.scoring.passes import PassScorer
+from pan_scdg.scoring.token_offsets import TokenLocator, make_locator
+from pan_scdg.scoring.works import PairsWork, SourceWork
+
+TARGET = TextFile("target", "target", Path("target"))
+SOURCE = TextFile("the text", "source", Path("source"))
+
+
+class Token(NamedTuple):
+    """A scored token of the target; log-probabilities and gain are in nats."""
+
+    token_id: int
+    text: str
+    start: int
+    """Offset in characters of the target; ``start == end`` if the token has no characters of its own."""
+    end: int
+    unconditional: float
+    conditional: float
+    control: float | None
+    """Behind the shuffled source, if the profile has a control."""
+    gain: float
+
+
+@dataclass(frozen=True)
+class PairResult:
+    """The verdict about one pair."""
+
+    score: float
+    """The aggregated gain, in nats per token."""
+    decision: bool | None
+    """True if ``score >= threshold``; None without a threshold for this model."""
+    threshold: float | None
+    gains: Floats
+    """Signed gain of every token, ``[n]`` nats."""
+    tokens: tuple[Token, ...]
+    warnings: tuple[str, ...]
+    record: Mapping[str, Any]
+    """The JSON object that the command ``score`` prints: the fields above and statistics of the gains."""
+
+
+class Scorer:
+    """A profile with its language model, which is loaded once, when the first text is scored.
+
+    Use it as a context manager, or call `close` to free the model.
+
+    Args:
+        profile: a shipped profile's name, a profile file, or a `Profile`.
+        device: "auto", "cpu" or "cuda".
+        model: folder of the language model, instead of the one that the profile names.
+        engine: "packed", or "reference" for one literal forward pass at a time.
+
+    Raises:
+        UserError: the profile, the model or the device is not usable.
+    """
+
+    def __init__(
+        self,
+        profile: str | Path | Profile = "offline",
+        *,
+        device: str = "auto",
+        model: str | Path | None = None,
+        engine: Literal["packed", "reference"] = "packed",
+    ) -> None:
+        self.profile = profile if isinstance(profile, Profile) else load_profile(str(profile))
+        self._open: ScoringModel | None = ScoringModel(
+            self.profile.need_model(),
+            choose_device(self.profile, device),
+            folder=None if model is None else Path(model),
+            engine=engine,
+            workers=1,
+            job="pairs" if self.profile.pairs else "retrieval",
+        )
+        if self.profile.pairs is not None:
+            say(calibration_warnings(self.profile.pairs.calibration, self._open))
+
+    def __enter__(self) -> "Scorer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the language model; the scorer cannot be used afterwards."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def score(self, target: str, source: str) -> PairResult:
+        """Return the score, decision and token gains of a suspicious text and a candidate source.
+
+        Raises:
+            UserError: the target is empty, the pair is too long for the profile, or the profile is not for pairs.
+        """
+        settings, plan = self.profile.need_pairs(), self._plan(target, source)
+        passes = plan.texts().passes(self._model.tokenizer, settings)
+        return self._describe(plan, PassScorer(self._model, None).gains(passes, settings.control))
+
+    def score_pairs(self, pairs: Iterable[tuple[str, str]]) -> Iterator[PairResult]:
+        """Yield the result of each ``(target, source)``, in order; pairs are read as they are needed.
+
+        Consecutive pairs are scored together as far as the profile's ``pack_tokens`` go, which is faster than one
+        `score` for each and may change the last digits.
+
+        Raises:
+            UserError: see `score`.
+        """
+        batch: list[PlannedPair] = []
+        for target, source in pairs:
+            plan = self._plan(target, source)
+            if batch and sum(p.tokens for p in batch) + plan.tokens > self._model.batch_tokens:
+                yield from self._score_batch(batch)
+                batch = []
+            batch.append(plan)
+        if batch:
+            yield from self._score_batch(batch)
+
+    def rank(self, query: str, documents: Mapping[str, str] | Iterable[tuple[str, str]]) -> Ranking:
+        """Rank candidate sources of a suspicious text by gain, best first.
+
+        Every document is scored with the ``[retrieval]`` settings of the profile. There is no first stage, so the order
+        is that of the gains alone, and ties are broken by document id.
+
+        Args:
+            query: the suspicious text.
+            documents: text of each document by its id.
+
+        Returns:
+            ``(doc_id, score)`` of every document; the score is the aggregated gain in nats per token, or the share of
+            the query if the profile's aggregation is ``share``.
+
+        Raises:
+            UserError: the profile is not for retrieval, the query is too long, or an id is repeated.
+        """
+        settings = self.profile.need_retrieval()
+        self._model.check_length(settings.context, "retrieval.context")
+        (asked,) = prepare_targets([Query("query", query)], self._model, settings, Path("query"))
+        scorer, gains = PassScorer(self._model, None), dict[str, Gains]()
+        for doc_id, text in documents.items() if isinstance(documents, Mapping) else documents:
+            if doc_id in gains:
+                raise UserError(f"the document id {doc_id!r} is repeated", "give each document its own id")
+            (found,) = scorer.scored([SourceWork(text, [asked.text], settings)])
+            gains[doc_id] = scorer.assembled([asked.unconditional], found, settings.control)
+        return top(_aggregate(gains, settings), len(gains)) if gains else []
+
+    @property
+    def _model(self) -> ScoringModel:
+        if self._open is None:
+            raise UserError("the scorer is closed", "make a new one")
+        return self._open
+
+    @cached_property
+    def _locator(self) -> TokenLocator:
+        return make_locator(self._model)
+
+    def _plan(self, target: str, source: str) -> PlannedPair:
+        settings, texts = self.profile.need_pairs(), (source, target)
+        self._model.check_length(settings.limit, "pairs.limit")
+        pair = DocumentPair(TARGET, SOURCE, 1)
+        planned, failed = plan_pairs([pair], self._model, settings, Notices(), lambda _: texts)
+        if failed:
+            raise failed[0].error
+        return planned[0]
+
+    def _score_batch(self, plans: Sequence[PlannedPair]) -> Iterator[PairResult]:
+        settings, tokenizer = self.profile.need_pairs(), self._model.tokenizer
+        texts = [plan.texts() for plan in plans]
+        alone = [text.unconditional(tokenizer, settings) for text in texts]
+        scorer = PassScorer(self._model, None)
+        scorer.plan_unconditional(item for items in alone for item in items)
+        (found,) = scorer.scored([PairsWork(texts, settings)])
+        start, each = 0, 1 if settings.control == "none" else 2
+        for plan, items in zip(plans, alone, strict=True):
+            end = start + each * len(items)
+            yield self._describe(plan, scorer.assembled(items, found[start:end], settings.control))
+            start = end
+
+    def _describe(self, plan: PlannedPair, gains: Gains) -> PairResult:
+        """Return the verdict; a profile without q or w gets the average as its score."""
+        settings = self.profile.need_pairs()
+        aggregate = aggregate_of(settings) or Aggregate("top", 100.0)
+        values = _compute_statistics(gains, aggregate, settings)
+        score, target = aggregate.of(values), plan.texts().target
+        foreign = foreign_model(settings.calibration, self._model)
+        known, threshold = (None, None) if foreign else (settings.calibration, settings.threshold)
+        record = {
+            "score": score,
+            "threshold": threshold,
+            "decision": None if threshold is None else bool(score >= threshold),
+            **near_fields(score, threshold, known_noise(known, self._model)),
+            "aggregation": aggregate.name,
+            **control_field(settings.control),
+            "mode": plan.mode,
+            "tokens": values.tokens,
+            "mean": values.mean,
+            "median": values.median,
+            "positive_gain_rate": values.positive_rate,
+            "total_gain_nats": values.total,
+            **{f"top_{p:g}": v for p, v in sorted(values.top.items())},
+            **negatives_fields(score, known),
+        }
+        if known is not None and known.range is not None:
+            facts = target_facts(self._model.tokenizer, target, values)
+            record["warnings"] = warnings_about(facts, known, aggregate)
+        if foreign is not None:
+            record["warnings"] = [foreign]
+        return PairResult(
+            score,
+            record["decision"],
+            threshold,
+            gains.gains,
+            tuple(self._make_tokens(target, plan.mode == "segments", gains)),
+            tuple(record.get("warnings", ())),
+            record,
+        )
+
+    def _make_tokens(self, target: str, segments: bool, gains: Gains) -> Iterator[Token]:
+        located = self._locator.locate(target, segments)
+        offsets = located.offsets
+        if not np.array_equal(located.token_ids, gains.token_ids):
+            offsets = np.zeros((len(gains.token_ids), 2), dtype=np.int64)
+        values = gains.gains
+        for i, (token_id, (start, end)) in enumerate(zip(gains.token_ids.tolist(), offsets.tolist(), strict=True)):
+            yield Token(
+                token_id,
+                self._model.tokenizer.decode([token_id]),
+                start,
+                end,
+                float(gains.unconditional[i]),
+                float(gains.conditional[i]),
+                None if gains.control is None else float(gains.control[i]),
+                float(values[i]),
+            )
+
+
+def _compute_statistics(
+    gains: Gains, aggregate: Aggregate, settings: PairSettings | RetrievalSettings
+) -> GainStatistics:
+    grid = feature_grid([] if settings.q is None else [settings.q])
+    return features_of(gains, Wanted(grid, aggregate.windows, aggregate.medians, aggregate.bounded))
+
+
+def _aggregate(gains: Mapping[str, Gains], settings: RetrievalSettings) -> dict[str, float]:
+    aggregate = aggregate_of(settings)
+    if aggregate is not None:
+        return {doc_id: aggregate.of(_compute_statistics(of, aggregate, settings)) for doc_id, of in gains.items()}
+    if settings.w is None:
+        raise UserError(f"the aggregation {settings.aggregation} has no parameter", "set retrieval.w in the profile")
+    shares = attribution_shares(np.stack([of.gains for of in gains.values()]), settings.w)
+    return dict(zip(gains, shares.tolist(), strict=True))
+
+
+__all__ = ["PairResult", "Ranked", "Scorer", "Token"]

@@ -1,0 +1,135 @@
+"""The Python interface: results of pairs and rankings, against the command line and the jobs."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pan_scdg
+from pan_scdg import PairResult, Scorer, UserError, load_profile
+from pan_scdg.cli import exit_code_of
+
+SMALL = Path(__file__).parent / "profiles" / "small.toml"
+SOURCE = "The tide turned before noon, and the nets came up empty again. Nobody on the quay said a word about it."
+TARGET = "Before noon the tide turned, and again the nets came up empty. Näive 🙂 café!"
+BATCHED = 1e-4  # nats that batches may move a gain in float32
+OTHER = "Measured twice, the samples held 17.5 and 18.2 grams of salt per litre; the third was lost."
+
+
+@pytest.fixture(scope="module")
+def scorer(tiny_folder: Callable[[str], Path]) -> Iterator[Scorer]:
+    with Scorer(SMALL, device="cpu", model=tiny_folder("qwen2")) as scorer:
+        yield scorer
+
+
+def test_importing_the_package_loads_neither_torch_nor_numpy() -> None:
+    code = "import sys, pan_scdg; assert pan_scdg.__version__; print({'torch', 'numpy', 'click'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+    assert all(getattr(pan_scdg, name) for name in pan_scdg.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = pan_scdg.nothing
+
+
+@pytest.mark.parametrize("length", [1, 40])
+def test_a_result_is_that_of_the_command(
+    length: int,
+    scorer: Scorer,
+    tmp_path: Path,
+    tiny_folder: Callable[[str], Path],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    target, source = TARGET * length, f"{SOURCE} " * length
+    (tmp_path / "target.txt").write_text(target, encoding="utf-8")
+    (tmp_path / "source.txt").write_text(source, encoding="utf-8")
+    arguments = ["score", "target.txt", "source.txt", "--tokens", "tokens.jsonl", "--model", tiny_folder("qwen2")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        assert exit_code_of([*map(str, arguments), "--device", "cpu", "--profile", str(SMALL)]) == 0
+    result = scorer.score(target, source)
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == result.record
+    assert (printed["score"], printed["decision"]) == (result.score, result.decision)
+    assert printed["mode"] == ("whole" if length == 1 else "segments")
+    lines = [json.loads(line) for line in (tmp_path / "tokens.jsonl").read_text().splitlines()]
+    assert [line["gain"] for line in lines] == [round(token.gain, 6) for token in result.tokens]
+
+
+def test_gains_add_up_and_tokens_stand_in_the_target(scorer: Scorer) -> None:
+    result = scorer.score(TARGET, SOURCE)
+    assert result.threshold == load_profile(str(SMALL)).need_pairs().threshold
+    assert result.decision == (result.score >= result.threshold)
+    assert [t.gain for t in result.tokens] == result.gains.tolist()
+    alone, given = (sum(getattr(t, name) for t in result.tokens) for name in ("unconditional", "conditional"))
+    assert result.gains.sum() == pytest.approx(given - alone)
+    covered = "".join(TARGET[t.start : t.end] for t in result.tokens if t.text.isascii())
+    assert "tide turned" in covered
+    starts = [t.start for t in result.tokens if t.end > t.start]
+    assert starts == sorted(starts)
+    assert result.tokens[-1].end == len(TARGET)
+
+
+def test_pairs_are_streamed_in_batches_and_agree_with_single_scores(scorer: Scorer, forwards: list[int]) -> None:
+    pairs = [(TARGET, SOURCE), (OTHER, SOURCE), (TARGET, OTHER), (SOURCE * 30, OTHER), (OTHER, "")]
+    read: list[int] = []
+
+    def stream() -> Iterator[tuple[str, str]]:
+        for number, pair in enumerate(pairs):
+            read.append(number)
+            yield pair
+
+    results: list[PairResult] = []
+    for result in scorer.score_pairs(stream()):
+        results.append(result)
+    assert read == list(range(len(pairs)))
+    for (target, source), found in zip(pairs, results, strict=True):
+        single = scorer.score(target, source)
+        assert np.allclose(found.gains, single.gains, atol=BATCHED)
+        assert [t.token_id for t in found.tokens] == [t.token_id for t in single.tokens]
+        assert found.record["mode"] == single.record["mode"]
+
+
+def test_the_model_is_loaded_once(tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    from pan_scdg.scoring import model as module
+
+    loaded, real = [], module.load_model
+
+    def count(*arguments: object, **options: object) -> object:
+        loaded.append(1)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(module, "load_model", count)
+    with Scorer(load_profile(str(SMALL)), device="cpu", model=str(tiny_folder("qwen2"))) as scorer:
+        assert not loaded
+        scorer.score(TARGET, SOURCE)
+        list(scorer.score_pairs([(OTHER, SOURCE)]))
+        scorer.rank(TARGET, {"a": SOURCE})
+    assert len(loaded) == 1
+    with pytest.raises(UserError, match="closed"):
+        scorer.score(TARGET, SOURCE)
+
+
+def test_faults_are_user_errors(scorer: Scorer) -> None:
+    with pytest.raises(UserError, match="empty"):
+        scorer.score("  ", SOURCE)
+    with pytest.raises(UserError, match="repeated"):
+        scorer.rank(TARGET, [("a", SOURCE), ("a", OTHER)])
+    with pytest.raises(UserError, match="no profile"):
+        Scorer("nothing-of-this-name")
+    with pytest.raises(UserError, match=r"no \[model\] table"):
+        Scorer("pan25-containment")
+
+
+def test_a_ranking_is_a_permutation_by_gain(scorer: Scorer) -> None:
+    documents = {"b": OTHER, "same-2": SOURCE, "c": "", "same-1": SOURCE}
+    ranking = scorer.rank(TARGET, documents)
+    assert {ranked.doc_id for ranked in ranking} == set(documents)
+    assert [r.score for r in ranking] == sorted((r.score for r in ranking), reverse=True)
+    names = [r.doc_id for r in ranking]
+    assert names.index("same-1") + 1 == names.index("same-2"), "ties are broken by id"
+    assert scorer.rank(TARGET, reversed(list(documents.items()))) == ranking
+    assert scorer.rank(TARGET, {}) == []
