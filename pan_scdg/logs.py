@@ -49,4 +49,4 @@ def say(lines: Iterable[str]) -> None:
 
 def say_error(message: str) -> None:
     """Log an error, which ``--quiet`` does not silence."""
-    LOGGER.error("%s", message)
+    LOGGER.error("error: %s", message)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pan_scdg.cli import exit_code_of
+from pan_scdg.cli import run_command
 from tests.bad_input import (
     folders_and_pairs,
     other_commands,
@@ -61,19 +61,20 @@ def call(tmp_path: Path, tiny_folder: Callable[[str], Path]) -> Call:
             arguments += ["--output", str(tmp_path / "output")]
         if command != "evaluate":
             arguments += ["--profile", str(profile), "--model", str(tiny_folder("qwen2")), "--device", "cpu"]
-        return exit_code_of([*arguments, *more])
+        return run_command([*arguments, *more])
 
     return _call
 
 
 def _said(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """What was said, progress and the start line left out; always printable, one line a message, nothing on stdout."""
+    """The lines on stderr, progress and "error: " left out; always printable, one line a message, nothing on stdout."""
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.replace("\n", "").isascii()
     assert captured.err.replace("\n", "").isprintable()
-    progress = r"models: .*|[a-zA-Z0-9 ]+: (begins|\d+ of \d+.*)"
-    return [x for x in captured.err.splitlines() if not re.fullmatch(progress, x)]
+    progress = r"models: .*|[a-zA-Z0-9 ]+: (started|\d+ of \d+.*)"
+    lines = [x for x in captured.err.splitlines() if not re.fullmatch(progress, x)]
+    return [x.removeprefix("error: ") for x in lines]
 
 
 def _visible(folder: Path) -> list[str]:
@@ -90,7 +91,7 @@ def test_bad_input_is_refused_in_one_line(
     before = _contents(directory), _contents(output)
     if "{" in case.command:
         places = {"input": directory, "output": output, "profile": PROFILE, "model": tiny_folder("qwen2")}
-        assert exit_code_of([word.format(**places) for word in case.command.split()]) == case.code
+        assert run_command([word.format(**places) for word in case.command.split()]) == case.code
     else:
         assert call(case.command, directory, *case.more) == case.code
     said = _said(capsys)
@@ -179,10 +180,10 @@ def test_a_file_to_write_whose_folder_is_none_is_told_before_any_work(
         assert call("calibrate", directory, "--write", str(target)) == 2
     else:
         texts = [str(directory / name) for name in ("susp/s1.txt", "src/r1.txt")]
-        assert exit_code_of(["score", *texts, "--profile", str(PROFILE), "--tokens", str(target)]) == 2
+        assert run_command(["score", *texts, "--profile", str(PROFILE), "--tokens", str(target)]) == 2
     captured = capsys.readouterr()
     option = "--write" if command == "calibrate" else "--tokens"
-    expected = f"{target}: cannot be written; give a file in an existing, writable folder with {option}\n"
+    expected = f"error: {target}: cannot be written; give a file in an existing, writable folder with {option}\n"
     assert (captured.out, captured.err) == ("", expected)
 
 

@@ -17,8 +17,8 @@ import click
 import pytest
 
 from pan_scdg import __version__
-from pan_scdg.cli import cli, exit_code_of
-from pan_scdg.cli.exits import _arguments
+from pan_scdg.cli import cli, run_command
+from pan_scdg.cli.exits import find_arguments
 from pan_scdg.errors import UserError
 from pan_scdg.profile import shipped_profiles
 
@@ -63,14 +63,14 @@ def small(tiny_folder: Callable[[str], Path]) -> Small:
 
     def call(command: str, *arguments: object) -> int:
         settings = ["--profile", PROFILE, "--model", tiny_folder("qwen2"), "--device", "cpu"]
-        return exit_code_of([command, *map(str, (*arguments, *settings))])
+        return run_command([command, *map(str, (*arguments, *settings))])
 
     return call
 
 
 @pytest.mark.parametrize("arguments", [[], *([name] for name in COMMANDS)], ids=lambda a: " ".join(a) or "top")
 def test_help_works_and_holds_an_example(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code_of([*arguments, "--help"]) == 0
+    assert run_command([*arguments, "--help"]) == 0
     text = capsys.readouterr().out
     assert re.search(rf"Example:\s+python entrypoint\.py {' '.join(arguments)}\b", text), text
     assert max(map(len, text.splitlines())) <= 110
@@ -80,9 +80,9 @@ def test_help_imports_nothing_heavy() -> None:
     names = " ".join(["", *COMMANDS])
     code = f"""
 import sys
-from pan_scdg.cli import exit_code_of
-assert [exit_code_of(f"{{name}} --help".split()) for name in {names!r}.split(" ")] == [0] * {1 + len(COMMANDS)}
-assert exit_code_of(["--version"]) == 0
+from pan_scdg.cli import run_command
+assert [run_command(f"{{name}} --help".split()) for name in {names!r}.split(" ")] == [0] * {1 + len(COMMANDS)}
+assert run_command(["--version"]) == 0
 sys.stderr.write(" ".join(name for name in {HEAVY!r} if name in sys.modules))
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -101,7 +101,7 @@ def test_all_commands_of_the_issue_are_there() -> None:
         (["run", "--input", "i"], "Missing option '--output'; see --help"),
         (["run", "--input", "i", "--output", "o", "--task", "guess"], "'guess' is not one of"),
         (["run", "--input", "i", "--output", "o", "--device", "a\nb\x1b[31m"], r"'a\nb\x1b[31m' is not one of"),
-        (["runn"], "No such command 'runn'"),
+        (["runn"], "no command 'runn' (did you mean 'run'?); see --help"),
         (["--colour"], "No such option"),
         (["score", "one.txt"], "Missing argument 'SOURCE'"),
         (["profiles", "extra"], "unexpected extra argument"),
@@ -119,16 +119,17 @@ def test_a_usage_error_is_one_line(
     _pairs(tmp_path / "i", 3)
     for name in ("TIRA_INPUT_DATASET", "inputDataset", "TIRA_OUTPUT_DIR", "outputDir"):
         monkeypatch.delenv(name, raising=False)
-    assert exit_code_of(arguments) == 2
+    assert run_command(arguments) == 2
     captured = capsys.readouterr()
     assert says in captured.err
+    assert captured.err.startswith("error: ")
     assert captured.err.count("\n") == 1
     assert captured.out == ""
     assert not (tmp_path / "o").exists()
 
 
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code_of([]) == 2
+    assert run_command([]) == 2
     assert "Commands:" in capsys.readouterr().err
 
 
@@ -140,7 +141,7 @@ def test_an_internal_error_is_one_line_and_its_traceback_is_in_a_log_file(
 
     monkeypatch.setattr("pan_scdg.profile.shipped_profiles", broken)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert exit_code_of(["profiles"]) == 1
+    assert run_command(["profiles"]) == 1
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "\x1b" not in error
@@ -158,8 +159,8 @@ def test_a_place_that_this_user_may_not_touch_is_the_users_error(
         raise PermissionError(errno.EACCES, "Permission denied", "/cache/models.lock.json")
 
     monkeypatch.setattr("pan_scdg.profile.shipped_profiles", closed)
-    assert exit_code_of(["profiles"]) == 2
-    assert capsys.readouterr().err.startswith("/cache/models.lock.json: Permission denied; ")
+    assert run_command(["profiles"]) == 2
+    assert capsys.readouterr().err.startswith("error: /cache/models.lock.json: Permission denied; ")
 
 
 def _wrapped(cause: Exception) -> UserError:
@@ -189,9 +190,9 @@ def test_a_full_disk_is_resumable_whatever_says_so(
         raise fault
 
     monkeypatch.setattr("pan_scdg.profile.shipped_profiles", full)
-    assert exit_code_of(["profiles"]) == 3
+    assert run_command(["profiles"]) == 3
     error = capsys.readouterr().err
-    assert error.endswith("; make room, the same command goes on from here\n")
+    assert error.endswith("; free some space and run the same command again to continue\n")
     assert error.count("\n") == 1
 
 
@@ -202,8 +203,8 @@ def test_a_name_that_speaks_of_a_full_disk_is_no_full_disk(
         raise UserError("there is no file 'No space left on device'", "correct the name")
 
     monkeypatch.setattr("pan_scdg.profile.shipped_profiles", wrong)
-    assert exit_code_of(["profiles"]) == 2
-    assert "make room" not in capsys.readouterr().err
+    assert run_command(["profiles"]) == 2
+    assert "free some space" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("fault", [KeyboardInterrupt, EOFError])
@@ -214,8 +215,8 @@ def test_a_keyboard_interrupt_is_resumable(
         raise fault
 
     monkeypatch.setattr("pan_scdg.profile.shipped_profiles", stopped)
-    assert exit_code_of(["profiles"]) == 3
-    assert capsys.readouterr().err.strip() == "stopped; the same command goes on from here"
+    assert run_command(["profiles"]) == 3
+    assert capsys.readouterr().err.strip() == "error: stopped; run the same command again to continue"
 
 
 def test_a_terminated_run_says_that_it_can_go_on_and_goes_on(
@@ -232,7 +233,7 @@ def test_a_terminated_run_says_that_it_can_go_on_and_goes_on(
                 break
         rest = process.stderr.read().splitlines()
     assert process.returncode == 3, rest
-    assert rest[-1] == "stopped; the same command goes on from here"
+    assert rest[-1] == "error: stopped; run the same command again to continue"
     assert not [p for p in output.iterdir() if not p.name.startswith(".")]
     assert small("run", "--input", directory, "--output", output) == 0
     assert len((output / "decisions.jsonl").read_text().splitlines()) == 12
@@ -300,7 +301,7 @@ def test_a_finished_output_says_so(tmp_path: Path, small: Small, capsys: pytest.
 
 
 def test_profiles_lists_all_with_a_description(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code_of(["profiles"]) == 0
+    assert run_command(["profiles"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == shipped_profiles()
     assert "offline" in shipped_profiles()
@@ -390,7 +391,7 @@ def test_score_without_a_threshold_decides_nothing(
         files.append(tmp_path / f"{i}.txt")
         files[-1].write_text(_text(i))
     settings = ["--profile", profile, "--model", tiny_folder("qwen2"), "--device", "cpu"]
-    assert exit_code_of(["score", *map(str, [*files, *settings])]) == 0
+    assert run_command(["score", *map(str, [*files, *settings])]) == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["decision"], result["threshold"], result["aggregation"]) == (None, None, "average")
     assert result["score"] == pytest.approx(result["mean"])
@@ -407,7 +408,7 @@ def test_prepare_then_run_shows_the_original_names(
     table = tmp_path / "desk" / "pairs.csv"
     table.write_text("suspicious,source\n" + "".join(f"{a},{b}\n" for a, b in names), encoding="utf-8")
     directory, output = tmp_path / "prepared", tmp_path / "output"
-    assert exit_code_of(["prepare", "--table", str(table), "--output", str(directory)]) == 0
+    assert run_command(["prepare", "--table", str(table), "--output", str(directory)]) == 0
     assert capsys.readouterr().out == f"3 pairs in {directory}\n"
     assert small("run", "--input", directory, "--output", output) == 0
     decisions = [json.loads(line) for line in (output / "decisions.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -422,7 +423,7 @@ def test_entrypoint_leaves_with_the_exit_code() -> None:
     command = [sys.executable, "entrypoint.py", "run", "--output", "unused"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "Missing option '--input'; see --help\n"
+    assert done.stderr == "error: Missing option '--input'; see --help\n"
 
 
 def test_without_arguments_under_tira_a_run_is_meant(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -430,8 +431,8 @@ def test_without_arguments_under_tira_a_run_is_meant(monkeypatch: pytest.MonkeyP
     for name in ("inputDataset", "outputDir"):
         monkeypatch.delenv(name, raising=False)
     for name in ("inputDataset", "outputDir"):
-        assert _arguments() == []
+        assert find_arguments() == []
         monkeypatch.setenv(name, str(tmp_path))
-    assert _arguments() == ["run"]
+    assert find_arguments() == ["run"]
     monkeypatch.setattr(sys, "argv", ["entrypoint.py", "profiles"])
-    assert _arguments() == ["profiles"]
+    assert find_arguments() == ["profiles"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pan_scdg.cli import exit_code_of
+from pan_scdg.cli import run_command
 from pan_scdg.digests import file_digest
 from pan_scdg.models.cache import VARIABLE
 from pan_scdg.models.catalogue import CATALOGUE, EMBEDDED, UNKNOWN_LICENCE, licence_of
@@ -45,7 +45,7 @@ def recorded(model: Path, tmp_path: Path) -> Path:
 
 
 def verify(profile: Path, model: Path, *more: str) -> int:
-    return exit_code_of(["models", "verify", "--profile", str(profile), "--model", str(model), *more])
+    return run_command(["models", "verify", "--profile", str(profile), "--model", str(model), *more])
 
 
 def test_a_checkpoint_that_fits(recorded: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,7 +131,7 @@ def test_a_damaged_config_is_named_by_its_fields(
     shown = capsys.readouterr()
     assert (shown.out, shown.err.splitlines()) == (
         "",
-        [f"{model / 'config.json'}: {what}; replace the damaged file" for what in says],
+        [f"error: {model / 'config.json'}: {what}; replace the damaged file" for what in says],
     )
 
 
@@ -150,7 +150,7 @@ def test_a_run_refuses_a_damaged_config_too(model: Path, tmp_path: Path, capsys:
     for name in ("s.txt", "r.txt"):
         (tmp_path / name).write_text("The tide turned before noon.\n")
     files = [str(tmp_path / name) for name in ("s.txt", "r.txt")]
-    assert exit_code_of(["score", *files, "--profile", str(PROFILE), "--model", str(model), "--device", "cpu"]) == 2
+    assert run_command(["score", *files, "--profile", str(PROFILE), "--model", str(model), "--device", "cpu"]) == 2
     assert "max_position_embeddings is not a number of tokens" in capsys.readouterr().err
 
 
@@ -164,16 +164,16 @@ def test_an_encoder_that_is_missing_is_a_fault_beside_the_rest(
     assert verify(profile, model) == 2
     shown = capsys.readouterr()
     assert re.search(rf"^weights +{weights_fingerprint(model)}$", shown.out, re.M)
-    assert shown.err.startswith(f"{tmp_path / 'bge-m3'}: model bge-m3: the folder does not exist, and ")
+    assert shown.err.startswith(f"error: {tmp_path / 'bge-m3'}: model bge-m3: the folder does not exist, and ")
     assert "--mount-hf-model BAAI/bge-m3" in shown.err
-    assert exit_code_of(["models", "verify", "--profile", "pan26-linq-sentence"]) == 2
+    assert run_command(["models", "verify", "--profile", "pan26-linq-sentence"]) == 2
     shown = capsys.readouterr()
     assert re.search(r"^encoder-found +not found$", shown.out, re.M)
     assert "models fetch Linq-Embed-Mistral --revision REV" in shown.err
 
 
 def test_a_profile_without_a_model(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code_of(["models", "verify", "--profile", "pan26-bm25-full"]) == 2
+    assert run_command(["models", "verify", "--profile", "pan26-bm25-full"]) == 2
     assert "has no [model] table" in capsys.readouterr().err
 
 
@@ -188,7 +188,7 @@ def listed(
     shutil.copytree(model, tmp_path / "cache" / "Qwen3-8B-Base")
 
     def call() -> dict[str, dict[str, str]]:
-        assert exit_code_of(["models", "list", "--json"]) == 0
+        assert run_command(["models", "list", "--json"]) == 0
         found: dict[str, dict[str, str]] = json.loads(capsys.readouterr().out)["models"]
         return found
 
@@ -227,7 +227,7 @@ def test_list_as_tables_and_with_a_folder_that_is_not_usable(
     listed: Callable[..., dict[str, dict[str, str]]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "cache" / "bge-m3").mkdir()
-    assert exit_code_of(["models", "list"]) == 0
+    assert run_command(["models", "list"]) == 0
     out = capsys.readouterr().out
     for name in shipped_profiles():
         needed = ", ".join(needs_of(load_profile(name)).names) or "nothing"
@@ -247,7 +247,7 @@ def test_every_model_of_a_shipped_profile_has_a_licence(name: str) -> None:
 
 
 def test_profiles_show_licences(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code_of(["profiles"]) == 0
+    assert run_command(["profiles"]) == 0
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
     assert lines["pan26-qwen3-8b"].endswith("[Apache-2.0; CC-BY-NC-4.0 (non-commercial); Mozilla Public License]")
     assert lines["offline"].endswith("[CC-BY-4.0; Apache-2.0]")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pan_scdg.cli import exit_code_of
+from pan_scdg.cli import run_command
 
 TEXT = "The samples held salt. Nobody on the quay said a word about it, and the river forgot its bed.\n"
 COMMANDS = ("run", "index", "models verify")
@@ -72,7 +72,7 @@ def command(encoder: Path, tmp_path: Path) -> Callable[[str], int]:
     }
 
     def call(name: str) -> int:
-        return exit_code_of([*name.split(), "--profile", str(profile), *map(str, more[name])])
+        return run_command([*name.split(), "--profile", str(profile), *map(str, more[name])])
 
     return call
 
@@ -258,7 +258,7 @@ def test_an_encoder_that_would_run_code_or_reads_elsewhere(
     change(encoder)
     assert command(name) == 2
     said = capsys.readouterr().err
-    assert re.match(rf"{re.escape(str(encoder))}/?{says}", said), said
+    assert re.match(rf"error: {re.escape(str(encoder))}/?{says}", said), said
     assert said.count("\n") == 1
     assert not (tmp_path / "marker").exists()
     assert not [p for p in (tmp_path / "output").glob("*") if not p.name.startswith(".")]
@@ -272,7 +272,7 @@ def test_an_encoder_with_a_damaged_config(
 ) -> None:
     edit(encoder / "config.json", **fields)
     assert command("index") == 2
-    assert capsys.readouterr().err.startswith(f"{encoder}: the embedding model cannot be loaded: ")
+    assert capsys.readouterr().err.startswith(f"error: {encoder}: the embedding model cannot be loaded: ")
 
 
 @pytest.mark.parametrize("name", ["run", "index"])
@@ -281,7 +281,7 @@ def test_an_encoder_with_a_damaged_tokenizer(
 ) -> None:
     put(encoder / "tokenizer.json", '{"version": "1.0"')
     assert command(name) == 2
-    assert capsys.readouterr().err.startswith(f"{encoder}/tokenizer.json: not a tokenizer: ")
+    assert capsys.readouterr().err.startswith(f"error: {encoder}/tokenizer.json: not a tokenizer: ")
 
 
 def as_the_library_saves_it(folder: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pan_scdg.cli import exit_code_of
+from pan_scdg.cli import run_command
 
 PROFILE = Path(__file__).parent / "profiles" / "small.toml"
 TEXT = "The samples held salt. Nobody on the quay said a word about it, and the river forgot its bed.\n"
@@ -52,7 +52,7 @@ def on_model(model: Path, tmp_path: Path) -> Callable[[str], int]:
 
     def call(name: str) -> int:
         arguments = {"models verify": [], "score": [*map(str, files), "--device", "cpu"]}[name]
-        return exit_code_of([*name.split(), *arguments, "--profile", str(PROFILE), "--model", str(model)])
+        return run_command([*name.split(), *arguments, "--profile", str(PROFILE), "--model", str(model)])
 
     return call
 
@@ -69,7 +69,11 @@ def test_a_pipe_in_the_place_of_a_models_file(
     assert on_model(name) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert "has no config.json" in said if file == "config.json" else f"{model / file}: not a regular file; " in said
+    assert (
+        "has no config.json" in said
+        if file == "config.json"
+        else f"error: {model / file}: not a regular file; " in said
+    )
 
 
 @pytest.mark.parametrize("name", ["models verify", "score"])
@@ -82,7 +86,7 @@ def test_a_damaged_tokenizer_is_called_so(
     (model / "tokenizer.json").write_bytes(damage)
     assert on_model(name) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"{model}/tokenizer.json: not a tokenizer: ")
+    assert said.startswith(f"error: {model}/tokenizer.json: not a tokenizer: ")
     assert (said.count("\n"), "protobuf" in said) == (1, False)
 
 
@@ -105,7 +109,9 @@ def test_a_language_model_that_asks_for_code_or_for_files_elsewhere(
 ) -> None:
     edit(model / file, **fields)
     assert on_model("score") == 2
-    assert capsys.readouterr().err.startswith(f"{model / file}: the checkpoint asks to run code of its own or to read")
+    assert capsys.readouterr().err.startswith(
+        f"error: {model / file}: the checkpoint asks to run code of its own or to read"
+    )
 
 
 def test_weights_that_lie_outside_of_the_folder(
@@ -136,9 +142,9 @@ def test_a_hostile_lock(
     monkeypatch.setenv("PAN_SCDG_MODEL_CACHE", str(tmp_path))
     lock = tmp_path / "models.lock.json"
     os.mkfifo(lock) if content is None else lock.write_bytes(content)
-    assert exit_code_of(["models", "list"]) == 2
+    assert run_command(["models", "list"]) == 2
     said = capsys.readouterr().err
-    assert (said.startswith(f"{lock}: "), said.count("\n")) == (True, 1)
+    assert (said.startswith(f"error: {lock}: "), said.count("\n")) == (True, 1)
 
 
 def test_remembered_digests_that_are_a_pipe_or_a_link(
@@ -153,13 +159,13 @@ def test_remembered_digests_that_are_a_pipe_or_a_link(
     where = ["--input", data, "--output", tmp_path / "out", "--state", state, "--model", model, "--profile", PROFILE]
     arguments = ["run", *map(str, where), "--device", "cpu", "--no-metadata"]
     os.mkfifo(state / "weights.json")
-    assert exit_code_of(arguments) == 2
-    assert capsys.readouterr().err.startswith(f"{state / 'weights.json'}: not a regular file; remove it")
+    assert run_command(arguments) == 2
+    assert capsys.readouterr().err.startswith(f"error: {state / 'weights.json'}: not a regular file; remove it")
     (state / "weights.json").unlink()
     put(tmp_path / "precious", "{}")
     (state / "weights.json").symlink_to(tmp_path / "precious")
-    assert exit_code_of(arguments) == 2
+    assert run_command(arguments) == 2
     assert (tmp_path / "precious").read_text() == "{}"
     (state / "weights.json").unlink()
     put(state / "weights.json", "[" * 100_000)  # nothing in it is needed
-    assert exit_code_of(arguments) == 0
+    assert run_command(arguments) == 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pan_scdg.cli import exit_code_of
+from pan_scdg.cli import run_command
 from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError
 from pan_scdg.models.cache import VARIABLE, ModelNotFoundError, find_embedding, find_model
@@ -204,7 +204,7 @@ def run(
     def call(name: str, *more: object) -> tuple[list[str], dict[str, Any]]:
         output = tmp_path / name
         where = ["--input", pairs, "--output", output, "--profile", PROFILE, "--device", "cpu", *more]
-        assert exit_code_of(["run", *map(str, where)]) == 0
+        assert run_command(["run", *map(str, where)]) == 0
         mark = json.loads((output / ".pan_scdg.json").read_text())
         return capsys.readouterr().err.splitlines(), mark.get("origins", {}).get("language_model", {})
 
@@ -265,7 +265,7 @@ def test_shards_are_merged_where_the_model_lies_elsewhere(
     single = run("single")[1]
     shutil.rmtree(cache.parent / "hub")
     where = ["--input", pairs, "--output", tmp_path / "out", "--model", tiny_folder("qwen2")]
-    assert exit_code_of(["merge", *map(str, where), *(str(tmp_path / f"shard-{n}") for n in (1, 2))]) == 0
+    assert run_command(["merge", *map(str, where), *(str(tmp_path / f"shard-{n}") for n in (1, 2))]) == 0
     merged = json.loads((tmp_path / "out" / ".pan_scdg.json").read_text())
     assert merged["origins"]["language_model"] == single
 
@@ -285,7 +285,7 @@ def test_a_mounted_encoder_is_said_and_recorded(
             corpus.write(json.dumps({"doc_id": f"d{i}", "default_text": f"Text {i} of the tide."}) + "\n")
     (directory / "queries.jsonl").write_text(json.dumps({"qid": "q", "query": "The tide turned."}) + "\n")
     where = ["--input", directory, "--output", output, "--profile", profile, "--stop-after", "first-stage"]
-    assert exit_code_of(["run", *map(str, where), "--device", "cpu"]) == 0
+    assert run_command(["run", *map(str, where), "--device", "cpu"]) == 0
     said = capsys.readouterr().err.splitlines()
     assert f"models: bge-m3 from huggingface cache at {'a' * 12}, MIT" in said
     assert said[0].startswith(f"warning: bge-m3 is NOT the pinned revision: huggingface cache has {REVISIONS[0]}, ")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pan_scdg.cli import exit_code_of
+from pan_scdg.cli import run_command
 from pan_scdg.models.cache import VARIABLE
 from pan_scdg.models.lock import LOCK, Locked, read_lock
 from tests.local_hub import LocalHub, serving, sha256
@@ -148,7 +148,7 @@ def test_a_fetch_that_is_stopped_ends_at_once_and_goes_on(
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=8)  # the library would wait ten seconds for the hub
         hub.released.set()
-    assert (process.returncode, said) == (3, "stopped; the same command goes on from here\n")
+    assert (process.returncode, said) == (3, "error: stopped; run the same command again to continue\n")
     assert not (cache / NAME).exists()
     hub.cut.clear()
     assert fetch().returncode == 0
@@ -199,7 +199,7 @@ def test_a_gated_model_is_explained_and_a_token_appears_nowhere(
 
 def test_a_token_that_is_none(fetch: Fetch, cache: Path) -> None:
     said = refused(fetch(HF_TOKEN="hf_名前"), cache)
-    assert said == "HF_TOKEN holds characters that no token has; copy the token again\n"
+    assert said == "error: HF_TOKEN holds characters that no token has; copy the token again\n"
 
 
 def test_an_unknown_revision_and_an_unknown_repository(fetch: Fetch, hub: LocalHub, cache: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_revision_without_safe_weights_is_refused(
 def test_what_cannot_be_fetched(
     arguments: list[str], says: str, cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert exit_code_of(["models", "fetch", *arguments]) == 2
+    assert run_command(["models", "fetch", *arguments]) == 2
     assert says in capsys.readouterr().err
 
 
@@ -262,7 +262,7 @@ def test_verify_holds_what_was_fetched_against_the_lock(
     profile.write_text(PROFILE.read_text().replace('name = "tiny"', f'name = "{NAME}"'))
 
     def verify() -> tuple[int, str, str]:
-        return exit_code_of(["models", "verify", "--profile", str(profile)]), *capsys.readouterr()
+        return run_command(["models", "verify", "--profile", str(profile)]), *capsys.readouterr()
 
     assert fetch().returncode == 0
     code, out, _ = verify()

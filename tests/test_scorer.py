@@ -11,7 +11,7 @@ import pytest
 
 import pan_scdg
 from pan_scdg import PairResult, Scorer, UserError, load_profile
-from pan_scdg.cli import exit_code_of
+from pan_scdg.cli import run_command
 
 SMALL = Path(__file__).parent / "profiles" / "small.toml"
 SOURCE = "The tide turned before noon, and the nets came up empty again. Nobody on the quay said a word about it."
@@ -49,7 +49,7 @@ def test_a_result_is_that_of_the_command(
     arguments = ["score", "target.txt", "source.txt", "--tokens", "tokens.jsonl", "--model", tiny_folder("qwen2")]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
-        assert exit_code_of([*map(str, arguments), "--device", "cpu", "--profile", str(SMALL)]) == 0
+        assert run_command([*map(str, arguments), "--device", "cpu", "--profile", str(SMALL)]) == 0
     result = scorer.score(target, source)
     printed = json.loads(capsys.readouterr().out)
     assert printed == result.record

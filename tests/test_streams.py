@@ -54,7 +54,7 @@ def test_results_that_cannot_be_shown_are_an_error(results: str, shell: Shell) -
     done = shell(f"$P profiles {results}")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith("standard output: ")
+    assert done.stderr.startswith("error: standard output: ")
 
 
 def test_a_reader_that_has_enough_ends_the_program_quietly(shell: Shell) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pan_scdg.cli import exit_code_of
+from pan_scdg.cli import run_command
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.jobs import tira as tira_submission
 from pan_scdg.jobs.tira import call_of, chosen, read_manifest
@@ -83,7 +83,7 @@ def test_a_profile_without_threshold_is_refused_before_anything_is_built(capsys:
 
 def invoked(*arguments: str) -> int:
     """With the program's exit codes."""
-    return exit_code_of(["tira", *arguments])
+    return run_command(["tira", *arguments])
 
 
 def test_the_call_is_printed_and_its_failure_is_ours(

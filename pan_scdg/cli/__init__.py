@@ -1,6 +1,6 @@
 """The command line."""
 
 from pan_scdg.cli.commands import cli
-from pan_scdg.cli.exits import exit_code_of, main
+from pan_scdg.cli.exits import main, run_command
 
-__all__ = ["cli", "exit_code_of", "main"]
+__all__ = ["cli", "main", "run_command"]

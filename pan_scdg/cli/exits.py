@@ -1,8 +1,8 @@
-"""How the process ends: every failure is one line on stderr and one of four exit codes.
+"""End the process: every failure is one line on stderr, ``error: file:line: what is wrong; what to do``, and an exit code.
 
-0 done, 1 internal error, 2 input or settings, 3 stopped before the end but resumable. A command whose answer is no,
-such as ``compare``, leaves with 1 by click's ``Context.exit``, and nothing on stderr; one whose reader has ended leaves
-with 141 and nothing on stderr, as other programs do.
+0 done, 1 internal error, 2 wrong input or settings, 3 stopped but resumable. A command whose answer is no, such as
+``compare``, exits with 1 by click's ``Context.exit`` and prints nothing on stderr; so does, with 141, a command whose
+reader has ended.
 """
 
 import errno
@@ -23,7 +23,7 @@ from pan_scdg.full_disk import find_full_disk
 from pan_scdg.logs import say_error, show_logs
 
 READER_GONE = 128 + signal.SIGPIPE
-"""What a shell reports of a program whose reader has ended, such as ``yes | head``."""
+"""The code that a shell reports of a program whose reader has ended, such as ``yes | head``."""
 DISK_FAULTS = {errno.EIO, errno.EROFS}
 
 
@@ -32,23 +32,23 @@ def _stop(_signal: int, _frame: object) -> NoReturn:
 
 
 def main() -> NoReturn:
-    """Run the command line and leave with one of the four exit codes."""
+    """Run the command line and exit."""
     guard_streams()
     signal.signal(signal.SIGTERM, _stop)
-    sys.exit(exit_code_of(_arguments()))
+    sys.exit(run_command(find_arguments()))
 
 
-def _arguments() -> list[str]:
-    """Those of the process; TIRA starts a container that was submitted without a command with none, for a run."""
+def find_arguments() -> list[str]:
+    """Return the arguments of the process; none mean ``run`` under TIRA, where no command may have been given."""
     under_tira = all(os.environ.get(name) for name in ("inputDataset", "outputDir"))
     return ["run"] if under_tira and not sys.argv[1:] else sys.argv[1:]
 
 
-def exit_code_of(arguments: list[str] | None = None) -> int:
-    """Run the command line with ``arguments`` (default: the process's); every failure is one line on stderr."""
+def run_command(arguments: list[str] | None = None) -> int:
+    """Run the command line with ``arguments`` (default: the process's) and return the exit code."""
     show_logs()
     try:
-        answer = cli.main(arguments, prog_name="entrypoint.py", standalone_mode=False)
+        answer = cli.main(arguments, standalone_mode=False)
     except UserError as e:
         if (fault := find_full_disk(e)) is not None:
             return _full(fault)
@@ -59,19 +59,21 @@ def exit_code_of(arguments: list[str] | None = None) -> int:
     except click.ClickException as e:
         return _fail(f"{e.format_message().rstrip('.')}; see --help", 2)
     except (Interrupted, KeyboardInterrupt, click.Abort) as e:
-        return _fail(f"{str(e) or 'stopped'}; the same command goes on from here", 3)
+        return _fail(f"{str(e) or 'stopped'}; run the same command again to continue", 3)
     except ReaderGoneError:
         return READER_GONE
     except ResultsLostError as e:
-        return _fail(f"standard output: {e}; the results could not be shown, give it a place and run again", 2)
+        return _fail(f"standard output: {e}; redirect it to a place that takes the results, and run again", 2)
     except OSError as e:
         if (fault := find_full_disk(e)) is not None:
             return _full(fault)
         if e.errno in (errno.EACCES, errno.EPERM) and e.filename is not None:
-            return _fail(f"{e.filename}: {e.strerror}; make it accessible to this user, or name another place", 2)
+            return _fail(f"{e.filename}: {e.strerror}; make it accessible to this user, or choose another place", 2)
         if e.errno not in DISK_FAULTS:
             return _internal(e)
-        return _fail(f"{e.filename or 'disk'}: {e.strerror}; correct that, the same command goes on from here", 3)
+        return _fail(
+            f"{e.filename or 'disk'}: {e.strerror}; correct that and run the same command again to continue", 3
+        )
     except Exception as e:
         fault = find_full_disk(e)
         return _internal(e) if fault is None else _full(fault)
@@ -79,7 +81,7 @@ def exit_code_of(arguments: list[str] | None = None) -> int:
 
 
 def _full(fault: str) -> int:
-    return _fail(f"{fault}; make room, the same command goes on from here", 3)
+    return _fail(f"{fault}; free some space and run the same command again to continue", 3)
 
 
 def _internal(e: Exception) -> int:

@@ -83,7 +83,7 @@ def test_a_stopped_container_goes_on_from_its_state(
     said = docker("logs", name).stderr
     docker("rm", name)
     assert code == (3 if how == signal.SIGTERM else 128 + signal.SIGKILL), said
-    assert how != signal.SIGTERM or said.endswith("stopped; the same command goes on from here\n")
+    assert how != signal.SIGTERM or said.endswith("error: stopped; run the same command again to continue\n")
     assert not visible(output)
     assert docker("run", "--rm", *run).stderr.endswith(f"decided {PAIRS} pairs: /out/decisions.jsonl\n")
     assert visible(output) == finished(pairs)

@@ -11,7 +11,7 @@ from pathlib import Path
 from command import Command, results
 from process import Ended, Process
 
-ROOM = "make room, the same command goes on from here"
+ROOM = "free some space and run the same command again to continue"
 BUSY = "another run is writing this output; wait for it"
 AT_WORK = "another run is using this state; wait for it"
 

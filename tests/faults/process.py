@@ -72,9 +72,9 @@ def _become(words: list[str], log: Path, largest: int | None, temporary: Path | 
             import tempfile
 
             tempfile.tempdir = str(temporary)
-        from pan_scdg.cli import exit_code_of
+        from pan_scdg.cli import run_command
 
-        code = exit_code_of(words)
+        code = run_command(words)
         sys.stdout.flush()
         sys.stderr.flush()
     finally:

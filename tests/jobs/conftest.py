@@ -52,11 +52,11 @@ def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
     """``cli("run", "--input", path, ...)`` in this process."""
-    from pan_scdg.cli import exit_code_of
+    from pan_scdg.cli import run_command
 
     def call(*arguments: object) -> Outcome:
         capsys.readouterr()
-        code = exit_code_of([str(a) for a in arguments])
+        code = run_command([str(a) for a in arguments])
         return Outcome(code, *capsys.readouterr())
 
     return call
@@ -186,14 +186,14 @@ def finished(
     tmp_path_factory: pytest.TempPathFactory, tiny_folder: Callable[[str], Path], one_thread: None
 ) -> Callable[[Path], Path]:
     """``finished(input)``: an undisturbed output with ``--keep-gains``, to read only."""
-    from pan_scdg.cli import exit_code_of
+    from pan_scdg.cli import run_command
 
     @cache
     def output(source: Path) -> Path:
         folder = tmp_path_factory.mktemp("finished")
         where = ["--input", str(source), "--output", str(folder), "--profile", str(SMALL), "--device", "cpu"]
         more = ["--keep-gains", "--no-metadata"]
-        assert exit_code_of(["run", *where, "--model", str(tiny_folder("qwen2")), *more]) == 0
+        assert run_command(["run", *where, "--model", str(tiny_folder("qwen2")), *more]) == 0
         return folder
 
     return output

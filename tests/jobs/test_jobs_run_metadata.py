@@ -199,7 +199,7 @@ def test_the_end_of_a_run_is_its_own_and_no_tracker_outlives_it(
         patch.setattr("pan_scdg.jobs.detect.score_pairs", interrupted)
         done = run(pairs_input, tmp_path / "out")
     assert done.code == 3
-    assert done.err.endswith("stopped; the same command goes on from here\n")
+    assert done.err.endswith("error: stopped; run the same command again to continue\n")
     assert METADATA not in done.err
     assert not list((tmp_path / "out").rglob(METADATA))
     with pytest.raises(ProcessLookupError):

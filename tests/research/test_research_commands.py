@@ -17,7 +17,7 @@ import sklearn.metrics as sk
 import tomlkit
 from sklearn.linear_model import LogisticRegression
 
-from pan_scdg.cli import exit_code_of, exits
+from pan_scdg.cli import exits, run_command
 from pan_scdg.pan.detections import read_decisions
 from pan_scdg.research.pairs.score_table import ScoreTable, read_scores
 from pan_scdg.scoring import pairs as pair_scoring
@@ -87,7 +87,7 @@ def study(data: Path, tiny_folder: Callable[[str], Path]) -> Callable[..., int]:
 
     def call(name: str, output: Path, *more: object, profile: Path | str = SMALL) -> int:
         where = ["--data", data, "--output", output, "--profile", profile, "--device", "cpu"]
-        return exit_code_of(["studies", name, *map(str, [*where, "--model", tiny_folder("qwen2"), *more])])
+        return run_command(["studies", name, *map(str, [*where, "--model", tiny_folder("qwen2"), *more])])
 
     return call
 
@@ -107,7 +107,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
 
     def call(*arguments: object) -> Outcome:
         capsys.readouterr()
-        code = exit_code_of([str(a) for a in arguments])
+        code = run_command([str(a) for a in arguments])
         return Outcome(code, capsys.readouterr().err)
 
     return call

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import pytest
 
-from pan_scdg.cli import cli, commands, exit_code_of
+from pan_scdg.cli import cli, commands, run_command
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,9 +50,9 @@ def test_a_missing_package_names_the_extra(
         return None if name == "statsmodels" else real(name, *more)
 
     monkeypatch.setattr("pan_scdg.research.options.find_spec", find)
-    assert exit_code_of(["studies", "pairs", "--help"]) == 0
+    assert run_command(["studies", "pairs", "--help"]) == 0
     capsys.readouterr()
-    assert exit_code_of(["studies", "pairs", "--examples", "--output", str(tmp_path / "out")]) == 2
+    assert run_command(["studies", "pairs", "--examples", "--output", str(tmp_path / "out")]) == 2
     told = capsys.readouterr().err
     assert "the studies need the package statsmodels; install the extra: pip install 'pan_scdg[studies]'\n" in told
     assert told.count("\n") == 1

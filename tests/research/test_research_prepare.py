@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pan_scdg.cli import exit_code_of
+from pan_scdg.cli import run_command
 from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
@@ -276,7 +276,7 @@ def test_an_index_that_is_not_ours_is_one_line_and_removes_nothing(
     out.mkdir()
     (tmp_path / "precious.txt").touch()
     (out / "index.json").write_text(index)
-    assert exit_code_of(["studies", "prepare", "--examples", "--part", "pan26", "--output", str(out)]) == 2
+    assert run_command(["studies", "prepare", "--examples", "--part", "pan26", "--output", str(out)]) == 2
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 1
     assert told[0].startswith(f"{out / 'index.json'}: is not as this program wrote it")
@@ -302,7 +302,7 @@ def test_the_command_counts_with_the_tokenizer_of_the_profile(
     monkeypatch.delenv("PAN_SCDG_STATE", raising=False)
     arguments = ["studies", "prepare", "--examples", "--part", "pan25", "--output", str(tmp_path / "out")]
     state = ["--state", str(tmp_path / "state")]
-    assert exit_code_of([*arguments, *state]) == 0
+    assert run_command([*arguments, *state]) == 0
     assert "pan25 manifest: positive 24, negative 24" in capsys.readouterr().out
     facts = read_index(tmp_path / "out")["pan25"]["manifest"]
     assert facts["tokenizer"]["model"] == "scdg-mini"
@@ -317,7 +317,7 @@ def test_the_command_counts_with_the_tokenizer_of_the_profile(
         return object()  # a tokenizer that cannot encode anything: all counts are in the state
 
     monkeypatch.setattr(token_counts, "load_tokenizer", broken)
-    assert exit_code_of([*arguments, *state]) == 0
+    assert run_command([*arguments, *state]) == 0
     assert contents(tmp_path / "out") == before
 
 
@@ -325,7 +325,7 @@ def test_the_command_selects_instances_that_can_be_divided_and_replaced(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert (
-        exit_code_of(["studies", "prepare", "--examples", "--part", "retention", "--output", str(tmp_path / "o")]) == 0
+        run_command(["studies", "prepare", "--examples", "--part", "retention", "--output", str(tmp_path / "o")]) == 0
     )
     assert "retention instances: instances 23; made" in capsys.readouterr().out
     assert len(read_instances(tmp_path / "o" / "retention" / "instances.jsonl")) == 23
@@ -346,7 +346,7 @@ def test_the_command_selects_instances_that_can_be_divided_and_replaced(
 def test_wrong_options_are_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], what: str
 ) -> None:
-    assert exit_code_of(["studies", "prepare", "--output", str(tmp_path / "out"), *arguments]) == 2
+    assert run_command(["studies", "prepare", "--output", str(tmp_path / "out"), *arguments]) == 2
     error = capsys.readouterr().err
     assert what in error
     assert error.count("\n") == 1

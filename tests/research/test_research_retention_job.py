@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pan_scdg.cli import exit_code_of
+from pan_scdg.cli import run_command
 from pan_scdg.digests import file_digest
 from pan_scdg.errors import Interrupted
 from pan_scdg.notices import Notices
@@ -42,7 +42,7 @@ def study(tiny_folder: Callable[[str], Path]) -> Study:
 
     def call(output: Path, *more: object, profile: Path | str = SMALL) -> int:
         where = ["--examples", "--output", output, "--profile", profile, "--device", "cpu", "--instances", PAIRS]
-        return exit_code_of(["studies", "retention", *map(str, [*where, "--model", tiny_folder("qwen2"), *more])])
+        return run_command(["studies", "retention", *map(str, [*where, "--model", tiny_folder("qwen2"), *more])])
 
     return call
 

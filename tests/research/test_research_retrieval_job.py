@@ -13,7 +13,7 @@ import pytest
 import tomlkit
 from ir_measures import AP, RR, R, nDCG
 
-from pan_scdg.cli import exit_code_of
+from pan_scdg.cli import run_command
 from pan_scdg.errors import Interrupted
 from pan_scdg.evaluation.retrieval import retrieval_metrics
 from pan_scdg.pan.runs import read_run
@@ -99,7 +99,7 @@ def study(data: Path, tiny_folder: Callable[[str], Path]) -> Study:
     def call(output: Path, *arguments: object, source: Path = data, profile: Path = SMALL) -> int:
         where = ["--data", source, "--output", output, "--profile", profile, "--device", "cpu"]
         words = ["studies", "retrieval", *where, "--model", tiny_folder("qwen2"), *arguments]
-        return exit_code_of([str(word) for word in words])
+        return run_command([str(word) for word in words])
 
     return call
 
@@ -241,7 +241,7 @@ def test_reranked_rows_are_what_run_writes_for_the_same_candidates(
         output = tmp_path / chosen.stem
         where = ["--input", data / "pan26", "--output", output, "--profile", chosen, "--device", "cpu", *state]
         words = ["run", *where, "--model", tiny_folder("qwen2"), "--candidates", coarse, "--no-metadata"]
-        assert exit_code_of([str(word) for word in words]) == 0
+        assert run_command([str(word) for word in words]) == 0
         assert orders(output / "run.txt.gz") == orders(path)
     assert forwards == []
 
@@ -257,7 +257,7 @@ def test_what_run_has_scored_is_not_scored_again(
     state = ("--state", tmp_path / "state")
     where = ["--input", data / "pan26", "--output", tmp_path / "out", "--profile", SMALL, "--device", "cpu", *state]
     words = ["run", *where, "--model", tiny_folder("qwen2"), "--no-metadata"]
-    assert exit_code_of([str(word) for word in words]) == 0
+    assert run_command([str(word) for word in words]) == 0
     ran = len(forwards)
     assert study(tmp_path / "report", *state) == 0
     assert 0 < len(forwards) - ran < ran / 2
