@@ -101,7 +101,7 @@ def test_all_commands_of_the_issue_are_there() -> None:
         (["run", "--input", "i"], "Missing option '--output'; see --help"),
         (["run", "--input", "i", "--output", "o", "--task", "guess"], "'guess' is not one of"),
         (["run", "--input", "i", "--output", "o", "--device", "a\nb\x1b[31m"], r"'a\nb\x1b[31m' is not one of"),
-        (["runn"], "no command 'runn' (did you mean 'run'?); see --help"),
+        (["runn"], "No such command 'runn'. Did you mean 'run'? See --help"),
         (["--colour"], "No such option"),
         (["score", "one.txt"], "Missing argument 'SOURCE'"),
         (["profiles", "extra"], "unexpected extra argument"),

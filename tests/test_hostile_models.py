@@ -72,7 +72,7 @@ def test_a_pipe_in_the_place_of_a_models_file(
     assert (
         "has no config.json" in said
         if file == "config.json"
-        else f"error: {model / file}: not a regular file; " in said
+        else f"{model / file}: not a regular file; " in said
     )
 
 

@@ -1,8 +1,8 @@
-"""End the process: every failure is one line on stderr, ``error: file:line: what is wrong; what to do``, and an exit code.
+"""End the process: every failure is one line on stderr and an exit code.
 
-0 done, 1 internal error, 2 wrong input or settings, 3 stopped but resumable. A command whose answer is no, such as
-``compare``, exits with 1 by click's ``Context.exit`` and prints nothing on stderr; so does, with 141, a command whose
-reader has ended.
+The line is ``error: file:line: what is wrong; what to do``. The codes are 0 done, 1 internal error, 2 wrong input or
+settings, and 3 stopped but resumable. A command whose answer is no, such as ``compare``, exits with 1 by click's
+``Context.exit`` and prints nothing on stderr; so does, with 141, a command whose reader has ended.
 """
 
 import errno
@@ -57,7 +57,7 @@ def run_command(arguments: list[str] | None = None) -> int:
         click.echo(e.format_message(), err=True)
         return 2
     except click.ClickException as e:
-        return _fail(f"{e.format_message().rstrip('.')}; see --help", 2)
+        return _fail(_describe_usage(e.format_message()), 2)
     except (Interrupted, KeyboardInterrupt, click.Abort) as e:
         return _fail(f"{str(e) or 'stopped'}; run the same command again to continue", 3)
     except ReaderGoneError:
@@ -71,13 +71,16 @@ def run_command(arguments: list[str] | None = None) -> int:
             return _fail(f"{e.filename}: {e.strerror}; make it accessible to this user, or choose another place", 2)
         if e.errno not in DISK_FAULTS:
             return _internal(e)
-        return _fail(
-            f"{e.filename or 'disk'}: {e.strerror}; correct that and run the same command again to continue", 3
-        )
+        return _fail(f"{e.filename or 'disk'}: {e.strerror}; correct that, and run the same command again", 3)
     except Exception as e:
         fault = find_full_disk(e)
         return _internal(e) if fault is None else _full(fault)
     return answer if isinstance(answer, int) else 0  # the code of Context.exit; else what a command returns, None
+
+
+def _describe_usage(message: str) -> str:
+    """Return click's message with a pointer to the help; some end with a question, such as "Did you mean 'run'?"."""
+    return f"{message} See --help" if message.endswith("?") else f"{message.rstrip('.')}; see --help"
 
 
 def _full(fault: str) -> int:

@@ -7,6 +7,7 @@ of the paper; where the paper is silent the docstring of the field's class says 
 
 from collections.abc import Mapping
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -91,10 +92,11 @@ def find_profile(name_or_file: str) -> Path:
         if Path(name_or_file).is_file():
             return Path(name_or_file)
     shown = name_or_file if len(name_or_file) <= SHOWN else f"{name_or_file[:SHOWN]}..."
-    raise UserError(
-        f"there is no profile {shown!r}",
-        f"give a profile file or one of: {', '.join(shipped_profiles())}",
-    )
+    if close := get_close_matches(name_or_file[:SHOWN], shipped_profiles(), n=1):
+        remedy = f"did you mean {close[0]!r}? `profiles --all` lists them"
+    else:
+        remedy = f"give a profile file or one of: {', '.join(shipped_profiles())}"
+    raise UserError(f"there is no profile {shown!r}", remedy)
 
 
 def load_profile(name_or_file: str) -> Profile:
