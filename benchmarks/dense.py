@@ -19,7 +19,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.retrieval.dense.search import sentence_to_chunk
+from pan_scdg.retrieval.dense.search import search_chunks
 from pan_scdg.retrieval.ranking import Ranked, Ranking
 
 KEPT, DEPTH, BLOCK, CHUNKS_A_DOCUMENT = 2000, 1000, 8192, 8
@@ -42,14 +42,14 @@ def planted(count: int, queries: Float32s, path: Path, seed: int) -> None:
 
 def mapped(path: Path, dimension: int) -> npt.NDArray[np.float16]:
     """The vectors of ``planted`` as a memory map."""
-    return np.memmap(path, np.float16, "r").reshape(-1, dimension)
+    return np.memmap(path, np.float16, "c").reshape(-1, dimension)
 
 
 def ours(queries: Float32s, path: Path, memory: int) -> Ranking:
     """Documents of eight chunks ranked by our search."""
-    vectors = np.memmap(path, np.float16, "r", shape=(path.stat().st_size // (2 * queries.shape[1]), queries.shape[1]))
+    vectors = mapped(path, queries.shape[1])
     owner = np.arange(len(vectors)) // CHUNKS_A_DOCUMENT
-    return sentence_to_chunk(queries, vectors, owner, _doc_ids(len(vectors)), KEPT, DEPTH, memory)
+    return search_chunks([queries], vectors, owner, _doc_ids(len(vectors)), KEPT, DEPTH, memory)[0]
 
 
 def reference(queries: Float32s, vectors: Float32s) -> npt.NDArray[np.int64]:

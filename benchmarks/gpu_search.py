@@ -6,9 +6,9 @@ Vectors have the width of a shape's hidden states, in float16, and many lie near
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,12 @@ from benchmarks.dense import CHUNKS_A_DOCUMENT, DEPTH, KEPT, mapped, planted
 from benchmarks.gpu_rows import FAILED, OUTCOME, Part, Row, attempt, release
 from benchmarks.scoring_models import SHAPES
 from pan_scdg.retrieval.dense import search as dense
-from pan_scdg.retrieval.dense import search_gpu as dense_gpu
 from pan_scdg.retrieval.ranking import Ranking
 
 NUMBERS, TINY_NUMBERS = 200_000_000, 100_000
 """Of all vectors together."""
+MEMORY = 8 << 30
+"""Of the device."""
 Float32s = npt.NDArray[np.float32]
 
 
@@ -31,16 +32,16 @@ class Search(NamedTuple):
     queries: list[Float32s]
     vectors: npt.NDArray[np.float16]
 
-    def run(self, search: Callable[..., list[Ranking]], *place: str) -> tuple[list[Ranking], float]:
+    def run(self, device: str) -> tuple[list[Ranking], float]:
         """Return the rankings and the seconds they took; a small search before is not timed."""
-        self._search(search, self.queries[:1], self.vectors[:64], place)
+        self._search(self.queries[:1], self.vectors[:64], device)
         began = time.perf_counter()
-        return self._search(search, self.queries, self.vectors, place), time.perf_counter() - began
+        return self._search(self.queries, self.vectors, device), time.perf_counter() - began
 
-    def _search(self, search: Callable[..., list[Ranking]], queries: Any, vectors: Any, place: Sequence[str]) -> Any:
+    def _search(self, queries: list[Float32s], vectors: npt.NDArray[np.float16], device: str) -> list[Ranking]:
         owner = np.arange(len(vectors)) // CHUNKS_A_DOCUMENT
         doc_ids = [f"d{i:07}" for i in range(-(-len(vectors) // CHUNKS_A_DOCUMENT))]
-        return search(queries, vectors, owner, doc_ids, KEPT, DEPTH, *place)
+        return dense.search_chunks(queries, vectors, owner, doc_ids, KEPT, DEPTH, MEMORY, device)
 
 
 def measure_rows(shape: str, device: str) -> Iterator[Row]:
@@ -58,8 +59,8 @@ def _measure(shape: str, device: str) -> Row:
         path = Path(folder) / "vectors.f16"
         planted((TINY_NUMBERS if shape == "tiny" else NUMBERS) // width, rows, path, seed=0)
         search = Search(np.split(rows, count), mapped(path, width))
-        ours, seconds = search.run(dense_gpu.sentences_to_chunks, device)
-        expected, cpu_seconds = search.run(dense.sentences_to_chunks)
+        ours, seconds = search.run(device)
+        expected, cpu_seconds = search.run("cpu")
         vectors = len(search.vectors)
     different = sum(a != b for a, b in zip(ours, expected, strict=True))
     return {

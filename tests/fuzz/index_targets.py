@@ -17,7 +17,7 @@ from pan_scdg.retrieval import corpus_index, staging
 from pan_scdg.retrieval.bm25 import fts5 as bm25_fts5
 from pan_scdg.retrieval.bm25 import impact as bm25_impact
 from pan_scdg.retrieval.bm25 import impact_arrays
-from pan_scdg.retrieval.dense.search import vectors
+from pan_scdg.retrieval.dense import vectors
 from pan_scdg.retrieval.dense.vector_files import Manifest
 from pan_scdg.retrieval.given_candidates import read_candidates
 

@@ -9,7 +9,8 @@ import numpy.typing as npt
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.profile import DenseSettings, Route
 from pan_scdg.retrieval.corpus_index import Part
-from pan_scdg.retrieval.dense.search import ones_to_ones, sentence_comb_sum, sentences_to_chunks
+from pan_scdg.retrieval.dense.search import Integers, search_chunks, search_chunks_by_sum, search_documents
+from pan_scdg.retrieval.dense.similarity import Floats
 from pan_scdg.retrieval.dense.vectors import Vectors, open_vectors
 from pan_scdg.retrieval.ranking import Ranking
 from pan_scdg.retrieval.units import chunks, sentences, title_abstract
@@ -46,40 +47,35 @@ class DenseRoutes:
             ValueError: ``route`` is not a dense one.
         """
         if route == "abstract":
-            return self._abstracts(texts)
+            return self._search_abstracts(texts)
         if route == "dense-sentence":
-            return self._sentences(texts)
+            return self._search_sentences(texts)
         if route == "dense-full":
-            return self._whole_queries(texts)
+            return self._search_whole(texts)
         raise ValueError(f"{route} is no dense route")
 
-    def _abstracts(self, texts: Sequence[str]) -> list[Ranking]:
-        s, there = self._settings, self._vectors["abstracts"]
-        vectors = [self._encoded([title_abstract(text)], s.query_tokens) for text in texts]  # alone: batches round
-        return ones_to_ones(np.concatenate(vectors), there.chunks, there.doc_ids, s.depth, self._memory)
+    def _search_abstracts(self, texts: Sequence[str]) -> list[Ranking]:
+        s, index = self._settings, self._vectors["abstracts"]
+        # each alone: a vector depends on the others of its batch
+        vectors = [self._encode([title_abstract(text)], s.query_tokens) for text in texts]
+        place = (index.chunks, index.doc_ids, s.depth, self._memory, self._encoder.device)
+        return search_documents(np.concatenate(vectors), *place)
 
-    def _sentences(self, texts: Sequence[str]) -> list[Ranking]:
-        s, there = self._settings, self._vectors["chunks"]
-        units = [self._encoded(sentences(text) or [text], s.query_tokens) for text in texts]
-        if s.sentences == "combsum":
-            where = (there.chunks, there.owner, there.doc_ids, s.kept_chunks, s.depth, self._memory)
-            return [sentence_comb_sum(vectors, *where) for vectors in units]
-        return self._by_maximum(units, s.kept_chunks)
+    def _search_sentences(self, texts: Sequence[str]) -> list[Ranking]:
+        s = self._settings
+        units = [self._encode(sentences(text) or [text], s.query_tokens) for text in texts]
+        search = search_chunks_by_sum if s.sentences == "combsum" else search_chunks
+        return search(units, *self._place(s.kept_chunks))
 
-    def _whole_queries(self, texts: Sequence[str]) -> list[Ranking]:
+    def _search_whole(self, texts: Sequence[str]) -> list[Ranking]:
         s = self._settings
         cut = [chunks(text, s.query_words, s.query_stride, s.query_chunks) or [text] for text in texts]
-        units = [self._encoded(of, s.full_query_tokens) for of in cut]
-        return self._by_maximum(units, s.full_kept_chunks)
+        return search_chunks([self._encode(of, s.full_query_tokens) for of in cut], *self._place(s.full_kept_chunks))
 
-    def _by_maximum(self, units: Sequence[npt.NDArray[np.float32]], kept: int) -> list[Ranking]:
-        there = self._vectors["chunks"]
-        where = (there.chunks, there.owner, there.doc_ids, kept, self._settings.depth)
-        if self._encoder.device == "cuda":
-            from pan_scdg.retrieval.dense import search_gpu as dense_gpu
+    def _place(self, kept: int) -> tuple[Floats, Integers, list[str], int, int, int, str]:
+        """Return what all searches in chunks share."""
+        index = self._vectors["chunks"]
+        return index.chunks, index.owner, index.doc_ids, kept, self._settings.depth, self._memory, self._encoder.device
 
-            return dense_gpu.sentences_to_chunks(units, *where, memory=self._memory)
-        return sentences_to_chunks(units, *where, self._memory)
-
-    def _encoded(self, units: Sequence[str], tokens: int | None) -> npt.NDArray[np.float32]:
+    def _encode(self, units: Sequence[str], tokens: int | None) -> npt.NDArray[np.float32]:
         return self._encoder.encode(units, tokens, self._settings.query_prompt)

@@ -48,7 +48,7 @@ class Vectors(NamedTuple):
 
     doc_ids: list[str]
     chunks: npt.NDArray[np.float16]
-    """Unit vectors, a read-only memory map ``[c, d]``; one a document when they are of abstracts."""
+    """Unit vectors, a memory map ``[c, d]`` that never writes to the file; one a document if they are of abstracts."""
     owner: npt.NDArray[np.int64]
     """For each vector the position of its document in ``doc_ids``, ``[c]``."""
 
@@ -196,7 +196,7 @@ def open_vectors(folder: Path, manifest: Manifest) -> Vectors:
             raise UserError(f"holds {size} bytes, not {shape[0] * width}", REBUILD, path)
         verify(file, path, groups, width)
         # An empty file cannot be mapped.
-        chunks = np.memmap(file, "<f2", "r", shape=shape) if size else np.empty(shape, "<f2")
+        chunks = np.memmap(file, "<f2", "c", shape=shape) if size else np.empty(shape, "<f2")
     return Vectors([document.doc_id for document in documents], chunks, np.repeat(np.arange(len(counts)), counts))
 
 
