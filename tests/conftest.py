@@ -25,25 +25,25 @@ CONTAINER = "tests/container"
 
 
 def pytest_configure() -> None:
-    """Processes that test side by side share the cores; with all of them each, every product waits for the others."""
+    """Share the cores between parallel test processes, whose matrix products otherwise wait for each other."""
     if processes := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // int(processes))))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes minutes comes first: begun when another process has nothing left to do, it would be waited for.
+    """Start with what takes minutes, so that no process waits for it at the end.
 
-    The container comes third, for `.ci/run` is still building the image when the tests begin.
+    The container comes third, because `.ci/run` is still building the image when the tests begin.
     """
-    first = ("tests/test_readme.py", "tests/jobs/", CONTAINER)
+    first = ("tests/docs/", "tests/jobs/", CONTAINER)
     items.sort(key=lambda item: [not item.nodeid.startswith(name) for name in first])
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Each file's tests run in one process, in order: they share fixtures, and the README's commands their results.
+    """Run the tests of a file in one process, in order: they share fixtures, and documented commands their results.
 
-    Those of the container share an engine and an image, and are one file in this respect.
+    Tests of the container share an engine and an image, and count as one file.
     """
     from xdist.scheduler import LoadScopeScheduling
 
@@ -56,7 +56,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(autouse=True, scope="session")
 def no_metadata() -> Iterator[None]:
-    """No run starts a tracker, which takes a core for a second, unless a test asks for it."""
+    """Switch off the tracker, which occupies a core for a second, unless a test asks for it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PAN_SCDG_METADATA", "0")
         yield
@@ -70,13 +70,13 @@ def shown_logs() -> None:
 
 @pytest.fixture(scope="session")
 def tiny_tokenizer() -> Callable[..., Any]:
-    """``tiny_tokenizer(bos=True)``: a small tokenizer built like that of the embedded model."""
+    """Return ``tiny_tokenizer(bos=True)``, which makes a small tokenizer like that of the bundled model."""
     return cache(_tokenizer)
 
 
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """``tiny_folder(architecture)``: a random checkpoint, to read only; see ``ARCHITECTURES``."""
+    """Return ``tiny_folder(architecture)``, the folder of a random checkpoint, to read only; see ``ARCHITECTURES``."""
 
     @cache
     def folder(architecture: str) -> Path:
@@ -141,7 +141,7 @@ def _model(architecture: str) -> Any:
 
 @pytest.fixture
 def forwards(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Lengths of the inputs that went through the language model since the test began."""
+    """Return a list that grows by the length of every input that goes through the language model."""
     from pan_scdg.lm.engine import PackedEngine, ReferenceEngine
 
     lengths: list[int] = []

@@ -1,4 +1,4 @@
-"""The set-up script refuses early, with the remedy, and does nothing when nothing has changed."""
+"""The set-up script fails early and says what to do, and it does nothing when nothing has changed."""
 
 import hashlib
 import os
@@ -56,6 +56,7 @@ def test_installed_environment_is_left_alone(clone: Path) -> None:
     python = clone / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)
+    (python.parent / "pan-scdg").symlink_to("python")
     digest = hashlib.sha256((clone / "requirements.txt").read_bytes()).hexdigest()
     (clone / ".venv" / "requirements.sha256").write_text(digest + "\n")
     done = setup(clone, PYTHON="no-such-python")

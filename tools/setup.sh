@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Makes .venv from requirements.txt, once: a second call with the same requirements does nothing.
-# PYTHON chooses the interpreter; TORCH_INDEX_URL an index that has CPU wheels of torch.
+# Create .venv from requirements.txt, with this clone installed in it as the command pan-scdg. A second call with the same
+# requirements does nothing. PYTHON chooses the interpreter; TORCH_INDEX_URL an index that has CPU wheels of torch.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 need_gb=7
 stamp=.venv/requirements.sha256
 wanted=$(sha256sum requirements.txt | cut -d' ' -f1)
+pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile)
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ] && [ -x .venv/bin/python ]; then
+    [ -x .venv/bin/pan-scdg ] || "${pip[@]}" --no-deps --editable .
     exit 0
 fi
 
@@ -43,12 +45,12 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
 fi
 rm -rf .venv
 "$python" -m venv .venv
-pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile)
 "${pip[@]}" --upgrade pip wheel  # python-terrier depends on packages that are published as source
 if [ -n "${TORCH_INDEX_URL:-}" ]; then
     "${pip[@]}" --index-url "$TORCH_INDEX_URL" "$(grep -oE '^torch==[0-9.]+' requirements.txt)"
 fi
 "${pip[@]}" -r requirements.txt
-# On all cores, where pip takes one. Some packages hold files for another Python, which do not compile.
+"${pip[@]}" --no-deps --editable .
+# On all cores, where pip uses one. Some packages contain files for another Python, which do not compile.
 .venv/bin/python -m compileall -qq -j 0 .venv/lib/python*/site-packages 2> /dev/null || true
 echo "$wanted" > "$stamp"

@@ -20,14 +20,14 @@ PAIRS, QUERIES, DOCUMENTS = 3, 3, 12
 CHARACTERS = 2500
 
 CLOSED = ("--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--env", "OMP_NUM_THREADS")
-"""As closed as an engine can make it, and with as many threads as a run outside, where that is told."""
+"""As closed as an engine can make it, with the number of threads of a run outside."""
 
 Docker = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="session")
 def docker() -> Docker:
-    """``docker("images")`` on the engine; skips where there is none."""
+    """Return a function that calls docker, ``docker("images")``; skip without an engine."""
     environment = dict(os.environ)
     if ENGINE.is_file():
         started = subprocess.run(["bash", str(ENGINE)], capture_output=True, text=True)
@@ -55,7 +55,7 @@ def base_image() -> str:
 
 @pytest.fixture(scope="package")
 def image(docker: Docker, base_image: str) -> Iterator[str]:
-    """The name of the image of this work tree; removed with its layers after the last test of these."""
+    """Return the name of the image of this work tree, which is removed with its layers after the last test."""
     tag = f"pan_scdg-test-{os.getpid()}"
     docker("build", "--build-arg", f"BASE_IMAGE={base_image}", "-t", tag, ROOT)
     yield tag
@@ -65,7 +65,7 @@ def image(docker: Docker, base_image: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The first pairs of the examples, cut short, two of them positive: TIRA's check wants that."""
+    """Return the first pairs of the examples, shortened; two are positive, as TIRA's check requires."""
     source, folder = EXAMPLES / "pan25-pairs" / "test", tmp_path_factory.mktemp("pairs")
     lines = (source / "pairs").read_text(encoding="utf-8").splitlines()[:PAIRS]
     (folder / "pairs").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -80,7 +80,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def retrieval(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The first documents and queries of the examples, cut short."""
+    """Return the first documents and queries of the examples, shortened."""
     source, folder = EXAMPLES / "pan26-retrieval", tmp_path_factory.mktemp("retrieval")
     with gzip.open(source / "corpus.jsonl.gz", "rt", encoding="utf-8") as file:
         documents = [json.loads(line) for line, _ in zip(file, range(DOCUMENTS))]
@@ -97,7 +97,7 @@ def retrieval(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def finished(
     docker: Docker, image: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[Path], dict[str, bytes]]:
-    """``finished(input)``: what an undisturbed container writes, by file."""
+    """Return ``finished(input)``: the files that an undisturbed container writes, by name."""
 
     @cache
     def files(source: Path) -> dict[str, bytes]:
@@ -113,14 +113,14 @@ def finished(
 
 @pytest.fixture(params=["pairs", "retrieval"])
 def source(request: pytest.FixtureRequest) -> Path:
-    """Each input in turn."""
+    """Return each input in turn."""
     path: Path = request.getfixturevalue(request.param)
     return path
 
 
 @pytest.fixture
 def open_folder(tmp_path: Path) -> Callable[[str], Path]:
-    """A folder in which whatever user the container has may write."""
+    """Return a function that makes a folder in which any user of the container may write."""
 
     def made(name: str) -> Path:
         (tmp_path / name).mkdir()
@@ -131,7 +131,7 @@ def open_folder(tmp_path: Path) -> Callable[[str], Path]:
 
 
 def copied_context(folder: Path) -> Path:
-    """What a build is sent of this work tree, in ``folder``; models that a user put there for images stay away."""
+    """Copy the build context of this work tree into ``folder``, without models that a user put there for images."""
     ignore = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     names = ["Dockerfile", ".dockerignore", *(line[1:] for line in ignore if line[:1] == "!")]
     for name in names:
@@ -148,12 +148,12 @@ def copied_context(folder: Path) -> Path:
 def in_container(
     docker: Docker, image: str, source: Path, output: Path, *more: str
 ) -> "subprocess.CompletedProcess[str]":
-    """A run of another user than root, with everything shut that can be."""
+    """Run the image as another user than root, with everything closed that can be."""
     mounts = ("-v", f"{source}:/in:ro", "-v", f"{output}:/out")
     where = ("--input", "/in", "--output", "/out")
     return docker("run", "--rm", *CLOSED, "--user", "1000", *mounts, image, "run", *where, *more, check=False)
 
 
 def visible(folder: Path) -> dict[str, bytes]:
-    """The files of a directory that a user sees, and their bytes; not the metadata, which differ from run to run."""
+    """Return the bytes of the visible files of a directory, without the metadata, which differ from run to run."""
     return {p.name: p.read_bytes() for p in folder.iterdir() if not p.name.startswith((".", "ir-metadata"))}

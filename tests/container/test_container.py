@@ -1,4 +1,4 @@
-"""The image, built and run for real: without network, with everything read-only that can be, and as another user."""
+"""The image, built and run: without network, read-only as far as possible, and as another user."""
 
 import json
 import os
@@ -90,7 +90,7 @@ def test_a_stopped_container_goes_on_from_its_state(
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
-    """Ask until it holds; a fault when it never does."""
+    """Wait until a condition holds; fail after ``seconds``."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it never came"

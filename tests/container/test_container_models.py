@@ -39,7 +39,7 @@ def hub(checkpoint: Path) -> Iterator[LocalHub]:
 
 @pytest.fixture(scope="module")
 def context(hub: LocalHub, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A build context; a gated model was fetched into it as the README says, with a token."""
+    """Return a build context with a gated model, fetched with a token as the documentation says."""
     folder = copied_context(tmp_path_factory.mktemp("context"))
     with serving(LocalHub(GATED_REPOSITORY, GATED_COMMIT, hub.files, token=TOKEN)) as gated:
         own = {
@@ -57,7 +57,7 @@ def context(hub: LocalHub, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def build(docker: Docker, base_image: str, image: str, hub: LocalHub, context: Path) -> Build:
-    """``build(models, *more)``: the image of the context, on the layers of the one that is there already."""
+    """Return ``build(models, *more)``, which builds the context on the layers of the image."""
 
     def call(models: str, *more: str, endpoint: str = "") -> "subprocess.CompletedProcess[str]":
         settings = {"BASE_IMAGE": base_image, "HF_ENDPOINT": endpoint or hub.endpoint, "MODELS": models}
@@ -80,7 +80,7 @@ def baked(docker: Docker, image: str, build: Build) -> Iterator[str]:
 def run(
     docker: Docker, pairs: Path, tmp_path: Path, open_folder: Callable[[str], Path]
 ) -> Callable[..., tuple["subprocess.CompletedProcess[str]", Path]]:
-    """``run(image, "out", mounts, *more)``: one pair with a profile that wants the model; and the output folder."""
+    """Return ``run(image, "out", mounts, *more)``, which scores a pair with the model and returns the folder."""
     profile = tmp_path / "small.toml"
     text = (ROOT / "tests" / "profiles" / "small.toml").read_text(encoding="utf-8")
     profile.write_text(text.replace('name = "tiny"', f'name = "{NAME}"'), encoding="utf-8")
@@ -101,7 +101,7 @@ def run(
 
 
 def place_said(done: "subprocess.CompletedProcess[str]") -> str:
-    """The one line of a run that says where its model was found."""
+    """Return the line of a run that says where its model was found."""
     assert done.returncode == 0, done.stderr
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("models: ")]
     return line

@@ -1,4 +1,4 @@
-"""The build argument ``TORCH_INDEX_URL``: torch comes from that index, and nothing replaces it afterwards."""
+"""The build argument ``TORCH_INDEX_URL``: torch is installed from that index, and nothing replaces it later."""
 
 import json
 import os
@@ -20,7 +20,7 @@ LARGEST = 2_500_000_000
 
 
 def requirement(name: str) -> str:
-    """``name==version`` as requirements.txt has it."""
+    """Return ``name==version`` as in requirements.txt."""
     lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
     (found,) = [line.split()[0] for line in lines if line.startswith(f"{name}==")]
     return found
@@ -28,7 +28,7 @@ def requirement(name: str) -> str:
 
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[str]:
-    """An index that has a wheel of torch with the version of a CPU wheel, and no more in it than a name."""
+    """Serve an index with an empty wheel of torch that has the version of a CPU wheel."""
     version = requirement("torch").partition("==")[2] + "+cpu"
     folder, info = tmp_path / "index" / "simple" / "torch", f"torch-{version}.dist-info"
     folder.mkdir(parents=True)
@@ -40,7 +40,7 @@ def index(tmp_path: Path) -> Iterator[str]:
 
     class Handler(SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
-            """Nothing is said on stderr."""
+            """Print nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(tmp_path / "index")))
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()

@@ -1,4 +1,4 @@
-"""TIRA's own client runs the image, offline, and its own checks accept the output."""
+"""TIRA's client runs the image, offline, and its checks accept the output."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ ENTRIES = {"pairs": "pan25-offline", "retrieval": "pan26-offline"}
 
 @pytest.fixture(params=["pairs", "retrieval"])
 def job(request: pytest.FixtureRequest) -> tuple[str, Path]:
-    """Its name and its input."""
+    """Return the name of a task and its input."""
     return request.param, request.getfixturevalue(request.param)
 
 
@@ -44,7 +44,7 @@ def test_tira_run(docker: Docker, image: str, job: tuple[str, Path], open_folder
 
 
 def test_dry_run_of_a_submission(docker: Docker, base_image: str, job: tuple[str, Path], tmp_path: Path) -> None:
-    """The client takes what it would ask the server from its cache."""
+    """Make a dry run; the client reads from its cache what it would ask the server."""
     name, source = job
     entry = read_manifest(ROOT / "tira.yml")[ENTRIES[name]]
     repository = tmp_path / "repository"
@@ -89,7 +89,7 @@ def test_dry_run_of_a_submission(docker: Docker, base_image: str, job: tuple[str
 
 
 def copied_repository(folder: Path) -> None:
-    """What git knows of this work tree or does not ignore, with one commit and a remote that is never asked."""
+    """Copy all files of this work tree that git does not ignore, as one commit with a remote that is never asked."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
     for name in filter(None, names):
@@ -107,7 +107,7 @@ def copied_repository(folder: Path) -> None:
 
 
 def images(docker: Docker) -> set[str]:
-    """Their names."""
+    """Return the names of all images."""
     return set(docker("images", "--format", "{{.Repository}}:{{.Tag}}").stdout.split())
 
 

@@ -1,0 +1,187 @@
+"""Run every command of the README and of docs/, in the order in which a reader types them, with one state for all.
+
+A block is marked ``run``, or with what it ``needs`` that a test lacks. Commands of the second kind are parsed by the
+command line that they are for, and those of docker and TIRA run in tests/container. The examples that the commands
+read are trimmed; ``make demo`` alone runs on the full ones.
+"""
+
+import importlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import pytest
+
+from pan_scdg.cli.commands import cli
+from pan_scdg.digests import file_digest
+from pan_scdg.profile import load_profile
+from tests.docs.pages import ROOT, Command, find_blocks, find_commands, list_pages
+from tests.docs.trimmed import write_trimmed_examples
+
+NEEDS = {"network", "gpu", "login", "data"}
+COMMANDS = find_commands()
+MADE = ("make demo", "make test")
+RUN = [command.text for command in COMMANDS if not command.needs and command.text not in MADE]
+NOT_RUN = [command for command in COMMANDS if command.needs]
+
+
+class Done(NamedTuple):
+    """Exit code and output of a command."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Clone:
+    """A folder that looks like a clone, with trimmed examples, in which commands run and write."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("benchmarks", "model_cache", "tools"):
+            (folder / name).symlink_to(ROOT / name)
+        # Copies: Python and the package resolve links, and would find the full examples beside the originals.
+        shutil.copy(ROOT / "entrypoint.py", folder)
+        shutil.copytree(ROOT / "pan_scdg", folder / "pan_scdg")
+        write_trimmed_examples(ROOT / "examples", folder / "examples", pairs=2, queries=6, documents=30)
+        environment = {**os.environ, "PAN_SCDG_STATE": str(folder / "state"), "HF_HUB_OFFLINE": "1"}
+        self._server = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("command_server.py"))],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, command: str) -> Done:
+        """Run a Python command, the script ``pan-scdg``, or the text of a Python block."""
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        files = {name: str(self.folder / name) for name in ("stdout", "stderr")}
+        print(json.dumps({"arguments": self._find_arguments(command), **files}), file=self._server.stdin, flush=True)
+        code = int(self._server.stdout.readline())
+        return Done(code, *(Path(path).read_text(encoding="utf-8") for path in files.values()))
+
+    def _find_arguments(self, command: str) -> list[str]:
+        if "\n" in command:
+            (self.folder / "block.py").write_text(command, encoding="utf-8")
+            return ["block.py"]
+        program, *arguments = shlex.split(command)
+        return {"python": [], "pan-scdg": ["-m", "pan_scdg"]}[program] + arguments
+
+    def close(self) -> None:
+        """End the process that runs commands."""
+        self._server.communicate(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
+    clone = Clone(tmp_path_factory.mktemp("clone"))
+    yield clone
+    clone.close()
+
+
+@pytest.mark.parametrize("page", list_pages(), ids=lambda page: page.name)
+def test_every_block_is_marked(page: Path) -> None:
+    blocks = find_blocks(page)
+    text = page.read_text(encoding="utf-8")
+    assert len(blocks) == text.count("```sh") + text.count("```python")
+    for block in blocks:
+        assert block.marker, f"no marker before: {block.body}"
+        assert block.marker == "run" or set(block.marker.removeprefix("needs: ").split(", ")) <= NEEDS, block.marker
+
+
+@pytest.mark.parametrize("command", RUN, ids=lambda text: text.partition("\n")[0])
+def test_documented_command(command: str, clone: Clone) -> None:
+    done = clone.run(command)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_make_demo(tmp_path: Path) -> None:
+    """The whole demo, on the full examples, in a process of its own."""
+    environment = ROOT / ".venv"
+    stamp, script = environment / "requirements.sha256", environment / "bin" / "pan-scdg"
+    if not script.is_file() or stamp.read_text().strip() != file_digest(ROOT / "requirements.txt"):
+        pytest.skip("`make` has not set up the present requirements")
+    for path in ROOT.iterdir():
+        if path.name not in (".git", "demo-output"):
+            (tmp_path / path.name).symlink_to(path)
+    done = subprocess.run(["make", "demo"], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    for word in ("pairs (test half)", "source retrieval", "nDCG@10", "run.txt.gz", "One verdict explained"):
+        assert word in done.stdout
+    files = re.findall(r": (demo-output/\S+)", done.stdout)
+    assert len(files) == 3
+    assert all((tmp_path / f).exists() or "*" in f for f in files)
+
+
+def test_the_gate_is_the_other_command() -> None:
+    assert [command.text for command in COMMANDS[:2]] == list(MADE)
+    assert "make --no-print-directory test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_what_the_commands_write_is_ignored_by_git() -> None:
+    text = "\n".join(command.text for command in COMMANDS)
+    written = set(re.findall(r"--(?:output|write|tokens|index|state|out) (\S+)", text)) - {"/out/docker"}
+    assert len(written) > 20
+    assert '-v "$PWD/out:/out"' in text, "the container writes there"
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("not a clone")
+    asked = "".join(f"{name}\n" for name in sorted(written | {"out/docker", "demo-output/pairs"}))
+    git = ["git", "check-ignore", "--no-index", "--stdin"]
+    ignored = subprocess.run(git, cwd=ROOT, input=asked, capture_output=True, text=True, check=False)
+    assert ignored.stdout == asked
+
+
+@pytest.mark.parametrize("command", NOT_RUN, ids=[command.text for command in NOT_RUN])
+def test_command_that_is_not_run_is_parsed(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its words are parsed to the end, and nothing is done."""
+    called = []
+
+    def invoke(self: click.Command, context: click.Context) -> None:
+        if not isinstance(self, click.Group):
+            called.append(self.name)
+
+    monkeypatch.setattr(click.Command, "invoke", invoke)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "pairs.jsonl").touch()
+    words = [word for word in shlex.split(command.text) if not re.match("[A-Z_]+=", word)]
+    if words[:2] == ["docker", "run"]:
+        cli.main(words[words.index("pan_scdg") + 1 :], standalone_mode=False)
+    elif words[0] == "docker":
+        assert (ROOT / words[-1] / "Dockerfile").is_file()
+        called.append("build")
+    elif words[0] == "pip":
+        assert (ROOT / words[-1] / "pyproject.toml").is_file()
+        called.append("install")
+    elif words[:2] == ["python", "-m"]:
+        importlib.import_module(words[2]).main.main(words[3:], standalone_mode=False)
+    else:
+        assert words[0] == "pan-scdg"
+        cli.main(words[1:], standalone_mode=False)
+    assert len(called) == 1
+
+
+def test_calibrate_writes_a_profile_that_decides(clone: Clone) -> None:
+    profile = load_profile(str(clone.folder / "out" / "my-offline.toml"))
+    pairs, offline = profile.need_pairs(), load_profile("offline").need_pairs()
+    calibration = pairs.calibration
+    assert (profile.name, pairs.aggregation, pairs.control) == ("my-offline", offline.aggregation, offline.control)
+    assert calibration is not None
+    assert calibration.range is not None
+    assert calibration.digest != (offline.calibration and offline.calibration.digest)
+    counts = (calibration.pairs, calibration.positives, calibration.negative_pairs, len(calibration.negatives))
+    assert counts == (4, 2, 2, 2)
+    # at most 3 % of 2 negatives may be called positive, hence no negative is
+    assert pairs.threshold is not None
+    assert pairs.threshold > max(calibration.negatives) - 1e-4
