@@ -19,7 +19,7 @@ from pan_scdg.evaluation.pairs import bootstrap, pair_metrics
 from pan_scdg.evaluation.report import Estimate, table
 from pan_scdg.evaluation.retrieval import bootstrap_queries, per_query
 from pan_scdg.jobs.demo import EXAMPLES, RETRIEVAL
-from pan_scdg.jobs.options import RunOptions
+from pan_scdg.jobs.requests import Computing
 from pan_scdg.jobs.retrieval_results import final_ranking, query_gains
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries
@@ -34,14 +34,14 @@ from pan_scdg.scoring.pairs import aggregation_name, check_pairs, score_pairs
 from pan_scdg.store import Store
 
 
-def pair_rows(half: Path, options: RunOptions, store: Store, profile_name: str) -> list[dict[str, Any]]:
+def pair_rows(half: Path, options: Computing, store: Store, profile_name: str) -> list[dict[str, Any]]:
     """One row a method: AUROC with its interval, and F1 at the frozen threshold where there is one."""
     profile = load_profile(profile_name)
     settings, corpus = profile.need_pairs(), read_pairs(half, Notices())
     truth = read_truth(half / "truth", corpus.pairs)
     labels = [bool(truth[p.suspicious.doc_id, p.source.doc_id]) for p in corpus.pairs]
     texts = [(read_text(p.suspicious), read_text(p.source)) for p in corpus.pairs]
-    model = options.scoring_model(profile.need_model())
+    model = options.open_model(profile.need_model())
     planned, _none_failed = check_pairs(corpus.pairs, model, settings, Notices())
     scored = score_pairs(planned, model, settings, store, keep_gains=False)
     methods: dict[str, Any] = {
@@ -63,15 +63,15 @@ def _auroc(labels: list[bool], scores: Any) -> Estimate:
     return Estimate(value, *bootstrap(labels, scores, decisions, ["auroc"])["auroc"])
 
 
-def retrieval_rows(options: RunOptions, store: Store, profile_name: str) -> list[dict[str, Any]]:
+def retrieval_rows(options: Computing, store: Store, profile_name: str) -> list[dict[str, Any]]:
     """nDCG@10 of the lexical route, of DAAC, and of DAAC reranked with every weight that the paper tried."""
     profile = load_profile(profile_name)
     settings = profile.need_retrieval()
-    queries, model = read_queries(options.input, Notices()), options.scoring_model(profile.need_model())
-    targets = prepare_targets(queries, model, settings, options.input)
+    queries, model = read_queries(RETRIEVAL, Notices()), options.open_model(profile.need_model())
+    targets = prepare_targets(queries, model, settings, RETRIEVAL)
     encoder = encoder_of(settings, options.device)
-    found = first_stage(options.input, queries, settings, encoder, store, corpus_digest(options.input))
-    features = score_candidates(options.input, targets, found, model, settings, store, False)
+    found = first_stage(RETRIEVAL, queries, settings, encoder, store, corpus_digest(RETRIEVAL))
+    features = score_candidates(RETRIEVAL, targets, found, model, settings, store, False)
     runs: dict[str, dict[str, Any]] = {
         "BM25-Sentence1 (FTS5)": {q: _run(s.routes["bm25-sentence"]) for q, s in found.items()},
         "MiniLM sentence-to-chunk": {q: _run(s.routes["dense-sentence"]) for q, s in found.items()},
@@ -98,7 +98,7 @@ def retrieval_rows(options: RunOptions, store: Store, profile_name: str) -> list
                 )
                 for query, stage in found.items()
             }
-    qrels = read_qrels(options.input / "qrels.txt")
+    qrels = read_qrels(RETRIEVAL / "qrels.txt")
     return [{"method": name, "nDCG@10": _ndcg(qrels, run)} for name, run in runs.items()]
 
 
@@ -124,9 +124,9 @@ def _ndcg(qrels: Any, run: Any) -> Estimate:
 def main(profile: str, model: Path | None, half: str, state: Path | None, target: Path | None) -> None:
     pairs = EXAMPLES / "pan25-pairs" / half
     with tempfile.TemporaryDirectory() as scratch, Store(state or Path(scratch)) as store:
-        rows = pair_rows(pairs, RunOptions(pairs, Path(scratch), "cpu", model=model), store, profile)
+        rows = pair_rows(pairs, Computing("cpu", model=model), store, profile)
         click.echo(table(rows, ["method", "AUROC"]))
-        ranked = retrieval_rows(RunOptions(RETRIEVAL, Path(scratch), "cpu", model=model), store, profile)
+        ranked = retrieval_rows(Computing("cpu", model=model), store, profile)
         click.echo(table(ranked, ["method", "nDCG@10"]))
     if target is not None:
         target.write_text(json.dumps({"pairs": rows, "retrieval": ranked}, indent=1) + "\n")

@@ -37,7 +37,7 @@ from pan_scdg.evaluation.report import table
 from pan_scdg.evaluation.retrieval import per_query
 from pan_scdg.evaluation.weighted import weighted_metrics
 from pan_scdg.jobs.demo import EXAMPLES, RETRIEVAL
-from pan_scdg.jobs.options import RunOptions
+from pan_scdg.jobs.requests import Computing
 from pan_scdg.jobs.retrieval_results import final_ranking, query_gains
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries
@@ -144,9 +144,9 @@ def query_groups(queries: Iterable[str]) -> dict[str, list[str]]:
     return groups
 
 
-def retrieval_rows(folder: Path, profile: Profile, options: RunOptions, store: Store, most: int | None) -> list[Row]:
+def retrieval_rows(folder: Path, profile: Profile, options: Computing, store: Store, most: int | None) -> list[Row]:
     """nDCG@10 and R@10 of the lexical route, of the fused first stage and of its reranking, by group of queries."""
-    settings, model = profile.need_retrieval(), options.scoring_model(profile.need_model())
+    settings, model = profile.need_retrieval(), options.open_model(profile.need_model())
     queries = _first_of_each(read_queries(folder, Notices()), most)
     targets = prepare_targets(queries, model, settings, folder)
     encoder = encoder_of(settings, options.device)
@@ -186,16 +186,16 @@ def _first_of_each(queries: Sequence[Query], most: int | None) -> list[Query]:
 
 
 def pair_report(
-    sets: Sequence[QualitySet], profile: Profile, options: RunOptions, start: Path | None, store: Store
+    sets: Sequence[QualitySet], profile: Profile, options: Computing, start: Path | None, store: Store
 ) -> dict[str, Any]:
     """Everything about pairs: figures by method, the frozen rule, and the best simple method beside it."""
-    settings, model = profile.need_pairs(), options.scoring_model(profile.need_model())
+    settings, model = profile.need_pairs(), options.open_model(profile.need_model())
     form = frozen_form(settings)
     report: dict[str, Any] = {"model": model.fingerprint, "form": form, "threshold": settings.threshold}
     own = scdg(sets, model, settings, store)
     untrained: Sequence[Scores] = [{} for _ in sets]
     if start is not None:
-        model = replace(options, model=start).scoring_model(profile.need_model())
+        model = replace(options, model=start).open_model(profile.need_model())
         report["start"] = model.fingerprint
         untrained = scdg(sets, model, settings, store)
     report |= {"pairs": {s.name: s.counts() for s in sets}, "figures": {}, "frozen": [], "peers": []}
@@ -268,7 +268,7 @@ def main(
         if samples is not None:
             sets.append(folder_set("pan25-sample", {"pan25-sample": samples / "input"}))
         with tempfile.TemporaryDirectory() as scratch, Store(state or Path(scratch)) as store:
-            options = RunOptions(EXAMPLES, Path(scratch), "cpu", state, model)
+            options = Computing("cpu", model, state=state)
             pairs = pair_report([at_most(s, most) for s in sets], profile, options, start, store)
             show_pairs(pairs)
             ranked = [row for folder in retrieval for row in retrieval_rows(folder, profile, options, store, most)]

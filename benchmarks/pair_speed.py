@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from pan_scdg.jobs.demo import PAIRS
-from pan_scdg.jobs.options import RunOptions
+from pan_scdg.jobs.requests import Computing
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs, read_text
 from pan_scdg.profile import load_profile
@@ -51,7 +51,7 @@ def texts_of(model: ScoringModel, count: int, source_tokens: int, target_tokens:
 def main(profile: str, model: Path | None, device: str, count: int, source_tokens: int, target_tokens: int) -> None:
     chosen = load_profile(profile)
     settings = chosen.need_pairs()
-    at_hand = RunOptions(PAIRS, Path(), device, model=model).scoring_model(chosen.need_model())
+    at_hand = Computing(device, model=model).open_model(chosen.need_model())
     pairs = texts_of(at_hand, count + 1, source_tokens, target_tokens)
     scorer, scored, began, before = PassScorer(at_hand, None), 0, 0.0, 0
     for number, (source, target) in enumerate(pairs):

@@ -20,7 +20,7 @@ import numpy as np
 
 from pan_scdg.evaluation.report import table
 from pan_scdg.jobs.demo import EXAMPLES
-from pan_scdg.jobs.options import RunOptions
+from pan_scdg.jobs.requests import Computing
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.profile import Profile, load_profile
@@ -73,8 +73,8 @@ def scores_of(profile: Profile, halves: list[str], setting: Setting, scratch: Pa
         raise click.UsageError(f"{profile.name} has no aggregation to score with")
     for half in halves:
         folder = EXAMPLES / "pan25-pairs" / half
-        options = RunOptions(folder, scratch, "cpu", engine=setting.engine)  # type: ignore[arg-type]
-        model, corpus = options.scoring_model(profile.need_model()), read_pairs(folder, Notices())
+        options = Computing("cpu", engine=setting.engine)  # type: ignore[arg-type]
+        model, corpus = options.open_model(profile.need_model()), read_pairs(folder, Notices())
         if setting.exact:
             model.loaded.model.double()
         planned, _ = check_pairs(corpus.pairs, model, settings, Notices())

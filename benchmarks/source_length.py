@@ -18,7 +18,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.development.compose import Pair
 from benchmarks.pair_gains import at_most, development_set, pair_gains
-from pan_scdg.jobs.options import RunOptions
+from pan_scdg.jobs.requests import Computing
 from pan_scdg.profile import load_profile
 from pan_scdg.scdg.aggregation import aggregate_of
 from pan_scdg.scdg.gains import Gains
@@ -57,7 +57,7 @@ def main(development: Path, profile: str, most: int, short: int, long: int, stat
     whole = development_set(development)
     picked = at_most(whole._replace(pairs=tuple(p for p in whole.pairs if p.kind in KINDS)), most).pairs
     others = sorted({p.source for p in whole.pairs if p.kind not in KINDS})
-    model = RunOptions(Path(), Path(), "cpu", state=state).scoring_model(chosen.need_model())
+    model = Computing("cpu", state=state).open_model(chosen.need_model())
     sources = [lengthened(pair, others, (short, long), model) for pair in picked]
     labels = [pair.label for pair in picked]
     overall: list[float] = []

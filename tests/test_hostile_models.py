@@ -69,11 +69,7 @@ def test_a_pipe_in_the_place_of_a_models_file(
     assert on_model(name) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert (
-        "has no config.json" in said
-        if file == "config.json"
-        else f"{model / file}: not a regular file; " in said
-    )
+    assert "has no config.json" in said if file == "config.json" else f"{model / file}: not a regular file; " in said
 
 
 @pytest.mark.parametrize("name", ["models verify", "score"])

@@ -46,15 +46,13 @@ def compare(
     Example:
       python entrypoint.py compare out/first out/second
     """
-    from pan_scdg.evaluation.comparison import Tolerances
-    from pan_scdg.jobs.compare import compare as hold
-    from pan_scdg.jobs.compare import lines, record
+    from pan_scdg.jobs.compare import Tolerances, compare_results
 
     if not all(map(math.isfinite, (score_tolerance, top10_changed))):
         raise click.UsageError("a tolerance must be a finite number")
-    found = hold(a, b, Tolerances(score_tolerance, top10_changed), exact)
+    found = compare_results(a, b, Tolerances(score_tolerance, top10_changed), exact)
     # DEL is the one control character that JSON leaves as it is
-    text = json.dumps(record(found)).replace("\x7f", "\\u007f") if as_json else "\n".join(lines(found))
+    text = json.dumps(found.record()).replace("\x7f", "\\u007f") if as_json else "\n".join(found.lines())
     click.echo(text)
     if found.faults:
         context.exit(1)

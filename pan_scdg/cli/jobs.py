@@ -89,9 +89,8 @@ def run(
     Example:
       python entrypoint.py run --input examples/pan26-retrieval --output out
     """
-    from pan_scdg.jobs.baseline_detection import detect_with_baseline
     from pan_scdg.jobs.detect import detect_pairs
-    from pan_scdg.jobs.options import RunOptions
+    from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request
     from pan_scdg.jobs.retrieve import retrieve_sources
     from pan_scdg.jobs.targets import check_folders, profile_file
     from pan_scdg.models.fit import choose_device, search_memory
@@ -105,28 +104,32 @@ def run(
     check_folders(output, rest["state"], inputs | {f"--{name}": rest[name] for name in READ})
     found = detect_task(directory, task)  # type: ignore[arg-type]
     chosen = chosen_profile(profile, over_long)
-    rest["search_memory"] = rest["search_memory"] or search_memory()
-    options = RunOptions(directory, output, choose_device(chosen, device), **rest)
-    if chosen.baseline is not None and found == "pairs":
-        if plan:
-            raise click.UsageError("--plan is of language models, and the profile is a baseline")
-        say(detect_with_baseline(chosen, options))
-        return
+    computing = Computing(choose_device(chosen, device), rest["model"], rest["engine"], rest["workers"], rest["state"])
+    names = ("limit", "overwrite", "strict", "on_error", "keep_gains", "share", "metadata")
+    request = Request(directory, output, **{name: rest[name] for name in names})
+    stages = FirstStageOptions(
+        rest["index"], rest["candidates"], rest["stop_after"] is not None, rest["search_memory"] or search_memory()
+    )
     if plan:
-        show_cost(found, chosen, options, as_json)
-        return
-    say(detect_pairs(chosen, options) if found == "pairs" else retrieve_sources(chosen, options))
+        show_plan(found, chosen, request, computing, stages, as_json)
+    elif found == "pairs":
+        say(detect_pairs(chosen, request, computing, rest["vectors"]))
+    else:
+        say(retrieve_sources(chosen, request, computing, stages))
 
 
-def show_cost(task: str, profile: Any, options: Any, as_json: bool) -> None:
-    """Print what a run will cost; a lack of disk space is an error once that is printed."""
-    from pan_scdg.jobs.plan_pairs import cost_of_pairs
-    from pan_scdg.jobs.plan_retrieval import cost_of_retrieval
+def show_plan(task: str, profile: Any, request: Any, computing: Any, stages: Any, as_json: bool) -> None:
+    """Print what a run will take."""
+    from pan_scdg.jobs.plan import plan_pairs, plan_retrieval
 
-    cost, lines = (cost_of_pairs if task == "pairs" else cost_of_retrieval)(profile, options)
-    click.echo(json.dumps(cost.record()) if as_json else "\n".join(cost.lines()))
+    if profile.baseline is not None and task == "pairs":
+        raise click.UsageError("--plan is of language models, and the profile is a baseline")
+    if task == "pairs":
+        plan, lines = plan_pairs(profile, request, computing)
+    else:
+        plan, lines = plan_retrieval(profile, request, computing, stages)
+    click.echo(json.dumps(plan.record()) if as_json else "\n".join(plan.lines()))
     say(lines)
-    cost.check_disk()
 
 
 @click.command()
@@ -222,12 +225,12 @@ def merge(directory: Path, output: Path, model: Path | None, overwrite: bool, sh
     Example:
       python entrypoint.py merge --input examples/pan25-pairs/test --output out shard-1 shard-2
     """
-    from pan_scdg.jobs.merge import merge as put_together
+    from pan_scdg.jobs.merge import merge_shards
     from pan_scdg.jobs.targets import check_folders
 
     given = {f"SHARDS {number}": shard for number, shard in enumerate(shards, 1)}
     check_folders(output, None, {"--input": directory, "--model": model, **given})
-    say(put_together(directory, output, shards, model, overwrite))
+    say(merge_shards(directory, output, shards, model, overwrite))
 
 
 COMMANDS = (run, merge, index, score)

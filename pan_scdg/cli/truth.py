@@ -2,7 +2,7 @@
 
 import tempfile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import click
 
@@ -55,48 +55,31 @@ def calibrate(
     Example:
       python entrypoint.py calibrate --input examples/pan25-pairs/calibration --write my-profile.toml
     """
-    from pan_scdg.jobs.calibrate import check_target
-    from pan_scdg.jobs.options import RunOptions
+    from pan_scdg.jobs.calibrate import calibrate as choose
+    from pan_scdg.jobs.calibrate import check_target, read_labelled_pairs, write_profile
+    from pan_scdg.jobs.calibrate_baseline import calibrate_baseline
+    from pan_scdg.jobs.requests import Computing
     from pan_scdg.jobs.targets import check_file, check_state, holds_profile, profile_file
     from pan_scdg.models.fit import choose_device
+    from pan_scdg.notices import Notices
 
     chosen = chosen_profile(profile, over_long)
     check_target(profile, write)
     inputs = {"--input": directory, "--truth": truth, "--model": model, "--vectors": vectors}
     check_state(state, inputs)
     check_file(write, "--write", {**inputs, "--profile": profile_file(profile)}, "a profile", holds_profile)
-    where = choose_device(chosen, device)
-    options = RunOptions(directory, write.parent, where, state, model=model, engine=engine, vectors=vectors)
+    computing = Computing(choose_device(chosen, device), model, engine, state=state)
+    notices = Notices()
+    known = read_labelled_pairs(directory, truth, notices)
     with tempfile.TemporaryDirectory(prefix="pan_scdg-") as scratch:
-        choose_on = _baseline if chosen.baseline is not None else _scdg
-        click.echo(choose_on(chosen, options, truth, state or Path(scratch), profile, write, over_long))
-
-
-def _scdg(
-    chosen: Any, options: Any, truth: Path | None, state: Path, profile: str, write: Path, over_long: str | None
-) -> str:
-    from pan_scdg.jobs.calibrate import calibrate as choose_on
-    from pan_scdg.jobs.calibrate import write_profile
-    from pan_scdg.scdg.aggregation import Aggregate
-
-    found = choose_on(chosen, options, truth, state)
-    write_profile(profile, write, found, over_long)
-    say(found.lines)
-    choice, calibration = found.choice, found.calibration
-    aggregate = Aggregate(chosen.need_pairs().aggregation, choice.parameter)
-    return (
-        f"{aggregate.name}, threshold {choice.threshold:.6f}: F1 {choice.f1:.4f}, accuracy "
-        f"{choice.accuracy:.4f} on {calibration.pairs} pairs ({calibration.positives} positive); wrote {write}"
-    )
-
-
-def _baseline(chosen: Any, options: Any, truth: Path | None, state: Path, profile: str, write: Path, _: object) -> str:
-    from pan_scdg.jobs.baseline_calibration import calibrate_baseline, words_of, write_baseline
-
-    found, lines = calibrate_baseline(chosen, options, truth, state)
-    write_baseline(profile, write, found)
-    say(lines)
-    return f"{words_of(found.settings)}: {found.figures()}; wrote {write}"
+        scores = state or Path(scratch)
+        if chosen.baseline is None:
+            found = choose(chosen, known, computing, notices, scores)
+        else:
+            found = calibrate_baseline(chosen, known, computing, scores, vectors)
+    write_profile(profile, write, found)
+    say(notices.lines())
+    click.echo(f"{found.summary()}; wrote {write}")
 
 
 @click.command()

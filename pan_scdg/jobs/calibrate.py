@@ -1,16 +1,18 @@
-"""``calibrate``: q or w and the threshold from pairs with truth, for a profile file (paper, PAN25 aggregation)."""
+"""Choose the threshold of a profile, and its q, w, n or weights, on pairs with truth (paper, PAN25 aggregation)."""
 
 import os
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import tomlkit
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.options import RunOptions
+from pan_scdg.jobs.requests import Computing
 from pan_scdg.logs import say
-from pan_scdg.models.cache import FoundModel
 from pan_scdg.models.places import models_line
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import write_atomically
@@ -18,100 +20,146 @@ from pan_scdg.pan.inputs import input_digest
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import find_truth, read_truth
 from pan_scdg.profile import Calibration, Profile, find_profile, parse_profile, read_document
+from pan_scdg.records import DocumentPair
+from pan_scdg.scdg.aggregation import Aggregate
 from pan_scdg.scdg.calibration_range import range_of, thinned
-from pan_scdg.scdg.decision import Choice, choose
+from pan_scdg.scdg.decision import choose
 from pan_scdg.scoring.features import feature_grid
 from pan_scdg.scoring.known_range import facts_of_pairs, known_noise
 from pan_scdg.scoring.pairs import check_pairs, labels_and_scores, score_pairs
 from pan_scdg.store import Store
 
+Labels = npt.NDArray[np.bool_]
+
+
+class LabelledPairs(NamedTuple):
+    """The pairs of an input whose truth is known."""
+
+    pairs: tuple[DocumentPair, ...]
+    labels: Labels
+    """True where the source was reused, ``[pairs]``."""
+    digest: str
+    """Of the input."""
+
 
 class Calibrated(NamedTuple):
-    """What was chosen, on what, with which model, and the lines to show the user."""
+    """What was chosen, and how well it decides the pairs it was chosen on."""
 
-    choice: Choice
-    calibration: Calibration
-    model: FoundModel
-    lines: list[str]
+    chosen: dict[str, Any]
+    """The threshold and the other fields of the profile that were chosen, by name."""
+    words: str
+    """The same in words."""
+    f1: float
+    accuracy: float
+    pairs: int
+    positives: int
+    edit: Callable[[tomlkit.TOMLDocument], None]
+    """Writes the choice into a profile file."""
+
+    def summary(self) -> str:
+        """Return the choice and its quality in one line."""
+        return f"{self.words}: {describe_quality(self.f1, self.accuracy, self.pairs, self.positives)}"
+
+    def record(self) -> dict[str, Any]:
+        """Return the same as JSON values."""
+        quality = {"f1": self.f1, "accuracy": self.accuracy, "pairs": self.pairs, "positives": self.positives}
+        return {**self.chosen, **quality}
 
 
-def calibrate(profile: Profile, options: RunOptions, truth: Path | None, state: Path) -> Calibrated:
-    """Choose q or w, as the aggregation has it, from the profile's grid, and the threshold, on the pairs of the input.
+def describe_quality(f1: float, accuracy: float, pairs: int, positives: int) -> str:
+    """Return how well a choice decides the pairs it was made on, in words."""
+    return f"F1 {f1:.4f}, accuracy {accuracy:.4f} on {pairs} pairs ({positives} positive)"
 
-    What a verdict needs to know of these pairs is kept with the choice: the range of their targets, and what the
-    negative ones score.
+
+def read_labelled_pairs(directory: Path, truth: Path | None, notices: Notices) -> LabelledPairs:
+    """Read the pairs of an input and their truth.
+
+    Args:
+        directory: the input.
+        truth: the folder of truth XML; None: beside the pairs.
+        notices: counts what is unusual.
 
     Raises:
-        UserError: there is no truth, a pair cannot be scored, or one class is missing.
+        UserError: there is no truth, or all pairs have the same label.
+    """
+    corpus = read_pairs(directory, notices)
+    found = truth or find_truth(directory)
+    if found is None:
+        raise UserError("there is no truth beside the pairs", "give its folder with --truth", directory)
+    passages = read_truth(found, corpus.pairs)
+    labels = np.array([bool(passages[p.suspicious.doc_id, p.source.doc_id]) for p in corpus.pairs], dtype=bool)
+    if labels.all() or not labels.any():
+        raise UserError("all pairs have the same label", "calibrate on pairs of both classes", found)
+    return LabelledPairs(corpus.pairs, labels, input_digest(directory, "pairs"))
+
+
+def calibrate(
+    profile: Profile, known: LabelledPairs, computing: Computing, notices: Notices, scores: Path
+) -> Calibrated:
+    """Choose the parameter of the aggregation from the profile's grid, and the threshold.
+
+    What a verdict says of these pairs is kept with the choice: the range of their targets, and the scores of the
+    negative ones.
+
+    Args:
+        profile: has a language model.
+        known: the pairs to choose on.
+        computing: how the model computes.
+        notices: counts what is unusual.
+        scores: the folder of the store.
+
+    Raises:
+        UserError: a pair cannot be scored.
     """
     settings = profile.need_pairs()
-    notices = Notices(options.strict)
-    corpus = read_pairs(options.input, notices)
-    found = truth or find_truth(options.input)
-    if found is None:
-        raise UserError("there is no truth beside the pairs", "give its folder with --truth", options.input)
-    positive = {pair: bool(spans) for pair, spans in read_truth(found, corpus.pairs).items()}
-    if len(set(positive.values())) < 2:
-        raise UserError("all pairs have the same label", "calibrate on pairs of both classes", found)
-    model = options.scoring_model(profile.need_model())
+    model = computing.open_model(profile.need_model())
     # the percentages and widths of the grids are features of every pair, whatever the profile has now
     wanted = settings.model_copy(update={"q": None, "w": None, "threshold": None})
     if missing := set(map(float, settings.q_grid)) - set(feature_grid([])):
         raise UserError(
             f"q_grid has percentages that are not scored: {sorted(missing)}", "take them from the paper's grid"
         )
-    planned, _none_failed = check_pairs(corpus.pairs, model, wanted, notices, options.on_error)
+    planned, _none_failed = check_pairs(known.pairs, model, wanted, notices)
     say([models_line([model.found])])
-    with Store(state) as store, closing(model):
+    with Store(scores) as store, closing(model):
         scored = score_pairs(planned, model, wanted, store, keep_gains=False)
     grid = settings.q_grid if settings.aggregation == "top" else settings.w_grid
-    labels, scores = labels_and_scores(scored, positive, grid, settings.aggregation)
-    choice = choose(scores, labels, settings.most_false_positives)
+    ids = [(pair.suspicious.doc_id, pair.source.doc_id) for pair in known.pairs]
+    positive = dict(zip(ids, known.labels.tolist(), strict=True))
+    labels, table = labels_and_scores(scored, positive, grid, settings.aggregation)
+    choice = choose(table, labels, settings.most_false_positives)
     calibration = Calibration(
         model=model.fingerprint,
         dtype=model.settings.dtype,
         noise=known_noise(settings.calibration, model),
-        digest=input_digest(options.input, "pairs"),
+        digest=known.digest,
         pairs=len(labels),
         positives=int(labels.sum()),
         f1=round(choice.f1, 6),
         accuracy=round(choice.accuracy, 6),
-        negatives=thinned(scores[choice.parameter][~labels]),
+        negatives=thinned(table[choice.parameter][~labels]),
         negative_pairs=int((~labels).sum()),
         range=range_of(list(facts_of_pairs(scored, model.tokenizer))),
     )
-    return Calibrated(choice, calibration, model.found, notices.lines())
+    aggregate = Aggregate(settings.aggregation, choice.parameter)
+    parameter = {"q": float(choice.parameter)} if settings.aggregation == "top" else {"w": int(choice.parameter)}
+    chosen = {**parameter, "threshold": float(choice.threshold)}
+
+    def edit(document: tomlkit.TOMLDocument) -> None:
+        if model.found.where == "--model":  # so that the threshold is not taken for that of the profile's model
+            table: Any = document["model"]
+            table["name"] = model.found.name
+        pairs: Any = document["pairs"]
+        pairs.update(chosen)
+        if pairs.get("over_long", "error") != settings.over_long:  # what the threshold was chosen under
+            pairs["over_long"] = settings.over_long
+        pairs["calibration"] = _make_table(calibration)
+
+    words = f"{aggregate.name}, threshold {choice.threshold:.6f}"
+    return Calibrated(chosen, words, choice.f1, choice.accuracy, len(labels), int(labels.sum()), edit)
 
 
-def check_target(profile: str, target: Path) -> None:
-    """Find out before hours of scoring that the profile could not be written to ``target``.
-
-    Raises:
-        UserError: its folder is missing or not writable, or its name is none for a profile.
-    """
-    parse_profile(renamed(profile, target).unwrap(), target)
-    if target.is_dir() or not os.access(target.parent, os.W_OK | os.X_OK):
-        raise UserError("cannot be written", "give a file in an existing, writable folder with --write", target)
-
-
-def write_profile(profile: str, target: Path, found: Calibrated, over_long: str | None = None) -> None:
-    """Copy the profile file to ``target`` with the chosen q or w, threshold and calibration; comments are kept.
-
-    A model that the user gave gets its own name, so that the threshold is not taken for that of the profile's model.
-    """
-    choice, calibration, model, _ = found
-    document = renamed(profile, target)
-    if model.where == "--model":
-        table: Any = document["model"]
-        table["name"] = model.name
-    pairs: Any = document["pairs"]
-    if pairs.get("aggregation", "top") == "top":
-        pairs["q"] = float(choice.parameter)
-    else:
-        pairs["w"] = int(choice.parameter)
-    pairs["threshold"] = float(choice.threshold)
-    if over_long is not None:  # what the threshold was chosen under
-        pairs["over_long"] = over_long
+def _make_table(calibration: Calibration) -> tomlkit.items.Table:
     table = tomlkit.table()
     table.update(calibration.model_dump(mode="json", exclude={"range"}, exclude_none=True))
     last = table
@@ -120,13 +168,30 @@ def write_profile(profile: str, target: Path, found: Calibrated, over_long: str 
         last.update(calibration.range.model_dump(mode="json"))
         table["range"] = last
     last.add(tomlkit.nl())
-    pairs["calibration"] = table
+    return table
+
+
+def check_target(profile: str, target: Path) -> None:
+    """Check, before hours of scoring, that the profile can be written to ``target``.
+
+    Raises:
+        UserError: its folder is missing or not writable, or no profile can have its name.
+    """
+    parse_profile(copy_profile(profile, target).unwrap(), target)
+    if target.is_dir() or not os.access(target.parent, os.W_OK | os.X_OK):
+        raise UserError("cannot be written", "give a file in an existing, writable folder with --write", target)
+
+
+def write_profile(profile: str, target: Path, found: Calibrated) -> None:
+    """Copy the file of ``profile`` to ``target`` with the choice written into it; comments are kept."""
+    document = copy_profile(profile, target)
+    found.edit(document)
     parse_profile(document.unwrap(), target)
     write_atomically(target, tomlkit.dumps(document))
 
 
-def renamed(profile: str, target: Path) -> tomlkit.TOMLDocument:
-    """The profile file under the name of ``target``, so that results tell the two apart."""
+def copy_profile(profile: str, target: Path) -> tomlkit.TOMLDocument:
+    """Return the file of a profile under the name of ``target``, so that results tell the two apart."""
     document = read_document(find_profile(profile))
     if target.stem != document["name"]:
         document["name"] = target.stem

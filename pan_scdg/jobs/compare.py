@@ -1,32 +1,18 @@
-"""``compare``: two results of one task side by side, and whether the one reproduces the other.
+"""Compare two results of one task, and decide if one reproduces the other.
 
 Reproduced means that the files have the same bytes, or that both jobs were the same but for what moves last digits
 (`DIGITS`) or nothing at all (`WITHOUT_EFFECT`) and the results differ by no more than `Tolerances` permit. A job does
-not say which processor or GPU computed it, so one job on two machines may well differ in last digits; ``exact`` asks
-for the bytes. Where a side says nothing of its job, the results alone decide.
+not record which processor or GPU computed it, so one job on two machines may well differ in last digits; ``exact`` asks
+for the bytes. Where a result has no record of its job, the results alone decide.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pan_scdg.errors import UserError, one_line
-from pan_scdg.evaluation.comparison import (
-    Agreement,
-    Differences,
-    Flip,
-    PairComparison,
-    RankingComparison,
-    Tolerances,
-    compare_pairs,
-    compare_rankings,
-    decisions_behind,
-    differences,
-    pair_faults,
-    ranking_faults,
-)
-from pan_scdg.jobs.compared_results import Detections, Ranked, Result, read_result
+from pan_scdg.jobs.compared_results import Decision, Detections, Pair, Ranked, Result, read_result
 
 DIGITS = (
     "device",
@@ -38,7 +24,7 @@ DIGITS = (
     "profile.model.head_rows",
     "profile.retrieval.dense.batch",
 )
-"""Beginnings of the names of job fields that move last digits, as the README says."""
+"""Beginnings of the names of job fields that move last digits."""
 WITHOUT_EFFECT = (
     "keep_gains",
     "on_error",
@@ -52,7 +38,124 @@ WITHOUT_EFFECT = (
 """The same for those that change no decision and no ranking of a finished run."""
 THRESHOLD = "profile.pairs.threshold"
 """It may differ as a score may: calibrated on another machine, it is a score from there."""
+TOP = 10
+"""Best documents of a query that a reader sees."""
 SHOWN, LONGEST = 10, 100
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """How much two results may differ and still count as the same."""
+
+    score: float = 0.05
+    """In nats: how near to its threshold a score is where the decision may turn, and how much scores of pairs may
+    differ on average. In bfloat16 the mean gain differs by up to 0.02 nats between the engines."""
+    top10: float = 0.05
+    """Share of the documents in all top 10s that may be replaced. The tenth and the eleventh change places easily: with
+    `offline` on the examples another engine replaces 2 of 150 in 2 of 15 queries."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How many pairs or queries two results have in common."""
+
+    both: int
+    only_a: int
+    only_b: int
+
+    def words(self) -> str:
+        """Return the numbers in words."""
+        return f"{self.both} in both, {self.only_a} only in A, {self.only_b} only in B"
+
+    def faults(self, what: str) -> list[str]:
+        """Return why these are no results of the same input."""
+        alone = self.only_a or self.only_b
+        return [f"{what} only in A: {self.only_a}, only in B: {self.only_b}"] if alone else []
+
+
+@dataclass(frozen=True)
+class Flip:
+    """A pair that was decided in two ways."""
+
+    pair: Pair
+    a: Decision
+    b: Decision
+
+    def is_near(self, tolerance: float) -> bool:
+        """Return True if a score is known and every known one lies within ``tolerance`` of its threshold."""
+        known = [(d.score, d.threshold) for d in (self.a, self.b)]
+        gaps = [abs(s - t) for s, t in known if s is not None and t is not None]
+        return bool(gaps) and max(gaps) <= tolerance
+
+    def words(self) -> str:
+        """Return both decisions in words."""
+        scores = ["" if d.score is None else f", {d.score:.6g} nats" for d in (self.a, self.b)]
+        words = [f"{'positive' if d.positive else 'negative'}{s}" for d, s in zip((self.a, self.b), scores)]
+        return f"{_cut(self.pair[0])} and {_cut(self.pair[1])}: {' / '.join(words)}"
+
+
+@dataclass(frozen=True)
+class PairComparison:
+    """Two sets of decisions."""
+
+    pairs: Coverage
+    flips: tuple[Flip, ...]
+    scored_once: int
+    """Pairs of both with a score in one of them alone, if both have scores at all."""
+    largest: float | None
+    """Largest difference of two scores, in nats; None: no pair has two."""
+    mean: float | None
+    moved: tuple[Pair, ...]
+    """Pairs decided alike whose passages differ."""
+
+    def faults(self, tolerances: Tolerances) -> list[str]:
+        """Return what differs by more than the tolerances permit."""
+        faults, both = self.pairs.faults("pairs"), self.pairs.both
+        if far := sum(not flip.is_near(tolerances.score) for flip in self.flips):
+            faults.append(f"decided otherwise and not near the threshold: {far} of {both} pairs")
+        if self.scored_once:
+            faults.append(f"scored in one alone: {self.scored_once} of {both} pairs")
+        if self.mean is not None and not self.mean <= tolerances.score:
+            faults.append(f"scores differ by {self.mean:.6g} nats on average")
+        if self.moved:
+            faults.append(f"other passages, though decided alike: {len(self.moved)} of {both} pairs")
+        return faults
+
+    def lines(self) -> Iterator[str]:
+        """Yield the report."""
+        yield f"pairs: {self.pairs.words()}"
+        yield f"decided otherwise: {len(self.flips)}"
+        yield from (f"  {flip.words()}" for flip in self.flips[:SHOWN])
+        if self.largest is not None:
+            yield f"scores in nats: largest difference {self.largest:.6g}, mean {self.mean:.6g}"
+
+
+@dataclass(frozen=True)
+class RankingComparison:
+    """Two rankings, over the queries that both have."""
+
+    queries: Coverage
+    changed: tuple[str, ...]
+    """Queries with other documents in the top 10."""
+    reordered: int
+    """Queries with the same documents in the top 10, in another order."""
+    replaced: int
+    """Documents of all top 10s that the other does not have ..."""
+    listed: int
+    """... and how many documents the top 10s have."""
+
+    def faults(self, tolerances: Tolerances) -> list[str]:
+        """Return what differs by more than the tolerances permit."""
+        faults = self.queries.faults("queries")
+        if self.listed and not self.replaced / self.listed <= tolerances.top10:
+            faults.append(f"other documents in the top 10: {self.replaced} of {self.listed}")
+        return faults
+
+    def lines(self) -> Iterator[str]:
+        """Yield the report."""
+        yield f"queries: {self.queries.words()}"
+        replaced = f"{self.replaced} of {self.listed} documents replaced, for {len(self.changed)} queries"
+        yield f"top 10: {replaced}; another order for {self.reordered} more"
 
 
 @dataclass(frozen=True)
@@ -62,19 +165,52 @@ class Comparison:
     a: Result
     b: Result
     found: PairComparison | RankingComparison
-    scores: Mapping[str, Differences]
-    """By feature, of candidates in `scores.jsonl.gz`, where both have it."""
-    changed: Sequence[str]
+    changed: list[str]
     """Files that both have, with other bytes."""
     jobs: Mapping[str, tuple[Any, Any]] | None
-    """Fields in which the jobs differ, by dotted name; None: one or both say nothing of their job."""
+    """Fields in which the jobs differ, by dotted name; None: one has no record of its job."""
     tolerances: Tolerances
-    faults: Sequence[str]
-    """Why it is not reproduced; none: it is."""
+    faults: list[str]
+    """Why it is not reproduced; empty if it is."""
+
+    def record(self) -> dict[str, Any]:
+        """Return the comparison as JSON values."""
+        return {
+            "task": "pairs" if isinstance(self.found, PairComparison) else "retrieval",
+            "a": str(self.a.path),
+            "b": str(self.b.path),
+            "files": {"both": len(self.a.files.keys() & self.b.files.keys()), "changed": self.changed},
+            "results": asdict(self.found),
+            "jobs": None if self.jobs is None else {name: list(values) for name, values in self.jobs.items()},
+            "tolerances": asdict(self.tolerances),
+            "reproduced": not self.faults,
+            "why": self.faults,
+        }
+
+    def lines(self) -> list[str]:
+        """Return the report in ASCII; its last line is the verdict."""
+        both = self.a.files.keys() & self.b.files.keys()
+        said = [
+            f"A: {self.a.path}",
+            f"B: {self.b.path}",
+            f"files: {len(both) - len(self.changed)} with the same bytes, {len(self.changed)} with others",
+            *self.found.lines(),
+            *self._job_lines(),
+            "reproduced" if not self.faults else f"not reproduced: {'; '.join(self.faults)}",
+        ]
+        return [one_line(line).encode("ascii", "backslashreplace").decode() for line in said]
+
+    def _job_lines(self) -> Iterator[str]:
+        if self.jobs is None:
+            yield "jobs: not known of both"
+            return
+        yield f"jobs: {f'fields that differ: {len(self.jobs)}' if self.jobs else 'the same'}"
+        for name, (a, b) in list(self.jobs.items())[:SHOWN]:
+            yield f"  {_cut(name)}: {_cut(str(a))} / {_cut(str(b))}"
 
 
-def compare(a: Path, b: Path, tolerances: Tolerances, exact: bool = False) -> Comparison:
-    """Hold two results side by side.
+def compare_results(a: Path, b: Path, tolerances: Tolerances, exact: bool = False) -> Comparison:
+    """Compare two results.
 
     Args:
         a: an output directory of ``run``, a TREC run, or a folder of detection XML.
@@ -86,54 +222,81 @@ def compare(a: Path, b: Path, tolerances: Tolerances, exact: bool = False) -> Co
         UserError: one is no result, or damaged, or they are of different tasks.
     """
     one, other = read_result(a), read_result(b)
-    found, scores, faults = _held(one, other, tolerances)
+    found: PairComparison | RankingComparison
+    if isinstance(one.content, Detections) and isinstance(other.content, Detections):
+        found = compare_pairs(one.content, other.content)
+    elif isinstance(one.content, Ranked) and isinstance(other.content, Ranked):
+        found = compare_rankings(one.content, other.content)
+    else:
+        kinds = ["pairs" if isinstance(result.content, Detections) else "a ranking" for result in (one, other)]
+        raise UserError(f"A holds {kinds[0]}, B {kinds[1]}", "give two results of one task", b)
+    faults = found.faults(tolerances)
     changed = sorted(name for name in one.files.keys() & other.files.keys() if one.files[name] != other.files[name])
-    jobs = None if one.mark is None or other.mark is None else _differing(one.mark.job, other.mark.job)
+    jobs = None if one.job is None or other.job is None else _find_differences(one.job, other.job)
     if changed and exact:
         faults.append(f"files with other bytes: {len(changed)}, {changed[0]} for one")
     if changed and (others := _other_jobs(jobs or {}, found, tolerances)):
-        faults.append(f"the jobs differ in {_first(others)}")
-    return Comparison(one, other, found, scores, changed, jobs, tolerances, faults)
+        more = " and more" if len(others) > SHOWN else ""
+        faults.append(f"the jobs differ in {', '.join(map(_cut, others[:SHOWN]))}{more}")
+    return Comparison(one, other, found, changed, jobs, tolerances, faults)
 
 
-def _held(
-    one: Result, other: Result, tolerances: Tolerances
-) -> tuple[PairComparison | RankingComparison, dict[str, Differences], list[str]]:
-    """What differs, also in the scores of candidates, and what of it is more than the tolerances permit."""
-    a, b = one.content, other.content
-    if isinstance(a, Detections) and isinstance(b, Detections):
-        pairs = _pairs(a, b)
-        return pairs, {}, pair_faults(pairs, tolerances)
-    if isinstance(a, Ranked) and isinstance(b, Ranked):
-        rankings = compare_rankings(a.rankings, b.rankings)
-        both = {} if a.scores is None or b.scores is None else a.scores
-        scores = {name: differences(values, (b.scores or {})[name]) for name, values in both.items()}
-        return rankings, scores, ranking_faults(rankings, tolerances)
-    kinds = ["pairs" if isinstance(content, Detections) else "a ranking" for content in (a, b)]
-    raise UserError(f"A holds {kinds[0]}, B {kinds[1]}", "give two results of one task", other.path)
+def compare_pairs(a: Detections, b: Detections) -> PairComparison:
+    """Compare decisions, scores and passages.
 
-
-def _pairs(a: Detections, b: Detections) -> PairComparison:
-    """Where one has no decisions, its passages tell them, about the pairs that the other names."""
+    A result without decisions has those that its passages tell, about the pairs that the other one names.
+    """
     of_a, of_b = a.decisions, b.decisions
     if of_a is None:
-        of_a = decisions_behind(a.passages, of_b if of_b is not None else decisions_behind(b.passages))
+        of_a = a.decide(of_b if of_b is not None else b.decide())
     if of_b is None:
-        of_b = decisions_behind(b.passages, of_a)
-    return compare_pairs(of_a, of_b, a.passages, b.passages)
+        of_b = b.decide(of_a)
+    both = [pair for pair in of_a if pair in of_b]
+    flips = tuple(Flip(pair, of_a[pair], of_b[pair]) for pair in both if of_a[pair].positive != of_b[pair].positive)
+    scores = [(of_a[pair].score, of_b[pair].score) for pair in both]
+    have_scores = all(any(d.score is not None for d in decisions.values()) for decisions in (of_a, of_b))
+    gaps = [abs(one - other) for one, other in scores if one is not None and other is not None]
+    changed = {(span.suspicious, span.source or "") for span in a.passages ^ b.passages}
+    return PairComparison(
+        _cover(of_a, of_b),
+        flips,
+        sum((one is None) != (other is None) for one, other in scores) if have_scores else 0,
+        max(gaps, default=None),
+        sum(gaps) / len(gaps) if gaps else None,
+        tuple(sorted(changed.intersection(both) - {flip.pair for flip in flips})),
+    )
 
 
-def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Fields that differ, by dotted name; one that is missing counts as null."""
-    one, other = dict(_fields(a)), dict(_fields(b))
+def compare_rankings(a: Ranked, b: Ranked) -> RankingComparison:
+    """Compare the top 10s of the queries that both have."""
+    queries = [query for query in a.rankings if query in b.rankings]
+    tops = [(a.rankings[query][:TOP], b.rankings[query][:TOP]) for query in queries]
+    changed = tuple(query for query, (one, other) in zip(queries, tops) if set(one) != set(other))
+    return RankingComparison(
+        _cover(a.rankings, b.rankings),
+        changed,
+        sum(one != other and set(one) == set(other) for one, other in tops),
+        sum(max(len(set(one) - set(other)), len(set(other) - set(one))) for one, other in tops),
+        sum(max(len(one), len(other)) for one, other in tops),
+    )
+
+
+def _cover(a: Iterable[Hashable], b: Iterable[Hashable]) -> Coverage:
+    one, other = set(a), set(b)
+    return Coverage(len(one & other), len(one - other), len(other - one))
+
+
+def _find_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return the fields that differ, by dotted name; one that is missing counts as null."""
+    one, other = dict(_flatten(a)), dict(_flatten(b))
     names = sorted(one.keys() | other.keys())
     return {name: (one.get(name), other.get(name)) for name in names if one.get(name) != other.get(name)}
 
 
-def _fields(job: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten(job: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in job.items():
         if isinstance(value, Mapping):
-            yield from _fields(value, f"{above}{name}.")
+            yield from _flatten(value, f"{above}{name}.")
         else:
             yield f"{above}{name}", value
 
@@ -141,10 +304,9 @@ def _fields(job: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]
 def _other_jobs(
     jobs: Mapping[str, tuple[Any, Any]], found: PairComparison | RankingComparison, tolerances: Tolerances
 ) -> list[str]:
-    """The fields of what differs that make it another job."""
+    """Return the differing fields that make it another job."""
     unread = "profile.retrieval." if isinstance(found, PairComparison) else "profile.pairs."
-    permitted = (*DIGITS, *WITHOUT_EFFECT, unread)
-    names = [name for name in jobs if not name.startswith(permitted)]
+    names = [name for name in jobs if not name.startswith((*DIGITS, *WITHOUT_EFFECT, unread))]
     return [name for name in names if name != THRESHOLD or not _is_near(*jobs[name], tolerances.score)]
 
 
@@ -152,102 +314,6 @@ def _is_near(a: Any, b: Any, tolerance: float) -> bool:
     return isinstance(a, float) and isinstance(b, float) and abs(a - b) <= tolerance
 
 
-def record(found: Comparison) -> dict[str, Any]:
-    """Everything, as JSON values."""
-    return {
-        "task": "pairs" if isinstance(found.found, PairComparison) else "retrieval",
-        **{side: _about(result) for side, result in (("a", found.a), ("b", found.b))},
-        "files": {"both": len(found.a.files.keys() & found.b.files.keys()), "changed": list(found.changed)},
-        "results": asdict(found.found),
-        "scores": {name: asdict(values) for name, values in found.scores.items()},
-        "jobs": None if found.jobs is None else {name: list(values) for name, values in found.jobs.items()},
-        "tolerances": asdict(found.tolerances),
-        "reproduced": not found.faults,
-        "why": list(found.faults),
-    }
-
-
-def _about(result: Result) -> dict[str, Any]:
-    mark = result.mark
-    told = {"incidents": None, "origins": None} if mark is None else mark.model_dump(include={"incidents", "origins"})
-    return {"path": str(result.path), **told}
-
-
-def lines(found: Comparison) -> list[str]:
-    """The report, in ASCII; its last line is the verdict."""
-    both = found.a.files.keys() & found.b.files.keys()
-    told = [
-        f"A: {found.a.path}",
-        f"B: {found.b.path}",
-        f"files: {len(both) - len(found.changed)} with the same bytes, {len(found.changed)} with others",
-        *(_pair_lines(found.found) if isinstance(found.found, PairComparison) else _ranking_lines(found.found)),
-        *(f"{name}: {_words(values)}" for name, values in found.scores.items()),
-        *_job_lines(found),
-        "reproduced" if not found.faults else f"not reproduced: {'; '.join(found.faults)}",
-    ]
-    return [one_line(line).encode("ascii", "backslashreplace").decode() for line in told]
-
-
-def _pair_lines(found: PairComparison) -> Iterator[str]:
-    yield f"pairs: {found.pairs.words()}"
-    yield f"decided otherwise: {len(found.flips)}"
-    for flip in found.flips[:SHOWN]:
-        yield f"  {_short(flip.pair[0])} and {_short(flip.pair[1])}: {_turned(flip)}"
-    if found.scores.both:
-        correlation = "undefined" if found.correlation is None else f"{found.correlation:.6g}"
-        yield f"scores in nats: {_words(found.scores)}; Spearman correlation {correlation}"
-    yield f"passages: {found.passages.words()}; {len(found.moved)} pairs decided alike have others"
-
-
-def _turned(flip: Flip) -> str:
-    words = []
-    for decision in (flip.a, flip.b):
-        score = "" if decision.score is None else f", {decision.score:.6g} nats"
-        words.append(f"{'positive' if decision.positive else 'negative'}{score}")
-    return " / ".join(words)
-
-
-def _ranking_lines(found: RankingComparison) -> Iterator[str]:
-    yield f"queries: {found.queries.words()}"
-    yield f"Kendall's tau: {_agreement(found.tau)}; rank-biased overlap: {_agreement(found.overlap)}"
-    yield (
-        f"top 10: {found.replaced} of {found.listed} documents replaced, for {len(found.other_sets)} queries; "
-        f"another order for {len(found.other_orders) - len(found.other_sets)} more"
-    )
-    if found.move is not None:
-        move = found.move
-        where = f"{_short(move.document)} of query {_short(move.query)}"
-        yield f"largest move: from rank {move.rank_a} to {move.rank_b}, {where}"
-
-
-def _agreement(values: Agreement | None) -> str:
-    return "undefined" if values is None else f"mean {values.mean:.6g}, least {values.least:.6g}"
-
-
-def _words(values: Differences) -> str:
-    head = f"{values.both} in both, {values.missing} in one alone"
-    return head if values.both == 0 else f"{head}; largest difference {values.largest:.6g}, mean {values.mean:.6g}"
-
-
-def _job_lines(found: Comparison) -> Iterator[str]:
-    if found.jobs is None:
-        yield "jobs: not known of both"
-    else:
-        yield f"jobs: {f'fields that differ: {len(found.jobs)}' if found.jobs else 'the same'}"
-        for name, (a, b) in list(found.jobs.items())[:SHOWN]:
-            yield f"  {_short(name)}: {_short(str(a))} / {_short(str(b))}"
-    if found.a.mark is not None and found.b.mark is not None:
-        for name, (a, b) in _differing(found.a.mark.origins, found.b.mark.origins).items():
-            yield f"models from elsewhere: {_short(name)}: {_short(str(a))} / {_short(str(b))}"
-    for side, result in (("A", found.a), ("B", found.b)):
-        for incident in (result.mark.incidents if result.mark is not None else [])[:SHOWN]:
-            yield f"incident in {side}: {_short(incident)}"
-
-
-def _first(names: Sequence[str]) -> str:
-    return ", ".join(_short(name) for name in names[:SHOWN]) + (" and more" if len(names) > SHOWN else "")
-
-
-def _short(text: str) -> str:
-    """What a stranger wrote, no longer than a line can bear."""
+def _cut(text: str) -> str:
+    """Return what a stranger wrote, no longer than fits a line."""
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

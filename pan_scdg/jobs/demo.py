@@ -4,10 +4,9 @@ from pathlib import Path
 
 from pan_scdg.bundled import find_bundled
 from pan_scdg.evaluation.report import table
-from pan_scdg.jobs.detect import detect_pairs
+from pan_scdg.jobs.detect import DECISIONS, detect_pairs
 from pan_scdg.jobs.evaluate import evaluate_pairs, evaluate_retrieval
-from pan_scdg.jobs.options import RunOptions
-from pan_scdg.jobs.pair_results import DECISIONS
+from pan_scdg.jobs.requests import Computing, Request
 from pan_scdg.jobs.retrieval_results import RUN
 from pan_scdg.jobs.retrieve import retrieve_sources
 from pan_scdg.pan.detections import read_decisions
@@ -25,8 +24,9 @@ def demo(output: Path, device: str, state: Path | None = None) -> str:
         UserError: ``output`` holds something else.
     """
     profile = load_profile("offline")
-    detect_pairs(profile, RunOptions(PAIRS, output / "pairs", device, state))
-    retrieve_sources(profile, RunOptions(RETRIEVAL, output / "retrieval", device, state))
+    computing = Computing(device, state=state)
+    detect_pairs(profile, Request(PAIRS, output / "pairs"), computing)
+    retrieve_sources(profile, Request(RETRIEVAL, output / "retrieval"), computing)
     pairs, _ = evaluate_pairs(PAIRS, output / "pairs", None)
     ranking, _ = evaluate_retrieval(RETRIEVAL, output / "retrieval", None)
     rows = [

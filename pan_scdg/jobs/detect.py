@@ -1,158 +1,178 @@
-"""Job 1, start to end: pairs in, one detection XML per pair and ``decisions.jsonl`` out (paper, PAN25)."""
+"""Pair detection, start to end: pairs in, a detection XML a pair and ``decisions.jsonl`` out (paper, PAN25)."""
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any
 
-from pan_scdg.errors import UserError
-from pan_scdg.jobs.options import Partial, RunOptions, job_of, limited
-from pan_scdg.jobs.output import OutputDirectory
-from pan_scdg.jobs.pair_results import (
-    DECISIONS,
-    GAINS,
-    Rule,
-    failed_verdict,
-    names_digest,
-    scored_verdict,
-    warn_of_few,
-    write_gains,
-    write_verdicts,
-)
-from pan_scdg.jobs.run_metadata import run_metadata
-from pan_scdg.jobs.shards import write_shard
+from pan_scdg.digests import text_digest
+from pan_scdg.jobs.lifecycle import produce_result
+from pan_scdg.jobs.requests import Computing, Partial, Request, describe_job, take_first
+from pan_scdg.jobs.shards import Shards, write_shard
 from pan_scdg.logs import say
 from pan_scdg.models.places import models_line, origins_of
 from pan_scdg.notices import Notices
+from pan_scdg.pan.detections import decision_line, detection_name, detection_xml
 from pan_scdg.pan.inputs import input_digest
 from pan_scdg.pan.prepare import read_names
-from pan_scdg.pan.text_alignment import PairCorpus, read_pairs
-from pan_scdg.profile import PairSettings, Profile
-from pan_scdg.scdg.aggregation import aggregate_of
-from pan_scdg.scdg.calibration_range import TargetFacts
-from pan_scdg.scoring.known_range import calibration_warnings, facts_of_pairs, foreign_model, known_noise
-from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_plan import FailedPair
-from pan_scdg.scoring.pairs import ScoredPair, check_pairs, score_pairs
-from pan_scdg.store import Store
+from pan_scdg.pan.text_alignment import read_pairs
+from pan_scdg.profile import Profile
+from pan_scdg.records import DocumentPair
+from pan_scdg.scoring.baseline_method import BaselineMethod
+from pan_scdg.scoring.baseline_parts import find_parts, need_baseline, refuse_unused
+from pan_scdg.scoring.gain_method import GainMethod
+from pan_scdg.scoring.pair_method import PairMethod, Verdict
+
+DECISIONS = "decisions.jsonl"
+GAINS = "gains.jsonl.gz"
 
 
-class PairJob(NamedTuple):
-    """What a run of job 1 needs, read and checked: nothing is computed or written yet."""
+def detect_pairs(
+    profile: Profile,
+    request: Request,
+    computing: Computing,
+    vectors: Path | None = None,
+    merged: Shards | None = None,
+) -> list[str]:
+    """Decide every pair of the input and write the results; return the lines to show the user.
 
-    settings: PairSettings
-    rule: Rule
-    notices: Notices
-    corpus: PairCorpus
-    partial: Partial | None
-    model: ScoringModel
-    names: dict[str, str]
-    output: OutputDirectory
-
-    def told(self) -> list[str]:
-        """What is said of a result of a part of the input."""
-        return [] if self.partial is None else [self.partial.warning()]
-
-
-def read_job(profile: Profile, options: RunOptions) -> PairJob:
-    """Input, rule and model of a run.
-
-    Raises:
-        UserError: input or settings are not usable.
-    """
-    settings, rule = profile.need_pairs(), calibrated(profile)
-    notices = Notices(options.strict)
-    corpus = read_pairs(options.input, notices)
-    pairs, partial = limited(corpus.pairs, options, "pairs")
-    model = options.scoring_model(profile.need_model())
-    say(calibration_warnings(rule.calibration, model))
-    if foreign_model(rule.calibration, model) is not None:
-        rule = rule._replace(threshold=None, calibration=None)
-    rule = rule._replace(noise=known_noise(rule.calibration, model))
-    names = read_names(options.input)
-    models = {"language_model": model.identity()}
-    job = job_of("pairs", profile, options, input_digest(options.input, "pairs"), models, partial)
-    job["names"] = names_digest(names)
-    if options.shards is not None:
-        options.shards.check(job)
-    output = OutputDirectory(options.output, job)
-    return PairJob(settings, rule, notices, corpus._replace(pairs=tuple(pairs)), partial, model, names, output)
-
-
-def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
-    """Decide every pair of the input and write the results; returns the lines to show the user.
+    Args:
+        profile: SCDG with a threshold, or a baseline.
+        request: what is read and written.
+        computing: how models compute.
+        vectors: folder of document vectors, for a baseline that takes such.
+        merged: the shards that hold every score; then nothing is computed.
 
     Raises:
         UserError: input, settings or output are not usable; nothing has its final name then.
     """
-    job = read_job(profile, options)
-    with job.output.locked():
-        return _detect(job, options)
+    notices = Notices(request.strict)
+    corpus = read_pairs(request.input, notices)
+    pairs, partial = take_first(corpus.pairs, request.limit, "pairs")
+    names = read_names(request.input)
+    with closing(open_method(profile, request, computing, corpus.pairs, pairs, vectors, merged)) as method:
+        job = _describe(profile, request, computing, method, partial, names)
+        if merged is not None:
+            merged.check(job)
+        with produce_result(request.output, job, request.overwrite) as result:
+            if result.needed:
+                planned, failed = method.check(pairs, notices, request.on_error)
+                with result.compute(computing.state, request.metadata, method.model) as store:
+                    if method.models:
+                        say([models_line(list(method.models.values()))])
+                    if merged is not None:
+                        merged.restore(store)
+                    scored = method.score(planned, store)
+                    if request.share is not None:
+                        files = write_shard(result.staged, store, [item.plan.key for item in scored])
+                    else:
+                        verdicts = {verdict.pair: verdict for verdict in method.judge(scored, names, store)}
+                        verdicts |= {item.pair: method.judge_failed(item, names) for item in failed}
+                        files = write_verdicts(result.staged, [verdicts[pair] for pair in pairs])
+                        if request.keep_gains and isinstance(method, GainMethod):
+                            method.write_gains(result.staged / GAINS, scored, store)
+                            files.insert(0, GAINS)
+                        _warn_of_few(method, verdicts.values(), notices, request.output)
+                origins = origins_of(method.models) if merged is None else merged.origins
+                result.seal(files, _incidents(method), partial and partial._asdict(), origins)
+    told = [] if partial is None else [partial.warning()]
+    if result.complete:
+        return [*told, f"already complete: {request.output}"]
+    warnings = [f"warning: {incident}" for incident in _incidents(method)]
+    return [*notices.lines(), *warnings, *told, _summarise(request, method, len(pairs))]
 
 
-def _detect(job: PairJob, options: RunOptions) -> list[str]:
-    settings, _, notices, corpus, partial, model, _, output = job
-    if output.prepare(options.overwrite):
-        return [*job.told(), f"already complete: {options.output}"]
-    if not output.publishing():
-        planned, failed = check_pairs(corpus.pairs, model, settings, notices, options.on_error)
-        output.start()
-        say([models_line([model.found])])
-        with (
-            Store(options.state or output.hidden) as store,
-            run_metadata(output.staged, output.job, options.metadata, model),
-        ):
-            if options.shards is not None:
-                options.shards.restore(store)
-            with closing(model):
-                scored = score_pairs(planned, model, settings, store, options.keep_gains, options.share)
-            if options.share is None:
-                written = _write_results(job, scored, failed, store, options)
-            else:
-                written = write_shard(output.staged, store, [s.plan.key for s in scored])
-        origins = origins_of({"language_model": model.found}) if options.shards is None else options.shards.origins
-        output.seal(written, model.incidents(), partial and partial._asdict(), origins)
-    output.publish()
-    done = "decided" if job.rule.threshold is not None else "scored, without decisions,"
-    done = f"{done} {len(corpus.pairs)} pairs: {options.output / DECISIONS}"
-    if options.share is not None:
-        done = f"{options.share} of {len(corpus.pairs)} pairs: {options.output}"
-    return [*notices.lines(), *(f"warning: {incident}" for incident in model.incidents()), *job.told(), done]
+def open_method(
+    profile: Profile,
+    request: Request,
+    computing: Computing,
+    all_pairs: Sequence[DocumentPair],
+    pairs: Sequence[DocumentPair],
+    vectors: Path | None = None,
+    merged: Shards | None = None,
+) -> PairMethod[Any, Any]:
+    """Find what the method of a profile needs; nothing heavy is loaded.
 
-
-def _write_results(
-    job: PairJob, scored: Sequence[ScoredPair], failed: Sequence[FailedPair], store: Store, options: RunOptions
-) -> list[str]:
-    """Write everything into the staging folder; the files' names in the order in which they are to be published."""
-    folder, rule, names = job.output.staged, job.rule, job.names
-    if options.keep_gains:
-        write_gains(folder / GAINS, scored, store, job.settings.control)
-    facts = _facts(scored, rule, job.model)
-    verdicts = {s.plan.pair: scored_verdict(s, rule, names, f) for s, f in zip(scored, facts, strict=True)}
-    verdicts |= {f.pair: failed_verdict(f, rule, names) for f in failed}
-    written = write_verdicts(folder, {pair: verdicts[pair] for pair in job.corpus.pairs})
-    if rule.threshold is not None:
-        warn_of_few(sum(bool(v.passages) for v in verdicts.values()), job.notices, options.output)
-    return [*([GAINS] if options.keep_gains else []), *written]
-
-
-def calibrated(profile: Profile) -> Rule:
-    """The decision rule of the profile.
+    Args:
+        profile: see `detect_pairs`, as the rest.
+        request: its options for gains and shares.
+        computing: how models compute.
+        all_pairs: of the input.
+        pairs: those to be decided.
+        vectors: see `detect_pairs`.
+        merged: see `detect_pairs`.
 
     Raises:
-        UserError: the profile was never calibrated.
+        UserError: something is missing, or was given without being used, or the profile cannot decide.
     """
-    settings = profile.need_pairs()
-    aggregate = aggregate_of(settings)
-    if aggregate is None or settings.threshold is None:
-        raise UserError(
-            f"profile {profile.name} has no threshold, so it decides nothing",
-            "calibrate it on pairs with truth: `calibrate --input DIR --profile NAME --write FILE`",
-        )
-    return Rule(aggregate, settings.threshold, settings.control, settings.calibration)
+    if profile.baseline is None:
+        settings = profile.need_model() if merged is None else merged.settled(profile.need_model())
+        model = computing.open_model(settings, may_compute=merged is None)
+        if merged is not None:
+            model.inherit(merged.incidents)
+        return GainMethod(profile, model, keep_gains=request.keep_gains, share=request.share)
+    baseline = need_baseline(profile)
+    unused = {
+        "--keep-gains": request.keep_gains,
+        "--shard": request.share is not None,
+        "--engine reference": computing.engine == "reference",
+        "--workers": computing.workers is not None,
+    }
+    refuse_unused(baseline, unused)
+    ids = sorted({document.doc_id for pair in pairs for document in (pair.suspicious, pair.source)})
+    parts = find_parts(baseline, computing.device, ids, vectors=vectors, model=computing.model, state=computing.state)
+    return BaselineMethod(profile, parts, all_pairs)
 
 
-def _facts(scored: Sequence[ScoredPair], rule: Rule, model: ScoringModel) -> Iterable[TargetFacts | None]:
-    """What is held against the calibration's range, where there is one."""
-    if rule.calibration is None or rule.calibration.range is None:
-        return [None] * len(scored)
-    return facts_of_pairs(scored, model.tokenizer)
+def _describe(
+    profile: Profile,
+    request: Request,
+    computing: Computing,
+    method: PairMethod[Any, Any],
+    partial: Partial | None,
+    names: Mapping[str, str],
+) -> dict[str, Any]:
+    job = describe_job(
+        "pairs",
+        profile,
+        request,
+        input_digest=input_digest(request.input, "pairs"),
+        models=method.identity(),
+        device=method.device,
+        engine=computing.engine,
+        partial=partial,
+    )
+    # the results show the user's own names
+    job["names"] = text_digest(json.dumps(sorted(names.items()))) if names else None
+    return job
+
+
+def _incidents(method: PairMethod[Any, Any]) -> list[str]:
+    return [] if method.model is None else method.model.incidents()
+
+
+def write_verdicts(folder: Path, verdicts: Sequence[Verdict]) -> list[str]:
+    """Write a detection XML a pair and then the decisions; return the names of the files in that order."""
+    written = []
+    for verdict in verdicts:
+        written.append(detection_name(verdict.pair))
+        (folder / written[-1]).write_bytes(detection_xml(verdict.pair, verdict.passages))
+    with open(folder / DECISIONS, "w", encoding="utf-8", newline="\n") as file:
+        file.writelines(decision_line(verdict.record) for verdict in verdicts)
+    return [*written, DECISIONS]
+
+
+def _warn_of_few(method: PairMethod[Any, Any], verdicts: Iterable[Verdict], notices: Notices, output: Path) -> None:
+    """Note a result with too few detections for TIRA's check; raise UserError in strict mode."""
+    positives = sum(bool(verdict.passages) for verdict in verdicts)
+    if method.threshold is not None and positives < 2:
+        what = "pair was" if positives == 1 else "pairs were"
+        notices.add(f"{positives or 'no'} {what} decided positive: TIRA's check will refuse this output", str(output))
+
+
+def _summarise(request: Request, method: PairMethod[Any, Any], pairs: int) -> str:
+    if request.share is not None:
+        return f"{request.share} of {pairs} pairs: {request.output}"
+    done = "decided" if method.threshold is not None else "scored, without decisions,"
+    return f"{done} {pairs} pairs: {request.output / DECISIONS}"

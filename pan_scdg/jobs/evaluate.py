@@ -15,9 +15,9 @@ from pan_scdg.evaluation.plagdet import plagdet
 from pan_scdg.evaluation.report import Estimate, table
 from pan_scdg.evaluation.retrieval import bootstrap_queries, per_query, retrieval_metrics
 from pan_scdg.evaluation.span_files import read_files, read_spans
-from pan_scdg.jobs.options import Partial
+from pan_scdg.jobs.detect import DECISIONS
 from pan_scdg.jobs.output_mark import read_mark
-from pan_scdg.jobs.pair_results import DECISIONS
+from pan_scdg.jobs.requests import Partial
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import MARK
 from pan_scdg.pan.detections import read_decisions

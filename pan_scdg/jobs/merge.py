@@ -1,21 +1,21 @@
-"""``merge``: the result of a job whose shards are finished, byte for byte that of a single run."""
+"""Merge the finished shards of a job into the result of a single run, byte for byte."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from pan_scdg.jobs.detect import detect_pairs
-from pan_scdg.jobs.options import RunOptions
+from pan_scdg.jobs.requests import Computing, Request
 from pan_scdg.jobs.retrieve import retrieve_sources
 from pan_scdg.jobs.shards import read_shards
 from pan_scdg.profile import parse_profile
 
 
-def merge(
+def merge_shards(
     directory: Path, output: Path, folders: Sequence[Path], model: Path | None = None, overwrite: bool = False
 ) -> list[str]:
-    """Write the results of all shards together; returns the lines to show the user.
+    """Write the result of a job from all of its shards; return the lines to show the user.
 
-    Profile and settings are those of the shards, and no device is needed: nothing is computed but from their scores.
+    Profile and settings are those of the shards, and no device is needed, since every score is stored in them.
 
     Args:
         directory: the input that the shards were made from.
@@ -29,17 +29,16 @@ def merge(
     """
     shards = read_shards(folders)
     job = shards.job
-    options = RunOptions(
+    request = Request(
         directory,
         output,
-        job["device"],
-        model=model,
         limit=job.get("limit"),
         overwrite=overwrite,
         keep_gains=job["keep_gains"],
         on_error=job["on_error"],
-        engine=job["engine"],
-        shards=shards,
     )
-    run = detect_pairs if job["task"] == "pairs" else retrieve_sources
-    return run(parse_profile(job["profile"], shards.folders[0]), options)
+    computing = Computing(job["device"], model, engine=job["engine"])
+    profile = parse_profile(job["profile"], shards.folders[0])
+    if job["task"] == "pairs":
+        return detect_pairs(profile, request, computing, merged=shards)
+    return retrieve_sources(profile, request, computing, merged=shards)

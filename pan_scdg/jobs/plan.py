@@ -1,45 +1,58 @@
-"""What a run will cost: the record that ``run --plan`` prints, as a table or as one JSON object."""
+"""Estimate what a run will take: count the tokens of its batches and measure the speed of the model on some of them."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.options import Partial
-from pan_scdg.jobs.plan_disk import Place
-from pan_scdg.jobs.plan_probe import Speed
+from pan_scdg.jobs.detect import open_method
+from pan_scdg.jobs.probe import Speed, Work, probe
+from pan_scdg.jobs.requests import Computing, FirstStageOptions, Partial, Request, take_first
+from pan_scdg.jobs.retrieve import Prepared, prepare
 from pan_scdg.lm.packing import plan, row_tokens
+from pan_scdg.notices import Notices
+from pan_scdg.pan.source_retrieval import stream_corpus
+from pan_scdg.pan.text_alignment import read_pairs
+from pan_scdg.profile import Profile
+from pan_scdg.progress import Progress
 from pan_scdg.scdg.sequences import ScoringInput
+from pan_scdg.scoring.batches import batches
+from pan_scdg.scoring.candidates import Target, scored_part
+from pan_scdg.scoring.gain_method import GainMethod
+from pan_scdg.scoring.model import ScoringModel, devices_of
+from pan_scdg.scoring.pair_plan import PlannedPair
+from pan_scdg.scoring.passes import ids_digest
+from pan_scdg.scoring.works import PairsWork, SourceWork
 
+PROBED = 16
+"""Most batches that the probe has to choose from, evenly over all."""
+SAMPLED = 64
+"""Documents whose tokens are counted, evenly over the candidates or the corpus."""
 GIB = 1 << 30
 
 
 class Tokens(NamedTuple):
     """Tokens that go through the model; fractions where they were sampled."""
 
-    reused: float
-    """Packed, with common prefixes once."""
+    packed: float
+    """With common prefixes once, as the default engine computes them."""
     full: float
-    """Every input in full, as the reference engine does it."""
+    """Every input in full, as the reference engine does."""
 
     def __add__(self, other: "Tokens") -> "Tokens":  # type: ignore[override]
-        """Both together."""
-        return Tokens(self.reused + other.reused, self.full + other.full)
+        """Return the sum."""
+        return Tokens(self.packed + other.packed, self.full + other.full)
 
     def times(self, factor: float) -> "Tokens":
-        """So many times as much."""
-        return Tokens(self.reused * factor, self.full * factor)
-
-
-def tokens_of(items: Sequence[ScoringInput], budget: int) -> Tokens:
-    """The tokens of inputs that are computed together, in calls of at most ``budget``."""
-    rows = [row for chain in plan(items, budget) for row in chain]
-    return Tokens(sum(row_tokens(row, items) for row in rows), sum(item.length for item in items))
+        """Return the tokens, multiplied."""
+        return Tokens(self.packed * factor, self.full * factor)
 
 
 @dataclass(frozen=True)
-class Cost:
-    """What a run will take; None: does not apply, or is not known before the run."""
+class Plan:
+    """What a run will take; None: does not apply."""
 
     task: str
     profile: str
@@ -52,23 +65,22 @@ class Cost:
     queries: int | None
     documents: int | None
     tokens: Tokens | None
-    counted: Literal["exactly", "by sampling"]
+    counted: str
     speed: Speed | None
-    places: Sequence[Place]
     partial: Partial | None
     notes: Sequence[str]
 
     @property
     def hours(self) -> float | None:
-        """Of scoring."""
+        """Return the hours of scoring."""
         if self.speed is None or self.tokens is None:
             return None
-        tokens = self.tokens.full if self.engine == "reference" else self.tokens.reused
+        tokens = self.tokens.full if self.engine == "reference" else self.tokens.packed
         return tokens / (self.speed.tokens_per_second * self.devices) / 3600
 
     def record(self) -> dict[str, Any]:
-        """The JSON object."""
-        speed, tokens = self.speed, self.tokens
+        """Return the plan as JSON values."""
+        speed, tokens, hours = self.speed, self.tokens, self.hours
         return {
             "task": self.task,
             "profile": self.profile,
@@ -79,62 +91,215 @@ class Cost:
             "queries": self.queries,
             "documents": self.documents,
             "partial": None if self.partial is None else self.partial._asdict(),
-            "tokens_with_reuse": None if tokens is None else round(tokens.reused),
+            "tokens_with_reuse": None if tokens is None else round(tokens.packed),
             "tokens_without_reuse": None if tokens is None else round(tokens.full),
             "tokens_counted": None if tokens is None else self.counted,
             "tokens_per_second": None if speed is None else round(speed.tokens_per_second),
             "probe_seconds": None if speed is None else round(speed.seconds, 1),
-            "hours": None if self.hours is None else float(f"{self.hours:.3g}"),
-            "weights_gib": None if speed is None else _gib(speed.weights),
-            "peak_memory_gib": None if speed is None else _gib(speed.peak),
+            "hours": None if hours is None else float(f"{hours:.3g}"),
+            "weights_gib": None if speed is None else float(f"{speed.weights / GIB:.3g}"),
+            "peak_memory_gib": None if speed is None else float(f"{speed.peak / GIB:.3g}"),
             "largest_call_tokens": None if speed is None else speed.largest_call,
-            "disk": [
-                {
-                    "for": place.what,
-                    "folder": str(place.folder),
-                    "needed_gib": _gib(place.needed),
-                    "free_gib": _gib(place.free),
-                }
-                for place in self.places
-            ],
             "notes": list(self.notes),
         }
 
     def lines(self) -> list[str]:
-        """The same as a table."""
+        """Return the plan as a table."""
         return [f"{name:22} {value}" for name, value in self._rows()]
 
     def _rows(self) -> Iterator[tuple[str, str]]:
-        known = self.record()
+        values = self.record()
         yield "job", f"{self.task}, profile {self.profile}, engine {self.engine}"
         for name in ("queries", "documents", "pairs"):
-            if known[name] is not None:
-                yield name, f"{known[name]:,}"
+            if values[name] is not None:
+                yield name, f"{values[name]:,}"
         if self.tokens is not None:
-            yield "tokens, with reuse", f"{known['tokens_with_reuse']:,} (counted {self.counted})"
-            yield "tokens, without reuse", f"{known['tokens_without_reuse']:,}"
+            yield "tokens, with reuse", f"{values['tokens_with_reuse']:,} (counted {self.counted})"
+            yield "tokens, without reuse", f"{values['tokens_without_reuse']:,}"
         if self.speed is not None:
-            yield "tokens per second", f"{known['tokens_per_second']:,} on each of {self.devices} x {self.device}"
-            yield "hours", f"{known['hours']:g}"
-            peak = f"{known['peak_memory_gib']:g} GiB, of which {known['weights_gib']:g} are weights"
+            yield "tokens per second", f"{values['tokens_per_second']:,} on each of {self.devices} x {self.device}"
+            yield "hours", f"{values['hours']:g}"
+            peak = f"{values['peak_memory_gib']:g} GiB, of which {values['weights_gib']:g} are weights"
             yield "memory", f"{peak}; largest call probed: {self.speed.largest_call:,} tokens"
-        for place in known["disk"]:
-            need, free = place["needed_gib"], place["free_gib"]
-            yield f"disk, {place['for']}", f"about {need:g} GiB needed, {free:g} GiB free in {place['folder']}"
         for note in self.notes:
             yield "note", note
 
-    def check_disk(self) -> None:
-        """Raise UserError where a file system has less free than all that is written to it needs."""
-        for place in self.places:
-            needed = sum(other.needed for other in self.places if other.device == place.device)
-            if needed > place.free:
-                raise UserError(
-                    f"about {_gib(needed):g} GiB are needed and {_gib(place.free):g} GiB are free",
-                    "free some, or choose another --output or --state folder",
-                    place.folder,
-                )
+
+def plan_pairs(profile: Profile, request: Request, computing: Computing) -> tuple[Plan, list[str]]:
+    """Return what pair detection will take, and the lines to show beside; nothing is written.
+
+    Raises:
+        UserError: the run would be refused.
+    """
+    notices = Notices(request.strict)
+    corpus = read_pairs(request.input, notices)
+    pairs, partial = take_first(corpus.pairs, request.limit, "pairs")
+    method = open_method(profile, request, _for_probe(computing), corpus.pairs, pairs)
+    if not isinstance(method, GainMethod):
+        raise UserError("a baseline has no batches to plan", "choose a profile with a language model")
+    with closing(method):
+        planned, failed = method.check(pairs, notices, request.on_error)
+        distinct = list({plan.key: plan for plan in planned}.values())
+        tokens, largest, works = _count_pairs(distinct, method)
+        speed = probe(method.model, largest, works) if works else None
+    notes = [f"{len(failed)} pairs cannot be scored and will be decided negative"] if failed else []
+    notes += method.model.incidents()
+    found = _make_plan("pairs", profile, computing, len(pairs), tokens, "exactly", speed, partial, notes)
+    return found, [*notices.lines(), *([] if partial is None else [partial.warning()])]
 
 
-def _gib(size: float) -> float:
-    return float(f"{size / GIB:.3g}")
+def _for_probe(computing: Computing) -> Computing:
+    """Return the same for one process, with a state folder only if there is one, since a plan makes none."""
+    state = computing.state if computing.state is not None and computing.state.is_dir() else None
+    return replace(computing, workers=1, state=state)
+
+
+def _count_pairs(pairs: Sequence[PlannedPair], method: GainMethod) -> tuple[Tokens, Work, list[Work]]:
+    """Return the tokens of all batches, the largest batch, and a sample of them."""
+    model, settings = method.model, method.settings
+    budget = model.settings.pack_tokens
+    texts = {(pair.pair.suspicious.doc_id, pair.mode): pair for pair in pairs}
+    inputs = (item for pair in texts.values() for item in pair.texts().unconditional(model.tokenizer, settings))
+    alone = {ids_digest(item): item for item in inputs}
+    items, tokens, sampled = list(alone.values()), Tokens(0, 0), dict[int, Work]()
+    for batch in batches(list(alone), [item.length for item in items], budget):
+        tokens += count_tokens([items[i] for i in batch.members], budget)
+    found = batches([pair.key for pair in pairs], [pair.tokens for pair in pairs], budget)
+    chosen = set(choose_evenly(PROBED, len(found)))
+    with Progress("counting tokens", len(pairs)) as progress:
+        for number, batch in enumerate(found):
+            work = PairsWork([pairs[i].texts() for i in batch.members], settings).inputs(model.tokenizer)
+            tokens += count_tokens(work, budget)
+            if number in chosen:
+                sampled[number] = work
+            progress.update(len(batch.members))
+    return tokens, sampled.get(0, []), list(sampled.values())
+
+
+def plan_retrieval(
+    profile: Profile, request: Request, computing: Computing, stages: FirstStageOptions
+) -> tuple[Plan, list[str]]:
+    """Return what source retrieval will take, and the lines to show beside; nothing is written.
+
+    Candidates are known only if they are given. Otherwise no source is taken to be shared by two queries, which is
+    more than the run will compute.
+
+    Raises:
+        UserError: the run would be refused.
+    """
+    prepared = prepare(profile, request, _for_probe(computing), stages)
+    if prepared.encoder is not None:
+        prepared.encoder.release()
+    model, tokens, speed, exact = prepared.model, None, None, False
+    if model is not None:
+        with closing(model):
+            tokens, exact, largest, works = _count_candidates(request, prepared, model)
+            speed = probe(model, largest, works) if works else None
+    known = prepared.given is not None
+    notes = [] if model is None else model.incidents()
+    if not known:
+        notes.append("candidates are not known yet: a source is counted for each query that may have it")
+        notes.append(f"{'hours are of scoring alone: ' if speed else ''}indexing and first stage are not estimated")
+    pairs, counted = _count_scored(prepared), "exactly" if exact else "by sampling"
+    found = _make_plan("retrieval", profile, computing, pairs, tokens, counted, speed, prepared.partial, notes)
+    found = replace(found, queries=len(prepared.queries), documents=prepared.size.documents)
+    told = [] if prepared.partial is None else [prepared.partial.warning()]
+    return found, [*prepared.notices.lines(), *told]
+
+
+def _count_scored(prepared: Prepared) -> int:
+    """Return how many candidates of all queries are to be scored."""
+    settings, given = prepared.settings, prepared.given
+    if given is not None:
+        return sum(len(scored_part(given[query.query_id], settings)) for query in prepared.queries)
+    each = min(settings.scored or settings.depth, settings.depth, prepared.size.documents) if settings.rerank else 0
+    return len(prepared.queries) * each
+
+
+def _count_candidates(
+    request: Request, prepared: Prepared, model: ScoringModel
+) -> tuple[Tokens, bool, Work, list[Work]]:
+    """Return the tokens of all passes, True if they are exact, the largest work, and a sample of works.
+
+    Counts the passes of sampled documents and scales them up.
+    """
+    targets = list({target.text.digest: target for target in prepared.targets}.values())
+    wanted = _group_by_source(targets, prepared)
+    total = prepared.size.documents if wanted is None else len(wanted)
+    chosen, budget = set(choose_evenly(SAMPLED, total)), model.settings.pack_tokens
+    tokens, pairs, works, largest, number = Tokens(0, 0), 0, list[Work](), list[ScoringInput](), 0
+    with Progress("counting tokens", total) as progress:
+        for document in stream_corpus(request.input, Notices()):
+            if wanted is not None and document.doc_id not in wanted:
+                continue
+            if number in chosen and targets:
+                queries = [targets[number % len(targets)]] if wanted is None else wanted[document.doc_id]
+                texts = [query.text for query in queries]
+                items = SourceWork(document.text, texts, prepared.settings).inputs(model.tokenizer)
+                tokens += count_tokens(items, budget)
+                pairs += len(queries)
+                works.append(items)
+                largest = max(largest, items, key=lambda work: sum(item.length for item in work))
+            number += 1
+            progress.update()
+    in_all = _count_scored(prepared) if wanted is None else sum(map(len, wanted.values()))
+    alone = [count_tokens([target.unconditional], budget) for target in targets]
+    counted = sum(alone, tokens.times(in_all / pairs if pairs else 0.0))
+    return (
+        counted,
+        wanted is not None and total <= SAMPLED,
+        largest,
+        [works[i] for i in choose_evenly(PROBED, len(works))],
+    )
+
+
+def _group_by_source(targets: Sequence[Target], prepared: Prepared) -> Mapping[str, list[Target]] | None:
+    """Return the queries of each candidate that is to be scored; None: candidates are not known."""
+    if prepared.given is None:
+        return None
+    found: dict[str, list[Target]] = defaultdict(list)
+    for target in targets:
+        for candidate in scored_part(prepared.given[target.query_id], prepared.settings):
+            found[candidate.doc_id].append(target)
+    return found
+
+
+def _make_plan(
+    task: str,
+    profile: Profile,
+    computing: Computing,
+    pairs: int,
+    tokens: Tokens | None,
+    counted: str,
+    speed: Speed | None,
+    partial: Partial | None,
+    notes: list[str],
+) -> Plan:
+    devices = len(devices_of(computing.device, computing.workers)) if computing.device == "cuda" else 1
+    notes = [*notes, "scores that an earlier run stored are not subtracted"]
+    return Plan(
+        task,
+        profile.name,
+        computing.device,
+        computing.engine,
+        devices,
+        pairs,
+        None,
+        None,
+        tokens,
+        counted,
+        speed,
+        partial,
+        notes,
+    )
+
+
+def count_tokens(items: Sequence[ScoringInput], budget: int) -> Tokens:
+    """Return the tokens of inputs that are computed together, in calls of at most ``budget`` tokens."""
+    rows = [row for chain in plan(items, budget) for row in chain]
+    return Tokens(sum(row_tokens(row, items) for row in rows), sum(item.length for item in items))
+
+
+def choose_evenly(count: int, of: int) -> list[int]:
+    """Return at most ``count`` positions, evenly over ``of``."""
+    return [position * of // count for position in range(count)] if of > count else list(range(of))

@@ -1,4 +1,4 @@
-"""Job 2, start to end: corpus and queries in, ``run.txt.gz`` and ``scores.jsonl.gz`` out (paper, PAN26)."""
+"""Source retrieval, start to end: corpus and queries in, ``run.txt.gz`` and ``scores.jsonl.gz`` out (paper, PAN26)."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.options import Partial, RunOptions, job_of, limited
-from pan_scdg.jobs.output import OutputDirectory
+from pan_scdg.jobs.lifecycle import Attempt, produce_result
+from pan_scdg.jobs.requests import Computing, FirstStageOptions, Partial, Request, describe_job, take_first
 from pan_scdg.jobs.retrieval_results import RUN, write_ranking
-from pan_scdg.jobs.run_metadata import run_metadata
-from pan_scdg.jobs.shards import write_shard
+from pan_scdg.jobs.shards import Shards, write_shard
 from pan_scdg.logs import say
 from pan_scdg.models.cache import FoundModel
 from pan_scdg.models.encoder import Encoder, folder_fingerprint
@@ -22,7 +21,7 @@ from pan_scdg.profile import Profile, RetrievalSettings
 from pan_scdg.records import Query
 from pan_scdg.retrieval.corpus_index import check_catalogue, corpus_digest, parts_of
 from pan_scdg.retrieval.first_stage import FirstStage, encoder_of, encoder_place, first_stage
-from pan_scdg.retrieval.given_candidates import foreign_scores, read_candidates
+from pan_scdg.retrieval.given_candidates import candidates_digest, foreign_scores, read_candidates
 from pan_scdg.scoring.candidates import Target, prepare_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
@@ -40,8 +39,8 @@ class CorpusSize(NamedTuple):
         return len(self.ids)
 
 
-class RetrievalJob(NamedTuple):
-    """What a run of job 2 needs, read and checked: nothing is computed or written yet."""
+class Prepared(NamedTuple):
+    """What a run reads and checks before anything is computed or written."""
 
     settings: RetrievalSettings
     notices: Notices
@@ -50,122 +49,169 @@ class RetrievalJob(NamedTuple):
     model: ScoringModel | None
     targets: list[Target]
     given: dict[str, FirstStage] | None
-    """The candidates, where the user gave them or shards found them."""
+    """The candidates, if the user gave them or the shards hold them."""
     encoder: Encoder | None
     corpus: str
     """Its digest."""
     size: CorpusSize
-    output: OutputDirectory
     places: Mapping[str, FoundModel]
     """Where the models were found that the result depends on."""
 
-    def models(self) -> list[str]:
-        """A line about the models, where any is used."""
-        return [models_line(list(self.places.values()))] if self.places else []
 
-    def told(self) -> list[str]:
-        """What is said of a result of a part of the input."""
-        return [] if self.partial is None else [self.partial.warning()]
-
-
-def read_job(profile: Profile, options: RunOptions) -> RetrievalJob:
-    """Input, models and indexes of a run.
+def prepare(
+    profile: Profile,
+    request: Request,
+    computing: Computing,
+    stages: FirstStageOptions,
+    merged: Shards | None = None,
+) -> Prepared:
+    """Read the input, and find the models and the indexes.
 
     Raises:
         UserError: input or settings are not usable.
     """
     settings = profile.need_retrieval()
-    if options.stop_after is not None:
+    if stages.stop:
         settings = settings.model_copy(update={"rerank": False})
-    notices = Notices(options.strict)
-    asked = read_queries(options.input, notices)
-    queries, partial = limited(asked, options, "queries")
+    notices = Notices(request.strict)
+    asked = read_queries(request.input, notices)
+    queries, partial = take_first(asked, request.limit, "queries")
     model, targets = None, []
     if settings.rerank:
-        model = options.scoring_model(profile.need_model(), "retrieval")
+        model = _open_model(profile, computing, merged)
         model.check_length(settings.context, "retrieval.context")
-        targets = prepare_targets(queries, model, settings, options.input / "queries.jsonl")
+        targets = prepare_targets(queries, model, settings, request.input / "queries.jsonl")
     given = None
-    if options.candidates is not None:
+    if stages.candidates is not None:
         known = {query.query_id for query in asked}
-        given = read_candidates(options.candidates, queries, settings, notices, known)
-    if options.shards is not None:
-        given = options.shards.candidates(query.query_id for query in queries)
-    size = check_corpus(options.input, notices)
+        given = read_candidates(stages.candidates, queries, settings, notices, known)
+    if merged is not None:
+        given = merged.candidates(query.query_id for query in queries)
+    size = check_corpus(request.input, notices)
     if given is not None:
-        check_candidates(given, size, "give a run over this corpus", options.candidates)
-    encoder = encoder_of(settings, options.device) if given is None else None
-    corpus = corpus_digest(options.input)
-    if options.index is not None and given is None:
-        check_catalogue(options.index, corpus, parts_of(settings, encoder, corpus))
-    models, places = {}, {}
-    if model is not None:
-        models["language_model"], places["language_model"] = model.identity(), model.found
-    if encoder is not None or (options.shards is not None and "encoder" in options.shards.job["models"]):
+        check_candidates(given, size, "give a run over this corpus", stages.candidates)
+    encoder = encoder_of(settings, computing.device) if given is None else None
+    corpus = corpus_digest(request.input)
+    if stages.index is not None and given is None:
+        check_catalogue(stages.index, corpus, parts_of(settings, encoder, corpus))
+    places = {} if model is None else {"language_model": model.found}
+    if encoder is not None or (merged is not None and "encoder" in merged.job["models"]):
         places["encoder"] = encoder_place(settings.need_dense())
-        weights = encoder.fingerprint if encoder is not None else folder_fingerprint(places["encoder"].folder)
-        models["encoder"] = {"weights": weights}
-    job = job_of("retrieval", profile, options, input_digest(options.input, "retrieval"), models, partial)
-    if options.shards is not None:
-        options.shards.check(job)
-    output = OutputDirectory(options.output, job)
-    return RetrievalJob(
-        settings, notices, queries, partial, model, targets, given, encoder, corpus, size, output, places
-    )
+    return Prepared(settings, notices, queries, partial, model, targets, given, encoder, corpus, size, places)
 
 
-def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
-    """Rank the corpus for every query and write the results; returns the lines to show the user.
+def _open_model(profile: Profile, computing: Computing, merged: Shards | None) -> ScoringModel:
+    if merged is None:
+        return computing.open_model(profile.need_model(), "retrieval")
+    model = computing.open_model(merged.settled(profile.need_model()), "retrieval", may_compute=False)
+    model.inherit(merged.incidents)
+    return model
+
+
+def retrieve_sources(
+    profile: Profile,
+    request: Request,
+    computing: Computing,
+    stages: FirstStageOptions | None = None,
+    merged: Shards | None = None,
+) -> list[str]:
+    """Rank the corpus for every query and write the results; return the lines to show the user.
+
+    Args:
+        profile: has the settings of a first stage and, to rerank, a model.
+        request: what is read and written.
+        computing: how models compute.
+        stages: where the candidates come from; None: from the profile's first stage.
+        merged: the shards that hold every score and the candidates; then nothing is computed.
 
     Raises:
         UserError: input, settings or output are not usable; nothing has its final name then.
     """
-    job = read_job(profile, options)
-    with job.output.locked():
-        return _retrieve(job, options)
+    stages = stages or FirstStageOptions()
+    prepared = prepare(profile, request, computing, stages, merged)
+    model, partial = prepared.model, prepared.partial
+    job = _describe(profile, request, computing, stages, prepared, merged)
+    if merged is not None:
+        merged.check(job)
+    with produce_result(request.output, job, request.overwrite) as result:
+        if result.needed:
+            with result.compute(computing.state, request.metadata, model) as store:
+                if prepared.places:
+                    say([models_line(list(prepared.places.values()))])
+                if stages.candidates is not None:
+                    say(foreign_scores(stages.candidates))
+                if merged is not None:
+                    merged.restore(store)
+                files = _compute(request, stages, prepared, store, result)
+            origins = origins_of(prepared.places) if merged is None else merged.origins
+            result.seal(files, [] if model is None else model.incidents(), partial and partial._asdict(), origins)
+    told = [] if partial is None else [partial.warning()]
+    if result.complete:
+        return [*told, f"already complete: {request.output}"]
+    warnings = [] if model is None else [f"warning: {incident}" for incident in model.incidents()]
+    return [*prepared.notices.lines(), *warnings, *told, _summarise(request, prepared)]
 
 
-def _retrieve(job: RetrievalJob, options: RunOptions) -> list[str]:
-    settings, notices, queries, partial, model, targets, given, encoder, corpus, size, output, places = job
-    if output.prepare(options.overwrite):
-        return [*job.told(), f"already complete: {options.output}"]
-    if not output.publishing():
-        output.start()
-        say(job.models() if options.candidates is None else [*job.models(), *foreign_scores(options.candidates)])
-        with (
-            Store(options.state or output.hidden) as store,
-            run_metadata(output.staged, output.job, options.metadata, model),
-        ):
-            if options.shards is not None:
-                options.shards.restore(store)
-            found = given or first_stage(
-                options.input, queries, settings, encoder, store, corpus, options.index, options.search_memory << 20
+def _describe(
+    profile: Profile,
+    request: Request,
+    computing: Computing,
+    stages: FirstStageOptions,
+    prepared: Prepared,
+    merged: Shards | None,
+) -> dict[str, object]:
+    models: dict[str, object] = {}
+    if prepared.model is not None:
+        models["language_model"] = prepared.model.identity()
+    if (place := prepared.places.get("encoder")) is not None:
+        encoder = prepared.encoder
+        models["encoder"] = {"weights": folder_fingerprint(place.folder) if encoder is None else encoder.fingerprint}
+    given = None if stages.candidates is None else candidates_digest(stages.candidates)
+    return describe_job(
+        "retrieval",
+        profile,
+        request,
+        input_digest=input_digest(request.input, "retrieval"),
+        models=models,
+        device=computing.device,
+        engine=computing.engine,
+        stop_after="first-stage" if stages.stop else None,
+        candidates=given if merged is None else merged.job["candidates"],
+        partial=prepared.partial,
+    )
+
+
+def _compute(
+    request: Request, stages: FirstStageOptions, prepared: Prepared, store: Store, result: Attempt
+) -> list[str]:
+    """Find candidates, score them, and stage the results; return their names."""
+    settings, queries, model = prepared.settings, prepared.queries, prepared.model
+    memory = stages.search_memory << 20
+    found = prepared.given or first_stage(
+        request.input, queries, settings, prepared.encoder, store, prepared.corpus, stages.index, memory
+    )
+    if prepared.given is None:
+        where = stages.index or store.folder
+        check_candidates(found, prepared.size, "make the index again, and delete the state", where)
+    if prepared.encoder is not None:
+        prepared.encoder.release()  # the language model needs the memory
+    features = {}
+    if model is not None:
+        with closing(model):
+            features = score_candidates(
+                request.input, prepared.targets, found, model, settings, store, request.keep_gains, request.share
             )
-            if given is None:
-                where = options.index or store.folder
-                check_candidates(found, size, "make the index again, and delete the state", where)
-            if encoder is not None:
-                encoder.release()  # the language model needs the memory
-            features = {}
-            if model is not None:
-                with closing(model):
-                    features = score_candidates(
-                        options.input, targets, found, model, settings, store, options.keep_gains, options.share
-                    )
-            if options.share is None:
-                names = write_ranking(output.staged, queries, found, features, settings, store, options.keep_gains)
-            else:
-                names = write_shard(output.staged, store, [key for _, key in features.values()], found)
-        incidents = [] if model is None else model.incidents()
-        origins = origins_of(places) if options.shards is None else options.shards.origins
-        output.seal(names, incidents, partial and partial._asdict(), origins)
-    output.publish()
-    incidents = [] if model is None else [f"warning: {incident}" for incident in model.incidents()]
-    done = "ranked sources" if settings.rerank else "found candidates"
-    done = f"{done} of {len(queries)} queries: {options.output / RUN}"
-    if options.share is not None:
-        done = f"{options.share} of the candidates of {len(queries)} queries: {options.output}"
-    return [*notices.lines(), *incidents, *job.told(), done]
+    if request.share is None:
+        return write_ranking(result.staged, queries, found, features, settings, store, request.keep_gains)
+    return write_shard(result.staged, store, [key for _, key in features.values()], found)
+
+
+def _summarise(request: Request, prepared: Prepared) -> str:
+    count = len(prepared.queries)
+    if request.share is not None:
+        return f"{request.share} of the candidates of {count} queries: {request.output}"
+    done = "ranked sources" if prepared.settings.rerank else "found candidates"
+    return f"{done} of {count} queries: {request.output / RUN}"
 
 
 def check_corpus(directory: Path, notices: Notices) -> CorpusSize:

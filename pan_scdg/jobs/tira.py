@@ -9,9 +9,9 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from pan_scdg.errors import UserError, UserErrors
-from pan_scdg.jobs.detect import calibrated
 from pan_scdg.pan.untrusted import is_file, read_utf8
 from pan_scdg.profile import SHIPPED, Profile, Table, load_profile, shipped_profiles
+from pan_scdg.scoring.gain_method import need_rule
 
 MANIFEST = "tira.yml"
 LARGEST = 1 << 14
@@ -95,7 +95,7 @@ def chosen(submissions: dict[str, Submission], name: str, manifest: Path) -> Sub
 def _check_decides(profile: Profile, entry: Submission) -> None:
     """Raise UserError for a pair task whose profile has no threshold."""
     if entry.task.startswith("pan25"):
-        calibrated(profile)
+        need_rule(profile)
     else:
         profile.need_retrieval()
 

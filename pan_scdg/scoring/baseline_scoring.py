@@ -1,11 +1,11 @@
-"""The numbers that a baseline gives of pairs: each from the store where it is known, the rest computed and kept.
+"""The numbers that a baseline computes for pairs: from the store where they are known, the rest computed and stored.
 
 Texts are read twice, once for the digests under which numbers are kept and once more for those that are missing, and
 one pair at a time, so that any number of documents of any length fits.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -31,50 +31,23 @@ STEP = 32
 """Pairs whose numbers are stored together; as many are lost at most when a run is killed."""
 
 
-class LazyText(NamedTuple):
-    """A document that is read when it is needed. Its id stands for one text."""
-
-    doc_id: str
-    read: Callable[[], str]
-
-
-class LazyPair(NamedTuple):
-    """A pair of them."""
-
-    target: LazyText
-    source: LazyText
-
-    def texts(self) -> TextPair:
-        """Both texts, read now."""
-        return TextPair(self.target.doc_id, self.source.doc_id, self.target.read(), self.source.read())
-
-
 class TextFacts(NamedTuple):
-    """What is kept in mind of a text."""
+    """What is remembered of a text."""
 
     digest: str
     length: int
     """In characters."""
 
 
-def lazy_pair(pair: DocumentPair) -> LazyPair:
-    """A pair of files."""
-    return LazyPair(_lazy(pair.suspicious), _lazy(pair.source))
-
-
-def _lazy(file: TextFile) -> LazyText:
-    return LazyText(file.doc_id, lambda: read_text(file))
-
-
-def read_facts(documents: Iterable[LazyText]) -> tuple[dict[str, TextFacts], dict[str, UserError]]:
-    """Digest and length of every document by its id, each read once; and what is wrong with those not readable."""
+def read_facts(documents: Iterable[TextFile]) -> tuple[dict[str, TextFacts], dict[str, UserError]]:
+    """Return digest and length of every document by its id, each read once, and the errors about those unreadable."""
     distinct = {document.doc_id: document for document in documents}
     facts: dict[str, TextFacts] = {}
     faults: dict[str, UserError] = {}
     with Progress("reading texts", len(distinct)) as progress:
         for doc_id, document in distinct.items():
             try:
-                text = document.read()
+                text = read_text(document)
                 facts[doc_id] = TextFacts(text_digest(text), len(text))
             except UserError as e:
                 faults[doc_id] = e
@@ -82,16 +55,16 @@ def read_facts(documents: Iterable[LazyText]) -> tuple[dict[str, TextFacts], dic
     return facts, faults
 
 
-def collection_of(sources: Iterable[LazyText], facts: Mapping[str, TextFacts]) -> Collection:
-    """The collection of these sources, each document once; those without facts are left out."""
+def make_collection(sources: Iterable[TextFile], facts: Mapping[str, TextFacts]) -> Collection:
+    """Return the collection of these sources, each document once, without those that have no facts."""
     known = {source.doc_id: source for source in sources if source.doc_id in facts}
     digest = collection_digest(facts[doc_id].digest for doc_id in known)
-    return Collection(digest, lambda: (source.read() for source in known.values()))
+    return Collection(digest, lambda: (read_text(source) for source in known.values()))
 
 
-def pair_key(pair: LazyPair, scorer: PairScorer, facts: Mapping[str, TextFacts]) -> str:
-    """The store's key of a pair's numbers."""
-    target, source = pair.target.doc_id, pair.source.doc_id
+def make_key(pair: DocumentPair, scorer: PairScorer, facts: Mapping[str, TextFacts]) -> str:
+    """Return the store's key of a pair's numbers."""
+    target, source = pair.suspicious.doc_id, pair.source.doc_id
     # vectors that were made elsewhere belong to ids and not to texts
     ids = {"ids": [target, source]} if isinstance(scorer, VectorScorer) else {}
     texts = {"target": facts[target].digest, "source": facts[source].digest}
@@ -99,36 +72,36 @@ def pair_key(pair: LazyPair, scorer: PairScorer, facts: Mapping[str, TextFacts])
 
 
 def score_pairs(
-    pairs: Sequence[LazyPair], scorer: PairScorer, store: Store, facts: Mapping[str, TextFacts]
+    pairs: Sequence[DocumentPair], scorer: PairScorer, store: Store, facts: Mapping[str, TextFacts]
 ) -> list[tuple[float, ...]]:
-    """The scorer's numbers of every pair, in order; what is missing is computed and stored in steps.
+    """Return the scorer's numbers of every pair, in order; missing ones are computed and stored in steps.
 
     Raises:
         UserError: a pair cannot be scored; what was computed before is kept.
     """
-    keys = [pair_key(pair, scorer, facts) for pair in pairs]
+    keys = [make_key(pair, scorer, facts) for pair in pairs]
     stored = {key: store.read(key, lambda data: _unpacked(data, scorer)) for key in dict.fromkeys(keys)}
     missing = {key: pair for key, pair in zip(keys, pairs, strict=True) if stored[key] is None}
     known = {key: values for key, values in stored.items() if values is not None}
     if missing:
-        known |= _computed(missing, scorer, store)
+        known |= _compute(missing, scorer, store)
     return [known[key] for key in keys]
 
 
-def _computed(missing: Mapping[str, LazyPair], scorer: PairScorer, store: Store) -> dict[str, tuple[float, ...]]:
+def _compute(missing: Mapping[str, DocumentPair], scorer: PairScorer, store: Store) -> dict[str, tuple[float, ...]]:
     found: dict[str, tuple[float, ...]] = {}
-    numbers = zip(missing, scorer.score(pair.texts() for pair in missing.values()), strict=True)
+    numbers = zip(missing, scorer.score(map(read_texts, missing.values())), strict=True)
     with Progress("scoring pairs", len(missing)) as progress:
-        for step in _steps(numbers, store):
+        for step in _store_steps(numbers, store):
             found.update(step)
             progress.update(len(step))
     return found
 
 
-def _steps(
+def _store_steps(
     numbers: Iterator[tuple[str, tuple[float, ...]]], store: Store
 ) -> Iterator[list[tuple[str, tuple[float, ...]]]]:
-    """Groups of numbers as they come, each stored; what is there of a group when something fails is stored, too."""
+    """Yield groups of numbers as they come, each stored; a group that a failure cuts short is stored, too."""
     step: list[tuple[str, tuple[float, ...]]] = []
     while True:
         try:
@@ -142,8 +115,14 @@ def _steps(
         step = []
 
 
-def decision_scores(settings: BaselineSettings, rows: Sequence[tuple[float, ...]]) -> Floats:
-    """The number of each pair that is held against the threshold, ``[pairs]``.
+def read_texts(pair: DocumentPair) -> TextPair:
+    """Return the texts of a pair, read now."""
+    target, source = pair.suspicious, pair.source
+    return TextPair(target.doc_id, source.doc_id, read_text(target), read_text(source))
+
+
+def choose_scores(settings: BaselineSettings, rows: Sequence[tuple[float, ...]]) -> Floats:
+    """Return the number of each pair that is compared with the threshold, ``[pairs]``.
 
     Raises:
         ValueError: the method has weights, and they were not fitted.

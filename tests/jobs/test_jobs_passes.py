@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pan_scdg.jobs.options import RunOptions
+from pan_scdg.jobs.requests import Computing
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.models.fingerprint import weights_fingerprint
 from pan_scdg.profile import Profile, load_profile
@@ -31,8 +31,8 @@ def profile() -> Profile:
 
 @pytest.fixture
 def at_hand(profile: Profile, tiny_folder: Callable[[str], Path]) -> ScoringModel:
-    options = RunOptions(Path(), Path(), "cpu", model=tiny_folder("qwen2"))
-    return options.scoring_model(profile.model)
+    options = Computing("cpu", model=tiny_folder("qwen2"))
+    return options.open_model(profile.model)
 
 
 def all_passes(model: ScoringModel) -> list[Passes]:
@@ -93,18 +93,18 @@ def test_arithmetic_is_part_of_every_key_and_memory_is_not(
     at_hand: ScoringModel, profile: Profile, tiny_folder: Callable[[str], Path], change: dict[str, Any]
 ) -> None:
     engine: EngineName = "reference" if "attention" in change or "engine" in change else "packed"
-    options = RunOptions(Path(), Path(), "cpu", model=tiny_folder("qwen2"), engine=engine)
-    other = options.scoring_model(profile.need_model().model_copy(update=change))
-    one = at_hand if change != {"attention": "eager"} else options.scoring_model(profile.need_model())
+    options = Computing("cpu", model=tiny_folder("qwen2"), engine=engine)
+    other = options.open_model(profile.need_model().model_copy(update=change))
+    one = at_hand if change != {"attention": "eager"} else options.open_model(profile.need_model())
     assert (other.key_parts() == one.key_parts()) == ("head_rows" in change)
 
 
 def test_the_batch_is_part_of_a_key_where_it_moves_digits(
     at_hand: ScoringModel, profile: Profile, tiny_folder: Callable[[str], Path]
 ) -> None:
-    options = RunOptions(Path(), Path(), "cpu", model=tiny_folder("qwen2"), engine="reference")
+    options = Computing("cpu", model=tiny_folder("qwen2"), engine="reference")
     assert len({"key", at_hand.batched("key", "one"), at_hand.batched("key", "other")}) == 3
-    assert options.scoring_model(profile.need_model()).batched("key", "one") == "key"
+    assert options.open_model(profile.need_model()).batched("key", "one") == "key"
 
 
 def test_unconditional_passes_of_a_job_are_batched_alike_whatever_is_asked_first(

@@ -23,7 +23,7 @@ from pan_scdg.research.pairs.method_rows import (
 from pan_scdg.research.pairs.pair_scores import Baseline, find_baselines, own_windows
 from pan_scdg.research.pairs.pair_study import pair_study
 from pan_scdg.research.pairs.score_table import ScoreTable
-from pan_scdg.scoring.baseline_models import Outside
+from pan_scdg.scoring.baseline_parts import BaselineParts
 
 SCORES = np.array([0.1, 0.3, 0.35, 0.62, 0.61, 0.65, 0.7, 0.9])
 LABELS = np.array([0, 0, 0, 0, 1, 1, 1, 1], dtype=bool)
@@ -37,7 +37,7 @@ def table(*columns: str) -> ScoreTable:
 
 def baseline(profile: str | Profile) -> Baseline:
     found = load_profile(profile) if isinstance(profile, str) else profile
-    return Baseline(found, Outside({}, "cpu", {}))
+    return Baseline(found, BaselineParts({}, "cpu", {}))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pan_scdg.errors import UserError, UserErrors
-from pan_scdg.jobs.options import RunOptions
+from pan_scdg.jobs.requests import Computing
 from pan_scdg.models.load import load_model
 from pan_scdg.notices import Notices
 from pan_scdg.profile import PairSettings, load_profile
@@ -53,7 +53,7 @@ def settings() -> PairSettings:
 @pytest.fixture(scope="module")
 def model() -> ScoringModel:
     small = load_profile("offline").need_model().model_copy(update={"dtype": "float32"})
-    return RunOptions(Path(), Path(), "cpu").scoring_model(small)
+    return Computing("cpu").open_model(small)
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +157,7 @@ def test_what_was_scored_is_not_scored_again(
 @pytest.fixture
 def tiny(tiny_folder: Callable[[str], Path]) -> ScoringModel:
     small = load_profile(str(SMALL)).need_model()
-    return RunOptions(Path(), Path(), "cpu", model=tiny_folder("qwen2"), engine="reference").scoring_model(small)
+    return Computing("cpu", model=tiny_folder("qwen2"), engine="reference").open_model(small)
 
 
 def tiny_settings(**changes: Any) -> PairSettings:

@@ -9,7 +9,6 @@ import numpy as np
 from pan_scdg.digests import text_digest
 from pan_scdg.errors import UserErrors
 from pan_scdg.notices import Notices
-from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.records import DocumentPair, TextFile
 from pan_scdg.research.data.data_folders import DataFolders
 from pan_scdg.research.data.multinews import read_articles, source_file
@@ -18,7 +17,7 @@ from pan_scdg.research.data.pair_manifest import read_manifest
 from pan_scdg.research.data.prepare import MANIFEST
 from pan_scdg.research.data.same_topic_pairs import read_news_pairs
 from pan_scdg.research.pairs.score_table import Flags
-from pan_scdg.scoring.baseline_scoring import LazyPair, LazyText, TextFacts, read_facts
+from pan_scdg.scoring.baseline_scoring import TextFacts, read_facts
 
 PAN25, NEWS = "pan25", "multinews"
 
@@ -34,7 +33,7 @@ class PairSet(NamedTuple):
     facts: Mapping[str, TextFacts]
     """Of every document, by the ids of `lazy`."""
 
-    def lazy(self) -> list[LazyPair]:
+    def lazy(self) -> list[DocumentPair]:
         """The pairs as baselines take them."""
         return [_lazy(pair) for pair in self.pairs]
 
@@ -43,13 +42,12 @@ class PairSet(NamedTuple):
         return text_digest("".join(f"{facts.digest}  {name}\n" for name, facts in sorted(self.facts.items())))
 
 
-def _lazy(pair: DocumentPair) -> LazyPair:
-    return LazyPair(_text("susp", pair.suspicious), _text("src", pair.source))
-
-
-def _text(side: str, file: TextFile) -> LazyText:
-    """A document under an id that no document of the other side has, whatever the files are called."""
-    return LazyText(f"{side}/{file.doc_id}", lambda: read_text(file))
+def _lazy(pair: DocumentPair) -> DocumentPair:
+    """Return the pair with ids that no document of the other side has, whatever the files are called."""
+    susp, src = pair.suspicious, pair.source
+    return DocumentPair(
+        susp._replace(doc_id=f"susp/{susp.doc_id}"), src._replace(doc_id=f"src/{src.doc_id}"), pair.line
+    )
 
 
 def _pair_set(name: str, ids: Iterable[str], labels: Iterable[int], pairs: Iterable[DocumentPair]) -> PairSet:
@@ -59,7 +57,7 @@ def _pair_set(name: str, ids: Iterable[str], labels: Iterable[int], pairs: Itera
         UserErrors: naming every document that cannot be read.
     """
     found = PairSet(name, tuple(ids), np.array([bool(label) for label in labels], dtype=np.bool_), tuple(pairs), {})
-    facts, faults = read_facts(text for pair in found.lazy() for text in pair)
+    facts, faults = read_facts(text for pair in found.lazy() for text in (pair.suspicious, pair.source))
     if faults:
         raise UserErrors(list(faults.values()))
     return found._replace(facts=facts)

@@ -17,8 +17,8 @@ from pan_scdg.profile.baseline import BaselineSettings, CharNgrams, VectorCosine
 from pan_scdg.research.data.pair_sets import PairSet
 from pan_scdg.research.pairs.score_table import ScoreTable, gain_columns
 from pan_scdg.scdg.aggregation import Aggregate
-from pan_scdg.scoring.baseline_models import Outside, outside_of, settings_of
-from pan_scdg.scoring.baseline_scoring import collection_of, score_pairs
+from pan_scdg.scoring.baseline_parts import BaselineParts, find_parts, need_baseline
+from pan_scdg.scoring.baseline_scoring import make_collection, score_pairs
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import PlannedPair
 from pan_scdg.scoring.pairs import score_pairs as score_gains
@@ -32,12 +32,12 @@ class Baseline(NamedTuple):
     """A baseline that a study holds SCDG against, with what it needs."""
 
     profile: Profile
-    outside: Outside
+    outside: BaselineParts
 
     @property
     def settings(self) -> BaselineSettings:
         """Its table of the profile."""
-        return settings_of(self.profile)
+        return need_baseline(self.profile)
 
     def identity(self) -> dict[str, Any]:
         """What its scores depend on besides the texts."""
@@ -68,8 +68,8 @@ def find_baselines(
     found = []
     for profile in profiles:
         vectors = options.vectors if isinstance(profile.baseline, VectorCosine) else None
-        outside = outside_of(
-            settings_of(profile), choose_device(profile, device), ids, vectors=vectors, state=options.state
+        outside = find_parts(
+            need_baseline(profile), choose_device(profile, device), ids, vectors=vectors, state=options.state
         )
         found.append(Baseline(profile, outside))
     if options.vectors is not None and not any(isinstance(profile.baseline, VectorCosine) for profile in profiles):
@@ -104,7 +104,9 @@ def baseline_scores(pairs: PairSet, baseline: Baseline, store: Store) -> ScoreTa
     columns = {}
     for prefix, settings in _variants(baseline.settings).items():
         lazy = pairs.lazy()
-        scorer = baseline.outside.scorer(settings, collection_of((pair.source for pair in lazy), pairs.facts), store)
+        scorer = baseline.outside.make_scorer(
+            settings, make_collection((pair.source for pair in lazy), pairs.facts), store
+        )
         rows = score_pairs(lazy, scorer, store, pairs.facts)
         for name, values in zip(scorer.features, zip(*rows, strict=True), strict=True):
             columns[prefix or name] = np.array(values, dtype=np.float64)

@@ -1,0 +1,106 @@
+"""Measure the speed of a model on inputs of the job itself, for some seconds, and the memory that it takes."""
+
+import resource
+import sys
+import time
+from collections.abc import Sequence
+from itertools import accumulate, cycle
+from typing import NamedTuple
+
+from pan_scdg.lm.packing import plan, row_tokens
+from pan_scdg.scdg.sequences import ScoringInput
+from pan_scdg.scoring.model import ScoringModel
+
+SECONDS = 10.0
+"""The probe starts nothing after this time, and nothing that would take longer."""
+ENOUGH = 2.0
+"""Seconds for which a few works are repeated."""
+WARM_UP = 256
+"""Tokens of the first call, which finds kernels and buffers and is not counted."""
+
+Work = Sequence[ScoringInput]
+
+
+class Speed(NamedTuple):
+    """The result of a probe."""
+
+    tokens_per_second: float
+    """As the engine counts: a prefix that several inputs share counts once."""
+    seconds: float
+    """Of the whole probe."""
+    weights: int
+    """Bytes of the model."""
+    peak: int
+    """Bytes: on a GPU the most that was allocated, otherwise the largest size of this process."""
+    largest_call: int
+    """Most tokens of a call of the probe."""
+
+
+def probe(model: ScoringModel, largest: Work, works: Sequence[Work]) -> Speed:
+    """Score some works, and the largest for its memory, and forget the results.
+
+    Args:
+        model: computes in this process, on one device; its weights are loaded first.
+        largest: the work that takes the most memory, or as much of it as takes as much.
+        works: a fair sample, not empty; the speed is measured on these.
+    """
+    _reset_peak(model.device)
+    began, rate = time.monotonic(), 0.0
+    for _ in range(2):
+        rate = _measure(model, _shorten([works[0][0]], WARM_UP))[0]
+    tokens = spent = largest_call = 0.0
+    order = [(largest, False), *((work, True) for work in works)]
+    for number, (work, counts) in enumerate(cycle(order)):
+        passed, again = time.monotonic() - began, number >= len(order)
+        if spent and (passed > SECONDS or (again and passed > ENOUGH)):
+            break
+        if again and not counts:
+            continue
+        # a work that would not end in time at the speed known so far is shortened
+        fitting = _shorten(work, int(rate * max(1.0, SECONDS - passed)))
+        speed, took = _measure(model, fitting)
+        rate = max(rate, speed)
+        largest_call = max(largest_call, _largest_call(fitting, model))
+        if counts:
+            tokens, spent = tokens + speed * took, spent + took
+    weights = [*model.loaded.model.parameters(), *model.loaded.model.buffers()]
+    size = sum(tensor.numel() * tensor.element_size() for tensor in weights)
+    return Speed(tokens / spent, time.monotonic() - began, size, _read_peak(model.device), int(largest_call))
+
+
+def _measure(model: ScoringModel, work: Work) -> tuple[float, float]:
+    """Return tokens per second of one work, and its seconds."""
+    before, began = model.engine.tokens, time.monotonic()
+    model.engine.log_probs(work)  # its results come to the host, so the clock waits for the device
+    took = max(time.monotonic() - began, 1e-6)
+    return (model.engine.tokens - before) / took, took
+
+
+def _shorten(work: Work, tokens: int) -> Work:
+    """Return the first inputs of a work that have at most ``tokens`` tokens, or a part of the first one."""
+    ends = accumulate(item.length for item in work)
+    kept = [item for item, end in zip(work, ends, strict=True) if end <= tokens]
+    half, first = max(1, tokens // 2), work[0]
+    return kept or [ScoringInput(first.context_ids[:half], first.target_ids[:half])]
+
+
+def _largest_call(work: Work, model: ScoringModel) -> int:
+    if not model.packs:
+        return max(item.length for item in work)
+    return max(row_tokens(row, work) for chain in plan(work, model.batch_tokens) for row in chain)
+
+
+def _reset_peak(device: str) -> None:
+    """Forget what an encoder took before; the peak of a process cannot be forgotten."""
+    if device != "cpu":
+        import torch
+
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def _read_peak(device: str) -> int:
+    if device == "cpu":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << (0 if sys.platform == "darwin" else 10)
+    import torch
+
+    return int(torch.cuda.max_memory_allocated(device))

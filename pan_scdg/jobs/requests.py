@@ -1,0 +1,133 @@
+"""What a user asked for, besides the profile: records that the command line fills and the jobs read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from pan_scdg.lm.engine import EngineName
+from pan_scdg.models.device_memory import Job
+from pan_scdg.profile import ModelSettings, Profile
+from pan_scdg.scoring.batches import Share
+from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pair_plan import OnError
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Computing:
+    """Where models are found and how they compute."""
+
+    device: str = "cpu"
+    """"cpu" or "cuda"."""
+    model: Path | None = None
+    """Folder of the language model; None: found by its name in the profile."""
+    engine: EngineName = "packed"
+    workers: int | None = None
+    """Processes that score side by side; None: one a GPU. No result depends on it."""
+    state: Path | None = None
+    """Folder that keeps scores for later runs; None: inside the output, until it is published."""
+
+    def open_model(self, settings: ModelSettings, job: Job = "pairs", may_compute: bool = True) -> ScoringModel:
+        """Find and check the language model of a profile; its weights load when first needed.
+
+        Raises:
+            UserError: see `ScoringModel`.
+        """
+        return ScoringModel(
+            settings,
+            self.device,
+            folder=self.model,
+            engine=self.engine,
+            workers=self.workers,
+            state=self.state,
+            job=job,
+            may_compute=may_compute,
+        )
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a run reads and writes."""
+
+    input: Path
+    output: Path
+    limit: int | None = None
+    """Only the first pairs or queries of the input; None: all."""
+    overwrite: bool = False
+    strict: bool = False
+    """Unusual input is an error."""
+    on_error: OnError = "stop"
+    keep_gains: bool = False
+    share: Share | None = None
+    """Score a share of the whole, for `merge`; None: all."""
+    metadata: bool = False
+    """Write ir-metadata.yml beside the results; see `run_metadata`."""
+
+
+@dataclass(frozen=True)
+class FirstStageOptions:
+    """Where the candidates of source retrieval come from."""
+
+    index: Path | None = None
+    """Folder of ready indexes; None: they are made in the state folder."""
+    candidates: Path | None = None
+    """TREC run to rerank instead of a first stage."""
+    stop: bool = False
+    """Write the candidates as the result and score nothing."""
+    search_memory: int = 1024
+    """MiB that a dense search may use. No result depends on it."""
+
+
+class Partial(NamedTuple):
+    """The part of an input that a limit leaves; the output directory records it."""
+
+    done: int
+    of: int
+    what: str
+    """"pairs" or "queries"."""
+
+    def warning(self) -> str:
+        """Return one line for the user."""
+        return f"warning: partial: the first {self.done} of {self.of} {self.what}, the rest was left out by --limit"
+
+
+def take_first(items: Sequence[Item], limit: int | None, what: str) -> tuple[Sequence[Item], Partial | None]:
+    """Return the first items of an input, and the part that they are if the limit leaves any out."""
+    if limit is None or limit >= len(items):
+        return items, None
+    return items[:limit], Partial(limit, len(items), what)
+
+
+def describe_job(
+    task: Literal["pairs", "retrieval"],
+    profile: Profile,
+    request: Request,
+    *,
+    input_digest: str,
+    models: dict[str, Any],
+    device: str,
+    engine: EngineName,
+    stop_after: str | None = None,
+    candidates: str | None = None,
+    partial: Partial | None = None,
+) -> dict[str, Any]:
+    """Return everything that the bytes of a result depend on; the identity of an output directory.
+
+    A limit is named only where it leaves something out.
+    """
+    return {
+        "task": task,
+        "input": input_digest,
+        "profile": profile.model_dump(mode="json", exclude={"needs_gpu"}),
+        "models": models,
+        "device": device,
+        "engine": engine,
+        "keep_gains": request.keep_gains,
+        "on_error": request.on_error,
+        "stop_after": stop_after,
+        "candidates": candidates,
+        **({} if partial is None else {"limit": partial.done}),
+        **({} if request.share is None else {"shard": list(request.share)}),
+    }

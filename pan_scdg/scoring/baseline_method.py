@@ -1,0 +1,192 @@
+"""A baseline as a method for document pairs: its number against the profile's threshold."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import NonNegativeInt, PositiveInt, Strict, TypeAdapter
+
+from pan_scdg.baselines.char_ngrams import passages_of
+from pan_scdg.errors import UserErrors
+from pan_scdg.logs import say
+from pan_scdg.notices import Notices
+from pan_scdg.own_files import EXACT, parse_as
+from pan_scdg.profile import Profile
+from pan_scdg.profile.baseline import BaselineSettings, CharNgrams, Cosine, GramLogistic, Prompted
+from pan_scdg.progress import Progress
+from pan_scdg.records import DocumentPair, Passage
+from pan_scdg.scoring.baseline_parts import BaselineParts, need_baseline
+from pan_scdg.scoring.baseline_scoring import (
+    TextFacts,
+    choose_scores,
+    make_collection,
+    read_facts,
+    read_texts,
+    score_pairs,
+)
+from pan_scdg.scoring.gain_method import refuse_uncalibrated
+from pan_scdg.scoring.pair_method import Verdict, cover_both, explain_failure, name_pair
+from pan_scdg.scoring.pair_plan import FailedPair, OnError
+from pan_scdg.store import Store, key_of
+
+WITHOUT_MATCH = "decided positive without a match: there is no passage to write"
+EMPTY = "a document is empty"
+_Numbers = tuple[NonNegativeInt, PositiveInt, NonNegativeInt, PositiveInt, str]
+_PASSAGES = TypeAdapter(list[Annotated[_Numbers, Strict(False)]], config=EXACT)
+
+
+class ScoredByBaseline(NamedTuple):
+    """A pair, the numbers that the method computed by name, and the one that decides."""
+
+    pair: DocumentPair
+    numbers: Mapping[str, float]
+    score: float
+
+
+class BaselineMethod:
+    """Scores pairs by a baseline; see `PairMethod`.
+
+    Args:
+        profile: has a baseline with a threshold.
+        parts: what it needs besides the texts.
+        all_pairs: of the input: statistics of a collection are over the sources of all.
+
+    Raises:
+        UserError: the profile was never calibrated.
+    """
+
+    model = None
+
+    def __init__(self, profile: Profile, parts: BaselineParts, all_pairs: Sequence[DocumentPair]) -> None:
+        self.settings: BaselineSettings = need_baseline(profile)
+        self._parts, self._all_pairs = parts, all_pairs
+        self._facts: dict[str, TextFacts] = {}
+        self.device, self.models = parts.device, parts.places
+        self.threshold: float | None = need_threshold(profile)
+        known = self.settings.calibrated_with if isinstance(self.settings, Cosine | Prompted) else None
+        if known not in (None, parts.fingerprint):
+            say(
+                [
+                    f"warning: nothing is decided: the profile was calibrated with a model {str(known)[:40]}, and this "
+                    f"one is {parts.fingerprint[:40]}; calibrate with this model, or use that one"
+                ]
+            )
+            self.threshold = None
+
+    def identity(self) -> dict[str, Any]:
+        """Return what the job records of the models."""
+        return self._parts.identity
+
+    def check(
+        self, pairs: Sequence[DocumentPair], notices: Notices, on_error: OnError
+    ) -> tuple[list[DocumentPair], list[FailedPair]]:
+        """Read all texts; return the pairs whose texts are readable, and the others."""
+        documents = [document for pair in pairs for document in (pair.suspicious, pair.source)]
+        self._facts, faults = read_facts(documents + [pair.source for pair in self._all_pairs])
+        if faults and on_error == "stop":
+            raise UserErrors(list(faults.values()))
+        failed = {}
+        for pair in pairs:
+            for document in (pair.suspicious, pair.source):
+                if document.doc_id in faults:
+                    failed[pair] = FailedPair(pair, faults[document.doc_id])
+        return [pair for pair in pairs if pair not in failed], list(failed.values())
+
+    def score(self, planned: Sequence[DocumentPair], store: Store) -> list[ScoredByBaseline]:
+        """Compute the numbers of the pairs, in order."""
+        collection = make_collection((pair.source for pair in self._all_pairs), self._facts)
+        scorer = self._parts.make_scorer(self.settings, collection, store)
+        rows = score_pairs(planned, scorer, store, self._facts)
+        scores = choose_scores(self.settings, rows).tolist()
+        return [
+            ScoredByBaseline(pair, dict(zip(scorer.features, row, strict=True)), score)
+            for pair, row, score in zip(planned, rows, scores, strict=True)
+        ]
+
+    def judge(self, scored: Sequence[ScoredByBaseline], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
+        """Yield the verdict about each pair, in order.
+
+        The passages of a positive pair are the matches of character n-grams; other methods decide about documents, and
+        their passage is the whole of both.
+        """
+        positive = [item.pair for item in scored if self._decide(item)]
+        matches = None
+        if isinstance(self.settings, CharNgrams):
+            matches = self._find_matches(positive, self.settings.n, store)
+        for item in scored:
+            passages: tuple[Passage, ...] = ()
+            if self._decide(item):
+                passages = self._cover(item.pair) if matches is None else matches[item.pair]
+            yield self._judge(item, names, passages, EMPTY if matches is None else WITHOUT_MATCH)
+
+    def _decide(self, item: ScoredByBaseline) -> bool | None:
+        return None if self.threshold is None else item.score >= self.threshold
+
+    def _judge(
+        self, item: ScoredByBaseline, names: Mapping[str, str], passages: tuple[Passage, ...], reason: str
+    ) -> Verdict:
+        positive = self._decide(item)
+        record = {
+            **name_pair(item.pair, names),
+            "score": item.score,
+            "threshold": self.threshold,
+            "decision": positive,
+            "baseline": self.settings.kind,
+            **({} if len(item.numbers) == 1 else item.numbers),
+            "warnings": [reason] if positive and not passages else [],
+        }
+        return Verdict(item.pair, record, passages)
+
+    def judge_failed(self, failed: FailedPair, names: Mapping[str, str]) -> Verdict:
+        """Return the verdict about a pair that could not be read."""
+        decides = self.threshold is not None
+        record = {
+            **name_pair(failed.pair, names),
+            "score": None,
+            "threshold": self.threshold,
+            "decision": False if decides else None,
+            "baseline": self.settings.kind,
+            "warnings": [explain_failure(failed, decides)],
+        }
+        return Verdict(failed.pair, record, ())
+
+    def _cover(self, pair: DocumentPair) -> tuple[Passage, ...]:
+        return cover_both(self._facts[pair.suspicious.doc_id].length, self._facts[pair.source.doc_id].length)
+
+    def _find_matches(
+        self, pairs: Sequence[DocumentPair], n: int, store: Store
+    ) -> dict[DocumentPair, tuple[Passage, ...]]:
+        """Return the matching passages of each pair, from the store where they are known."""
+        found = {}
+        with Progress("finding passages", len(pairs)) as progress:
+            for pair in pairs:
+                target, source = (self._facts[file.doc_id].digest for file in (pair.suspicious, pair.source))
+                key = key_of("char-ngram passages", {"n": n, "target": target, "source": source})
+                passages = store.read(key, _parse_passages)
+                if passages is None:
+                    texts = read_texts(pair)
+                    passages = passages_of(texts.target, texts.source, n)
+                    store.put([(key, json.dumps(passages).encode())])
+                found[pair] = passages
+                progress.update()
+        return found
+
+    def close(self) -> None:
+        """Do nothing: no process is left running."""
+
+
+def need_threshold(profile: Profile) -> float:
+    """Return the threshold of a baseline.
+
+    Raises:
+        UserError: it was never calibrated.
+    """
+    settings = need_baseline(profile)
+    if settings.threshold is None:
+        lacks_weights = isinstance(settings, GramLogistic) and settings.weights is None
+        raise refuse_uncalibrated(profile, "weights" if lacks_weights else "threshold")
+    return settings.threshold
+
+
+def _parse_passages(data: bytes) -> tuple[Passage, ...]:
+    return tuple(Passage(*values) for values in parse_as(data, _PASSAGES))

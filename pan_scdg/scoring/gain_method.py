@@ -1,0 +1,159 @@
+"""SCDG as a method for document pairs: the aggregated gain against the profile's threshold (paper, PAN25)."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pan_scdg.errors import UserError
+from pan_scdg.logs import say
+from pan_scdg.notices import Notices
+from pan_scdg.pan.runs import open_gzip_text
+from pan_scdg.profile import Profile
+from pan_scdg.records import DocumentPair
+from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
+from pan_scdg.scdg.calibration_range import TargetFacts
+from pan_scdg.scoring.batches import Share
+from pan_scdg.scoring.features import load_gains
+from pan_scdg.scoring.known_range import (
+    calibration_warnings,
+    facts_of_pairs,
+    foreign_model,
+    known_noise,
+    near_fields,
+    negatives_fields,
+    warnings_about,
+)
+from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pair_method import Verdict, cover_both, explain_failure, name_pair
+from pan_scdg.scoring.pair_plan import FailedPair, OnError, PlannedPair
+from pan_scdg.scoring.pairs import ScoredPair, check_pairs, control_field, score_pairs
+from pan_scdg.store import Store
+
+
+class GainMethod:
+    """Scores pairs with a language model; see `PairMethod`.
+
+    A threshold that was calibrated with another model decides nothing: a warning says so, and ``threshold`` is None.
+
+    Args:
+        profile: has a model, and a threshold.
+        model: the profile's, or another of the user's.
+        keep_gains: keep the gain of every token in the store, for `write_gains`.
+        share: score the pairs of a share of the batches only.
+
+    Raises:
+        UserError: the profile was never calibrated.
+    """
+
+    def __init__(
+        self, profile: Profile, model: ScoringModel, *, keep_gains: bool = False, share: Share | None = None
+    ) -> None:
+        self.settings = profile.need_pairs()
+        self.aggregate, self.threshold = need_rule(profile)
+        self.model, self.device = model, model.device
+        self.models = {"language_model": model.found}
+        self.calibration = self.settings.calibration
+        self._keep_gains, self._share = keep_gains, share
+        say(calibration_warnings(self.calibration, model))
+        if foreign_model(self.calibration, model) is not None:
+            self.threshold = self.calibration = None
+        self._noise = known_noise(self.calibration, model)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what the job records of the model."""
+        return {"language_model": self.model.identity()}
+
+    def check(
+        self, pairs: Sequence[DocumentPair], notices: Notices, on_error: OnError
+    ) -> tuple[list[PlannedPair], list[FailedPair]]:
+        """Read, tokenise and align all pairs; return those that can be scored and those that cannot."""
+        return check_pairs(pairs, self.model, self.settings, notices, on_error)
+
+    def score(self, planned: Sequence[PlannedPair], store: Store) -> list[ScoredPair]:
+        """Compute the gain statistics of the pairs, in order."""
+        return score_pairs(planned, self.model, self.settings, store, self._keep_gains, self._share)
+
+    def judge(self, scored: Sequence[ScoredPair], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
+        """Yield the verdict about each pair, in order: the whole documents are the passage of a positive one."""
+        known_range = None if self.calibration is None else self.calibration.range
+        facts: Iterator[TargetFacts | None] = (
+            iter([None] * len(scored)) if known_range is None else facts_of_pairs(scored, self.model.tokenizer)
+        )
+        for item, about in zip(scored, facts, strict=True):
+            yield self._judge(item, names, about)
+
+    def _judge(self, item: ScoredPair, names: Mapping[str, str], facts: TargetFacts | None) -> Verdict:
+        plan, features = item.plan, item.features
+        score = self.aggregate.of(features)
+        positive = None if self.threshold is None else bool(score >= self.threshold)
+        warnings = []
+        if plan.mode == "segments":
+            warnings.append("scored in segments: the pair is longer than the profile's limit")
+        if plan.source_length == 0:
+            warnings.append("the source document is empty")
+        record = {
+            **name_pair(plan.pair, names),
+            "score": score,
+            "threshold": self.threshold,
+            "decision": positive,
+            **near_fields(score, self.threshold, self._noise),
+            "aggregation": self.aggregate.name,
+            **control_field(self.settings.control),
+            "tokens": features.tokens,
+            "mean": features.mean,
+            "median": features.median,
+            "positive_gain_rate": features.positive_rate,
+            **negatives_fields(score, self.calibration),
+            "warnings": warnings + warnings_about(facts, self.calibration, self.aggregate),
+        }
+        return Verdict(plan.pair, record, cover_both(plan.target_length, plan.source_length) if positive else ())
+
+    def judge_failed(self, failed: FailedPair, names: Mapping[str, str]) -> Verdict:
+        """Return the verdict about a pair that could not be scored."""
+        decides = self.threshold is not None
+        record = {
+            **name_pair(failed.pair, names),
+            **dict.fromkeys(("score", "tokens", "mean", "median", "positive_gain_rate")),
+            "threshold": self.threshold,
+            "decision": False if decides else None,
+            **near_fields(None, self.threshold, self._noise),
+            "aggregation": self.aggregate.name,
+            **control_field(self.settings.control),
+            **negatives_fields(None, self.calibration),
+            "warnings": [explain_failure(failed, decides)],
+        }
+        return Verdict(failed.pair, record, ())
+
+    def write_gains(self, path: Path, scored: Sequence[ScoredPair], store: Store) -> None:
+        """Write one JSON line a pair with the gain of each token in nats, 6 decimals, and a control if there is one."""
+        with open_gzip_text(path) as file:
+            for item in scored:
+                gains = [round(float(g), 6) for g in load_gains(store, item.plan.key, self.settings.control)]
+                record = {**name_pair(item.plan.pair, {}), **control_field(self.settings.control), "gains": gains}
+                file.write(json.dumps(record) + "\n")
+
+    def close(self) -> None:
+        """End the worker processes, if there are any."""
+        self.model.close()
+
+
+def need_rule(profile: Profile) -> tuple[Aggregate, float | None]:
+    """Return the aggregation and the threshold of a profile.
+
+    Raises:
+        UserError: it was never calibrated.
+    """
+    settings = profile.need_pairs()
+    aggregate = aggregate_of(settings)
+    if aggregate is None or settings.threshold is None:
+        raise refuse_uncalibrated(profile, "threshold")
+    return aggregate, settings.threshold
+
+
+def refuse_uncalibrated(profile: Profile, lacks: str) -> UserError:
+    """Return the error about a profile that cannot decide."""
+    return UserError(
+        f"profile {profile.name} has no {lacks}, so it decides nothing",
+        "calibrate it on pairs with truth: `calibrate --input DIR --profile NAME --write FILE`",
+    )

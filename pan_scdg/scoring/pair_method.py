@@ -1,0 +1,101 @@
+"""A method that decides about document pairs, as pair detection uses it: SCDG or a baseline."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from pan_scdg.models.cache import FoundModel
+from pan_scdg.notices import Notices
+from pan_scdg.records import DocumentPair, Passage
+from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pair_plan import FailedPair, OnError
+from pan_scdg.store import Store
+
+Planned = TypeVar("Planned")
+Scored = TypeVar("Scored")
+
+
+class Verdict(NamedTuple):
+    """A decided pair: its record in ``decisions.jsonl``, and the passages of its detection XML."""
+
+    pair: DocumentPair
+    record: Mapping[str, Any]
+    passages: tuple[Passage, ...]
+
+
+class PairMethod(Protocol[Planned, Scored]):
+    """Checks, scores and judges pairs, in this order; nothing heavy is loaded before it scores."""
+
+    @property
+    def threshold(self) -> float | None:
+        """A pair is positive if its score is at least this (paper, PAN25 decision rule); None: nothing is decided."""
+
+    @property
+    def device(self) -> str:
+        """Where it computes: "cpu" or "cuda"."""
+
+    @property
+    def models(self) -> Mapping[str, FoundModel]:
+        """The models it uses, by their names in the job."""
+
+    @property
+    def model(self) -> ScoringModel | None:
+        """The language model, if the method scores by gains."""
+
+    def identity(self) -> dict[str, Any]:
+        """Return what the job records of the models."""
+        ...
+
+    def check(
+        self, pairs: Sequence[DocumentPair], notices: Notices, on_error: OnError
+    ) -> tuple[list[Planned], list[FailedPair]]:
+        """Read and measure all pairs; return those that can be scored and those that cannot.
+
+        Raises:
+            UserErrors: naming every pair that cannot be scored, if ``on_error`` is "stop".
+            UserError: nothing can be scored at all, e.g. for want of memory.
+        """
+        ...
+
+    def score(self, planned: Sequence[Planned], store: Store) -> list[Scored]:
+        """Score the pairs, in order; scores in the store are reused and new ones are added."""
+        ...
+
+    def judge(self, scored: Sequence[Scored], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
+        """Yield the verdict about each pair, in order.
+
+        Args:
+            scored: what `score` returned.
+            names: the user's own names of documents by id, if there are any.
+            store: holds what was computed besides.
+        """
+        ...
+
+    def judge_failed(self, failed: FailedPair, names: Mapping[str, str]) -> Verdict:
+        """Return the verdict about a pair that could not be scored: negative, with the reason as a warning."""
+        ...
+
+    def close(self) -> None:
+        """Free what scoring holds."""
+        ...
+
+
+def name_pair(pair: DocumentPair, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields of a record that name a pair: its ids, and the user's own names if there are any."""
+    ids = {"suspicious": pair.suspicious.doc_id, "source": pair.source.doc_id}
+    if names:
+        ids["suspicious_name"] = names.get(pair.suspicious.doc_id, pair.suspicious.doc_id)
+        ids["source_name"] = names.get(pair.source.doc_id, pair.source.doc_id)
+    return ids
+
+
+def cover_both(target: int, source: int) -> tuple[Passage, ...]:
+    """Return one passage over two documents of these lengths in characters.
+
+    Without one if either is empty: evaluators fail on a feature of length 0.
+    """
+    return (Passage(0, target, 0, source, ""),) if target and source else ()
+
+
+def explain_failure(failed: FailedPair, decides: bool) -> str:
+    """Return the warning about a pair that could not be scored."""
+    return f"{'not scored, decided negative' if decides else 'not scored'}: {failed.error.what}"
