@@ -20,7 +20,7 @@ from pan_scdg.evaluation.report import Estimate, table
 from pan_scdg.evaluation.retrieval import bootstrap_queries, per_query
 from pan_scdg.jobs.demo import EXAMPLES, RETRIEVAL
 from pan_scdg.jobs.requests import Computing
-from pan_scdg.jobs.retrieval_results import final_ranking, query_gains
+from pan_scdg.jobs.retrieval_results import aggregate_query_gains, rank_candidates
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.pan.text_alignment import read_pairs, read_text
@@ -30,7 +30,7 @@ from pan_scdg.retrieval.corpus_index import corpus_digest
 from pan_scdg.retrieval.first_stage import encoder_of, first_stage
 from pan_scdg.retrieval.ranking import Ranking
 from pan_scdg.scoring.candidates import prepare_targets, score_candidates
-from pan_scdg.scoring.pairs import aggregation_name, check_pairs, score_pairs
+from pan_scdg.scoring.pairs import check_pairs, name_aggregation, score_pairs
 from pan_scdg.store import Store
 
 
@@ -45,7 +45,7 @@ def pair_rows(half: Path, options: Computing, store: Store, profile_name: str) -
     planned, _none_failed = check_pairs(corpus.pairs, model, settings, Notices())
     scored = score_pairs(planned, model, settings, store, keep_gains=False)
     methods: dict[str, Any] = {
-        f"SCDG {aggregation_name(q)}": [s.features.top[q] for s in scored] for q in map(float, settings.q_grid)
+        f"SCDG {name_aggregation(q)}": [s.features.top[q] for s in scored] for q in map(float, settings.q_grid)
     }
     methods["SCDG positive-gain rate"] = [s.features.positive_rate for s in scored]
     methods |= {f"SCDG window-{w}": [s.features.window[w] for s in scored] for w in (64, 96, 128, 192, 256)}
@@ -78,16 +78,16 @@ def retrieval_rows(options: Computing, store: Store, profile_name: str) -> list[
         "DAAC": {q: _run(s.candidates) for q, s in found.items()},
     }
     frozen = {
-        query: _order(final_ranking(stage, query_gains(query, stage, features, settings, store), settings))
+        query: _order(rank_candidates(stage, aggregate_query_gains(query, stage, features, settings, store), settings))
         for query, stage in found.items()
     }
     runs[f"DAAC + SCDG as in the profile {profile.name}"] = frozen
     for q_percent in (2.0, 10.0, 100.0):
         for weight in (0.25, 0.5, 0.75, 1.0):
             changed = settings.model_copy(update={"weight": weight})
-            runs[f"DAAC + SCDG {aggregation_name(q_percent)}, weight {weight}"] = {
+            runs[f"DAAC + SCDG {name_aggregation(q_percent)}, weight {weight}"] = {
                 query: _order(
-                    final_ranking(
+                    rank_candidates(
                         stage,
                         {
                             c.doc_id: features[query, c.doc_id][0].top[q_percent]

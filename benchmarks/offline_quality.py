@@ -38,7 +38,7 @@ from pan_scdg.evaluation.retrieval import per_query
 from pan_scdg.evaluation.weighted import weighted_metrics
 from pan_scdg.jobs.demo import EXAMPLES, RETRIEVAL
 from pan_scdg.jobs.requests import Computing
-from pan_scdg.jobs.retrieval_results import final_ranking, query_gains
+from pan_scdg.jobs.retrieval_results import aggregate_query_gains, rank_candidates
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.profile import PairSettings, Profile, load_profile
@@ -155,10 +155,10 @@ def retrieval_rows(folder: Path, profile: Profile, options: Computing, store: St
     fused = settings.fusion.upper()
     runs: dict[str, dict[str, list[tuple[str, float]]]] = {"BM25": {}, fused: {}, f"{fused} + SCDG": {}}
     for query, stage in found.items():
-        gain = query_gains(query, stage, features, settings, store)
+        gain = aggregate_query_gains(query, stage, features, settings, store)
         runs["BM25"][query] = _run(r.doc_id for r in stage.routes["bm25-sentence"])
         runs[fused][query] = _run(r.doc_id for r in stage.candidates)
-        runs[f"{fused} + SCDG"][query] = _run(doc_id for doc_id, _ in final_ranking(stage, gain, settings))
+        runs[f"{fused} + SCDG"][query] = _run(doc_id for doc_id, _ in rank_candidates(stage, gain, settings))
     qrels = {query: docs for query, docs in read_qrels(folder / "qrels.txt").items() if query in found}
     values = {method: per_query(qrels, run) for method, run in runs.items()}
     return [

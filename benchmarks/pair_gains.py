@@ -22,7 +22,7 @@ from pan_scdg.profile import PairSettings
 from pan_scdg.progress import Progress
 from pan_scdg.scdg.sequences import AlignmentError, pair_passes
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_plan import Mode, pair_key
+from pan_scdg.scoring.pair_plan import Mode, make_pair_key
 from pan_scdg.scoring.passes import PassScorer
 from pan_scdg.scoring.works import PairText
 from pan_scdg.store import Store, key_of, pack_array, unpack_array
@@ -125,7 +125,7 @@ def pair_gains(
 
 def _pair(pair: Pair, mode: Mode, scorer: PassScorer, settings: PairSettings, store: Store) -> PairGains:
     texts = (pair.source, pair.target, mode, scorer.model, settings)
-    key = key_of("benchmark log-probabilities", {"pair": pair_key(*texts)})
+    key = key_of("benchmark log-probabilities", {"pair": make_pair_key(*texts)})
     stored = store.get(key)
     if stored is None:
         text = PairText(pair.source, pair.target, mode == "segments")

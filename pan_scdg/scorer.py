@@ -19,20 +19,20 @@ from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
 from pan_scdg.scdg.arrays import Floats
 from pan_scdg.scdg.attribution import attribution_shares
 from pan_scdg.scdg.gains import Gains, GainStatistics
+from pan_scdg.scoring.calibration import (
+    describe_nearness,
+    describe_negatives,
+    explain_foreign_model,
+    find_noise,
+    measure_target,
+    warn_about_model,
+    warn_about_range,
+)
 from pan_scdg.scoring.candidates import prepare_targets
 from pan_scdg.scoring.features import Wanted, feature_grid, features_of
-from pan_scdg.scoring.known_range import (
-    calibration_warnings,
-    foreign_model,
-    known_noise,
-    near_fields,
-    negatives_fields,
-    target_facts,
-    warnings_about,
-)
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import PlannedPair, plan_pairs
-from pan_scdg.scoring.pairs import control_field
+from pan_scdg.scoring.pairs import describe_control
 from pan_scdg.scoring.passes import PassScorer
 from pan_scdg.scoring.token_offsets import TokenLocator, make_locator
 from pan_scdg.scoring.works import PairsWork, SourceWork
@@ -106,7 +106,7 @@ class Scorer:
             job="pairs" if self.profile.pairs else "retrieval",
         )
         if self.profile.pairs is not None:
-            say(calibration_warnings(self.profile.pairs.calibration, self._open))
+            say(warn_about_model(self.profile.pairs.calibration, self._open))
 
     def __enter__(self) -> "Scorer":
         return self
@@ -215,15 +215,15 @@ class Scorer:
         aggregate = aggregate_of(settings) or Aggregate("top", 100.0)
         values = _compute_statistics(gains, aggregate, settings)
         score, target = aggregate.of(values), plan.texts().target
-        foreign = foreign_model(settings.calibration, self._model)
+        foreign = explain_foreign_model(settings.calibration, self._model)
         known, threshold = (None, None) if foreign else (settings.calibration, settings.threshold)
         record = {
             "score": score,
             "threshold": threshold,
             "decision": None if threshold is None else bool(score >= threshold),
-            **near_fields(score, threshold, known_noise(known, self._model)),
+            **describe_nearness(score, threshold, find_noise(known, self._model)),
             "aggregation": aggregate.name,
-            **control_field(settings.control),
+            **describe_control(settings.control),
             "mode": plan.mode,
             "tokens": values.tokens,
             "mean": values.mean,
@@ -231,11 +231,11 @@ class Scorer:
             "positive_gain_rate": values.positive_rate,
             "total_gain_nats": values.total,
             **{f"top_{p:g}": v for p, v in sorted(values.top.items())},
-            **negatives_fields(score, known),
+            **describe_negatives(score, known),
         }
         if known is not None and known.range is not None:
-            facts = target_facts(self._model.tokenizer, target, values)
-            record["warnings"] = warnings_about(facts, known, aggregate)
+            facts = measure_target(self._model.tokenizer, target, values)
+            record["warnings"] = warn_about_range(facts, known, aggregate)
         if foreign is not None:
             record["warnings"] = [foreign]
         return PairResult(

@@ -24,9 +24,9 @@ from pan_scdg.records import DocumentPair
 from pan_scdg.scdg.aggregation import Aggregate
 from pan_scdg.scdg.calibration_range import range_of, thinned
 from pan_scdg.scdg.decision import choose
+from pan_scdg.scoring.calibration import find_noise, measure_targets
 from pan_scdg.scoring.features import feature_grid
-from pan_scdg.scoring.known_range import facts_of_pairs, known_noise
-from pan_scdg.scoring.pairs import check_pairs, labels_and_scores, score_pairs
+from pan_scdg.scoring.pairs import check_pairs, score_pairs, tabulate_scores
 from pan_scdg.store import Store
 
 Labels = npt.NDArray[np.bool_]
@@ -126,12 +126,12 @@ def calibrate(
     grid = settings.q_grid if settings.aggregation == "top" else settings.w_grid
     ids = [(pair.suspicious.doc_id, pair.source.doc_id) for pair in known.pairs]
     positive = dict(zip(ids, known.labels.tolist(), strict=True))
-    labels, table = labels_and_scores(scored, positive, grid, settings.aggregation)
+    labels, table = tabulate_scores(scored, positive, grid, settings.aggregation)
     choice = choose(table, labels, settings.most_false_positives)
     calibration = Calibration(
         model=model.fingerprint,
         dtype=model.settings.dtype,
-        noise=known_noise(settings.calibration, model),
+        noise=find_noise(settings.calibration, model),
         digest=known.digest,
         pairs=len(labels),
         positives=int(labels.sum()),
@@ -139,7 +139,7 @@ def calibrate(
         accuracy=round(choice.accuracy, 6),
         negatives=thinned(table[choice.parameter][~labels]),
         negative_pairs=int((~labels).sum()),
-        range=range_of(list(facts_of_pairs(scored, model.tokenizer))),
+        range=range_of(list(measure_targets(scored, model.tokenizer))),
     )
     aggregate = Aggregate(settings.aggregation, choice.parameter)
     parameter = {"q": float(choice.parameter)} if settings.aggregation == "top" else {"w": int(choice.parameter)}

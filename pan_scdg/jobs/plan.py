@@ -19,11 +19,11 @@ from pan_scdg.profile import Profile
 from pan_scdg.progress import Progress
 from pan_scdg.scdg.sequences import ScoringInput
 from pan_scdg.scoring.batches import batches
-from pan_scdg.scoring.candidates import Target, scored_part
+from pan_scdg.scoring.candidates import Target, select_scored
 from pan_scdg.scoring.gain_method import GainMethod
-from pan_scdg.scoring.model import ScoringModel, devices_of
+from pan_scdg.scoring.model import ScoringModel, list_devices
 from pan_scdg.scoring.pair_plan import PlannedPair
-from pan_scdg.scoring.passes import ids_digest
+from pan_scdg.scoring.passes import digest_input
 from pan_scdg.scoring.works import PairsWork, SourceWork
 
 PROBED = 16
@@ -160,7 +160,7 @@ def _count_pairs(pairs: Sequence[PlannedPair], method: GainMethod) -> tuple[Toke
     budget = model.settings.pack_tokens
     texts = {(pair.pair.suspicious.doc_id, pair.mode): pair for pair in pairs}
     inputs = (item for pair in texts.values() for item in pair.texts().unconditional(model.tokenizer, settings))
-    alone = {ids_digest(item): item for item in inputs}
+    alone = {digest_input(item): item for item in inputs}
     items, tokens, sampled = list(alone.values()), Tokens(0, 0), dict[int, Work]()
     for batch in batches(list(alone), [item.length for item in items], budget):
         tokens += count_tokens([items[i] for i in batch.members], budget)
@@ -211,7 +211,7 @@ def _count_scored(prepared: Prepared) -> int:
     """Return how many candidates of all queries are to be scored."""
     settings, given = prepared.settings, prepared.given
     if given is not None:
-        return sum(len(scored_part(given[query.query_id], settings)) for query in prepared.queries)
+        return sum(len(select_scored(given[query.query_id], settings)) for query in prepared.queries)
     each = min(settings.scored or settings.depth, settings.depth, prepared.size.documents) if settings.rerank else 0
     return len(prepared.queries) * each
 
@@ -259,7 +259,7 @@ def _group_by_source(targets: Sequence[Target], prepared: Prepared) -> Mapping[s
         return None
     found: dict[str, list[Target]] = defaultdict(list)
     for target in targets:
-        for candidate in scored_part(prepared.given[target.query_id], prepared.settings):
+        for candidate in select_scored(prepared.given[target.query_id], prepared.settings):
             found[candidate.doc_id].append(target)
     return found
 
@@ -275,7 +275,7 @@ def _make_plan(
     partial: Partial | None,
     notes: list[str],
 ) -> Plan:
-    devices = len(devices_of(computing.device, computing.workers)) if computing.device == "cuda" else 1
+    devices = len(list_devices(computing.device, computing.workers)) if computing.device == "cuda" else 1
     notes = [*notes, "scores that an earlier run stored are not subtracted"]
     return Plan(
         task,

@@ -16,9 +16,9 @@ from pan_scdg.scdg.aggregation import aggregate_of
 from pan_scdg.scdg.attribution import attribution_shares
 from pan_scdg.scdg.gains import GainStatistics
 from pan_scdg.scdg.rerank import rerank
-from pan_scdg.scoring.candidates import scored_part
+from pan_scdg.scoring.candidates import select_scored
 from pan_scdg.scoring.features import load_gains
-from pan_scdg.scoring.pairs import control_field
+from pan_scdg.scoring.pairs import describe_control
 from pan_scdg.store import Store
 
 RUN = "run.txt.gz"
@@ -29,11 +29,11 @@ Features = Mapping[tuple[str, str], tuple[GainStatistics, str]]
 """Statistics and store key of the gains of scored candidates, by (query, document)."""
 
 
-def query_gains(
+def aggregate_query_gains(
     query_id: str, stage: FirstStage, features: Features, settings: RetrievalSettings, store: Store
 ) -> dict[str, float]:
     """What each scored candidate of a query is reranked by: its aggregated gain, or its share of the query."""
-    head = [c.doc_id for c in scored_part(stage, settings)]
+    head = [c.doc_id for c in select_scored(stage, settings)]
     aggregate = aggregate_of(settings)
     if aggregate is not None:
         return {doc_id: aggregate.of(features[query_id, doc_id][0]) for doc_id in head}
@@ -43,11 +43,11 @@ def query_gains(
     return dict(zip(head, attribution_shares(gains, settings.w).tolist(), strict=True))
 
 
-def final_ranking(
+def rank_candidates(
     stage: FirstStage, gain: Mapping[str, float], settings: RetrievalSettings
 ) -> list[tuple[str, float | None]]:
     """The reranked candidates, then those below ``scored`` in their coarse order, without a score."""
-    head = scored_part(stage, settings)
+    head = select_scored(stage, settings)
     tail = stage.candidates[len(head) :]
     order = rerank(
         [c.doc_id for c in head],
@@ -71,8 +71,10 @@ def write_ranking(
 
     Without reranking the run is one of candidates, so that the first stage lies beside it for whoever reranks them.
     """
-    gains = {q.query_id: query_gains(q.query_id, found[q.query_id], features, settings, store) for q in queries}
-    rankings = {q.query_id: final_ranking(found[q.query_id], gains[q.query_id], settings) for q in queries}
+    gains = {
+        q.query_id: aggregate_query_gains(q.query_id, found[q.query_id], features, settings, store) for q in queries
+    }
+    rankings = {q.query_id: rank_candidates(found[q.query_id], gains[q.query_id], settings) for q in queries}
     with open_gzip_text(folder / SCORES) as file:
         for query in queries:
             ranking, gain = rankings[query.query_id], gains[query.query_id]
@@ -82,7 +84,7 @@ def write_ranking(
         with open_gzip_text(folder / GAINS) as file:
             for (query_id, doc_id), (_values, key) in sorted(features.items()):
                 values = [round(float(g), 6) for g in load_gains(store, key, settings.control)]
-                who = {"query": query_id, "document": doc_id, **control_field(settings.control)}
+                who = {"query": query_id, "document": doc_id, **describe_control(settings.control)}
                 file.write(json.dumps({**who, "gains": values}) + "\n")
         names.append(GAINS)
     if not settings.rerank:
@@ -119,7 +121,7 @@ def _score_lines(
         if scored is not None:
             values = scored[0]
             record |= {
-                **control_field(settings.control),
+                **describe_control(settings.control),
                 "tokens": values.tokens,
                 "mean": _rounded(values.mean),
                 "median": _rounded(values.median),

@@ -70,7 +70,7 @@ def check_weights_fit(folder: Path, settings: ModelSettings, device: str, job: J
     refuse_larger(least, f"{settings.name} in {settings.dtype}", device, job)
 
 
-def lacking_memory(folder: Path, settings: ModelSettings, device: str, tokens: int) -> str | None:
+def explain_lack_of_memory(folder: Path, settings: ModelSettings, device: str, tokens: int) -> str | None:
     """Return why a pass over ``tokens`` certainly does not fit beside the weights, in words; None: it may fit."""
     config = read_config(folder)
     weights = weight_bytes(folder, settings.dtype, config)

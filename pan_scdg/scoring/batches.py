@@ -42,10 +42,10 @@ def batches(keys: Sequence[str], sizes: Sequence[int], budget: int) -> list[Batc
             room = budget
         found[-1].append(number)
         room -= sizes[number]
-    return [Batch(tuple(members), digest_of([keys[i] for i in members])) for members in found]
+    return [Batch(tuple(members), digest_keys([keys[i] for i in members])) for members in found]
 
 
-def digest_of(keys: Sequence[str]) -> str:
+def digest_keys(keys: Sequence[str]) -> str:
     """A digest of the keys of one batch."""
     return key_of("batch", {"keys": list(keys)})
 

@@ -25,7 +25,7 @@ from pan_scdg.scdg.sequences import (
     retrieval_unconditional,
 )
 from pan_scdg.scdg.windows import overlap_terms
-from pan_scdg.scoring.batches import Share, digest_of
+from pan_scdg.scoring.batches import Share, digest_keys
 from pan_scdg.scoring.features import Wanted, feature_grid, load_features, save_features
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.passes import PassScorer
@@ -93,7 +93,7 @@ def prepare_targets(
     return targets
 
 
-def candidate_key(document: Document, target: Target, model: ScoringModel, settings: RetrievalSettings) -> str:
+def make_candidate_key(document: Document, target: Target, model: ScoringModel, settings: RetrievalSettings) -> str:
     """The store's key of a candidate's features: neither the aggregation nor the fusion weight is.
 
     What the paper does not have is part of it only where the profile has it: what was stored without keeps its key.
@@ -112,7 +112,7 @@ def candidate_key(document: Document, target: Target, model: ScoringModel, setti
     return key_of("candidate", parts)
 
 
-def scored_part(stage: FirstStage, settings: RetrievalSettings) -> Ranking:
+def select_scored(stage: FirstStage, settings: RetrievalSettings) -> Ranking:
     """The candidates of a query that are reranked: the first ``scored``, or all, or none without reranking."""
     return stage.candidates[: settings.scored] if settings.rerank else []
 
@@ -137,7 +137,7 @@ def score_candidates(
     """
     wanted: dict[str, list[Target]] = {}
     for target in targets:
-        for candidate in scored_part(found[target.query_id], settings):
+        for candidate in select_scored(found[target.query_id], settings):
             wanted.setdefault(candidate.doc_id, []).append(target)
     if share is not None:
         wanted = _share_of(wanted, share)
@@ -229,8 +229,8 @@ def groups(
             if targets := wanted.get(document.doc_id):
                 alike: dict[str, list[Target]] = defaultdict(list)
                 for target in targets:
-                    alike[candidate_key(document, target, model, settings)].append(target)
-                digest = digest_of(list(alike))
+                    alike[make_candidate_key(document, target, model, settings)].append(target)
+                digest = digest_keys(list(alike))
                 yield Group(
                     document.doc_id,
                     document.text,

@@ -14,20 +14,20 @@ from pan_scdg.records import DocumentPair
 from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
 from pan_scdg.scdg.calibration_range import TargetFacts
 from pan_scdg.scoring.batches import Share
-from pan_scdg.scoring.features import load_gains
-from pan_scdg.scoring.known_range import (
-    calibration_warnings,
-    facts_of_pairs,
-    foreign_model,
-    known_noise,
-    near_fields,
-    negatives_fields,
-    warnings_about,
+from pan_scdg.scoring.calibration import (
+    describe_nearness,
+    describe_negatives,
+    explain_foreign_model,
+    find_noise,
+    measure_targets,
+    warn_about_model,
+    warn_about_range,
 )
+from pan_scdg.scoring.features import load_gains
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_method import Verdict, cover_both, explain_failure, name_pair
 from pan_scdg.scoring.pair_plan import FailedPair, OnError, PlannedPair
-from pan_scdg.scoring.pairs import ScoredPair, check_pairs, control_field, score_pairs
+from pan_scdg.scoring.pairs import ScoredPair, check_pairs, describe_control, score_pairs
 from pan_scdg.store import Store
 
 
@@ -55,10 +55,10 @@ class GainMethod:
         self.models = {"language_model": model.found}
         self.calibration = self.settings.calibration
         self._keep_gains, self._share = keep_gains, share
-        say(calibration_warnings(self.calibration, model))
-        if foreign_model(self.calibration, model) is not None:
+        say(warn_about_model(self.calibration, model))
+        if explain_foreign_model(self.calibration, model) is not None:
             self.threshold = self.calibration = None
-        self._noise = known_noise(self.calibration, model)
+        self._noise = find_noise(self.calibration, model)
 
     def identity(self) -> dict[str, Any]:
         """Return what the job records of the model."""
@@ -78,7 +78,7 @@ class GainMethod:
         """Yield the verdict about each pair, in order: the whole documents are the passage of a positive one."""
         known_range = None if self.calibration is None else self.calibration.range
         facts: Iterator[TargetFacts | None] = (
-            iter([None] * len(scored)) if known_range is None else facts_of_pairs(scored, self.model.tokenizer)
+            iter([None] * len(scored)) if known_range is None else measure_targets(scored, self.model.tokenizer)
         )
         for item, about in zip(scored, facts, strict=True):
             yield self._judge(item, names, about)
@@ -97,15 +97,15 @@ class GainMethod:
             "score": score,
             "threshold": self.threshold,
             "decision": positive,
-            **near_fields(score, self.threshold, self._noise),
+            **describe_nearness(score, self.threshold, self._noise),
             "aggregation": self.aggregate.name,
-            **control_field(self.settings.control),
+            **describe_control(self.settings.control),
             "tokens": features.tokens,
             "mean": features.mean,
             "median": features.median,
             "positive_gain_rate": features.positive_rate,
-            **negatives_fields(score, self.calibration),
-            "warnings": warnings + warnings_about(facts, self.calibration, self.aggregate),
+            **describe_negatives(score, self.calibration),
+            "warnings": warnings + warn_about_range(facts, self.calibration, self.aggregate),
         }
         return Verdict(plan.pair, record, cover_both(plan.target_length, plan.source_length) if positive else ())
 
@@ -117,10 +117,10 @@ class GainMethod:
             **dict.fromkeys(("score", "tokens", "mean", "median", "positive_gain_rate")),
             "threshold": self.threshold,
             "decision": False if decides else None,
-            **near_fields(None, self.threshold, self._noise),
+            **describe_nearness(None, self.threshold, self._noise),
             "aggregation": self.aggregate.name,
-            **control_field(self.settings.control),
-            **negatives_fields(None, self.calibration),
+            **describe_control(self.settings.control),
+            **describe_negatives(None, self.calibration),
             "warnings": [explain_failure(failed, decides)],
         }
         return Verdict(failed.pair, record, ())
@@ -130,7 +130,7 @@ class GainMethod:
         with open_gzip_text(path) as file:
             for item in scored:
                 gains = [round(float(g), 6) for g in load_gains(store, item.plan.key, self.settings.control)]
-                record = {**name_pair(item.plan.pair, {}), **control_field(self.settings.control), "gains": gains}
+                record = {**name_pair(item.plan.pair, {}), **describe_control(self.settings.control), "gains": gains}
                 file.write(json.dumps(record) + "\n")
 
     def close(self) -> None:

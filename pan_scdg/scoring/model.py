@@ -69,7 +69,7 @@ class ScoringModel:
         self.tokenizer = load_tokenizer(self.folder, settings)
         self._loaded: LanguageModel | None = None
         self._engine: Engine | None = None
-        self.devices = devices_of(device, workers)
+        self.devices = list_devices(device, workers)
         self._workers: Workers | None = None
         self._inherited: dict[str, None] = {}
 
@@ -189,7 +189,7 @@ class ScoringModel:
         }
 
 
-def devices_of(device: str, workers: int | None) -> list[str]:
+def list_devices(device: str, workers: int | None) -> list[str]:
     """A device for each process: every GPU there is for "cuda", unless ``workers`` says how many.
 
     Raises:

@@ -89,7 +89,7 @@ def _plan(
     if not source.strip():
         notices.add("empty source document", str(pair.source.path))
     mode, tokens = _mode(pair, source, target, model, settings)
-    key = pair_key(source, target, mode, model, settings)
+    key = make_pair_key(source, target, mode, model, settings)
     return PlannedPair(pair, mode, key, len(target), len(source), tokens, read)
 
 
@@ -116,7 +116,7 @@ def _mode(
     )
 
 
-def pair_key(source: str, target: str, mode: Mode, model: ScoringModel, settings: PairSettings) -> str:
+def make_pair_key(source: str, target: str, mode: Mode, model: ScoringModel, settings: PairSettings) -> str:
     """The store's key of a pair's features: neither the aggregation nor the threshold is part of it."""
     # a control is named only where there is one, so that what was stored without keeps its key
     parts: dict[str, Any] = {

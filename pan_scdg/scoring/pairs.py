@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.errors import UserError, UserErrors
-from pan_scdg.models.fit import lacking_memory
+from pan_scdg.models.fit import explain_lack_of_memory
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Aggregation, Control, PairSettings, RetrievalSettings
 from pan_scdg.progress import Forecast, Progress
@@ -62,7 +62,7 @@ def check_longest_pair(planned: Sequence[PlannedPair], model: ScoringModel) -> N
     if not whole:
         return
     longest = max(whole, key=lambda plan: plan.tokens)
-    if (lacking := lacking_memory(model.folder, model.settings, model.device, longest.tokens)) is not None:
+    if (lacking := explain_lack_of_memory(model.folder, model.settings, model.device, longest.tokens)) is not None:
         raise UserError(
             f"with {longest.pair.source.doc_id} as source: {longest.tokens} tokens take at least {lacking}",
             "use --over-long segments with a smaller limit in the profile, or a device with more memory",
@@ -161,7 +161,7 @@ def _each(
         start = end
 
 
-def aggregation_name(rule: float | PairSettings | RetrievalSettings) -> str:
+def name_aggregation(rule: float | PairSettings | RetrievalSettings) -> str:
     """How an aggregation is called in results: that of a profile, or Top-q of a percentage.
 
     Raises:
@@ -173,12 +173,12 @@ def aggregation_name(rule: float | PairSettings | RetrievalSettings) -> str:
     return chosen.name
 
 
-def control_field(control: Control) -> dict[str, str]:
+def describe_control(control: Control) -> dict[str, str]:
     """What results say about the control: nothing where there is none, as in the paper."""
     return {} if control == "none" else {"control": control}
 
 
-def labels_and_scores(
+def tabulate_scores(
     scored: Sequence[ScoredPair],
     positive: Mapping[tuple[str, str], bool],
     grid: Sequence[float],

@@ -12,9 +12,9 @@ from pan_scdg.profile import Control
 from pan_scdg.scdg.arrays import TokenIds
 from pan_scdg.scdg.gains import Gains, gains_of, join
 from pan_scdg.scdg.sequences import Passes, ScoringInput
-from pan_scdg.scoring.batches import Batch, batches, digest_of
+from pan_scdg.scoring.batches import Batch, batches, digest_keys
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.works import Ready, with_source
+from pan_scdg.scoring.works import Ready, list_with_source
 from pan_scdg.store import Store, key_of, pack_array, unpack_floats
 
 LogProbs = npt.NDArray[np.float32]
@@ -52,7 +52,7 @@ class PassScorer:
 
     def plan_unconditional(self, items: Iterable[ScoringInput]) -> None:
         """Say which unconditional inputs the job has; those that are computed together follow from all of them."""
-        distinct = {ids_digest(item): item for item in items}
+        distinct = {digest_input(item): item for item in items}
         names, inputs = list(distinct), list(distinct.values())
         for batch in batches(names, [item.length for item in inputs], self.model.batch_tokens):
             members = tuple(inputs[i] for i in batch.members)
@@ -60,7 +60,7 @@ class PassScorer:
 
     def batches_of(self, items: Iterable[ScoringInput]) -> str:
         """A digest of the batches in which these planned inputs are computed: gains over them depend on it."""
-        return digest_of([self._planned[ids_digest(item)][0].digest for item in items])
+        return digest_keys([self._planned[digest_input(item)][0].digest for item in items])
 
     def compute_unconditional(self, items: Iterable[ScoringInput]) -> Iterator[int]:
         """Compute those of the items that are not known yet, with the rest of their batches; the tokens of each batch.
@@ -69,18 +69,18 @@ class PassScorer:
         """
         missing = {}
         for item in items:
-            name = ids_digest(item)
-            batch, members = self._planned.setdefault(name, (Batch((0,), digest_of([name])), (item,)))
+            name = digest_input(item)
+            batch, members = self._planned.setdefault(name, (Batch((0,), digest_keys([name])), (item,)))
             if batch.digest not in missing and self._stored(name, item) is None:
                 missing[batch.digest] = members
         for members, found in zip(missing.values(), self.scored(map(Ready, missing.values())), strict=True):
-            self._keep({ids_digest(m): part.log_probs for m, part in zip(members, found, strict=True)})
+            self._keep({digest_input(m): part.log_probs for m, part in zip(members, found, strict=True)})
             yield sum(member.length for member in members)
 
     def unconditional(self, item: ScoringInput) -> LogProbs:
         """Log-probabilities of a target without a source, ``[n]`` nats; computed with the rest of its batch."""
         list(self.compute_unconditional([item]))
-        name = ids_digest(item)
+        name = digest_input(item)
         found = self._stored(name, item)
         if found is None:
             raise ValueError("the store lost an unconditional pass")
@@ -112,7 +112,7 @@ class PassScorer:
             ValueError: the baseline needs a control and the passes have none.
         """
         known = list(passes)
-        (found,) = self.scored([Ready([item for p in known for item in with_source(p)])])
+        (found,) = self.scored([Ready([item for p in known for item in list_with_source(p)])])
         return self.assembled([p.unconditional for p in known], found, baseline)
 
     def assembled(self, alone: Sequence[ScoringInput], found: Sequence[Scored], baseline: Control) -> Gains:
@@ -150,7 +150,7 @@ def _log_probs(data: bytes, tokens: int) -> LogProbs:
     return found
 
 
-def ids_digest(item: ScoringInput) -> str:
+def digest_input(item: ScoringInput) -> str:
     """What an input is known by: its ids, and where the target begins."""
     ids = np.concatenate([item.context_ids, [-1], item.target_ids]).astype(np.int64)
     return hashlib.sha256(ids.tobytes()).hexdigest()

@@ -65,7 +65,9 @@ class PairsWork:
 
     def inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
         """Of each pair, of each segment: the conditional input and, if the profile has one, the control."""
-        return [item for pair in self.pairs for p in pair.passes(tokenizer, self.settings) for item in with_source(p)]
+        return [
+            item for pair in self.pairs for p in pair.passes(tokenizer, self.settings) for item in list_with_source(p)
+        ]
 
 
 class QueryText(NamedTuple):
@@ -87,7 +89,7 @@ class SourceWork:
 
     def inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
         """Of each query the conditional input and, if the profile has one, the control."""
-        return [i for query in self.queries for i in with_source(self.passes(query, tokenizer))]
+        return [i for query in self.queries for i in list_with_source(self.passes(query, tokenizer))]
 
     def passes(self, query: QueryText, tokenizer: Tokenizer) -> Passes:
         """The inputs of a query and this candidate (paper, PAN26 source-prefix construction), with the control."""
@@ -106,6 +108,6 @@ class SourceWork:
         return replace(passes, control=retrieval_conditional(tokenizer, query.token_ids, shuffled))
 
 
-def with_source(passes: Passes) -> list[ScoringInput]:
+def list_with_source(passes: Passes) -> list[ScoringInput]:
     """All inputs but the unconditional one."""
     return list(passes)[1:]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.scoring.batches import batches, digest_of
+from pan_scdg.scoring.batches import batches, digest_keys
 
 things = st.lists(st.tuples(st.integers(0, 1000), st.integers(1, 50)), max_size=20, unique_by=lambda thing: thing[0])
 
@@ -12,7 +12,7 @@ things = st.lists(st.tuples(st.integers(0, 1000), st.integers(1, 50)), max_size=
 def test_by_hand() -> None:
     found = batches(["a", "b", "c", "d"], [3, 9, 4, 3], 7)
     assert [batch.members for batch in found] == [(1,), (2, 0), (3,)]  # the longest first, then 4 + 3, then 3
-    assert [batch.digest for batch in found] == [digest_of(keys) for keys in (["b"], ["c", "a"], ["d"])]
+    assert [batch.digest for batch in found] == [digest_keys(keys) for keys in (["b"], ["c", "a"], ["d"])]
     with pytest.raises(ValueError, match="2 keys but 1 sizes"):
         batches(["a", "b"], [1], 7)
 

@@ -16,7 +16,7 @@ from pan_scdg.scdg.aggregation import Aggregate
 from pan_scdg.scdg.calibration_range import TargetFacts, range_of
 from pan_scdg.scdg.gains import statistics
 from pan_scdg.scdg.sequences import pair_passes
-from pan_scdg.scoring.known_range import target_facts, warnings_about
+from pan_scdg.scoring.calibration import measure_target, warn_about_range
 from pan_scdg.scoring.passes import PassScorer
 
 Run = Callable[..., Any]
@@ -78,7 +78,7 @@ def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         text = file.read_text(encoding="utf-8")
         alone = scorer.unconditional(pair_passes(model.tokenizer, "", text).unconditional)
         features = statistics(np.asarray(alone), ())._replace(code_length=-float(alone.sum()))
-        facts.append(target_facts(model.tokenizer, text, features))
+        facts.append(measure_target(model.tokenizer, text, features))
     document: Any = tomlkit.parse((SHIPPED / "offline.toml").read_text(encoding="utf-8"))
     pairs = document["pairs"]
     for field in ("q", "w", "aggregation", "control", "threshold"):
@@ -188,8 +188,8 @@ def test_without_a_range_nothing_is_said(
         assert "negatives_at_least" not in decision
     facts = TargetFacts(1, 99.0, 0.0)
     calibration = Calibration(digest="d", pairs=2, positives=1, f1=1.0, accuracy=1.0)
-    assert warnings_about(facts, calibration, Aggregate("top", 100)) == []
-    assert warnings_about(facts, None, Aggregate("top", 100)) == []
+    assert warn_about_range(facts, calibration, Aggregate("top", 100)) == []
+    assert warn_about_range(facts, None, Aggregate("top", 100)) == []
 
 
 def test_a_pair_that_is_not_scored_has_no_share_of_negatives(
@@ -227,13 +227,13 @@ def test_a_code_length_that_says_the_target_was_expected() -> None:
     text = "ä" * 200  # 400 bytes
     features = statistics(np.zeros(400), (100,))
     for code_length, told in ((40.0, "predictable"), (400.0, ""), (1000.0, "above the maximum 2.00")):
-        facts = target_facts(Spelling(), text, features._replace(code_length=code_length))
+        facts = measure_target(Spelling(), text, features._replace(code_length=code_length))
         assert facts.nats_per_byte == code_length / 400
-        warnings = warnings_about(facts, calibration, Aggregate("top", 100))
+        warnings = warn_about_range(facts, calibration, Aggregate("top", 100))
         assert len(warnings) == bool(told)
         assert all(told in w for w in warnings)
     with pytest.raises(ValueError, match="code length"):
-        target_facts(Spelling(), text, features)
+        measure_target(Spelling(), text, features)
 
 
 def test_verdicts_within_the_noise_are_marked(

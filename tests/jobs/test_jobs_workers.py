@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.scoring.model import devices_of
+from pan_scdg.scoring.model import list_devices
 
 Run = Callable[..., object]
 
@@ -31,13 +31,13 @@ def test_two_workers_write_the_same_bytes(
 def test_processes_for_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
-    assert devices_of("cpu", None) == ["cpu"]
-    assert devices_of("cpu", 2) == ["cpu", "cpu"]
-    assert devices_of("cuda", None) == ["cuda:0", "cuda:1", "cuda:2", "cuda:3"]
-    assert devices_of("cuda", 2) == ["cuda:0", "cuda:1"]
-    assert devices_of("cuda", 1) == ["cuda"]
+    assert list_devices("cpu", None) == ["cpu"]
+    assert list_devices("cpu", 2) == ["cpu", "cpu"]
+    assert list_devices("cuda", None) == ["cuda:0", "cuda:1", "cuda:2", "cuda:3"]
+    assert list_devices("cuda", 2) == ["cuda:0", "cuda:1"]
+    assert list_devices("cuda", 1) == ["cuda"]
     with pytest.raises(UserError, match="5 workers for 4 GPUs"):
-        devices_of("cuda", 5)
+        list_devices("cuda", 5)
 
 
 def test_an_encoder_that_was_released_encodes_nothing() -> None:

@@ -21,7 +21,7 @@ from pan_scdg.research.retention.means import CONTENT, TokenMean, means_of
 from pan_scdg.research.retention.token_labels import NEITHER, Labels, token_labels
 from pan_scdg.scoring.features import load_gains, load_ids
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_plan import FailedPair, PlannedPair, pair_key, plan_pairs
+from pan_scdg.scoring.pair_plan import FailedPair, PlannedPair, make_pair_key, plan_pairs
 from pan_scdg.scoring.pairs import check_longest_pair, score_pairs
 from pan_scdg.scoring.token_offsets import LocatedTokens, make_locator
 from pan_scdg.store import Store
@@ -131,7 +131,7 @@ def _planned(texts: _Texts, model: ScoringModel, settings: PairSettings, notices
 def _by_segments(plan: PlannedPair, model: ScoringModel, settings: PairSettings) -> PlannedPair:
     if plan.mode == "segments":
         return plan
-    return plan._replace(mode="segments", key=pair_key(*plan.read(plan.pair), "segments", model, settings))
+    return plan._replace(mode="segments", key=make_pair_key(*plan.read(plan.pair), "segments", model, settings))
 
 
 def _labelled(cases: Mapping[str, Case], modes: Mapping[str, str], model: ScoringModel) -> dict[str, LabelledTarget]:

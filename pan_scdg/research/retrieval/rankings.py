@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pan_scdg.evaluation.retrieval import Qrels, Run
-from pan_scdg.jobs.retrieval_results import final_ranking, query_gains
+from pan_scdg.jobs.retrieval_results import aggregate_query_gains, rank_candidates
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.research.data.query_folds import QueryFold
 from pan_scdg.research.retrieval.entries import Entry
@@ -91,8 +91,8 @@ def _as_run_does(stages: Stages, scored: Scored, settings: RetrievalSettings, st
     """The ranking that ``run --candidates`` writes for these candidates."""
     orders = {}
     for query_id, stage in stages.items():
-        gains = query_gains(query_id, stage, scored, settings, store)
-        orders[query_id] = [doc_id for doc_id, _ in final_ranking(stage, gains, settings)]
+        gains = aggregate_query_gains(query_id, stage, scored, settings, store)
+        orders[query_id] = [doc_id for doc_id, _ in rank_candidates(stage, gains, settings)]
     return unchanged(orders)
 
 

@@ -14,7 +14,7 @@ from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pairs import ScoredPair
 
 
-def foreign_model(calibration: Calibration | None, model: ScoringModel) -> str | None:
+def explain_foreign_model(calibration: Calibration | None, model: ScoringModel) -> str | None:
     """Return one line that says why a calibrated threshold cannot decide about this model's scores; None: it can.
 
     A threshold that somebody wrote without a calibration is taken to be meant for whatever model is used.
@@ -27,11 +27,11 @@ def foreign_model(calibration: Calibration | None, model: ScoringModel) -> str |
     )
 
 
-def calibration_warnings(calibration: Calibration | None, model: ScoringModel) -> list[str]:
+def warn_about_model(calibration: Calibration | None, model: ScoringModel) -> list[str]:
     """Return what is to be said on stderr about a calibration before this model's scores are compared with it."""
     if calibration is None:
         return []
-    if (foreign := foreign_model(calibration, model)) is not None:
+    if (foreign := explain_foreign_model(calibration, model)) is not None:
         return [f"warning: {foreign}"]
     if calibration.model is None:
         return ["warning: the profile does not say which model it was calibrated with: `calibrate` records it"]
@@ -43,14 +43,14 @@ def calibration_warnings(calibration: Calibration | None, model: ScoringModel) -
     return []
 
 
-def known_noise(calibration: Calibration | None, model: ScoringModel) -> float | None:
+def find_noise(calibration: Calibration | None, model: ScoringModel) -> float | None:
     """Return the noise of scores that the calibration knows, if it was measured for this model in this dtype."""
     if calibration is None or (calibration.model, calibration.dtype) != (model.fingerprint, model.settings.dtype):
         return None
     return calibration.noise
 
 
-def target_facts(tokenizer: Tokenizer, target: str, features: GainStatistics) -> TargetFacts:
+def measure_target(tokenizer: Tokenizer, target: str, features: GainStatistics) -> TargetFacts:
     """What of a target is held against the range.
 
     Raises:
@@ -59,7 +59,7 @@ def target_facts(tokenizer: Tokenizer, target: str, features: GainStatistics) ->
     return _facts(len(target.encode("utf-8")), common_words(tokenizer, token_ids(tokenizer, target)), features)
 
 
-def facts_of_pairs(scored: Sequence[ScoredPair], tokenizer: Tokenizer) -> Iterator[TargetFacts]:
+def measure_targets(scored: Sequence[ScoredPair], tokenizer: Tokenizer) -> Iterator[TargetFacts]:
     """Those of each pair, in order; a target that stands in many pairs is looked at once."""
     seen: dict[str, tuple[int, float]] = {}
     for item in scored:
@@ -76,21 +76,21 @@ def _facts(size: int, words: float, features: GainStatistics) -> TargetFacts:
     return TargetFacts(features.tokens, features.code_length / size, words)
 
 
-def warnings_about(facts: TargetFacts | None, calibration: Calibration | None, aggregate: Aggregate) -> list[str]:
+def warn_about_range(facts: TargetFacts | None, calibration: Calibration | None, aggregate: Aggregate) -> list[str]:
     """What is outside the calibration's range; nothing where no range is known."""
     if facts is None or calibration is None or calibration.range is None:
         return []
     return range_warnings(facts, calibration.range, aggregate)
 
 
-def near_fields(score: float | None, threshold: float | None, noise: float | None) -> dict[str, bool | None]:
+def describe_nearness(score: float | None, threshold: float | None, noise: float | None) -> dict[str, bool | None]:
     """Return ``near_threshold`` where the noise is known: another processor may then decide otherwise."""
     if threshold is None or noise is None:
         return {}
     return {"near_threshold": None if score is None else abs(score - threshold) <= noise}
 
 
-def negatives_fields(score: float | None, calibration: Calibration | None) -> dict[str, Any]:
+def describe_negatives(score: float | None, calibration: Calibration | None) -> dict[str, Any]:
     """The share of development negatives that score at least as much, and how many there are, where they are known."""
     if calibration is None or not calibration.negatives:
         return {}
