@@ -4,6 +4,7 @@ It may come from anybody, so everything in it is untrusted.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,7 +35,8 @@ class Mark(BaseModel):
     files: dict[InnerName, str]
 
 
-class Decision(NamedTuple):
+@dataclass(frozen=True)
+class Decision:
     """The decision about a pair; score in nats and threshold where they are known."""
 
     positive: bool

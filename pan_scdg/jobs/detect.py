@@ -9,7 +9,7 @@ from typing import Any
 from pan_scdg.digests import text_digest
 from pan_scdg.jobs.lifecycle import produce_result
 from pan_scdg.jobs.requests import Computing, Partial, Request, describe_job, take_first
-from pan_scdg.jobs.shards import Shards, write_shard
+from pan_scdg.jobs.shards import Shards, open_model, write_shard
 from pan_scdg.logs import say
 from pan_scdg.models.places import models_line, origins_of
 from pan_scdg.notices import Notices
@@ -107,10 +107,7 @@ def open_method(
         UserError: something is missing, or was given without being used, or the profile cannot decide.
     """
     if profile.baseline is None:
-        settings = profile.need_model() if merged is None else merged.settled(profile.need_model())
-        model = computing.open_model(settings, may_compute=merged is None)
-        if merged is not None:
-            model.inherit(merged.incidents)
+        model = open_model(profile, computing, "pairs", merged)
         return GainMethod(profile, model, keep_gains=request.keep_gains, share=request.share)
     baseline = need_baseline(profile)
     unused = {

@@ -29,7 +29,7 @@ class Computing:
     state: Path | None = None
     """Folder that keeps scores for later runs; None: inside the output, until it is published."""
 
-    def open_model(self, settings: ModelSettings, job: Job = "pairs", may_compute: bool = True) -> ScoringModel:
+    def open_model(self, settings: ModelSettings, job: Job = "pairs", scored_in: Path | None = None) -> ScoringModel:
         """Find and check the language model of a profile; its weights load when first needed.
 
         Raises:
@@ -43,7 +43,7 @@ class Computing:
             workers=self.workers,
             state=self.state,
             job=job,
-            may_compute=may_compute,
+            scored_in=scored_in,
         )
 
 

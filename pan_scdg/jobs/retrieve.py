@@ -9,7 +9,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.jobs.lifecycle import Attempt, produce_result
 from pan_scdg.jobs.requests import Computing, FirstStageOptions, Partial, Request, describe_job, take_first
 from pan_scdg.jobs.retrieval_results import RUN, write_ranking
-from pan_scdg.jobs.shards import Shards, write_shard
+from pan_scdg.jobs.shards import Shards, open_model, write_shard
 from pan_scdg.logs import say
 from pan_scdg.models.cache import FoundModel
 from pan_scdg.models.encoder import Encoder, folder_fingerprint
@@ -78,7 +78,7 @@ def prepare(
     queries, partial = take_first(asked, request.limit, "queries")
     model, targets = None, []
     if settings.rerank:
-        model = _open_model(profile, computing, merged)
+        model = open_model(profile, computing, "retrieval", merged)
         model.check_length(settings.context, "retrieval.context")
         targets = prepare_targets(queries, model, settings, request.input / "queries.jsonl")
     given = None
@@ -98,14 +98,6 @@ def prepare(
     if encoder is not None or (merged is not None and "encoder" in merged.job["models"]):
         places["encoder"] = encoder_place(settings.need_dense())
     return Prepared(settings, notices, queries, partial, model, targets, given, encoder, corpus, size, places)
-
-
-def _open_model(profile: Profile, computing: Computing, merged: Shards | None) -> ScoringModel:
-    if merged is None:
-        return computing.open_model(profile.need_model(), "retrieval")
-    model = computing.open_model(merged.settled(profile.need_model()), "retrieval", may_compute=False)
-    model.inherit(merged.incidents)
-    return model
 
 
 def retrieve_sources(

@@ -30,8 +30,8 @@ def score_files(
     Raises:
         UserError: a file cannot be read, or the pair cannot be scored.
     """
-    other, target = _read(source), _read(suspicious)
     with Scorer(profile, device=device, model=model, engine=engine) as scorer:
+        other, target = _read(source), _read(suspicious)
         try:
             return scorer.score(target, other)
         except UserError as e:

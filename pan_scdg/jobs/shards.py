@@ -14,11 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveInt, Valid
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.output_mark import Mark, is_unchanged, read_mark
+from pan_scdg.jobs.requests import Computing
+from pan_scdg.models.device_memory import Job
 from pan_scdg.own_files import MARK
-from pan_scdg.profile import ModelSettings
+from pan_scdg.profile import ModelSettings, Profile
 from pan_scdg.retrieval.candidate_file import CANDIDATES, read_candidates, write_candidates
 from pan_scdg.retrieval.first_stage import FirstStage
 from pan_scdg.scoring.batches import MOST, Share
+from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
 
 AGAIN = "run the shard again with --overwrite"
@@ -106,6 +109,19 @@ class Shards:
                     folder,
                 )
         return found
+
+
+def open_model(profile: Profile, computing: Computing, job: Job, merged: Shards | None) -> ScoringModel:
+    """Find the language model of a profile; it may not compute if every score is in ``merged`` shards.
+
+    Raises:
+        UserError: see `ScoringModel`.
+    """
+    if merged is None:
+        return computing.open_model(profile.need_model(), job)
+    model = computing.open_model(merged.settled(profile.need_model()), job, scored_in=merged.folders[0])
+    model.inherit(merged.incidents)
+    return model
 
 
 def write_shard(

@@ -32,8 +32,8 @@ class ScoringModel:
         workers: processes that score side by side; None: one a GPU. No result depends on it.
         state: weights' digests are remembered in this folder; None: nowhere.
         job: what the profiles that an error names can do, too.
-        may_compute: False: every score is stored already, ``settings`` are those they were computed with, and neither
-            the device nor memory for the weights has to be there.
+        scored_in: the folder that every score was stored in, with these ``settings``: nothing may be computed, and
+            neither the device nor memory for the weights has to be there. None: scores are computed.
 
     Raises:
         UserError: the folder is missing or incomplete, the device cannot do what the profile asks, or its memory
@@ -50,9 +50,9 @@ class ScoringModel:
         workers: int | None = None,
         state: Path | None = None,
         job: Job = "pairs",
-        may_compute: bool = True,
+        scored_in: Path | None = None,
     ) -> None:
-        self.device, self.may_compute = device, may_compute
+        self.device, self._scored_in = device, scored_in
         self._engine_name = engine
         self.found = place_of_model(settings.name, folder)
         settings = settings.model_copy(update={"name": self.found.name})
@@ -63,7 +63,7 @@ class ScoringModel:
         self.positions = (config.get("text_config") or config).get("max_position_embeddings")
         say(provenance(self.found).warnings)
         self.settings = settings = self._usable(settings)
-        if may_compute:
+        if self.may_compute:
             check_weights_fit(self.folder, settings, device, job)
         self.fingerprint = weights_fingerprint(self.folder, remembered)
         self.tokenizer = load_tokenizer(self.folder, settings)
@@ -72,6 +72,11 @@ class ScoringModel:
         self.devices = list_devices(device, workers)
         self._workers: Workers | None = None
         self._inherited: dict[str, None] = {}
+
+    @property
+    def may_compute(self) -> bool:
+        """Return False if every score has to be stored already."""
+        return self._scored_in is None
 
     def _usable(self, settings: ModelSettings) -> ModelSettings:
         """The settings as the device can do them; where nothing is computed it need not be there."""
@@ -105,9 +110,9 @@ class ScoringModel:
         Raises:
             UserError: it may not compute, for every score should have been stored.
         """
-        if not self.may_compute:
+        if self._scored_in is not None:
             for _ in works:
-                raise UserError("a score is in none of the shards", "run the shards again")
+                raise UserError("a score is in none of the shards", "run them again", self._scored_in)
             return
         if len(self.devices) == 1:
             for work in works:

@@ -255,7 +255,7 @@ def test_second_run_on_one_output_gets_one_line(
         seconds.extend(run(pairs_input, output, "--keep-gains", *more) for more in ([], ["--overwrite"]))
         return score_pairs(*arguments, **named)
 
-    monkeypatch.setattr("pan_scdg.jobs.detect.score_pairs", meanwhile)
+    monkeypatch.setattr("pan_scdg.scoring.gain_method.score_pairs", meanwhile)
     assert run(pairs_input, output, "--keep-gains").code == 0
     assert len(seconds) == 2
     for second in seconds:
@@ -280,7 +280,7 @@ def test_result_that_appears_meanwhile_is_kept(
         (output / "decisions.jsonl").write_text("theirs", encoding="utf-8")
         return score_pairs(*arguments, **named)
 
-    monkeypatch.setattr("pan_scdg.jobs.detect.score_pairs", meanwhile)
+    monkeypatch.setattr("pan_scdg.scoring.gain_method.score_pairs", meanwhile)
     done = run(pairs_input, output, "--keep-gains")
     assert (done.code, "holds a finished result by now" in done.err.splitlines()[-1]) == (2, True)
     assert (output / "decisions.jsonl").read_text(encoding="utf-8") == "theirs"

@@ -196,7 +196,7 @@ def test_the_end_of_a_run_is_its_own_and_no_tracker_outlives_it(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("pan_scdg.jobs.detect.score_pairs", interrupted)
+        patch.setattr("pan_scdg.scoring.gain_method.score_pairs", interrupted)
         done = run(pairs_input, tmp_path / "out")
     assert done.code == 3
     assert done.err.endswith("error: stopped; run the same command again to continue\n")
