@@ -9,8 +9,8 @@ from pathlib import Path
 
 CHARACTERS = 1200
 """Kept of a query and of a corpus document."""
-PAIR_CHARACTERS = 4000
-"""Kept of the texts of a pair: most of its longest passage, which the retention study needs."""
+PAIR_CHARACTERS = 4300
+"""Kept of the texts of a pair: enough for a long passage, which the retention study needs."""
 CLUSTERS = 12
 """Kept of the news."""
 FEATURE = re.compile(r".*this_offset=\"(\d+)\" this_length=\"(\d+)\".*source_offset=\"(\d+)\" source_length=\"(\d+)\"")
@@ -38,8 +38,9 @@ def _trim_pairs(source: Path, target: Path, each: int) -> None:
         truth = Path("truth", f"{Path(suspicious).stem}-{Path(document).stem}.xml")
         whole = (source / truth).read_text()
         lines = [line for line in whole.splitlines() if _is_within(line)]
-        reused = any(FEATURE.match(line) for line in lines)
-        if len(kept[reused]) == each or (FEATURE.search(whole) and not reused):
+        reused = "<feature" in whole
+        easy = any('obfuscation="simple"' in line for line in lines)  # so that `calibrate` finds a threshold
+        if len(kept[reused]) == each or reused != easy:
             continue
         kept[reused].append((suspicious, document))
         for name in ("susp/" + suspicious, "src/" + document):
