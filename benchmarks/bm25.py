@@ -30,7 +30,7 @@ from pan_scdg.retrieval.bm25 import fts5 as bm25_fts5
 from pan_scdg.retrieval.bm25 import impact as bm25_impact
 from pan_scdg.retrieval.bm25 import terrier as bm25_terrier
 from pan_scdg.retrieval.ranking import Ranking
-from pan_scdg.retrieval.units import sentences
+from pan_scdg.retrieval.sentences import split_sentences
 
 BUILDERS = {
     "impact": bm25_impact.build_index,
@@ -77,7 +77,7 @@ def build(engine: str, documents: int, seed: int, path: Path) -> Built:
 
 def plain(index: bm25_terrier.TerrierIndex, text: str) -> None:
     """PyTerrier's own part of a query."""
-    units = [index._rarest(sentence, Bm25Settings().terms) for sentence in sentences(text)]
+    units = [index._rarest(sentence, Bm25Settings().terms) for sentence in split_sentences(text)]
     index._retrieve({number: terms for number, terms in enumerate(units) if terms}, PLAIN_RESULTS)
 
 

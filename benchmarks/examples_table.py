@@ -26,8 +26,8 @@ from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.pan.text_alignment import read_pairs, read_text
 from pan_scdg.pan.truth import read_truth
 from pan_scdg.profile import load_profile
-from pan_scdg.retrieval.corpus_index import corpus_digest
-from pan_scdg.retrieval.first_stage import encoder_of, first_stage
+from pan_scdg.retrieval.candidates import find_candidates, load_retrieval_encoder
+from pan_scdg.retrieval.index import hash_corpus
 from pan_scdg.retrieval.ranking import Ranking
 from pan_scdg.scoring.candidates import prepare_targets, score_candidates
 from pan_scdg.scoring.pairs import check_pairs, name_aggregation, score_pairs
@@ -69,8 +69,8 @@ def retrieval_rows(options: Computing, store: Store, profile_name: str) -> list[
     settings = profile.need_retrieval()
     queries, model = read_queries(RETRIEVAL, Notices()), options.open_model(profile.need_model())
     targets = prepare_targets(queries, model, settings, RETRIEVAL)
-    encoder = encoder_of(settings, options.device)
-    found = first_stage(RETRIEVAL, queries, settings, encoder, store, corpus_digest(RETRIEVAL))
+    encoder = load_retrieval_encoder(settings, options.device)
+    found = find_candidates(RETRIEVAL, queries, settings, encoder, store, hash_corpus(RETRIEVAL))
     features = score_candidates(RETRIEVAL, targets, found, model, settings, store, False)
     runs: dict[str, dict[str, Any]] = {
         "BM25-Sentence1 (FTS5)": {q: _run(s.routes["bm25-sentence"]) for q, s in found.items()},

@@ -15,8 +15,7 @@ import numpy as np
 
 from benchmarks.corpus import DOCUMENTS, document_id
 from pan_scdg.pan.runs import open_gzip_text, run_lines
-from pan_scdg.retrieval.fusion import comb_sum, daac, rrf
-from pan_scdg.retrieval.ranking import Ranked, Ranking
+from pan_scdg.retrieval.ranking import Ranked, Ranking, fuse_by_comb_sum, fuse_by_daac, fuse_by_rrf
 
 
 def drawn(generator: np.random.Generator, depth: int) -> Ranking:
@@ -35,9 +34,9 @@ def main(queries: int, depth: int) -> None:
     generator = np.random.default_rng(0)
     routes = [[drawn(generator, depth) for _ in range(3)] for _ in range(queries)]
     fusions: dict[str, Callable[[list[Ranking]], Ranking]] = {
-        "daac": lambda three: daac(three[0], three[1], three[2], depth),
-        "rrf": lambda three: rrf(three, depth),
-        "combsum": lambda three: comb_sum(three, depth),
+        "daac": lambda three: fuse_by_daac(three[0], three[1], three[2], depth),
+        "rrf": lambda three: fuse_by_rrf(three, depth),
+        "combsum": lambda three: fuse_by_comb_sum(three, depth),
     }
     seconds = {}
     for name, fuse in fusions.items():

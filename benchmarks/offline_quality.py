@@ -43,8 +43,8 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.profile import PairSettings, Profile, load_profile
 from pan_scdg.records import Query
-from pan_scdg.retrieval.corpus_index import corpus_digest
-from pan_scdg.retrieval.first_stage import encoder_of, first_stage
+from pan_scdg.retrieval.candidates import find_candidates, load_retrieval_encoder
+from pan_scdg.retrieval.index import hash_corpus
 from pan_scdg.scdg.decision import choose
 from pan_scdg.scoring.candidates import prepare_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
@@ -149,8 +149,8 @@ def retrieval_rows(folder: Path, profile: Profile, options: Computing, store: St
     settings, model = profile.need_retrieval(), options.open_model(profile.need_model())
     queries = _first_of_each(read_queries(folder, Notices()), most)
     targets = prepare_targets(queries, model, settings, folder)
-    encoder = encoder_of(settings, options.device)
-    found = first_stage(folder, queries, settings, encoder, store, corpus_digest(folder))
+    encoder = load_retrieval_encoder(settings, options.device)
+    found = find_candidates(folder, queries, settings, encoder, store, hash_corpus(folder))
     features = score_candidates(folder, targets, found, model, settings, store, False)
     fused = settings.fusion.upper()
     runs: dict[str, dict[str, list[tuple[str, float]]]] = {"BM25": {}, fused: {}, f"{fused} + SCDG": {}}

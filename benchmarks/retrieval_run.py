@@ -24,8 +24,8 @@ import tomlkit
 from benchmarks import corpus
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.profile import find_profile, load_profile
-from pan_scdg.retrieval.corpus_index import index_corpus
 from pan_scdg.retrieval.dense.encode import DOCUMENTS_A_GROUP
+from pan_scdg.retrieval.index import index_corpus
 
 ENTRYPOINT = Path(__file__).parents[1] / "entrypoint.py"
 PAPERS_CHUNKS = {"chunk_words": 768, "chunk_stride": 512, "chunks": 8}

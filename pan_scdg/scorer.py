@@ -14,7 +14,7 @@ from pan_scdg.models.fit import choose_device
 from pan_scdg.notices import Notices
 from pan_scdg.profile import PairSettings, Profile, RetrievalSettings, load_profile
 from pan_scdg.records import DocumentPair, Query, TextFile
-from pan_scdg.retrieval.ranking import Ranked, Ranking, top
+from pan_scdg.retrieval.ranking import Ranked, Ranking, rank_best
 from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
 from pan_scdg.scdg.arrays import Floats
 from pan_scdg.scdg.attribution import attribution_shares
@@ -175,7 +175,7 @@ class Scorer:
                 raise UserError(f"the document id {doc_id!r} is repeated", "give each document its own id")
             (found,) = scorer.scored([SourceWork(text, [asked.text], settings)])
             gains[doc_id] = scorer.assembled([asked.unconditional], found, settings.control)
-        return top(_aggregate(gains, settings), len(gains)) if gains else []
+        return rank_best(_aggregate(gains, settings), len(gains)) if gains else []
 
     @property
     def _model(self) -> ScoringModel:

@@ -42,7 +42,7 @@ NEIGHBOURS = {
     # packages of one level, from which another may import these modules and no other
     "research": {"pan_scdg.cli.options"},
     "lm": {"pan_scdg.models"},
-    "models": {"pan_scdg.retrieval.bm25.terrier_jars", "pan_scdg.retrieval.ranking"},
+    "models": {"pan_scdg.retrieval.bm25.terrier_jars"},
     "retrieval": {"pan_scdg.models"},
     "baselines": {"pan_scdg.models.encoder"},
 }

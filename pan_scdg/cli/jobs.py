@@ -148,13 +148,15 @@ def index(directory: Path, folder: Path, profile: str, device: str) -> None:
     """
     from pan_scdg.jobs.targets import check_folders, profile_file
     from pan_scdg.models.fit import choose_device
-    from pan_scdg.retrieval.corpus_index import index_corpus
-    from pan_scdg.retrieval.first_stage import encoder_of
+    from pan_scdg.retrieval.candidates import load_retrieval_encoder
+    from pan_scdg.retrieval.index import index_corpus
 
     check_folders(folder, None, {"--input": directory, "--profile": profile_file(profile)}, "--index")
     chosen = chosen_profile(profile)
     settings = chosen.need_retrieval()
-    for line in index_corpus(directory, folder, settings, encoder_of(settings, choose_device(chosen, device))):
+    for line in index_corpus(
+        directory, folder, settings, load_retrieval_encoder(settings, choose_device(chosen, device))
+    ):
         click.echo(line)
 
 

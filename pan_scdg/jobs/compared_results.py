@@ -21,7 +21,7 @@ from pan_scdg.pan.detections import read_decisions, read_score
 from pan_scdg.pan.runs import RUN_NAMES, read_run, run_file
 from pan_scdg.pan.untrusted import is_file, list_directory, open_regular
 from pan_scdg.records import Span
-from pan_scdg.retrieval.ranking import top
+from pan_scdg.retrieval.ranking import rank_best
 
 DETECTED = "detected-plagiarism"
 Pair = tuple[str, str]
@@ -133,7 +133,9 @@ def _read_mark(folder: Path) -> Mark | None:
 
 def _read_rankings(run: Path) -> Ranked:
     """Return documents by score, equal ones by id, as ``run --candidates`` takes them."""
-    return Ranked({query: [r.doc_id for r in top(dict(found), len(found))] for query, found in read_run(run).items()})
+    return Ranked(
+        {query: [r.doc_id for r in rank_best(dict(found), len(found))] for query, found in read_run(run).items()}
+    )
 
 
 def _read_decisions(path: Path) -> dict[Pair, Decision]:

@@ -10,8 +10,8 @@ import numpy as np
 from pan_scdg.pan.runs import open_gzip_text, run_lines
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.records import Query
-from pan_scdg.retrieval.candidate_file import CANDIDATES, write_candidates
-from pan_scdg.retrieval.first_stage import FirstStage
+from pan_scdg.retrieval.candidate_files import CANDIDATES, write_stages
+from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.scdg.aggregation import aggregate_of
 from pan_scdg.scdg.attribution import attribution_shares
 from pan_scdg.scdg.gains import GainStatistics
@@ -88,7 +88,7 @@ def write_ranking(
                 file.write(json.dumps({**who, "gains": values}) + "\n")
         names.append(GAINS)
     if not settings.rerank:
-        write_candidates(folder / CANDIDATES, {query.query_id: found[query.query_id] for query in queries})
+        write_stages(folder / CANDIDATES, {query.query_id: found[query.query_id] for query in queries})
         names.append(CANDIDATES)
     with open_gzip_text(folder / RUN) as file:
         for query in queries:

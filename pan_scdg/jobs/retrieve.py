@@ -19,9 +19,9 @@ from pan_scdg.pan.inputs import input_digest
 from pan_scdg.pan.source_retrieval import read_queries, stream_corpus
 from pan_scdg.profile import Profile, RetrievalSettings
 from pan_scdg.records import Query
-from pan_scdg.retrieval.corpus_index import check_catalogue, corpus_digest, parts_of
-from pan_scdg.retrieval.first_stage import FirstStage, encoder_of, encoder_place, first_stage
-from pan_scdg.retrieval.given_candidates import candidates_digest, foreign_scores, read_candidates
+from pan_scdg.retrieval.candidate_files import explain_scores, hash_candidates, read_candidates
+from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retrieval_encoder, locate_encoder
+from pan_scdg.retrieval.index import check_catalogue, hash_corpus, list_parts
 from pan_scdg.scoring.candidates import Target, prepare_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
@@ -90,13 +90,13 @@ def prepare(
     size = check_corpus(request.input, notices)
     if given is not None:
         check_candidates(given, size, "give a run over this corpus", stages.candidates)
-    encoder = encoder_of(settings, computing.device) if given is None else None
-    corpus = corpus_digest(request.input)
+    encoder = load_retrieval_encoder(settings, computing.device) if given is None else None
+    corpus = hash_corpus(request.input)
     if stages.index is not None and given is None:
-        check_catalogue(stages.index, corpus, parts_of(settings, encoder, corpus))
+        check_catalogue(stages.index, corpus, list_parts(settings, encoder, corpus))
     places = {} if model is None else {"language_model": model.found}
     if encoder is not None or (merged is not None and "encoder" in merged.job["models"]):
-        places["encoder"] = encoder_place(settings.need_dense())
+        places["encoder"] = locate_encoder(settings.need_dense())
     return Prepared(settings, notices, queries, partial, model, targets, given, encoder, corpus, size, places)
 
 
@@ -131,7 +131,7 @@ def retrieve_sources(
                 if prepared.places:
                     say([models_line(list(prepared.places.values()))])
                 if stages.candidates is not None:
-                    say(foreign_scores(stages.candidates))
+                    say(explain_scores(stages.candidates))
                 if merged is not None:
                     merged.restore(store)
                 files = _compute(request, stages, prepared, store, result)
@@ -158,7 +158,7 @@ def _describe(
     if (place := prepared.places.get("encoder")) is not None:
         encoder = prepared.encoder
         models["encoder"] = {"weights": folder_fingerprint(place.folder) if encoder is None else encoder.fingerprint}
-    given = None if stages.candidates is None else candidates_digest(stages.candidates)
+    given = None if stages.candidates is None else hash_candidates(stages.candidates)
     return describe_job(
         "retrieval",
         profile,
@@ -179,7 +179,7 @@ def _compute(
     """Find candidates, score them, and stage the results; return their names."""
     settings, queries, model = prepared.settings, prepared.queries, prepared.model
     memory = stages.search_memory << 20
-    found = prepared.given or first_stage(
+    found = prepared.given or find_candidates(
         request.input, queries, settings, prepared.encoder, store, prepared.corpus, stages.index, memory
     )
     if prepared.given is None:

@@ -18,8 +18,8 @@ from pan_scdg.jobs.requests import Computing
 from pan_scdg.models.device_memory import Job
 from pan_scdg.own_files import MARK
 from pan_scdg.profile import ModelSettings, Profile
-from pan_scdg.retrieval.candidate_file import CANDIDATES, read_candidates, write_candidates
-from pan_scdg.retrieval.first_stage import FirstStage
+from pan_scdg.retrieval.candidate_files import CANDIDATES, read_stages, write_stages
+from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.scoring.batches import MOST, Share
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
@@ -98,11 +98,11 @@ class Shards:
             UserError: they did not all find the same, or not for these queries.
         """
         first, *others = self.folders
-        found = read_candidates(first / CANDIDATES, AGAIN)
+        found = read_stages(first / CANDIDATES, AGAIN)
         if missing := sorted(set(queries) - found.keys()):
             raise UserError(f"has no candidates of the query {missing[0]!r}", AGAIN, first / CANDIDATES)
         for folder in others:
-            if read_candidates(folder / CANDIDATES, AGAIN) != found:
+            if read_stages(folder / CANDIDATES, AGAIN) != found:
                 raise UserError(
                     f"has other candidates than {first}",
                     "make one run of the first stage (--stop-after first-stage) and give it to all with --candidates",
@@ -131,7 +131,7 @@ def write_shard(
     store.export([name for key in keys for name in (key, f"{key}/gains", f"{key}/ids")], folder / SCORES)
     if first_stage is None:
         return [SCORES]
-    write_candidates(folder / CANDIDATES, first_stage)
+    write_stages(folder / CANDIDATES, first_stage)
     return [CANDIDATES, SCORES]
 
 

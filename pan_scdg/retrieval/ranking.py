@@ -1,8 +1,17 @@
-"""A ranking: documents of one query, best first."""
+"""Rankings of documents and their fusion: RRF, DAAC and CombSUM (paper, First-Stage PAN26 Retrieval).
+
+A document's rank is its position in the given ranking, counted from 1. Sums are exact (``fsum``), so the order in
+which rankings are given cannot change a score.
+"""
 
 import math
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from math import fsum, log2
 from typing import NamedTuple
+
+K = 60
+"""The constant of reciprocal-rank evidence."""
 
 
 class Ranked(NamedTuple):
@@ -15,7 +24,7 @@ class Ranked(NamedTuple):
 Ranking = list[Ranked]
 
 
-def top(scores: Mapping[str, float], depth: int) -> Ranking:
+def rank_best(scores: Mapping[str, float], depth: int) -> Ranking:
     """The ``depth`` best documents: score descending, equal scores by ascending document id.
 
     Raises:
@@ -26,3 +35,74 @@ def top(scores: Mapping[str, float], depth: int) -> Ranking:
     if any(math.isnan(score) for score in scores.values()):
         raise ValueError("a score is not a number")
     return [Ranked(*item) for item in sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:depth]]
+
+
+def list_ranks(ranking: Ranking) -> dict[str, int]:
+    """Rank of every document, counted from 1.
+
+    Raises:
+        ValueError: a document is listed twice.
+    """
+    found = {ranked.doc_id: rank for rank, ranked in enumerate(ranking, 1)}
+    if len(found) < len(ranking):
+        raise ValueError("a ranking lists a document twice")
+    return found
+
+
+def sum_reciprocal_ranks(rankings: Iterable[Ranking], k: int = K) -> dict[str, float]:
+    """Sum over the rankings of ``1 / (k + rank)``; a ranking without the document adds nothing.
+
+    Raises:
+        ValueError: a ranking lists a document twice.
+    """
+    evidence: defaultdict[str, list[float]] = defaultdict(list)
+    for ranking in rankings:
+        for doc_id, rank in list_ranks(ranking).items():
+            evidence[doc_id].append(1 / (k + rank))
+    return {doc_id: fsum(parts) for doc_id, parts in evidence.items()}
+
+
+def fuse_by_rrf(rankings: Iterable[Ranking], depth: int) -> Ranking:
+    """Reciprocal rank fusion with equal weights (paper, Three-route RRF).
+
+    Raises:
+        ValueError: a ranking lists a document twice, or ``depth`` is below 1.
+    """
+    return rank_best(sum_reciprocal_ranks(rankings), depth)
+
+
+def fuse_by_daac(bm25: Ranking, dense: Ranking, abstract: Ranking, depth: int) -> Ranking:
+    """Dense-anchored abstract calibration (paper, Eq. daac-full and Eq. supp-daac-components).
+
+    Raises:
+        ValueError: a ranking lists a document twice, or ``depth`` is below 1.
+    """
+    b, d, a = list_ranks(bm25), list_ranks(dense), list_ranks(abstract)
+    scores = {x: score_daac(b.get(x), d.get(x), a.get(x)) for x in b.keys() | d.keys() | a.keys()}
+    return rank_best({x: score for x, score in scores.items() if score > 0}, depth)
+
+
+def score_daac(bm25: int | None, dense: int | None, abstract: int | None) -> float:
+    """DAAC score of a document from its three ranks (counted from 1); None: the route did not find it."""
+    b, d, a = (0.0 if rank is None else 1 / (K + rank) for rank in (bm25, dense, abstract))
+    uncertainty = 1 - min(1.0, (K + 1) * d)
+    confidence = 0.0 if abstract is None else 1 / log2(abstract + 1)
+    return d * (1 + uncertainty * confidence) + b**2 + a**2
+
+
+def fuse_by_comb_sum(rankings: Iterable[Ranking], depth: int) -> Ranking:
+    """Sum of the min-max normalised scores of each ranking (paper, Four-way CombSUM).
+
+    A ranking whose scores are all equal counts 0 for each of its documents, and so does a missing document.
+
+    Raises:
+        ValueError: a ranking lists a document twice, or ``depth`` is below 1.
+    """
+    parts: defaultdict[str, list[float]] = defaultdict(list)
+    for ranking in rankings:
+        list_ranks(ranking)
+        low = min((ranked.score for ranked in ranking), default=0.0)
+        span = max((ranked.score for ranked in ranking), default=0.0) - low
+        for doc_id, score in ranking:
+            parts[doc_id].append((score - low) / span if span > 0 else 0.0)
+    return rank_best({doc_id: fsum(values) for doc_id, values in parts.items()}, depth)

@@ -1,96 +1,22 @@
-"""What the first stage searches with and in: sentences, chunks, title with abstract."""
+"""Units that the routes search with and in: overlapping chunks, and title with abstract."""
 
 import re
-from collections.abc import Iterator
-from itertools import pairwise
+from itertools import dropwhile, takewhile
 from typing import NamedTuple
 
 import numpy as np
 
-from pan_scdg.retrieval.abstracts import title_abstract
-from pan_scdg.retrieval.boundaries import ends_sentence
-from pan_scdg.retrieval.headings import MARKDOWN, MOST_CHARACTERS, is_bare_heading
+from pan_scdg.retrieval.sentences import MARKDOWN, RULE, find_section_name, is_bare_heading, strip_marks
 
-__all__ = ["chunks", "sentence_spans", "sentences", "title_abstract"]
-
-# No-break spaces belong to the words: they are written where a line, all the more a sentence, must not end.
-_TOKEN = re.compile(r"[\S\xa0\u2007\u202f]+")
-_BULLET = re.compile(r"[-*+•] ")
-
-
-class Gap(NamedTuple):
-    """White space between two tokens, and where it stands (positions in the text)."""
-
-    line_start: int
-    opens_paragraph: bool
-    """The line of the token before it is the first of its paragraph."""
-    token_start: int
-    start: int
-    end: int
-    newlines: int
-    worded: bool
-    """The token before it holds a letter or a digit."""
+OPENING_WORDS = 250
+"""Words of the text that stand for an abstract where none is marked."""
+ABSTRACT_WORDS = 500
+"""A marked abstract that no heading ends is cut here."""
+TITLE_WORDS = 40
+_LABEL = re.compile(r"[\s*_]*abstract[\s*_]*(?:[.:—–][\s*_]*|-+\s+)(?=\S)", re.IGNORECASE)
 
 
-def sentences(text: str) -> list[str]:
-    """The sentences of ``text`` in order, without surrounding white space; nothing but white space is lost."""
-    return [sentence for start, end in sentence_spans(text) if (sentence := text[start:end].strip())]
-
-
-def sentence_spans(text: str) -> list[tuple[int, int]]:
-    """Character spans of the sentences: contiguous, in order, together the whole text.
-
-    White space between two sentences belongs to the later one, so that tokenizers which join a space with the word
-    behind it see the same words in every piece. A paragraph break, a heading (Markdown, or a bare line above a
-    paragraph) and a bullet also end what stands before them. A piece without any letter or digit (a rule, a row
-    of dots) is not a sentence of its own but joins the next one, or the last one at the end of the text. Without
-    white space there is no boundary. Time is linear in the length, whatever the text.
-    """
-    spans: list[tuple[int, int]] = []
-    start, worded = 0, False
-    for gap in _gaps(text):
-        worded = worded or gap.worded
-        if worded and _is_boundary(text, gap):
-            spans.append((start, gap.start))
-            start, worded = gap.start, False
-    if start < len(text):
-        if spans and not worded and not any(map(str.isalnum, text[start:])):
-            start, _ = spans.pop()
-        spans.append((start, len(text)))
-    return spans
-
-
-def _gaps(text: str) -> Iterator[Gap]:
-    """The white space between any two tokens, in order."""
-    line_start, opens = 0, True
-    for token, following in pairwise(_TOKEN.finditer(text)):
-        newlines = text.count("\n", token.end(), following.start())
-        worded = any(map(str.isalnum, token[0]))
-        yield Gap(line_start, opens, token.start(), token.end(), following.start(), newlines, worded)
-        if newlines:
-            line_start, opens = text.rfind("\n", token.end(), following.start()) + 1, newlines > 1
-
-
-def _is_boundary(text: str, gap: Gap) -> bool:
-    """Whether the gap lies between two sentences."""
-    if gap.newlines > 1 or (gap.newlines == 1 and _lines_part(text, gap)):
-        return True
-    indent = text[gap.line_start : min(gap.token_start, gap.line_start + 8)]
-    begins_line = gap.token_start - gap.line_start <= 8 and not indent.strip(" \t>*_#")
-    word = text[max(gap.token_start, gap.start - 64) : gap.start]
-    return ends_sentence(word, text[gap.end : gap.end + 8], begins_line)
-
-
-def _lines_part(text: str, gap: Gap) -> bool:
-    """Whether the two lines around a line break belong to different sentences whatever their words."""
-    following = text[text.rfind("\n", gap.start, gap.end) + 1 : gap.end + 100].partition("\n")[0]
-    if MARKDOWN.match(following) or _BULLET.match(following.lstrip()) or MARKDOWN.match(text, gap.line_start):
-        return True
-    short = gap.start - gap.line_start <= MOST_CHARACTERS
-    return gap.opens_paragraph and short and is_bare_heading(text[gap.line_start : gap.start], following)
-
-
-def chunks(text: str, words: int, stride: int, limit: int) -> list[str]:
+def cut_chunks(text: str, words: int, stride: int, limit: int) -> list[str]:
     """Overlapping stretches of ``words`` white-space delimited words, joined by single spaces.
 
     They start every ``stride`` words; the last is anchored at the end. Of more than ``limit`` chunks those at
@@ -110,3 +36,77 @@ def chunks(text: str, words: int, stride: int, limit: int) -> list[str]:
     if len(starts) > limit:
         starts = [starts[i] for i in np.rint(np.linspace(0, len(starts) - 1, limit)).astype(int)]
     return [" ".join(tokens[start : start + words]) for start in starts]
+
+
+class Line(NamedTuple):
+    """A line that is not blank: a heading (without its marks), or a line of text."""
+
+    heading: bool
+    text: str
+
+
+def extract_title_abstract(text: str) -> str:
+    """Title and abstract, each in one line, the title first; whichever is not found is left out.
+
+    The abstract is what stands between a heading ``Abstract`` (Markdown, bare, numbered or in bold; or the label
+    ``Abstract:`` in front of a paragraph) and the next heading or horizontal rule, at most 500 words. A heading is a
+    Markdown heading, the usual name of a section alone in its line, or a short line above a line of 100 characters
+    or more. Without such a heading the first 250 words of the text stand for it, headings left out.
+
+    The title is the first line of the document if it stands before the abstract, has at most 40 words and is no
+    usual section name. Where no abstract is marked it must also be a heading, or a line that does not end like a
+    sentence. So a text of one sentence has no title, one line without a full stop is a title alone, and a Markdown
+    query that starts with ``## Abstract`` gives its abstract alone.
+    """
+    lines = _lines(text)
+    marked = next(
+        (i for i, line in enumerate(lines) if line.heading and find_section_name(line.text) == "abstract"), None
+    )
+    if marked is None:
+        title = _title(lines[:1]) if lines and (lines[0].heading or lines[0].text[-1] not in ".;,") else ""
+        body = [line.text for line in lines[1 if title else 0 :] if not line.heading]
+        abstract = _first_words(body, OPENING_WORDS)
+    else:
+        title = _title(lines[: min(marked, 1)])
+        abstract = _first_words(_section(lines[marked + 1 :]), ABSTRACT_WORDS)
+    return "\n".join(part for part in (title, abstract) if part)
+
+
+def _lines(text: str) -> list[Line]:
+    """The lines that are not blank. A rule is a heading without a name; ``Abstract: We`` is a heading and a line."""
+    raw = text.split("\n")
+    found: list[Line] = []
+    for i, line in enumerate(raw):
+        opens = i == 0 or not raw[i - 1].strip() or (bool(found) and found[-1].heading)
+        following = raw[i + 1] if i + 1 < len(raw) else ""
+        if not line.strip():
+            continue
+        if RULE.match(line):
+            found.append(Line(True, ""))
+        elif (
+            MARKDOWN.match(line)
+            or find_section_name(line) == "abstract"
+            or (opens and is_bare_heading(line, following))
+        ):
+            found.append(Line(True, strip_marks(line)))
+        elif opens and (label := _LABEL.match(line)):
+            found += [Line(True, "abstract"), Line(False, line[label.end() :].strip())]
+        else:
+            found.append(Line(False, line.strip()))
+    return found
+
+
+def _title(lines: list[Line]) -> str:
+    """The title, if this line (there is at most one) can be one."""
+    words = strip_marks(lines[0].text).split() if lines and not find_section_name(lines[0].text) else []
+    return "" if len(words) > TITLE_WORDS else " ".join(words)
+
+
+def _section(lines: list[Line]) -> list[str]:
+    """The lines up to the next heading; headings and rules before the first line of text do not count."""
+    body = dropwhile(lambda line: line.heading, lines)
+    return [line.text for line in takewhile(lambda line: not line.heading, body)]
+
+
+def _first_words(lines: list[str], count: int) -> str:
+    return " ".join(" ".join(lines).split()[:count])

@@ -13,7 +13,7 @@ from pan_scdg.pan.source_retrieval import stream_corpus
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.progress import Forecast, Progress
 from pan_scdg.records import Document, Query
-from pan_scdg.retrieval.first_stage import FirstStage
+from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.retrieval.ranking import Ranking
 from pan_scdg.scdg.aggregation import aggregate_of
 from pan_scdg.scdg.gains import Gains, GainStatistics

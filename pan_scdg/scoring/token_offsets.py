@@ -14,7 +14,7 @@ import numpy as np
 
 from pan_scdg.errors import UserError
 from pan_scdg.models.load import load_tokenizer
-from pan_scdg.retrieval.units import sentence_spans
+from pan_scdg.retrieval.sentences import find_sentence_spans
 from pan_scdg.scdg.arrays import Offsets, TokenIds
 from pan_scdg.scdg.sequences import Tokenizer
 from pan_scdg.scoring.model import ScoringModel
@@ -54,7 +54,7 @@ class TokenLocator:
         if not segments:
             whole = self._locate(target, special=True)
             return LocatedTokens(whole.token_ids[1:], whole.offsets[1:], whole.how)
-        spans = sentence_spans(target)
+        spans = find_sentence_spans(target)
         parts = [self._locate(target[start:end], special=False) for start, end in spans]
         offsets = [part.offsets + start for part, (start, _) in zip(parts, spans)]
         fast = all(part.how == "fast tokenizer" for part in parts)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pan_scdg.digests import text_digest
 from pan_scdg.profile import PairSettings, RetrievalSettings
-from pan_scdg.retrieval.units import sentence_spans
+from pan_scdg.retrieval.sentences import find_sentence_spans
 from pan_scdg.scdg.arrays import TokenIds
 from pan_scdg.scdg.control import controlled_pair, shuffled_source
 from pan_scdg.scdg.segments import segment_passes, segment_unconditional
@@ -44,7 +44,7 @@ class PairText(NamedTuple):
         """The passes: one of the whole texts, or one a segment; with a control if the profile has one."""
         control = settings.control != "none"
         if self.segments:
-            spans = sentence_spans(self.target)
+            spans = find_sentence_spans(self.target)
             return list(segment_passes(tokenizer, self.source, self.target, spans, settings.segments, control))
         passes = pair_passes(tokenizer, self.source, self.target)
         return [controlled_pair(tokenizer, passes, self.source, self.target) if control else passes]
@@ -52,7 +52,9 @@ class PairText(NamedTuple):
     def unconditional(self, tokenizer: Tokenizer, settings: PairSettings) -> list[ScoringInput]:
         """The unconditional inputs of the passes, which do not depend on the source."""
         if self.segments:
-            return list(segment_unconditional(tokenizer, self.target, sentence_spans(self.target), settings.segments))
+            return list(
+                segment_unconditional(tokenizer, self.target, find_sentence_spans(self.target), settings.segments)
+            )
         return [pair_unconditional(tokenizer, self.target)]
 
 

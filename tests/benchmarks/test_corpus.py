@@ -11,7 +11,8 @@ from click.testing import CliRunner
 from benchmarks import corpus
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries, stream_corpus
-from pan_scdg.retrieval.units import sentences, title_abstract
+from pan_scdg.retrieval.sentences import split_sentences
+from pan_scdg.retrieval.units import extract_title_abstract
 
 
 def test_a_document_depends_on_its_number_and_the_seed_alone():
@@ -34,9 +35,9 @@ def test_documents_look_like_papers():
     text = documents[0].text
     title, blank, heading, abstract = text.split("\n")[:4]
     assert (blank, heading) == ("", "Abstract")
-    assert title_abstract(text).startswith(f"{title}\n{abstract[:100]}")
+    assert extract_title_abstract(text).startswith(f"{title}\n{abstract[:100]}")
     assert [line for line in text.split("\n") if line in corpus.SECTIONS] == list(corpus.SECTIONS)
-    assert 20 < np.mean([len(sentence.split()) for sentence in sentences(text)]) < 24
+    assert 20 < np.mean([len(sentence.split()) for sentence in split_sentences(text)]) < 24
 
 
 def test_words_follow_zipf():
@@ -60,7 +61,7 @@ def test_forms_and_ids_are_all_different():
 def test_queries_are_made_of_their_sources():
     documents = list(corpus.generate(30))
     for number, query in enumerate(corpus.queries(3, 30)):
-        assert 130 < len(sentences(query.text)) < 180
+        assert 130 < len(split_sentences(query.text)) < 180
         assert query.text.startswith("# ")
         taken = corpus.sources(number, 30)
         assert 2 <= len(set(taken)) <= 5

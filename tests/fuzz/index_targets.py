@@ -13,13 +13,14 @@ from target import Target
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Bm25Settings, load_profile
 from pan_scdg.records import Document, Query
-from pan_scdg.retrieval import corpus_index, staging
+from pan_scdg.retrieval import index as corpus_index
+from pan_scdg.retrieval import index_folder
 from pan_scdg.retrieval.bm25 import fts5 as bm25_fts5
 from pan_scdg.retrieval.bm25 import impact as bm25_impact
 from pan_scdg.retrieval.bm25 import impact_arrays
+from pan_scdg.retrieval.candidate_files import read_candidates
 from pan_scdg.retrieval.dense import vectors
 from pan_scdg.retrieval.dense.vector_files import Manifest
-from pan_scdg.retrieval.given_candidates import read_candidates
 
 DOCUMENTS = [
     Document("d/1", "The ferry left at six. Nobody waved."),
@@ -83,7 +84,7 @@ def _impact(folder: Path) -> None:
 
 
 def _arrays(folder: Path) -> None:
-    seal = json.loads((folder / "index" / staging.MANIFEST).read_text())
+    seal = json.loads((folder / "index" / index_folder.MANIFEST).read_text())
     impact_arrays.read_arrays(folder / "index", seal["documents"], seal["terms"])
 
 
@@ -100,8 +101,8 @@ def _fts5(folder: Path) -> None:
 def _fts5_sealed_again(folder: Path) -> None:
     index = folder / "index"
     if (index / "index.sqlite").exists():  # a link to nowhere cannot be sealed
-        (index / staging.MANIFEST).unlink()
-        staging.write_seal(index, "fts5", bm25_fts5.VERSION, len(DOCUMENTS))
+        (index / index_folder.MANIFEST).unlink()
+        index_folder.write_seal(index, "fts5", bm25_fts5.VERSION, len(DOCUMENTS))
     _fts5(folder)
 
 
@@ -113,9 +114,7 @@ OWN, FILES = "pan_scdg.own_files", "pan_scdg.retrieval.dense.vector_files"
 VECTOR_FILES = {"manifest.json": JSON, "documents.jsonl": JSON, "vectors.f16": BYTES}
 ARRAYS = {f"index/{name}.npy": BYTES for name in impact_arrays.KINDS}
 INDEXES = (
-    Target(
-        "catalogue", _catalogue, {"index.json": JSON}, ("pan_scdg.retrieval.corpus_index", OWN), made=_make_catalogue
-    ),
+    Target("catalogue", _catalogue, {"index.json": JSON}, ("pan_scdg.retrieval.index", OWN), made=_make_catalogue),
     Target(
         "vectors", _vectors, VECTOR_FILES, (FILES, "pan_scdg.retrieval.dense.vectors"), made=_make_vectors, rate=0.5
     ),
@@ -132,7 +131,7 @@ INDEXES = (
         "impact",
         _impact,
         {"index/manifest.json": JSON, "index/documents.jsonl": JSON, "index/docs.npy": BYTES},
-        ("pan_scdg.retrieval.staging",),
+        ("pan_scdg.retrieval.index_folder",),
         made=_make_impact,
         rate=0.2,
     ),
@@ -149,7 +148,7 @@ INDEXES = (
         "fts5",
         _fts5,
         {"index/manifest.json": JSON, "index/index.sqlite": BYTES},
-        ("pan_scdg.retrieval.staging",),
+        ("pan_scdg.retrieval.index_folder",),
         made=_make_fts5,
         rate=0.1,
     ),
@@ -166,6 +165,6 @@ INDEXES = (
         "candidates",
         _candidates,
         {"candidates.jsonl.gz": JSON.packed_by(gzipped)},
-        ("pan_scdg.retrieval.given_candidates", "pan_scdg.retrieval.candidate_file"),
+        ("pan_scdg.retrieval.candidate_files",),
     ),
 )

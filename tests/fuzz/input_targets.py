@@ -24,7 +24,7 @@ from pan_scdg.research.data import (
 from pan_scdg.research.pairs import score_table
 from pan_scdg.research.retention import instances as retention_instances
 from pan_scdg.research.retention import manifest as retention_manifest
-from pan_scdg.retrieval.given_candidates import read_candidates
+from pan_scdg.retrieval.candidate_files import read_candidates
 
 SETTINGS = load_profile("offline").need_retrieval()
 UNTRUSTED = "pan_scdg.pan.untrusted"
@@ -152,7 +152,7 @@ INPUTS = (
         {"qrels.txt": LINES},
         ("pan_scdg.pan.source_retrieval", UNTRUSTED),
     ),
-    Target("run", _run, {"run.txt": LINES}, ("pan_scdg.pan.runs", "pan_scdg.retrieval.given_candidates")),
+    Target("run", _run, {"run.txt": LINES}, ("pan_scdg.pan.runs", "pan_scdg.retrieval.candidate_files")),
     Target(
         "run-packed",
         lambda folder: runs.read_run(runs.run_file(folder)),

@@ -13,7 +13,7 @@ from pan_scdg.jobs.compared_results import read_result
 from pan_scdg.jobs.output import OutputDirectory
 from pan_scdg.jobs.shards import read_shards, write_shard
 from pan_scdg.profile import ModelSettings
-from pan_scdg.retrieval.first_stage import FirstStage
+from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.retrieval.ranking import Ranked
 from pan_scdg.scoring.features import Wanted, feature_grid, load_features, load_gains, load_ids
 from pan_scdg.store import Store

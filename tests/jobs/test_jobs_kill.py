@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pan_scdg.models.encoder import Encoder
-from pan_scdg.retrieval import first_stage
+from pan_scdg.retrieval import candidates
 from pan_scdg.store import Store
 
 ROOT = Path(__file__).parents[2]
@@ -28,14 +28,14 @@ Visible = Callable[[Path], dict[str, bytes]]
 @pytest.fixture
 def one_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Load the encoder once, not in each of many runs in this process."""
-    real, loaded = first_stage.find_encoder, dict[str, Any]()
+    real, loaded = candidates.find_encoder, dict[str, Any]()
 
     def find(settings: Any, device: str) -> Any:
         if settings.model not in loaded:
             loaded[settings.model] = real(settings, device)
         return loaded[settings.model]
 
-    monkeypatch.setattr(first_stage, "find_encoder", find)
+    monkeypatch.setattr(candidates, "find_encoder", find)
     monkeypatch.setattr(Encoder, "release", lambda _: None)
 
 

@@ -87,7 +87,7 @@ def test_nothing_is_computed_when_merging(
 
     monkeypatch.setattr(PackedEngine, "log_probs", refuse)
     monkeypatch.setattr("pan_scdg.scoring.model.load_model", refuse)
-    monkeypatch.setattr("pan_scdg.retrieval.first_stage.load_encoder", refuse)
+    monkeypatch.setattr("pan_scdg.retrieval.candidates.load_encoder", refuse)
     assert merge(source, tmp_path / "out", *shards).code == 0
 
 

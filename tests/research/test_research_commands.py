@@ -123,7 +123,7 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def parts_of(path: Path) -> dict[str, list[str]]:
+def list_parts(path: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {"train": [], "test": []}
     for row in rows(path):
         found[row["split"]].append(row["pair_id"])
@@ -171,7 +171,7 @@ def literal_probabilities(features: Any, labels: Any, training: Any) -> Any:
 def literal_median(table: ScoreTable, columns: Mapping[float, str], splits: Sequence[Path]) -> dict[str, float]:
     found = []
     for split in splits:
-        parts = parts_of(split)
+        parts = list_parts(split)
         training, test = places(table, parts["train"]), places(table, parts["test"])
         scores_by = {p: table.columns[c] for p, c in columns.items()}
         if not columns:  # fitted on each split
@@ -269,8 +269,8 @@ def literal_pooled(labels: Any, scores: Any, own: Any) -> float:
 def test_a_row_of_the_same_topic_tables(finished: Path, method: str, file: str, columns: tuple[str, ...]) -> None:
     report = finished / "same-topic"
     pan25, news = (read_scores(report / "scores" / name / f"{file}.jsonl.gz") for name in ("pan25", "multinews"))
-    own = parts_of(report / "prepared" / "pan25" / "splits" / "split_seed20260714.csv")
-    topic = parts_of(report / "prepared" / "multinews" / "multinews_split.csv")
+    own = list_parts(report / "prepared" / "pan25" / "splits" / "split_seed20260714.csv")
+    topic = list_parts(report / "prepared" / "multinews" / "multinews_split.csv")
     features = np.concatenate([np.column_stack([t.columns[c] for c in columns]) for t in (pan25, news)])
     labels = np.concatenate([pan25.labels, news.labels])
     training = np.array([*places(pan25, own["train"]), *(len(pan25.ids) + p for p in places(news, topic["train"]))])

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.research.retention.chunks import cannot_divide, divide
-from pan_scdg.retrieval.units import sentence_spans
+from pan_scdg.retrieval.sentences import find_sentence_spans
 
 SENTENCES = st.lists(
     st.integers(4, 200).map(lambda n: ("Mist " + "o" * n)[:n].strip() + "k."), min_size=8, max_size=40
@@ -25,7 +25,7 @@ def test_chunks_are_whole_sentences_and_nothing_is_lost(text: str) -> None:
     chunks = chunks_of(text)
     assert len(chunks) == 8
     assert " ".join(chunks) == text
-    ends = {end for _, end in sentence_spans(text)}
+    ends = {end for _, end in find_sentence_spans(text)}
     assert {end for _, end in divide(text)} <= ends
     assert all(chunk == chunk.strip() and chunk for chunk in chunks)
 
@@ -34,7 +34,7 @@ def test_chunks_are_whole_sentences_and_nothing_is_lost(text: str) -> None:
 @given(st.lists(st.integers(35, 60), min_size=8, max_size=11))
 def test_each_cut_is_the_nearest_that_leaves_a_sentence_for_every_chunk(sizes: list[int]) -> None:
     text = " ".join(f"A{'b' * (size - 2)}." for size in sizes)
-    ends = [end for _, end in sentence_spans(text)]
+    ends = [end for _, end in find_sentence_spans(text)]
     expected, last = [], -1
     for k in range(1, 8):
         allowed = [i for i in range(len(ends)) if last < i and len(ends) - 1 - i >= 8 - k]

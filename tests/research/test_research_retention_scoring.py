@@ -20,7 +20,7 @@ from pan_scdg.research.retention.means import mean_table
 from pan_scdg.research.retention.scoring import ScoredContexts, score_contexts
 from pan_scdg.research.retention.tables import results_of
 from pan_scdg.research.retention.token_labels import NEW, REUSED, token_labels
-from pan_scdg.retrieval.units import sentence_spans
+from pan_scdg.retrieval.sentences import find_sentence_spans
 from pan_scdg.scdg.sequences import pair_passes, token_ids
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.passes import PassScorer
@@ -64,7 +64,7 @@ def pool() -> DistractorPool:
 def opening(number: int, characters: int) -> str:
     """Whole sentences from the beginning of a source of the examples."""
     text = (EXAMPLES / "pan25-pairs" / "test" / "src" / f"source-document{100 + number:05d}.txt").read_text("utf-8")
-    ends = [end for _, end in sentence_spans(text)][9:]
+    ends = [end for _, end in find_sentence_spans(text)][9:]
     return text[: next(end for end in ends if end >= characters)]
 
 

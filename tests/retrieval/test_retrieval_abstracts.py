@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.retrieval.units import title_abstract
+from pan_scdg.retrieval.units import extract_title_abstract
 
 SPOT_CHECK = Path(__file__).parents[2].parent / "shared" / "data" / "pan26-spot-check"
 LONG = "Paper text of many words that fill one long line of the corpus, as whole paragraphs do in the plain field. " * 2
@@ -48,21 +48,21 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_title_and_abstract(case: str) -> None:
     text, expected = CASES[case]
-    assert title_abstract(text) == expected
+    assert extract_title_abstract(text) == expected
 
 
 def test_without_abstract_the_first_250_words_stand_for_it() -> None:
     words = [f"w{i}" for i in range(600)]
-    found = title_abstract("Ice\n\n" + " ".join(words[:100]) + ".\n\n" + " ".join(words[100:]) + ".")
+    found = extract_title_abstract("Ice\n\n" + " ".join(words[:100]) + ".\n\n" + " ".join(words[100:]) + ".")
     assert found.split() == ["Ice", *words[:99], "w99.", *words[100:250]]
 
 
 def test_an_endless_abstract_is_cut_at_500_words() -> None:
-    assert len(title_abstract("## Abstract\n" + "word " * 2000).split()) == 500
+    assert len(extract_title_abstract("## Abstract\n" + "word " * 2000).split()) == 500
 
 
 def test_a_first_paragraph_is_no_title() -> None:
-    assert title_abstract("word " * 50 + "\n\nAbstract\nWe cool.") == "We cool."
+    assert extract_title_abstract("word " * 50 + "\n\nAbstract\nWe cool.") == "We cool."
 
 
 @settings(max_examples=50, deadline=None)
@@ -71,7 +71,7 @@ def test_a_first_paragraph_is_no_title() -> None:
 )
 def test_only_words_of_the_text_come_out(parts: list[str]) -> None:
     text = "".join(parts)
-    found = title_abstract(text)
+    found = extract_title_abstract(text)
     assert all(word in text for word in found.split())
     assert found.count("\n") <= 1
     assert found == found.strip()
@@ -83,11 +83,11 @@ def test_official_spot_check() -> None:
         documents = {d["doc_id"]: d["default_text"] for d in map(json.loads, file)}
     with (SPOT_CHECK / "queries.jsonl").open(encoding="utf-8") as file:
         query = json.loads(file.readline())["query"]
-    paper = title_abstract(documents["hep-ph/0407230"])
+    paper = extract_title_abstract(documents["hep-ph/0407230"])
     assert paper.startswith("Enhanced Reheating via Bose Condensates\nIn supersymmetric extensions")
     assert paper.endswith("we address some cosmological consequences.")
-    assert title_abstract(documents["1803.04393"]).endswith("the latest phenomenological analysis.")
-    assert title_abstract(documents["doc-5"]) == "The quick cat is fast."
-    abstract = title_abstract(query)
+    assert extract_title_abstract(documents["1803.04393"]).endswith("the latest phenomenological analysis.")
+    assert extract_title_abstract(documents["doc-5"]) == "The quick cat is fast."
+    abstract = extract_title_abstract(query)
     assert abstract.startswith("Understanding the strong interaction")
     assert abstract.endswith("guiding future measurements.")

@@ -17,9 +17,8 @@ from pan_scdg.errors import UserError
 from pan_scdg.profile import Bm25Settings
 from pan_scdg.retrieval.bm25 import fts5 as bm25_fts5
 from pan_scdg.retrieval.bm25.fts5 import Bm25Index, build_index
-from pan_scdg.retrieval.fusion import rrf
-from pan_scdg.retrieval.ranking import Ranking, top
-from pan_scdg.retrieval.staging import MANIFEST, write_seal
+from pan_scdg.retrieval.index_folder import MANIFEST, write_seal
+from pan_scdg.retrieval.ranking import Ranking, fuse_by_rrf, rank_best
 
 
 class Doc(NamedTuple):
@@ -68,7 +67,7 @@ def test_scores_are_sqlites_formula(tmp_path: Path, count: int, depth: int) -> N
         for terms in ({"w0"}, {"w0", "w1", "w40"}, {"w2", "w30", "w55", "absent"}, {f"w{i}" for i in range(50)}):
             found = index._search_terms(index._rarest(terms, 64))
             literal = literal_bm25(documents, terms)
-            expected = top(literal, depth) if literal else []
+            expected = rank_best(literal, depth) if literal else []
             assert [r.score for r in found] == pytest.approx([r.score for r in expected], rel=1e-9)
             assert dict(found) == pytest.approx({r.doc_id: literal[r.doc_id] for r in found})
 
@@ -95,7 +94,7 @@ def test_sentences_are_searched_alone_and_fused_by_rank(tmp_path: Path) -> None:
     assert {r.doc_id for r in first} == {"a", "c"}
     assert {r.doc_id for r in second} == {"b", "c"}
     fused = search(tmp_path, documents, "An apple. Nothing known here. Green things. ---")
-    assert fused == rrf([first, second], 1000)
+    assert fused == fuse_by_rrf([first, second], 1000)
 
 
 def test_only_the_rarest_terms_are_searched(tmp_path: Path) -> None:
@@ -250,6 +249,6 @@ def test_the_whole_query_is_ranked_by_the_bm25_of_its_rarest_terms(tmp_path: Pat
     build_index(documents, tmp_path / "index.db")
     with Bm25Index(tmp_path / "index.db", Bm25Settings(full_terms=4, depth=30)) as index:
         found = index.search_full(query)
-    expected = top(literal_bm25(documents, {term for _, term in indexed[:4]}), 30)
+    expected = rank_best(literal_bm25(documents, {term for _, term in indexed[:4]}), 30)
     assert [d for d, _ in found] == [d for d, _ in expected]
     assert [s for _, s in found] == pytest.approx([s for _, s in expected], rel=1e-9)

@@ -22,9 +22,8 @@ from pan_scdg.retrieval.bm25 import terrier as bm25_terrier
 from pan_scdg.retrieval.bm25.impact import ImpactIndex, build_index, exact_sums
 from pan_scdg.retrieval.bm25.terrier_jars import start_terrier
 from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline
-from pan_scdg.retrieval.fusion import rrf
-from pan_scdg.retrieval.ranking import Ranking, top
-from pan_scdg.retrieval.units import sentences
+from pan_scdg.retrieval.ranking import Ranking, fuse_by_rrf, rank_best
+from pan_scdg.retrieval.sentences import split_sentences
 
 SPOT_CHECK = Path(__file__).parents[3] / "shared" / "data" / "pan26-spot-check"
 STOPWORDS = frozenset({"the", "of", "and"})
@@ -84,7 +83,7 @@ def test_scores_are_terriers_formula(tmp_path: Path, count: int, depth: int) -> 
             unit = made_up_query(seed, 2)
             literal = literal_bm25(documents, unit, 9)
             found = index.search_full(unit)
-            assert [r.doc_id for r in found] == [r.doc_id for r in top(literal, depth)]
+            assert [r.doc_id for r in found] == [r.doc_id for r in rank_best(literal, depth)]
             assert dict(found) == pytest.approx({r.doc_id: literal[r.doc_id] for r in found}, abs=2e-9)
 
 
@@ -93,8 +92,8 @@ def test_a_query_is_the_fusion_of_its_sentences(tmp_path: Path) -> None:
     build_index(documents, tmp_path / "index", STOPWORDS)
     query = made_up_query(5, 40) + " --- Unheard things. The and of."
     with ImpactIndex(tmp_path / "index", Bm25Settings(engine="impact", terms=4, depth=50)) as index:
-        literal = [literal_bm25(documents, sentence, 4) for sentence in sentences(query)]
-        assert index.search_sentences(query) == rrf([top(scores, 50) for scores in literal if scores], 50)
+        literal = [literal_bm25(documents, sentence, 4) for sentence in split_sentences(query)]
+        assert index.search_sentences(query) == fuse_by_rrf([rank_best(scores, 50) for scores in literal if scores], 50)
 
 
 def test_passing_over_documents_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +121,7 @@ def test_documents_of_nearly_the_same_score(tmp_path: Path, depth: int) -> None:
     build_index(documents, tmp_path / "index", STOPWORDS)
     with ImpactIndex(tmp_path / "index", Bm25Settings(engine="impact", depth=depth)) as index:
         found = index.search_full("zebra")
-    assert [r.doc_id for r in found] == [r.doc_id for r in top(literal_bm25(documents, "zebra", 9), depth)]
+    assert [r.doc_id for r in found] == [r.doc_id for r in rank_best(literal_bm25(documents, "zebra", 9), depth)]
 
 
 @settings(max_examples=300, deadline=None)

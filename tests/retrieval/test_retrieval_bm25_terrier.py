@@ -16,8 +16,7 @@ from pan_scdg.profile import Bm25Settings
 from pan_scdg.retrieval.bm25 import terrier as bm25_terrier
 from pan_scdg.retrieval.bm25.terrier import TerrierIndex, build_index
 from pan_scdg.retrieval.bm25.terrier_jars import start_terrier
-from pan_scdg.retrieval.fusion import rrf
-from pan_scdg.retrieval.ranking import Ranking, top
+from pan_scdg.retrieval.ranking import Ranking, fuse_by_rrf, rank_best
 
 
 class Doc(NamedTuple):
@@ -72,7 +71,7 @@ def test_scores_are_terriers_formula(tmp_path: Path) -> None:
             for terms in ({"wa0"}, {"wa0", "wa1", "wk7"}, {"wa2", "wd3", "wg5", "absent"}):
                 literal = {i: round(s, 9) for i, s in literal_bm25(documents, terms).items()}
                 found = index.search_full(" ".join(terms))
-                assert [r.doc_id for r in found] == [r.doc_id for r in top(literal, depth)]
+                assert [r.doc_id for r in found] == [r.doc_id for r in rank_best(literal, depth)]
                 assert dict(found) == pytest.approx({r.doc_id: literal[r.doc_id] for r in found}, abs=2e-9)
 
 
@@ -82,7 +81,7 @@ def test_sentences_are_searched_alone_and_fused_by_rank(tmp_path: Path) -> None:
     assert {r.doc_id for r in first} == {"a", "c"}
     assert {r.doc_id for r in second} == {"b", "c"}
     fused = search(tmp_path, documents, "An apple. Unheard words. Green colours. ---")
-    assert fused == rrf([first, second], 1000)
+    assert fused == fuse_by_rrf([first, second], 1000)
 
 
 def test_only_the_rarest_terms_are_searched(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.profile import Bm25Settings
 from pan_scdg.retrieval.bm25.impact import ImpactIndex, build_index
 from pan_scdg.retrieval.bm25.terrier_jars import TERRIER
-from pan_scdg.retrieval.staging import MANIFEST, write_seal
+from pan_scdg.retrieval.index_folder import MANIFEST, write_seal
 
 
 class Doc(NamedTuple):

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.retrieval.units import chunks, sentence_spans, sentences
+from pan_scdg.retrieval.sentences import find_sentence_spans, split_sentences
+from pan_scdg.retrieval.units import cut_chunks
 
 fuzzy = settings(max_examples=50, deadline=None)
 pieces = st.sampled_from(
@@ -49,7 +50,7 @@ SPLIT = [
 
 @pytest.mark.parametrize(("text", "expected"), SPLIT)
 def test_sentences(text: str, expected: list[str] | int) -> None:
-    found = sentences(text)
+    found = split_sentences(text)
     assert (len(found) if isinstance(expected, int) else found) == expected
 
 
@@ -59,7 +60,7 @@ def test_sentences(text: str, expected: list[str] | int) -> None:
 @example("  \n ")
 @example("One. \n\n ... ")
 def test_spans_part_the_text_in_front_of_white_space(text: str) -> None:
-    spans = sentence_spans(text)
+    spans = find_sentence_spans(text)
     assert "".join(text[start:end] for start, end in spans) == text
     assert all(start < end for start, end in spans)
     assert all(text[start].isspace() and not text[start - 1].isspace() for start, _ in spans[1:])
@@ -68,7 +69,7 @@ def test_spans_part_the_text_in_front_of_white_space(text: str) -> None:
 @fuzzy
 @given(free_text)
 def test_sentences_lose_nothing_but_white_space_and_hold_words(text: str) -> None:
-    found = sentences(text)
+    found = split_sentences(text)
     assert "".join("".join(found).split()) == "".join(text.split())
     assert len(found) <= 1 or all(any(map(str.isalnum, sentence)) for sentence in found)
 
@@ -78,7 +79,7 @@ def test_sentences_lose_nothing_but_white_space_and_hold_words(text: str) -> Non
 )
 def test_long_hostile_text_is_parted_in_linear_time(unit: str) -> None:
     text = unit * 20_000
-    assert sum(end - start for start, end in sentence_spans(text)) == len(text)
+    assert sum(end - start for start, end in find_sentence_spans(text)) == len(text)
 
 
 def numbers(count: int) -> str:
@@ -86,32 +87,32 @@ def numbers(count: int) -> str:
 
 
 def test_chunks_by_hand() -> None:
-    assert chunks(numbers(10), words=4, stride=3, limit=8) == ["0 1 2 3", "3 4 5 6", "6 7 8 9"]
+    assert cut_chunks(numbers(10), words=4, stride=3, limit=8) == ["0 1 2 3", "3 4 5 6", "6 7 8 9"]
     # The last chunk is anchored at the end.
-    assert chunks(numbers(9), words=4, stride=3, limit=8) == ["0 1 2 3", "3 4 5 6", "5 6 7 8"]
-    assert chunks(" a\n b ", words=4, stride=3, limit=8) == ["a b"]
-    assert chunks("a b c d", words=4, stride=3, limit=8) == ["a b c d"]
-    assert chunks(" \n", words=4, stride=3, limit=8) == []
+    assert cut_chunks(numbers(9), words=4, stride=3, limit=8) == ["0 1 2 3", "3 4 5 6", "5 6 7 8"]
+    assert cut_chunks(" a\n b ", words=4, stride=3, limit=8) == ["a b"]
+    assert cut_chunks("a b c d", words=4, stride=3, limit=8) == ["a b c d"]
+    assert cut_chunks(" \n", words=4, stride=3, limit=8) == []
 
 
 def test_of_many_chunks_evenly_spread_ones_stay() -> None:
     # 20 chunks of one word; linspace(0, 19, 4) = 0, 6.33, 12.67, 19.
-    assert chunks(numbers(20), words=1, stride=1, limit=4) == ["0", "6", "13", "19"]
-    assert chunks(numbers(20), words=1, stride=1, limit=1) == ["0"]
+    assert cut_chunks(numbers(20), words=1, stride=1, limit=4) == ["0", "6", "13", "19"]
+    assert cut_chunks(numbers(20), words=1, stride=1, limit=1) == ["0"]
 
 
 def test_the_papers_chunks() -> None:
     # 768 + 7 * 512 = 4352 words give exactly eight chunks, one word more gives nine.
-    assert len(chunks(numbers(4352), 768, 512, 100)) == 8
-    nine = chunks(numbers(4353), 768, 512, 100)
+    assert len(cut_chunks(numbers(4352), 768, 512, 100)) == 8
+    nine = cut_chunks(numbers(4353), 768, 512, 100)
     assert [c.split()[0] for c in nine] == ["0", "512", "1024", "1536", "2048", "2560", "3072", "3584", "3585"]
-    assert chunks(numbers(4353), 768, 512, 8) == [nine[i] for i in (0, 1, 2, 3, 5, 6, 7, 8)]
+    assert cut_chunks(numbers(4353), 768, 512, 8) == [nine[i] for i in (0, 1, 2, 3, 5, 6, 7, 8)]
 
 
 @fuzzy
 @given(st.integers(1, 60), st.integers(1, 12), st.integers(1, 12), st.integers(2, 9))
 def test_chunks_cover_both_ends_and_are_whole(count: int, words: int, stride: int, limit: int) -> None:
-    found = chunks(numbers(count), words, stride, limit)
+    found = cut_chunks(numbers(count), words, stride, limit)
     assert 1 <= len(found) <= limit
     assert len(set(found)) == len(found)
     assert found[0].split()[0] == "0"
@@ -122,4 +123,4 @@ def test_chunks_cover_both_ends_and_are_whole(count: int, words: int, stride: in
 @pytest.mark.parametrize("wrong", [(0, 1, 1), (1, 0, 1), (1, 1, 0)])
 def test_chunk_settings_below_one_are_refused(wrong: tuple[int, int, int]) -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        chunks("a b", *wrong)
+        cut_chunks("a b", *wrong)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pan_scdg.models.load import load_tokenizer
 from pan_scdg.profile import ModelSettings, SegmentSettings, WindowSettings, load_profile
-from pan_scdg.retrieval.units import sentence_spans
+from pan_scdg.retrieval.sentences import find_sentence_spans
 from pan_scdg.scdg.segments import segment_unconditional
 from pan_scdg.scdg.sequences import pair_unconditional
 from pan_scdg.scoring.token_offsets import TokenLocator, fast_offsets, searched_offsets
@@ -101,7 +101,7 @@ def test_scored_ids_have_their_places(fast: Callable[[], Any]) -> None:
 def test_segments_are_placed_in_the_whole_target() -> None:
     target = " ".join(f"Sentence {number} of the plain text is here." for number in range(20))
     sizes = SegmentSettings(target_tokens=30, context_tokens=4, source_tokens=30, windows=WindowSettings())
-    scored = [item.target_ids for item in segment_unconditional(mini(), target, sentence_spans(target), sizes)]
+    scored = [item.target_ids for item in segment_unconditional(mini(), target, find_sentence_spans(target), sizes)]
     for fast in (mini(), None):
         placed = TokenLocator(mini(), fast).locate(target, segments=True)
         assert placed.token_ids.tolist() == np.concatenate(scored).tolist()

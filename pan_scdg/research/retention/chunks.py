@@ -6,7 +6,7 @@ the k-th cut takes the one nearest to k eighths of the text that leaves every ch
 
 from typing import NamedTuple
 
-from pan_scdg.retrieval.units import sentence_spans
+from pan_scdg.retrieval.sentences import find_sentence_spans
 
 CHUNKS = 8
 SMALLEST_TARGET = 40
@@ -24,7 +24,7 @@ def divide(evidence: str) -> tuple[Span, ...] | str:
     """The spans of eight chunks in order, without white space around them; or why there are none."""
     if len(evidence) // CHUNKS < SMALLEST_TARGET:
         return f"source span shorter than {CHUNKS} chunks of {SMALLEST_TARGET} characters"
-    ends = [end for _, end in sentence_spans(evidence)]
+    ends = [end for _, end in find_sentence_spans(evidence)]
     if len(ends) < CHUNKS:
         return f"source span of fewer than {CHUNKS} sentences"
     cuts = [0]

@@ -22,7 +22,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.pan.untrusted import is_file, list_directory, read_document
 from pan_scdg.research.data.multinews import FILES, read_clusters, source_file
 from pan_scdg.research.retention.chunks import CHUNKS, divide
-from pan_scdg.retrieval.units import sentences
+from pan_scdg.retrieval.sentences import split_sentences
 
 ARTICLES = 500
 TOLERANCE = 2
@@ -129,7 +129,7 @@ def read_pool(directory: Path, articles: int = ARTICLES) -> DistractorPool:
     found = [
         Sentence(name, number, text)
         for name, article in islice(_articles(directory), articles)
-        for number, text in enumerate(" ".join(sentence.split()) for sentence in sentences(article))
+        for number, text in enumerate(" ".join(sentence.split()) for sentence in split_sentences(article))
     ]
     if not found:
         raise UserError("holds no sentence for distractors", "give news articles", directory)

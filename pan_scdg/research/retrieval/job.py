@@ -38,8 +38,8 @@ from pan_scdg.research.retrieval.stages import (
     search_all,
 )
 from pan_scdg.research.retrieval.study import judged_parts, retrieval_rows
-from pan_scdg.retrieval.corpus_index import corpus_digest
-from pan_scdg.retrieval.first_stage import encoder_place
+from pan_scdg.retrieval.candidates import locate_encoder
+from pan_scdg.retrieval.index import hash_corpus
 from pan_scdg.scdg.gains import GainStatistics
 from pan_scdg.scoring.candidates import Target, prepare_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
@@ -150,7 +150,7 @@ def _places(request: Request, model: ScoringModel | None) -> dict[str, FoundMode
     places = {} if model is None else {"language_model": model.found}
     for settings in (entry.settings for entry in request.entries if entry.settings is not None):
         if not all(route.startswith("bm25") for route in settings.routes):
-            places[settings.need_dense().model] = encoder_place(settings.need_dense())
+            places[settings.need_dense().model] = locate_encoder(settings.need_dense())
     return places
 
 
@@ -183,7 +183,7 @@ def _computed(
 ) -> list[str]:
     """Search, score, rerank and measure; the names of the files that were written into ``folder``, the page last."""
     entries, options, settings = request.entries, request.options, request.profile.need_retrieval()
-    corpus = corpus_digest(options.input)
+    corpus = hash_corpus(options.input)
     search = Search(options.input, corpus, options.index, options.device, options.search_memory << 20)
     found: dict[str, Stages] = {**search_all(entries, data.queries, search, store)}
     orders = {name: order_of(stages) for name, stages in found.items()}

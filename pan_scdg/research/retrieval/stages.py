@@ -13,9 +13,9 @@ from pan_scdg.pan.runs import read_run, run_file
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.records import Query
 from pan_scdg.research.retrieval.entries import Entry
-from pan_scdg.retrieval.corpus_index import check_catalogue, parts_of
-from pan_scdg.retrieval.first_stage import FirstStage, encoder_of, first_stage
-from pan_scdg.retrieval.given_candidates import read_candidates
+from pan_scdg.retrieval.candidate_files import read_candidates
+from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retrieval_encoder
+from pan_scdg.retrieval.index import check_catalogue, list_parts
 from pan_scdg.store import Store
 
 Stages = Mapping[str, FirstStage]
@@ -59,7 +59,7 @@ def search_all(
     found = {}
     for of in dict.fromkeys(_encoder_key(settings) for _, settings in asked):
         alike = [(name, settings) for name, settings in asked if _encoder_key(settings) == of]
-        encoder = encoder_of(alike[0][1], search.device)
+        encoder = load_retrieval_encoder(alike[0][1], search.device)
         for name, settings in alike:
             found[name] = _search(settings, queries, encoder, search, store)
         if encoder is not None:
@@ -77,10 +77,10 @@ def _search(
     settings: RetrievalSettings, queries: Sequence[Query], encoder: Encoder | None, search: Search, store: Store
 ) -> dict[str, FirstStage]:
     if search.ready is not None:
-        check_catalogue(search.ready, search.corpus, parts_of(settings, encoder, search.corpus))
+        check_catalogue(search.ready, search.corpus, list_parts(settings, encoder, search.corpus))
 
     def stages(of: RetrievalSettings, by: Encoder | None) -> dict[str, FirstStage]:
-        return first_stage(search.folder, queries, of, by, store, search.corpus, search.ready, search.memory)
+        return find_candidates(search.folder, queries, of, by, store, search.corpus, search.ready, search.memory)
 
     # route by route, so that one that another row has searched already is not searched again
     for route in settings.routes:

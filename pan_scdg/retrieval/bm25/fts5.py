@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from pan_scdg.errors import UserError
 from pan_scdg.profile import Bm25Settings
-from pan_scdg.retrieval.fusion import reciprocal_rank
-from pan_scdg.retrieval.ranking import Ranked, Ranking, top
-from pan_scdg.retrieval.staging import REDO, check_seal, staged_folder, write_seal
-from pan_scdg.retrieval.units import sentences
+from pan_scdg.retrieval.index_folder import REDO, check_seal, stage_folder, write_seal
+from pan_scdg.retrieval.ranking import Ranked, Ranking, rank_best, sum_reciprocal_ranks
+from pan_scdg.retrieval.sentences import split_sentences
 
 if TYPE_CHECKING:
     from pan_scdg.records import Document
@@ -44,7 +43,7 @@ def build_index(documents: Iterable["Document"], folder: Path) -> None:
         ValueError: a document id comes twice.
     """
     need_fts5()
-    with staged_folder(folder) as part:
+    with stage_folder(folder) as part:
         try:
             with closing(sqlite3.connect(part / DATABASE, isolation_level=None)) as connection:
                 count = _fill(connection, documents)
@@ -124,9 +123,9 @@ class Bm25Index:
         The score is the fused one. A sentence without any indexed term adds nothing; without any there is no result.
         """
         most = self._settings.terms
-        units = self._words.of_each(sentences(query_text))
+        units = self._words.of_each(split_sentences(query_text))
         rankings = [self._search_terms(self._rarest(terms, most)) for terms in units]
-        return top(reciprocal_rank(rankings), self._settings.depth)
+        return rank_best(sum_reciprocal_ranks(rankings), self._settings.depth)
 
     def search_full(self, query_text: str) -> Ranking:
         """Rank documents for the rarest terms of the whole query; the score is that of BM25."""

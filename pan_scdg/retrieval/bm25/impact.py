@@ -19,10 +19,9 @@ from pan_scdg.retrieval.bm25.impact_kernel import compiled
 from pan_scdg.retrieval.bm25.terrier_formula import K1, STEPS, idf, in_order_of_sum, in_steps, length_norms
 from pan_scdg.retrieval.bm25.terrier_jars import TERRIER
 from pan_scdg.retrieval.bm25.terrier_terms import LONGEST, TermPipeline, rarest
-from pan_scdg.retrieval.fusion import K
-from pan_scdg.retrieval.ranking import Ranked, Ranking
-from pan_scdg.retrieval.staging import check_seal, read_ids
-from pan_scdg.retrieval.units import sentences
+from pan_scdg.retrieval.index_folder import check_seal, read_ids
+from pan_scdg.retrieval.ranking import K, Ranked, Ranking
+from pan_scdg.retrieval.sentences import split_sentences
 
 __all__ = ["ImpactIndex", "build_index"]
 
@@ -58,7 +57,7 @@ class ImpactIndex:
 
         The score is the fused one. A sentence without any indexed term adds nothing; without any there is no result.
         """
-        units = [self._pipeline.counts(sentence) for sentence in sentences(query_text)]
+        units = [self._pipeline.counts(sentence) for sentence in split_sentences(query_text)]
         places = self._places(set().union(*units))
         ranked = [self._search(unit, places, self._settings.terms)[0] for unit in map(dict, units)]
         return self._fused([docs for docs in ranked if len(docs)])
@@ -116,7 +115,7 @@ class ImpactIndex:
         return best_first(self._work[2][:size].astype(np.int64), in_steps(self._work[3][:size]), self._settings.depth)
 
     def _fused(self, rankings: list[Docs]) -> Ranking:
-        """Reciprocal rank fusion; the sums are exact, as `fusion.reciprocal_rank`'s are."""
+        """Reciprocal rank fusion; the sums are exact, as `fusion.sum_reciprocal_ranks`'s are."""
         if not rankings:
             return []
         docs = np.concatenate(rankings)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pan_scdg.errors import UserError
 from pan_scdg.own_files import open_own
 from pan_scdg.retrieval.bm25.terrier_terms import LONGEST
-from pan_scdg.retrieval.staging import REDO
+from pan_scdg.retrieval.index_folder import REDO
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from pan_scdg.retrieval.bm25.terrier_formula import length_norms, saturation
 from pan_scdg.retrieval.bm25.terrier_jars import TERRIER, terrier_jar
 from pan_scdg.retrieval.bm25.terrier_terms import LONGEST, TermPipeline, read_stopwords
-from pan_scdg.retrieval.staging import staged_folder, write_seal
+from pan_scdg.retrieval.index_folder import stage_folder, write_seal
 
 if TYPE_CHECKING:
     from pan_scdg.records import Document
@@ -53,7 +53,7 @@ def build_index(documents: Iterable["Document"], folder: Path, stopwords: frozen
         ValueError: a document id comes twice.
     """
     stopwords = read_stopwords(terrier_jar()) if stopwords is None else stopwords
-    with staged_folder(folder) as part:
+    with stage_folder(folder) as part:
         (part / "blocks").mkdir()
         doc_ids, lengths, blocks = _write_blocks(documents, TermPipeline(stopwords), part / "blocks")
         _merge(blocks, doc_ids, lengths, part)

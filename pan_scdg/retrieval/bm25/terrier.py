@@ -16,10 +16,9 @@ from pan_scdg.profile import Bm25Settings
 from pan_scdg.retrieval.bm25.terrier_formula import K1, STEPS, B, in_order_of_sum, in_steps
 from pan_scdg.retrieval.bm25.terrier_jars import MEMORY_VARIABLE, TERRIER, start_terrier, terrier_jar
 from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline, rarest, read_stopwords
-from pan_scdg.retrieval.fusion import reciprocal_rank
-from pan_scdg.retrieval.ranking import Ranking, top
-from pan_scdg.retrieval.staging import REDO, check_seal, read_ids, staged_folder, write_seal
-from pan_scdg.retrieval.units import sentences
+from pan_scdg.retrieval.index_folder import REDO, check_seal, read_ids, stage_folder, write_seal
+from pan_scdg.retrieval.ranking import Ranking, rank_best, sum_reciprocal_ranks
+from pan_scdg.retrieval.sentences import split_sentences
 
 if TYPE_CHECKING:
     from pan_scdg.records import Document
@@ -39,7 +38,7 @@ def build_index(documents: Iterable["Document"], folder: Path) -> None:
         ValueError: a document id comes twice.
     """
     pt = start_terrier()
-    with staged_folder(folder) as part:
+    with stage_folder(folder) as part:
         (part / INDEX).mkdir()
         feed = _Feed(documents)
         terms = _index(pt, feed, part / INDEX) if feed.first is not None else 0  # Terrier cannot index nothing
@@ -120,8 +119,8 @@ class TerrierIndex:
 
         The score is the fused one. A sentence without any indexed term adds nothing; without any there is no result.
         """
-        units = [self._rarest(sentence, self._settings.terms) for sentence in sentences(query_text)]
-        return top(reciprocal_rank(self._search(units)), self._settings.depth)
+        units = [self._rarest(sentence, self._settings.terms) for sentence in split_sentences(query_text)]
+        return rank_best(sum_reciprocal_ranks(self._search(units)), self._settings.depth)
 
     def search_full(self, query_text: str) -> Ranking:
         """Rank documents for the query as one unit; the score is BM25's in steps of 1e-9."""
@@ -167,7 +166,7 @@ class TerrierIndex:
                 if len(steps) == asked and asked < len(self._doc_ids) and steps[-1] == np.sort(steps)[-depth]:
                     undecided[unit] = waiting[unit]
                 else:
-                    rankings[unit] = top({self._doc_ids[d]: int(s) / STEPS for d, s in zip(docs, steps)}, depth)
+                    rankings[unit] = rank_best({self._doc_ids[d]: int(s) / STEPS for d, s in zip(docs, steps)}, depth)
             waiting, asked = undecided, asked * 4
         return [rankings[unit] for unit in sorted(rankings)]
 

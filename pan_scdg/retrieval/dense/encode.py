@@ -16,7 +16,7 @@ from pan_scdg.progress import Progress
 from pan_scdg.records import Document
 from pan_scdg.retrieval.dense.vector_files import Manifest
 from pan_scdg.retrieval.dense.vectors import VectorWriter
-from pan_scdg.retrieval.units import chunks, title_abstract
+from pan_scdg.retrieval.units import cut_chunks, extract_title_abstract
 
 DOCUMENTS_A_GROUP = 64
 """Encoded together and kept together: what a document's vector is depends on its neighbours in a batch."""
@@ -96,8 +96,8 @@ def side_by_side(
 def _texts(document: Document, kind: str, dense: DenseSettings) -> list[str]:
     """What is encoded of a document; one without words has an empty chunk, so that every document has a vector."""
     if kind == "abstracts":
-        return [title_abstract(document.text)]
-    return chunks(document.text, dense.chunk_words, dense.chunk_stride, dense.chunks) or [""]
+        return [extract_title_abstract(document.text)]
+    return cut_chunks(document.text, dense.chunk_words, dense.chunk_stride, dense.chunks) or [""]
 
 
 def _groups(documents: Iterator[Document], there: int, progress: Progress) -> Iterator[list[Document]]:

@@ -8,12 +8,13 @@ import numpy.typing as npt
 
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.profile import DenseSettings, Route
-from pan_scdg.retrieval.corpus_index import Part
 from pan_scdg.retrieval.dense.search import Integers, search_chunks, search_chunks_by_sum, search_documents
 from pan_scdg.retrieval.dense.similarity import Floats
 from pan_scdg.retrieval.dense.vectors import Vectors, open_vectors
+from pan_scdg.retrieval.index import Part
 from pan_scdg.retrieval.ranking import Ranking
-from pan_scdg.retrieval.units import chunks, sentences, title_abstract
+from pan_scdg.retrieval.sentences import split_sentences
+from pan_scdg.retrieval.units import cut_chunks, extract_title_abstract
 
 
 class DenseRoutes:
@@ -21,7 +22,7 @@ class DenseRoutes:
 
     Args:
         folder: holds the indexes.
-        parts: which ones; see `corpus_index.parts_of`.
+        parts: which ones; see `index.list_parts`.
         memory: bytes that a search may use; it bounds the speed, not the result.
         settings: the profile's.
         encoder: for the queries; the corpus was encoded by the same.
@@ -57,19 +58,19 @@ class DenseRoutes:
     def _search_abstracts(self, texts: Sequence[str]) -> list[Ranking]:
         s, index = self._settings, self._vectors["abstracts"]
         # each alone: a vector depends on the others of its batch
-        vectors = [self._encode([title_abstract(text)], s.query_tokens) for text in texts]
+        vectors = [self._encode([extract_title_abstract(text)], s.query_tokens) for text in texts]
         place = (index.chunks, index.doc_ids, s.depth, self._memory, self._encoder.device)
         return search_documents(np.concatenate(vectors), *place)
 
     def _search_sentences(self, texts: Sequence[str]) -> list[Ranking]:
         s = self._settings
-        units = [self._encode(sentences(text) or [text], s.query_tokens) for text in texts]
+        units = [self._encode(split_sentences(text) or [text], s.query_tokens) for text in texts]
         search = search_chunks_by_sum if s.sentences == "combsum" else search_chunks
         return search(units, *self._place(s.kept_chunks))
 
     def _search_whole(self, texts: Sequence[str]) -> list[Ranking]:
         s = self._settings
-        cut = [chunks(text, s.query_words, s.query_stride, s.query_chunks) or [text] for text in texts]
+        cut = [cut_chunks(text, s.query_words, s.query_stride, s.query_chunks) or [text] for text in texts]
         return search_chunks([self._encode(of, s.full_query_tokens) for of in cut], *self._place(s.full_kept_chunks))
 
     def _place(self, kept: int) -> tuple[Floats, Integers, list[str], int, int, int, str]:

@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from pan_scdg.retrieval.dense.nearest import MEMORY, Nearest, decide, find_nearest
 from pan_scdg.retrieval.dense.similarity import STEP, Float32s, Floats, Steps, count_steps
-from pan_scdg.retrieval.fusion import comb_sum
-from pan_scdg.retrieval.ranking import Ranked, Ranking, top
+from pan_scdg.retrieval.ranking import Ranked, Ranking, fuse_by_comb_sum, rank_best
 
 Integers = npt.NDArray[np.integer]
 
@@ -81,7 +80,7 @@ def search_chunks_by_sum(
             steps = np.full(len(doc_ids), ABSENT, np.int64)
             np.maximum.at(steps, owner[best.positions], exact)
             parts.append([Ranked(doc_ids[int(i)], _to_score(steps[i])) for i in np.flatnonzero(steps > ABSENT)])
-        rankings.append(comb_sum(parts, depth))
+        rankings.append(fuse_by_comb_sum(parts, depth))
     return rankings
 
 
@@ -116,7 +115,7 @@ def search_documents(
     for vector, found in zip(queries, find_nearest(queries, doc_vectors, depth, memory, device, order)):
         # whatever may be among the best is ranked, so that nothing needs to be decided before
         steps = count_steps(vector, doc_vectors, found.positions, device)
-        rankings.append(top({doc_ids[int(i)]: _to_score(s) for i, s in zip(found.positions, steps)}, depth))
+        rankings.append(rank_best({doc_ids[int(i)]: _to_score(s) for i, s in zip(found.positions, steps)}, depth))
     return rankings
 
 
@@ -180,7 +179,7 @@ def _rank_best(steps: Steps, doc_ids: Sequence[str], depth: int) -> Ranking:
         # the ids decide between equals, so everything as good as the last place stays in
         last = np.partition(steps[found], len(found) - depth)[len(found) - depth]
         found = found[steps[found] >= last]
-    return top({doc_ids[int(i)]: _to_score(steps[i]) for i in found}, depth)
+    return rank_best({doc_ids[int(i)]: _to_score(steps[i]) for i in found}, depth)
 
 
 def _to_score(steps: np.int64) -> float:

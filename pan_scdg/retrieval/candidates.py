@@ -18,10 +18,9 @@ from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.profile import DenseSettings, RetrievalSettings, Route
 from pan_scdg.progress import Progress
 from pan_scdg.records import Query
-from pan_scdg.retrieval.corpus_index import Part, build, open_lexical, parts_of
 from pan_scdg.retrieval.dense.routes import DenseRoutes
-from pan_scdg.retrieval.fusion import comb_sum, daac, rrf
-from pan_scdg.retrieval.ranking import Ranked, Ranking
+from pan_scdg.retrieval.index import Part, build, list_parts, open_bm25
+from pan_scdg.retrieval.ranking import Ranked, Ranking, fuse_by_comb_sum, fuse_by_daac, fuse_by_rrf
 from pan_scdg.store import Store, key_of
 
 QUERIES_A_GROUP = 16
@@ -47,25 +46,25 @@ def find_encoder(settings: DenseSettings, device: str) -> Encoder:
     Raises:
         UserError: it is nowhere, or larger than the memory of the device.
     """
-    place = encoder_place(settings)
+    place = locate_encoder(settings)
     say(provenance(place).warnings)
     check_encoder_fits(settings.model, place.folder, device)
     return load_encoder(place.folder, device, settings.batch)
 
 
-def encoder_place(settings: DenseSettings) -> FoundModel:
+def locate_encoder(settings: DenseSettings) -> FoundModel:
     """Where the embedding model of a profile lies."""
     return place_of_encoder(settings.model)
 
 
-def encoder_of(settings: RetrievalSettings, device: str) -> Encoder | None:
+def load_retrieval_encoder(settings: RetrievalSettings, device: str) -> Encoder | None:
     """The embedding model, None where every route is one of BM25."""
     if all(route.startswith("bm25") for route in settings.routes):
         return None
     return find_encoder(settings.need_dense(), device)
 
 
-def first_stage(
+def find_candidates(
     directory: Path,
     queries: Sequence[Query],
     settings: RetrievalSettings,
@@ -84,14 +83,14 @@ def first_stage(
         encoder: the embedding model, for dense routes.
         store: rankings are kept here, and indexes in its folder.
         corpus: digest of the corpus file.
-        index: folder of ready indexes (see `corpus_index.check_catalogue`), which is only read; None: they are made in
+        index: folder of ready indexes (see `index.check_catalogue`), which is only read; None: they are made in
             the store's folder.
         memory: bytes that a dense search may use.
 
     Raises:
         UserError: an index cannot be made or opened.
     """
-    parts = parts_of(settings, encoder, corpus)
+    parts = list_parts(settings, encoder, corpus)
     keys = {q.query_id: _keys(q, settings, parts) for q in queries}
     todo = {
         q.text: q for q in queries if any(store.get(key) is None for key in keys[q.query_id].values())
@@ -115,10 +114,10 @@ def _stored(keys: Mapping[Route, str], settings: RetrievalSettings, store: Store
 
 def _ranking(data: bytes) -> Ranking:
     pairs = parse_as(data, _RANKED)
-    return ranking_of(pairs)
+    return parse_ranking(pairs)
 
 
-def ranking_of(pairs: Iterable[tuple[str, float]]) -> Ranking:
+def parse_ranking(pairs: Iterable[tuple[str, float]]) -> Ranking:
     """Return the ranking of pairs that were stored.
 
     Raises:
@@ -134,11 +133,11 @@ def fuse(routes: Mapping[Route, Ranking], settings: RetrievalSettings) -> Rankin
     """The coarse ranking of a query."""
     rankings = [routes[route] for route in settings.routes]
     if settings.fusion == "daac":
-        return daac(routes["bm25-sentence"], routes["dense-sentence"], routes["abstract"], settings.depth)
+        return fuse_by_daac(routes["bm25-sentence"], routes["dense-sentence"], routes["abstract"], settings.depth)
     if settings.fusion == "rrf":
-        return rrf(rankings, settings.depth)
+        return fuse_by_rrf(rankings, settings.depth)
     if settings.fusion == "combsum":
-        return comb_sum(rankings, settings.depth)
+        return fuse_by_comb_sum(rankings, settings.depth)
     return rankings[0][: settings.depth]
 
 
@@ -178,7 +177,7 @@ def _search(
     with ExitStack() as stack:
         lexical = None
         if "bm25" in parts:
-            lexical = stack.enter_context(open_lexical(folder / parts["bm25"].name, settings.bm25))
+            lexical = stack.enter_context(open_bm25(folder / parts["bm25"].name, settings.bm25))
         dense = None if encoder is None else DenseRoutes(folder, parts, settings.need_dense(), encoder, memory)
         for start in range(0, len(queries), QUERIES_A_GROUP):
             group = queries[start : start + QUERIES_A_GROUP]

@@ -20,8 +20,8 @@ from pan_scdg.progress import Progress
 from pan_scdg.records import Document
 from pan_scdg.retrieval.dense.encode import build_vectors
 from pan_scdg.retrieval.dense.vector_files import Manifest
+from pan_scdg.retrieval.index_folder import LAYOUTS, Engine
 from pan_scdg.retrieval.ranking import Ranking
-from pan_scdg.retrieval.staging import LAYOUTS, Engine
 from pan_scdg.store import key_of, locked_folder
 
 CATALOGUE = "index.json"
@@ -74,7 +74,7 @@ class Part(NamedTuple):
         return f"{self.kind}-{key_of('index', self.made_of)[:16]}"
 
 
-def parts_of(settings: RetrievalSettings, encoder: Encoder | None, corpus: str) -> dict[str, Part]:
+def list_parts(settings: RetrievalSettings, encoder: Encoder | None, corpus: str) -> dict[str, Part]:
     """The indexes that the routes of a profile need, by what they are for: ``bm25``, ``chunks``, ``abstracts``."""
     found = {}
     if any(route.startswith("bm25") for route in settings.routes):
@@ -140,7 +140,7 @@ def _build_lexical(directory: Path, path: Path, engine: str) -> None:
             build_impact(documents, path)
 
 
-def open_lexical(path: Path, settings: Bm25Settings) -> Lexical:
+def open_bm25(path: Path, settings: Bm25Settings) -> Lexical:
     """The BM25 index at ``path``, for the profile's engine."""
     if settings.engine == "fts5":
         from pan_scdg.retrieval.bm25.fts5 import Bm25Index
@@ -207,7 +207,7 @@ def check_catalogue(folder: Path, corpus: str, parts: Mapping[str, Part]) -> Non
         )
 
 
-def corpus_digest(directory: Path) -> str:
+def hash_corpus(directory: Path) -> str:
     """SHA-256 of the corpus file as it is stored."""
     path = corpus_file(directory)
     if path is None:
@@ -221,8 +221,8 @@ def index_corpus(directory: Path, folder: Path, settings: RetrievalSettings, enc
     Raises:
         UserError: see `build`; or the folder holds indexes of another corpus, or another process is at work in it.
     """
-    corpus = corpus_digest(directory)
-    parts = parts_of(settings, encoder, corpus)
+    corpus = hash_corpus(directory)
+    parts = list_parts(settings, encoder, corpus)
     with locked_folder(folder):
         write_catalogue(folder, corpus, {})
         build(directory, folder, parts, encoder, settings.dense)

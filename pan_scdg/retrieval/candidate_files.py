@@ -1,6 +1,10 @@
-"""Candidates from a TREC run in the place of the first stage: the user's own, or the output of an earlier stage."""
+"""Candidates in files: the user's TREC run in the place of the first stage, and the program's own first stage.
+
+A TREC run cannot hold the coarse scores and the rankings of the routes, so they lie in a file beside it.
+"""
 
 import hashlib
+import json
 import os
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
@@ -8,14 +12,15 @@ from pathlib import Path
 from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
-from pan_scdg.pan.runs import RUN_NAMES, read_run, run_file
-from pan_scdg.profile import RetrievalSettings
+from pan_scdg.own_files import OwnRecord, parse_record
+from pan_scdg.pan.runs import RUN_NAMES, open_gzip_text, read_run, run_file
+from pan_scdg.pan.untrusted import gzip_lines
+from pan_scdg.profile import RetrievalSettings, Route
 from pan_scdg.records import Query
-from pan_scdg.retrieval import candidate_file
-from pan_scdg.retrieval.candidate_file import CANDIDATES
-from pan_scdg.retrieval.first_stage import FirstStage
-from pan_scdg.retrieval.ranking import Ranking, top
+from pan_scdg.retrieval.candidates import FirstStage, RankedPair, parse_ranking
+from pan_scdg.retrieval.ranking import Ranking, rank_best
 
+CANDIDATES = "candidates.jsonl.gz"
 _REMEDY = f"give the output of the first stage as it was written, or remove {CANDIDATES}: then the run's scores count"
 
 
@@ -29,7 +34,7 @@ def read_candidates(
     """Return the ``settings.depth`` best documents of each query.
 
     Where the run lies in an output of this program its first stage lies beside it, with coarse scores and rankings of
-    the routes. Those of another run are its own scores (see `foreign_scores`): best first, equal ones by document id,
+    the routes. Those of another run are its own scores (see `explain_scores`): best first, equal ones by document id,
     as evaluators do not agree on their order. A query without candidates, and candidates of an unknown query, are
     counted as odd.
 
@@ -46,7 +51,7 @@ def read_candidates(
     file = run_file(path)
     known = {query.query_id for query in queries} if known is None else known
     run = read_run(file)
-    rankings = {query_id: top(dict(scored), max(1, len(scored))) for query_id, scored in run.items()}
+    rankings = {query_id: rank_best(dict(scored), max(1, len(scored))) for query_id, scored in run.items()}
     for query_id in sorted(query_id for query_id in run if query_id not in known):
         notices.add("candidates of a query that is not in the input, left out", f"{file}: {query_id!r}")
     stages = _read_stages(file, rankings)
@@ -59,7 +64,7 @@ def read_candidates(
     return found
 
 
-def foreign_scores(path: Path) -> list[str]:
+def explain_scores(path: Path) -> list[str]:
     """Return a line that says so where the scores of a run stand for coarse scores."""
     file = run_file(path)
     if _stages_file(file) is not None:
@@ -67,7 +72,7 @@ def foreign_scores(path: Path) -> list[str]:
     return [f"{file}: no {CANDIDATES} beside this run, so that its own scores are the coarse scores"]
 
 
-def candidates_digest(path: Path) -> str:
+def hash_candidates(path: Path) -> str:
     """Return the digest of everything that `read_candidates` reads."""
     file = run_file(path)
     beside = _stages_file(file)
@@ -86,9 +91,43 @@ def _read_stages(file: Path, rankings: Mapping[str, Ranking]) -> dict[str, First
     beside = _stages_file(file)
     if beside is None:
         return {query_id: FirstStage({}, ranking) for query_id, ranking in rankings.items()}
-    stages = candidate_file.read_candidates(beside, _REMEDY)
+    stages = read_stages(beside, _REMEDY)
     for query_id in sorted(stages.keys() | rankings.keys()):
         here = [c.doc_id for c in stages[query_id].candidates] if query_id in stages else []
         if here != [c.doc_id for c in rankings.get(query_id, [])]:
             raise UserError(f"has other candidates of the query {query_id!r} than {file.name}", _REMEDY, beside)
     return stages
+
+
+class _Line(OwnRecord):
+    """The first stage of one query."""
+
+    query: str
+    routes: dict[Route, list[RankedPair]]
+    candidates: list[RankedPair]
+
+
+def write_stages(path: Path, stages: Mapping[str, FirstStage]) -> None:
+    """Write the first stage of every query; scores keep all their digits."""
+    with open_gzip_text(path) as file:
+        for query_id, (routes, candidates) in stages.items():
+            file.write(json.dumps({"query": query_id, "routes": routes, "candidates": candidates}) + "\n")
+
+
+def read_stages(path: Path, remedy: str) -> dict[str, FirstStage]:
+    """Return what `write_stages` wrote, by query.
+
+    Raises:
+        UserError: the file is missing, damaged, or holds anything else.
+    """
+    found: dict[str, FirstStage] = {}
+    for number, text in gzip_lines(path):
+        try:
+            line = parse_record(text, _Line)
+            routes = {route: parse_ranking(pairs) for route, pairs in line.routes.items()}
+            stage = FirstStage(routes, parse_ranking(line.candidates))
+        except ValueError as e:
+            raise UserError(f"not the candidates of a query: {e}", remedy, path, number) from e
+        if found.setdefault(line.query, stage) is not stage:
+            raise UserError(f"the query {line.query!r} occurs twice", remedy, path, number)
+    return found

@@ -45,7 +45,7 @@ class Seal(OwnRecord):
 
 
 @contextmanager
-def staged_folder(folder: Path) -> Iterator[Path]:
+def stage_folder(folder: Path) -> Iterator[Path]:
     """An empty folder beside ``folder`` to write an index into; it gets its name when the block ends without an error.
 
     Raises:
