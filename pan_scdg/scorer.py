@@ -188,10 +188,10 @@ class Scorer:
         return make_locator(self._model)
 
     def _plan(self, target: str, source: str) -> PlannedPair:
-        settings, texts = self.profile.need_pairs(), (source, target)
+        settings = self.profile.need_pairs()
         self._model.check_length(settings.limit, "pairs.limit")
-        pair = DocumentPair(TARGET, SOURCE, 1)
-        planned, failed = plan_pairs([pair], self._model, settings, Notices(), lambda _: texts)
+        pair = DocumentPair(TARGET._replace(text=target), SOURCE._replace(text=source), 1)
+        planned, failed = plan_pairs([pair], self._model, settings, Notices())
         if failed:
             raise failed[0].error
         return planned[0]

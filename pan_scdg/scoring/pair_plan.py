@@ -1,6 +1,6 @@
-"""Before a model is loaded: every pair is read, tokenised, measured and aligned, and every fault is known."""
+"""Read, tokenise, measure and align document pairs before a model is loaded."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from pan_scdg.digests import text_digest
@@ -17,22 +17,11 @@ from pan_scdg.store import key_of
 
 Mode = Literal["whole", "segments"]
 OnError = Literal["stop", "negative"]
-"""What is done about pairs that cannot be scored: stop, or decide them negative with the reason."""
-ReadPair = Callable[[DocumentPair], tuple[str, str]]
-"""Gives the texts of a pair: the source's, then the target's."""
-
-
-def read_files(pair: DocumentPair) -> tuple[str, str]:
-    """The texts of a pair whose documents are files.
-
-    Raises:
-        UserError: one cannot be read.
-    """
-    return read_text(pair.source), read_text(pair.suspicious)
+"""Treatment of pairs that cannot be scored: stop, or decide them negative with the reason."""
 
 
 class PlannedPair(NamedTuple):
-    """A pair that can be scored: how, under which key, and its texts' lengths in characters."""
+    """A pair that can be scored, with its mode, its key in the store and the lengths of its texts in characters."""
 
     pair: DocumentPair
     mode: Mode
@@ -40,63 +29,61 @@ class PlannedPair(NamedTuple):
     target_length: int
     source_length: int
     tokens: int
-    """Of both texts together: the size by which pairs are put in batches."""
-    read: ReadPair = read_files
+    """Of both texts together; pairs are put into batches by this size."""
 
     def texts(self) -> PairText:
-        """The texts, read again: not all fit in memory."""
-        return PairText(*self.read(self.pair), self.mode == "segments")
+        """Return the texts, read anew: those of all pairs may not fit in memory.
+
+        Raises:
+            UserError: a file cannot be read.
+        """
+        return PairText(read_text(self.pair.source), read_text(self.pair.suspicious), self.mode == "segments")
 
 
 class FailedPair(NamedTuple):
-    """A pair that cannot be scored, and why."""
+    """A pair that cannot be scored, with the reason."""
 
     pair: DocumentPair
     error: UserError
 
 
 def plan_pairs(
-    pairs: Sequence[DocumentPair],
-    model: ScoringModel,
-    settings: PairSettings,
-    notices: Notices,
-    read: ReadPair = read_files,
+    pairs: Sequence[DocumentPair], model: ScoringModel, settings: PairSettings, notices: Notices
 ) -> tuple[list[PlannedPair], list[FailedPair]]:
-    """Measure and align all pairs; texts are read one pair at a time.
-
-    Where ``read`` is another than `read_files`, the paths of the documents are no more than what errors name.
-    """
+    """Measure and align all pairs, one at a time; return those that can be scored and those that cannot."""
     planned: list[PlannedPair] = []
     failed: list[FailedPair] = []
     with Progress("checking pairs", len(pairs)) as progress:
         for pair in pairs:
             try:
-                planned.append(_plan(pair, model, settings, notices, read))
+                planned.append(_plan_pair(pair, model, settings, notices))
             except UserError as e:
                 failed.append(FailedPair(pair, e))
             progress.update()
     return planned, failed
 
 
-def _plan(
-    pair: DocumentPair, model: ScoringModel, settings: PairSettings, notices: Notices, read: ReadPair
-) -> PlannedPair:
-    source, target = read(pair)
+def _plan_pair(pair: DocumentPair, model: ScoringModel, settings: PairSettings, notices: Notices) -> PlannedPair:
+    source, target = read_text(pair.source), read_text(pair.suspicious)
     if not target.strip():
         raise UserError(
             "the suspicious document is empty", "remove the pair, or use --on-error negative", pair.suspicious.path
         )
     if not source.strip():
         notices.add("empty source document", str(pair.source.path))
-    mode, tokens = _mode(pair, source, target, model, settings)
+    mode, tokens = _choose_mode(pair, source, target, model, settings)
     key = make_pair_key(source, target, mode, model, settings)
-    return PlannedPair(pair, mode, key, len(target), len(source), tokens, read)
+    return PlannedPair(pair, mode, key, len(target), len(source), tokens)
 
 
-def _mode(
+def _choose_mode(
     pair: DocumentPair, source: str, target: str, model: ScoringModel, settings: PairSettings
 ) -> tuple[Mode, int]:
-    """How a pair is scored, and its tokens. Raises UserError where it cannot be."""
+    """Return how a pair is scored and the number of its tokens.
+
+    Raises:
+        UserError: the tokenizer cannot align it, or it is too long.
+    """
     try:
         length = pair_passes(model.tokenizer, source, target).conditional.length
     except AlignmentError as e:
@@ -117,8 +104,8 @@ def _mode(
 
 
 def make_pair_key(source: str, target: str, mode: Mode, model: ScoringModel, settings: PairSettings) -> str:
-    """The store's key of a pair's features: neither the aggregation nor the threshold is part of it."""
-    # a control is named only where there is one, so that what was stored without keeps its key
+    """Return the store's key of a pair's features; the aggregation and the threshold are not part of it."""
+    # named only if the profile has one, so that features stored without a control keep their keys
     parts: dict[str, Any] = {
         **model.key_parts(),
         **({} if settings.control == "none" else {"control": settings.control}),

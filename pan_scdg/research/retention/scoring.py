@@ -6,7 +6,7 @@ its tokens are the same everywhere. Its pass without a source is made once.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,25 +42,13 @@ class LabelledTarget(NamedTuple):
     labels: Labels
 
 
-class _Texts:
-    """The texts of contexts and targets, made when they are asked for: 7,500 contexts are not all kept."""
-
-    def __init__(self, cases: Mapping[str, Case], contexts: Sequence[Context], pool: DistractorPool) -> None:
-        self._cases, self._pool = cases, pool
-        self._contexts = {context.name: context for context in contexts}
-        self.pairs = [
-            DocumentPair(_document(context.pair_id), _document(context.name), number)
-            for number, context in enumerate(contexts, start=1)
-        ]
-
-    def read(self, pair: DocumentPair) -> tuple[str, str]:
-        """The text of the context and that of the target."""
-        case = self._cases[pair.suspicious.doc_id]
-        return context_text(self._contexts[pair.source.doc_id], case.evidence, self._pool), case.target
-
-
-def _document(name: str) -> TextFile:
-    return TextFile(name, name, Path(name))
+def _make_pairs(cases: Mapping[str, Case], contexts: Sequence[Context], pool: DistractorPool) -> Iterator[DocumentPair]:
+    """Yield the target of each context with the context as its source."""
+    for number, context in enumerate(contexts, start=1):
+        case = cases[context.pair_id]
+        target = TextFile(context.pair_id, context.pair_id, Path(context.pair_id), case.target)
+        text = context_text(context, case.evidence, pool)
+        yield DocumentPair(target, TextFile(context.name, context.name, Path(context.name), text), number)
 
 
 def score_contexts(
@@ -83,7 +71,7 @@ def score_contexts(
     settings = settings.model_copy(update={"control": "none"})
     by_id = {case.pair_id: case for case in cases}
     _check_pairs(by_id, contexts)
-    planned = _planned(_Texts(by_id, contexts, pool), model, settings, notices)
+    planned = _planned(list(_make_pairs(by_id, contexts, pool)), model, settings, notices)
     modes = {plan.pair.suspicious.doc_id: plan.mode for plan in planned}
     targets = _labelled(by_id, modes, model)
     scored = score_pairs(planned, model, settings, store, keep_gains=True)
@@ -111,10 +99,12 @@ def _check_pairs(cases: Mapping[str, Case], contexts: Sequence[Context]) -> None
         raise UserError(what, "prepare instances and contexts together", odd[0])
 
 
-def _planned(texts: _Texts, model: ScoringModel, settings: PairSettings, notices: Notices) -> list[PlannedPair]:
+def _planned(
+    pairs: Sequence[DocumentPair], model: ScoringModel, settings: PairSettings, notices: Notices
+) -> list[PlannedPair]:
     """How each context is scored; all that can go wrong before weights are loaded has been looked for then."""
     model.check_length(settings.limit, "pairs.limit")
-    planned, failed = plan_pairs(texts.pairs, model, settings, notices, texts.read)
+    planned, failed = plan_pairs(pairs, model, settings, notices)
     if failed:
         first: dict[str, FailedPair] = {}
         for fail in failed:
@@ -131,7 +121,9 @@ def _planned(texts: _Texts, model: ScoringModel, settings: PairSettings, notices
 def _by_segments(plan: PlannedPair, model: ScoringModel, settings: PairSettings) -> PlannedPair:
     if plan.mode == "segments":
         return plan
-    return plan._replace(mode="segments", key=make_pair_key(*plan.read(plan.pair), "segments", model, settings))
+    texts = plan.texts()
+    key = make_pair_key(texts.source, texts.target, "segments", model, settings)
+    return plan._replace(mode="segments", key=key)
 
 
 def _labelled(cases: Mapping[str, Case], modes: Mapping[str, str], model: ScoringModel) -> dict[str, LabelledTarget]:
