@@ -72,7 +72,7 @@ def small(tiny_folder: Callable[[str], Path]) -> Small:
 def test_help_works_and_holds_an_example(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command([*arguments, "--help"]) == 0
     text = capsys.readouterr().out
-    assert re.search(rf"Example:\s+python entrypoint\.py {' '.join(arguments)}\b", text), text
+    assert re.search(rf"Example:\s+pan-scdg {' '.join(arguments)}\b", text), text
     assert max(map(len, text.splitlines())) <= 110
 
 

@@ -43,7 +43,7 @@ def cli() -> None:
 
     \b
     Example:
-      python entrypoint.py run --input examples/pan25-pairs/test --output out
+      pan-scdg run --input examples/pan25-pairs/test --output out
     """
 
 

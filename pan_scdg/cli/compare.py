@@ -44,7 +44,7 @@ def compare(
 
     \b
     Example:
-      python entrypoint.py compare out/first out/second
+      pan-scdg compare out/first out/second
     """
     from pan_scdg.jobs.compare import Tolerances, compare_results
 

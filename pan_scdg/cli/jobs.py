@@ -1,4 +1,4 @@
-"""The commands that do the work: run, merge, index, score."""
+"""The commands run, merge, index and score."""
 
 import json
 import os
@@ -10,12 +10,14 @@ import click
 from pan_scdg.cli.options import (
     FILE_OR_STANDARD,
     FOLDER,
-    chosen_profile,
+    GroupedCommand,
     device_option,
     engine_option,
+    load_chosen_profile,
     model_option,
     on_error_option,
     over_long_option,
+    overwrite_option,
     profile_option,
     quiet_option,
     share_option,
@@ -27,47 +29,75 @@ from pan_scdg.logs import say
 
 READ = ("model", "vectors", "index", "candidates")
 """Options of ``run`` that name what is read, besides the input and the profile."""
+HEADINGS = {
+    "Input and output": ("directory", "output", "task", "limit", "strict", "on_error", "keep_gains", "overwrite"),
+    "Model": ("profile", "model", "device", "engine", "over_long", "vectors"),
+    "Speed": ("state", "workers", "share", "plan", "as_json"),
+    "Retrieval": ("index", "search_memory", "candidates", "stop_after"),
+    "TIRA": ("metadata",),
+}
 
 
-@click.command()
-@click.option("--input", "directory", type=FOLDER, envvar=["TIRA_INPUT_DATASET", "inputDataset"], required=True)
-@click.option("--output", type=FOLDER, envvar=["TIRA_OUTPUT_DIR", "outputDir"], required=True)
+@click.command(
+    cls=GroupedCommand, headings=HEADINGS, short_help="Decide document pairs, or rank the sources of queries."
+)
+@click.option(
+    "--input",
+    "directory",
+    type=FOLDER,
+    envvar=["TIRA_INPUT_DATASET", "inputDataset"],
+    required=True,
+    help="Folder of document pairs, or of a corpus and queries.",
+)
+@click.option(
+    "--output",
+    type=FOLDER,
+    envvar=["TIRA_OUTPUT_DIR", "outputDir"],
+    required=True,
+    help="Folder of the results; made if it does not exist.",
+)
 @profile_option
-@click.option("--task", type=click.Choice(["auto", "pairs", "retrieval"]), default="auto", show_default=True)
+@click.option(
+    "--task",
+    type=click.Choice(["auto", "pairs", "retrieval"]),
+    default="auto",
+    show_default=True,
+    help="Task; auto finds out by the files of the input.",
+)
 @device_option
 @engine_option
 @state_option
 @model_option
 @over_long_option
 @on_error_option
-@click.option("--workers", type=click.IntRange(1), help="Processes that score side by side.  [default: one a GPU]")
-@click.option("--limit", type=click.IntRange(1), help="Only the first N pairs or queries; the output says so.")
-@click.option("--plan", is_flag=True, help="Check everything, print what the run will cost, write nothing.")
-@click.option("--json", "as_json", is_flag=True, help="With --plan: one JSON object.")
+@click.option("--workers", type=click.IntRange(1), help="Number of scoring processes.  [default: one for each GPU]")
+@click.option("--limit", type=click.IntRange(1), help="Take only the first N pairs or queries; the results say so.")
+@click.option("--plan", is_flag=True, help="Check everything and print the cost of the run; write nothing.")
+@click.option("--json", "as_json", is_flag=True, help="With --plan: print one JSON object.")
 @share_option
-@click.option("--strict", is_flag=True, help="What is merely odd in the input is an error.")
+@click.option("--strict", is_flag=True, help="Treat warnings about the input as errors.")
 @click.option("--keep-gains", is_flag=True, help="Write the gain of every token (gains.jsonl.gz).")
-@click.option("--overwrite", is_flag=True, help="Redo a finished output.")
+@overwrite_option
 @click.option(
     "--metadata/--no-metadata",
     default=True,
     show_default=True,
     envvar="PAN_SCDG_METADATA",
-    help="Write ir-metadata.yml: machine, packages, resources.",
+    help="Write ir-metadata.yml: machine, packages and resources.",
 )
 @vectors_option
-@click.option("--index", type=FOLDER, help="Ready indexes of the corpus, made by the command index.")
+@click.option("--index", type=FOLDER, help="Folder of ready indexes, made by the command index.")
 @click.option(
     "--search-memory",
     type=click.IntRange(min=64),
-    help="MiB for dense search.  [default: 1024, or a quarter of the memory where that is less]",
+    help="MiB of memory for dense search.  [default: 1024, at most a quarter of all]",
 )
-@click.option("--stop-after", type=click.Choice(["first-stage"]), help="Write the candidates, score nothing.")
+@click.option("--stop-after", type=click.Choice(["first-stage"]), help="Write the candidates and score none of them.")
 @click.option(
     "--candidates",
     type=click.Path(path_type=Path),
     envvar="inputRun",
-    help="Rerank this TREC run (or folder with one).",
+    help="TREC run (or folder with one) to rerank, in place of the first stage.",
 )
 @quiet_option
 def run(
@@ -81,13 +111,13 @@ def run(
     as_json: bool,
     **rest: Any,
 ) -> None:
-    """Do the job that the input directory calls for: decide pairs, or rank sources.
+    """Decide document pairs, or rank the sources of queries.
 
-    Without --input and --output, TIRA's variables inputDataset and outputDir are used.
+    TIRA's variables inputDataset and outputDir stand for --input and --output.
 
     \b
     Example:
-      python entrypoint.py run --input examples/pan26-retrieval --output out
+      pan-scdg run --input examples/pan26-retrieval --output out
     """
     from pan_scdg.jobs.detect import detect_pairs
     from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request
@@ -97,13 +127,13 @@ def run(
     from pan_scdg.pan.inputs import detect_task
 
     if as_json and not plan:
-        raise click.UsageError("--json goes with --plan")
+        raise click.UsageError("--json needs --plan")
     if rest["share"] is not None and (plan or rest["stop_after"]):
-        raise click.UsageError("--shard does not go with --plan, which is of the whole run, nor with --stop-after")
+        raise click.UsageError("--shard cannot be combined with --plan or --stop-after")
     inputs = {"--input": directory, "--profile": profile_file(profile)}
     check_folders(output, rest["state"], inputs | {f"--{name}": rest[name] for name in READ})
     found = detect_task(directory, task)  # type: ignore[arg-type]
-    chosen = chosen_profile(profile, over_long)
+    chosen = load_chosen_profile(profile, over_long)
     computing = Computing(choose_device(chosen, device), rest["model"], rest["engine"], rest["workers"], rest["state"])
     names = ("limit", "overwrite", "strict", "on_error", "keep_gains", "share", "metadata")
     request = Request(directory, output, **{name: rest[name] for name in names})
@@ -119,11 +149,11 @@ def run(
 
 
 def show_plan(task: str, profile: Any, request: Any, computing: Any, stages: Any, as_json: bool) -> None:
-    """Print what a run will take."""
+    """Print the cost of a run."""
     from pan_scdg.jobs.plan import plan_pairs, plan_retrieval
 
     if profile.baseline is not None and task == "pairs":
-        raise click.UsageError("--plan is of language models, and the profile is a baseline")
+        raise click.UsageError("--plan needs a profile with a language model, and this one is a baseline")
     if task == "pairs":
         plan, lines = plan_pairs(profile, request, computing)
     else:
@@ -132,19 +162,19 @@ def show_plan(task: str, profile: Any, request: Any, computing: Any, stages: Any
     say(lines)
 
 
-@click.command()
-@click.option("--input", "directory", type=FOLDER, required=True, help="Holds the corpus.")
-@click.option("--index", "folder", type=FOLDER, required=True, help="Where the indexes are kept.")
+@click.command(short_help="Make the indexes of a corpus for later runs.")
+@click.option("--input", "directory", type=FOLDER, required=True, help="Folder of the corpus.")
+@click.option("--index", "folder", type=FOLDER, required=True, help="Folder of the indexes.")
 @profile_option
 @device_option
 @quiet_option
 def index(directory: Path, folder: Path, profile: str, device: str) -> None:
-    """Make the indexes of a corpus that a profile's first stage needs, for any number of runs.
+    """Make the indexes of a corpus that the profile's first stage needs, for any number of runs.
 
     \b
     Example:
-      python entrypoint.py index --input examples/pan26-retrieval --index my-index
-      python entrypoint.py run --input examples/pan26-retrieval --index my-index --output out
+      pan-scdg index --input examples/pan26-retrieval --index my-index
+      pan-scdg run --input examples/pan26-retrieval --index my-index --output out
     """
     from pan_scdg.jobs.targets import check_folders, profile_file
     from pan_scdg.models.fit import choose_device
@@ -152,7 +182,7 @@ def index(directory: Path, folder: Path, profile: str, device: str) -> None:
     from pan_scdg.retrieval.index import index_corpus
 
     check_folders(folder, None, {"--input": directory, "--profile": profile_file(profile)}, "--index")
-    chosen = chosen_profile(profile)
+    chosen = load_chosen_profile(profile)
     settings = chosen.need_retrieval()
     for line in index_corpus(
         directory, folder, settings, load_retrieval_encoder(settings, choose_device(chosen, device))
@@ -160,7 +190,7 @@ def index(directory: Path, folder: Path, profile: str, device: str) -> None:
         click.echo(line)
 
 
-@click.command()
+@click.command(short_help="Score one pair of text files.")
 @click.argument("suspicious", type=FILE_OR_STANDARD)
 @click.argument("source", type=FILE_OR_STANDARD)
 @profile_option
@@ -171,8 +201,7 @@ def index(directory: Path, folder: Path, profile: str, device: str) -> None:
 @click.option(
     "--tokens",
     type=FILE_OR_STANDARD,
-    help="Write one JSON line a token: log-probabilities and gain in nats. With - they follow the result, which then "
-    "is one line, too.",
+    help="File for one JSON line a token: log-probabilities and gain in nats; - prints them after the result.",
 )
 @quiet_option
 def score(
@@ -185,11 +214,11 @@ def score(
     over_long: str | None,
     tokens: Path | None,
 ) -> None:
-    """Score one SUSPICIOUS file against one SOURCE file; prints JSON. One of the two can be -, standard input.
+    """Score a SUSPICIOUS file with a SOURCE file and print JSON; one of the two can be -, standard input.
 
     \b
     Example:
-      python entrypoint.py score suspicious.txt source.txt --tokens gains.jsonl
+      pan-scdg score suspicious.txt source.txt --tokens gains.jsonl
     """
     from pan_scdg.jobs.score import STANDARD, score_files, token_lines
     from pan_scdg.jobs.targets import check_file, holds_tokens, profile_file
@@ -197,7 +226,7 @@ def score(
 
     if suspicious == source == STANDARD:
         raise click.UsageError("only one of the two files can be standard input")
-    chosen = chosen_profile(profile, over_long)
+    chosen = load_chosen_profile(profile, over_long)
     if tokens is not None and tokens != STANDARD and not os.access(tokens.parent, os.W_OK | os.X_OK):
         raise UserError("cannot be written", "give a file in an existing, writable folder with --tokens", tokens)
     if tokens is not None and tokens != STANDARD:
@@ -213,19 +242,19 @@ def score(
     click.echo(json.dumps(result.record, indent=1))
 
 
-@click.command()
-@click.option("--input", "directory", type=FOLDER, required=True, help="What the shards were made from.")
-@click.option("--output", type=FOLDER, required=True)
+@click.command(short_help="Merge the results of all shards of a run.")
+@click.option("--input", "directory", type=FOLDER, required=True, help="Input of the shards.")
+@click.option("--output", type=FOLDER, required=True, help="Folder of the results.")
 @model_option
-@click.option("--overwrite", is_flag=True, help="Redo a finished output.")
+@overwrite_option
 @click.argument("shards", type=FOLDER, nargs=-1, required=True)
 @quiet_option
 def merge(directory: Path, output: Path, model: Path | None, overwrite: bool, shards: tuple[Path, ...]) -> None:
-    """Write the results of a job from the output directories of all its SHARDS (run --shard I/N); no GPU is needed.
+    """Merge the output directories of all SHARDS of a run (run --shard I/N) into its results; no GPU is needed.
 
     \b
     Example:
-      python entrypoint.py merge --input examples/pan25-pairs/test --output out shard-1 shard-2
+      pan-scdg merge --input examples/pan25-pairs/test --output out shard-1 shard-2
     """
     from pan_scdg.jobs.merge import merge_shards
     from pan_scdg.jobs.targets import check_folders

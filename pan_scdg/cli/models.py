@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from pan_scdg.cli.options import chosen_profile, model_option, profile_option
+from pan_scdg.cli.options import load_chosen_profile, model_option, profile_option
 
 
 @click.group()
@@ -14,7 +14,7 @@ def models() -> None:
 
     \b
     Example:
-      python entrypoint.py models fetch terrier
+      pan-scdg models fetch terrier
     """
 
 
@@ -25,7 +25,7 @@ def list_models(as_json: bool) -> None:
 
     \b
     Example:
-      python entrypoint.py models list
+      pan-scdg models list
     """
     from pan_scdg.models.listing import lines, model_list, record
 
@@ -44,8 +44,8 @@ def fetch(name: str, revision: str | None) -> None:
 
     \b
     Example:
-      python entrypoint.py models fetch terrier
-      python entrypoint.py models fetch Qwen3-0.6B-Base --revision main
+      pan-scdg models fetch terrier
+      pan-scdg models fetch Qwen3-0.6B-Base --revision main
     """
     if name == "terrier":
         from pan_scdg.retrieval.bm25.terrier_jars import fetch_jars
@@ -70,12 +70,12 @@ def verify(profile: str, model: Path | None, as_json: bool) -> None:
 
     \b
     Example:
-      python entrypoint.py models verify --profile offline
+      pan-scdg models verify --profile offline
     """
     from pan_scdg.errors import UserErrors
     from pan_scdg.models.verify import check_model, lines
 
-    check = check_model(chosen_profile(profile), model)
+    check = check_model(load_chosen_profile(profile), model)
     faults = [str(fault) for fault in check.faults]
     click.echo(json.dumps({**check.facts, "faults": faults}, indent=2) if as_json else "\n".join(lines(check)))
     if check.faults:

@@ -1,5 +1,6 @@
-"""What several commands have in common: their options, reading a profile, and telling the user."""
+"""Options that several commands share, and the reading of a profile."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,38 +11,53 @@ from pan_scdg.logs import show_logs
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
 FILE_OR_STANDARD = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
-profile_option = click.option("--profile", default="offline", show_default=True, help="Shipped profile, or a file.")
-device_option = click.option(
-    "--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True, help="Where models run."
+profile_option = click.option(
+    "--profile", default="offline", show_default=True, help="Name of a shipped profile, or a profile file."
 )
-model_option = click.option("--model", type=FOLDER, help="Folder of the language model, instead of model_cache/NAME.")
+device_option = click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    default="auto",
+    show_default=True,
+    help="Device that models run on.",
+)
+model_option = click.option(
+    "--model", type=FOLDER, help="Folder of the language model, instead of the one that the profile names."
+)
 state_option = click.option(
-    "--state", type=FOLDER, envvar="PAN_SCDG_STATE", help="Keep what is computed here, for later runs too."
+    "--state", type=FOLDER, envvar="PAN_SCDG_STATE", help="Store scores in this folder and reuse them in later runs."
 )
 engine_option = click.option(
     "--engine",
     type=click.Choice(["packed", "reference"]),
     default="packed",
     show_default=True,
-    help="How passes are computed: packed, or literally one at a time as in the paper.",
+    help="Score many inputs at once (packed), or one at a time as in the paper (reference).",
 )
-truth_option = click.option("--truth", type=click.Path(path_type=Path), help="Truth XML folder, or qrels file.")
+truth_option = click.option(
+    "--truth", type=click.Path(path_type=Path), help="Folder of truth XML, or qrels file.  [default: beside the input]"
+)
 over_long_option = click.option(
     "--over-long",
     type=click.Choice(["error", "segments"]),
-    help="What to do with pairs over the profile's limit.  [default: as the profile says]",
+    help="Refuse pairs over the profile's limit, or score them in segments.  [default: as the profile says]",
 )
 on_error_option = click.option(
     "--on-error",
     type=click.Choice(["stop", "negative"]),
     default="stop",
     show_default=True,
-    help="Stop when pairs cannot be scored, or decide those negative with the reason.",
+    help="Stop if a pair cannot be scored, or decide it negative and record the reason.",
+)
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace a finished result.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+vectors_option = click.option(
+    "--vectors", type=FOLDER, help="Folder of document vectors (.npy), for a profile that reads ready vectors."
 )
 
 
-def _share(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Any:
-    """A `scoring.batches.Share` of ``I/N``."""
+def _parse_share(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Any:
+    """Return the `scoring.batches.Share` that ``I/N`` names, None for None."""
     if value is None:
         return None
     from pan_scdg.scoring.batches import MOST, Share
@@ -53,6 +69,11 @@ def _share(_context: click.Context, _parameter: click.Parameter, value: str | No
     return Share(int(number), int(of))
 
 
+share_option = click.option(
+    "--shard", "share", metavar="I/N", callback=_parse_share, help="Score share I of N only, for the command merge."
+)
+
+
 def _silence(_context: click.Context, _parameter: click.Parameter, quiet: bool) -> None:
     if quiet:
         show_logs(quiet=True)
@@ -61,17 +82,34 @@ def _silence(_context: click.Context, _parameter: click.Parameter, quiet: bool) 
 quiet_option = click.option(
     "--quiet", is_flag=True, expose_value=False, callback=_silence, help="Show errors and warnings, but no progress."
 )
-vectors_option = click.option(
-    "--vectors", type=FOLDER, help="Document vectors as .npy files, for a profile whose vectors were made elsewhere."
-)
-share_option = click.option(
-    "--shard", "share", metavar="I/N", callback=_share, help="Score the I-th of N shares, for the command merge."
-)
 
 
-def chosen_profile(name: str, over_long: str | None = None) -> Any:
-    """The profile, with the user's choice for over-long pairs."""
+class GroupedCommand(click.Command):
+    """A command whose help lists its options under headings.
 
+    Args:
+        headings: names of the parameters under each heading; the rest follows under "Other".
+    """
+
+    def __init__(self, *args: Any, headings: Mapping[str, tuple[str, ...]], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._headings = {name: heading for heading, names in headings.items() for name in names}
+        self._order = [*headings, "Other"]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of each heading."""
+        records: dict[str, list[tuple[str, str]]] = {heading: [] for heading in self._order}
+        for parameter in self.get_params(ctx):
+            if (record := parameter.get_help_record(ctx)) is not None:
+                records[self._headings.get(parameter.name or "", "Other")].append(record)
+        for heading, rows in records.items():
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
+
+
+def load_chosen_profile(name: str, over_long: str | None = None) -> Any:
+    """Return the profile, with the user's choice for over-long pairs."""
     from pan_scdg.profile import load_profile
 
     profile = load_profile(name)

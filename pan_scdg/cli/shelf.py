@@ -14,7 +14,7 @@ def profiles() -> None:
 
     \b
     Example:
-      python entrypoint.py profiles
+      pan-scdg profiles
     """
     from pan_scdg.models.listing import licences
     from pan_scdg.profile import load_profile, shipped_profiles
@@ -35,7 +35,7 @@ def prepare(table: Path, output: Path) -> None:
 
     \b
     Example:
-      python entrypoint.py prepare --table pairs.csv --output my-pairs
+      pan-scdg prepare --table pairs.csv --output my-pairs
     """
     from pan_scdg.pan.prepare import prepare as make
 
@@ -52,7 +52,7 @@ def demo(output: Path, device: str, state: Path | None) -> None:
 
     \b
     Example:
-      python entrypoint.py demo
+      pan-scdg demo
     """
     from pan_scdg.jobs.demo import demo as show_both
     from pan_scdg.models.fit import choose_device

@@ -22,7 +22,7 @@ def tira() -> None:
 
     \b
     Example:
-      python entrypoint.py tira dry-run pan25-offline
+      pan-scdg tira dry-run pan25-offline
     """
 
 
@@ -37,7 +37,7 @@ def dry_run(name: str | None, manifest: Path, build_args: str | None) -> None:
 
     \b
     Example:
-      python entrypoint.py tira dry-run pan25-offline
+      pan-scdg tira dry-run pan25-offline
     """
     _call(name, manifest, build_args, True)
 
@@ -53,7 +53,7 @@ def submit(name: str | None, manifest: Path, build_args: str | None) -> None:
 
     \b
     Example:
-      python entrypoint.py tira submit pan25-offline
+      pan-scdg tira submit pan25-offline
     """
     _call(name, manifest, build_args, False)
 

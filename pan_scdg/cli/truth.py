@@ -9,9 +9,9 @@ import click
 from pan_scdg.cli.options import (
     FILE,
     FOLDER,
-    chosen_profile,
     device_option,
     engine_option,
+    load_chosen_profile,
     model_option,
     over_long_option,
     profile_option,
@@ -53,7 +53,7 @@ def calibrate(
 
     \b
     Example:
-      python entrypoint.py calibrate --input examples/pan25-pairs/calibration --write my-profile.toml
+      pan-scdg calibrate --input examples/pan25-pairs/calibration --write my-profile.toml
     """
     from pan_scdg.jobs.calibrate import calibrate as choose
     from pan_scdg.jobs.calibrate import check_target, read_labelled_pairs, write_profile
@@ -63,7 +63,7 @@ def calibrate(
     from pan_scdg.models.fit import choose_device
     from pan_scdg.notices import Notices
 
-    chosen = chosen_profile(profile, over_long)
+    chosen = load_chosen_profile(profile, over_long)
     check_target(profile, write)
     inputs = {"--input": directory, "--truth": truth, "--model": model, "--vectors": vectors}
     check_state(state, inputs)
@@ -91,7 +91,7 @@ def evaluate(directory: Path, output: Path, truth: Path | None) -> None:
 
     \b
     Example:
-      python entrypoint.py evaluate --input examples/pan25-pairs/test --output out
+      pan-scdg evaluate --input examples/pan25-pairs/test --output out
     """
     from pan_scdg.jobs.evaluate import evaluate as hold
 

@@ -8,8 +8,8 @@ import click
 
 from pan_scdg.cli.options import (
     FOLDER,
-    chosen_profile,
     device_option,
+    load_chosen_profile,
     over_long_option,
     profile_option,
     vectors_option,
@@ -26,7 +26,7 @@ def studies() -> None:
 
     \b
     Example:
-      python entrypoint.py studies prepare --examples --output out/prepared
+      pan-scdg studies prepare --examples --output out/prepared
     """
 
 
@@ -73,7 +73,7 @@ def prepare(
 
     \b
     Example:
-      python entrypoint.py studies prepare --examples --output out/prepared
+      pan-scdg studies prepare --examples --output out/prepared
     """
     from pan_scdg.notices import Notices
     from pan_scdg.research.data.prepare import Sources
@@ -83,7 +83,7 @@ def prepare(
     from pan_scdg.store import Store
 
     folders = find_folders(data, examples, output, state, model=model, given=given)
-    chosen, notices = chosen_profile(profile), Notices()
+    chosen, notices = load_chosen_profile(profile), Notices()
     with ExitStack() as stack:
 
         def counts() -> TokenCounts:
@@ -120,8 +120,8 @@ def _read_pair_options(
 
     read = {name: rest[name] for name in ("given", "model", "vectors")}
     folders = find_folders(data, examples, rest["output"], rest["state"], **read)
-    chosen = tuple(chosen_profile(name) for name in dict.fromkeys(baselines))
-    return StudyOptions(chosen_profile(profile, over_long), folders, baselines=chosen, **rest)
+    chosen = tuple(load_chosen_profile(name) for name in dict.fromkeys(baselines))
+    return StudyOptions(load_chosen_profile(profile, over_long), folders, baselines=chosen, **rest)
 
 
 @studies.command()
@@ -135,7 +135,7 @@ def pairs(examples: bool, more: tuple[str, ...], defaults: bool, **rest: Any) ->
 
     \b
     Example:
-      python entrypoint.py studies pairs --examples --output out/pairs --state out/state
+      pan-scdg studies pairs --examples --output out/pairs --state out/state
     """
     from pan_scdg.research.pairs.split_study import DEFAULT, OFFLINE, study_pairs
 
@@ -153,7 +153,7 @@ def same_topic(more: tuple[str, ...], defaults: bool, **rest: Any) -> None:
 
     \b
     Example:
-      python entrypoint.py studies same-topic --examples --output out/same-topic --state out/state
+      pan-scdg studies same-topic --examples --output out/same-topic --state out/state
     """
     from pan_scdg.research.pairs.same_topic import DEFAULT, study_same_topic
 
@@ -211,8 +211,8 @@ def retrieval(
 
     \b
     Example:
-      python entrypoint.py studies retrieval --examples --output out/retrieval-study --state out/state
-      python entrypoint.py studies retrieval --data my-data --profile pan26-qwen3-8b \\
+      pan-scdg studies retrieval --examples --output out/retrieval-study --state out/state
+      pan-scdg studies retrieval --data my-data --profile pan26-qwen3-8b \\
           --run theirs=their-run.txt.gz --rerank theirs --output out --state state
     """
     from pan_scdg.jobs.options import RunOptions
@@ -221,8 +221,11 @@ def retrieval(
     from pan_scdg.research.retrieval.job import Request, study_retrieval
 
     folders = find_folders(data, examples, output, state, model=model, index=index, given=given, run=runs)
-    chosen = chosen_profile(profile)
-    firsts = [*(default_entries(chosen) if defaults else []), *(row_entry(chosen_profile(r), chosen) for r in rows)]
+    chosen = load_chosen_profile(profile)
+    firsts = [
+        *(default_entries(chosen) if defaults else []),
+        *(row_entry(load_chosen_profile(r), chosen) for r in rows),
+    ]
     entries, where = all_entries(firsts, runs, rerank, search_on)
     options = RunOptions(
         folders.pan26,
@@ -268,14 +271,14 @@ def retention(
 
     \b
     Example:
-      python entrypoint.py studies retention --examples --output out/retention --instances 4 --seeds 1
+      pan-scdg studies retention --examples --output out/retention --instances 4 --seeds 1
     """
     from pan_scdg.jobs.options import RunOptions
     from pan_scdg.models.fit import choose_device
     from pan_scdg.research.retention.job import Request, study_retention
 
     folders = find_folders(data, examples, output, state, model=model, given=given)
-    chosen = [chosen_profile(name) for name in profiles or ("offline",)]
+    chosen = [load_chosen_profile(name) for name in profiles or ("offline",)]
     if model is not None and len(chosen) > 1:
         raise click.UsageError("--model is the folder of one model, and several profiles were named")
     devices = [choose_device(profile, device) for profile in chosen]
