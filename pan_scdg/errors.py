@@ -1,5 +1,6 @@
 """Exceptions whose text is meant for the user; each is one line on stderr."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 
@@ -30,6 +31,15 @@ class Interrupted(BaseException):
 
     Its text, if any, is the reason.
     """
+
+
+def need_packages(extra: str, *packages: str) -> None:
+    """Raise UserError if a package of one of the project's extras is not installed; the message names the extra."""
+    for name in packages:
+        if find_spec(name) is None:
+            raise UserError(
+                f"the package {name} is not installed", f"install the extra: pip install 'pan_scdg[{extra}]'"
+            )
 
 
 def one_line(text: str) -> str:

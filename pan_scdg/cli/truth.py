@@ -1,5 +1,6 @@
-"""The commands that read truth: calibrate, evaluate."""
+"""The commands calibrate and evaluate."""
 
+import json
 import tempfile
 from pathlib import Path
 from typing import Literal
@@ -11,6 +12,7 @@ from pan_scdg.cli.options import (
     FOLDER,
     device_option,
     engine_option,
+    json_option,
     load_chosen_profile,
     model_option,
     over_long_option,
@@ -23,8 +25,8 @@ from pan_scdg.cli.options import (
 from pan_scdg.logs import say
 
 
-@click.command()
-@click.option("--input", "directory", type=FOLDER, required=True, help="Pairs with truth.")
+@click.command(short_help="Choose the threshold on pairs with truth.")
+@click.option("--input", "directory", type=FOLDER, required=True, help="Folder of pairs with truth.")
 @profile_option
 @click.option("--write", type=FILE, required=True, help="Profile file to write.")
 @truth_option
@@ -49,7 +51,7 @@ def calibrate(
 ) -> None:
     """Choose q or w and the threshold on pairs with truth, and write them into a profile file.
 
-    Of a baseline's profile its threshold is chosen, and n or weights where it has such.
+    For a baseline this chooses its threshold, and n or the weights if it has any.
 
     \b
     Example:
@@ -82,20 +84,39 @@ def calibrate(
     click.echo(f"{found.summary()}; wrote {write}")
 
 
-@click.command()
-@click.option("--input", "directory", type=FOLDER, required=True, help="What the results were made from.")
-@click.option("--output", type=FOLDER, required=True, help="The output directory of run.")
+@click.command(short_help="Evaluate results with the truth.")
+@click.option("--input", "directory", type=FOLDER, required=True, help="Input of the results.")
+@click.option(
+    "--output",
+    "outputs",
+    type=click.Path(path_type=Path),
+    required=True,
+    multiple=True,
+    help="Output directory of run; repeat it to compare several results of one input.",
+)
 @truth_option
-def evaluate(directory: Path, output: Path, truth: Path | None) -> None:
-    """Hold results against the truth, with bootstrap intervals.
+@click.option("--plots", type=FOLDER, help="Folder for plots of pairs: ROC, precision and recall, scores (PNG).")
+@json_option
+@quiet_option
+def evaluate(directory: Path, outputs: tuple[Path, ...], truth: Path | None, plots: Path | None, as_json: bool) -> None:
+    """Evaluate results with the truth, with bootstrap intervals.
+
+    Of several results each is compared with the first; the intervals of the differences are paired.
 
     \b
     Example:
       pan-scdg evaluate --input examples/pan25-pairs/test --output out
     """
-    from pan_scdg.jobs.evaluate import evaluate as hold
+    from pan_scdg.jobs.evaluate import evaluate_side_by_side, plot_pairs
 
-    click.echo(hold(directory, output, truth)[1], nl=False)
+    found = evaluate_side_by_side(directory, outputs, truth)
+    written = [] if plots is None else plot_pairs(plots, found.results)
+    result = found if len(outputs) > 1 else found.results[0]
+    if as_json:
+        click.echo(json.dumps(result.record()))
+    else:
+        click.echo(result.report(), nl=False)
+    say(f"wrote {path}" for path in written)
 
 
 COMMANDS = (calibrate, evaluate)

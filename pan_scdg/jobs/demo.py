@@ -27,8 +27,8 @@ def demo(output: Path, device: str, state: Path | None = None) -> str:
     computing = Computing(device, state=state)
     detect_pairs(profile, Request(PAIRS, output / "pairs"), computing)
     retrieve_sources(profile, Request(RETRIEVAL, output / "retrieval"), computing)
-    pairs, _ = evaluate_pairs(PAIRS, output / "pairs", None)
-    ranking, _ = evaluate_retrieval(RETRIEVAL, output / "retrieval", None)
+    pairs = evaluate_pairs(PAIRS, output / "pairs", None).figures
+    ranking = evaluate_retrieval(RETRIEVAL, output / "retrieval", None).figures
     rows = [
         {"job": "pairs (test half)", "measure": name, "value": pairs[name]}
         for name in ("precision", "recall", "f1", "auroc", "plagdet_score")

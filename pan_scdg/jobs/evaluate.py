@@ -1,7 +1,8 @@
-"""``evaluate``: the results in an output directory against the truth."""
+"""``evaluate``: compare the results in output directories with the truth, alone or side by side."""
 
 import json
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,12 @@ from pydantic import JsonValue, ValidationError
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.calibration import calibration_note
+from pan_scdg.evaluation.paired import JudgedPairs, bootstrap_pair_differences, bootstrap_query_differences
 from pan_scdg.evaluation.pairs import bootstrap, pair_metrics
 from pan_scdg.evaluation.plagdet import plagdet
+from pan_scdg.evaluation.plots import write_plots
 from pan_scdg.evaluation.report import Estimate, table
+from pan_scdg.evaluation.resampling import Intervals
 from pan_scdg.evaluation.retrieval import bootstrap_queries, per_query, retrieval_metrics
 from pan_scdg.evaluation.span_files import read_files, read_spans
 from pan_scdg.jobs.detect import DECISIONS
@@ -33,12 +37,44 @@ OF_SCORES = ("auroc", "average_precision")
 UNDECIDED = "none decided: the scores are of another model than the threshold, so there are no measures of decisions"
 
 
-def evaluate(directory: Path, output: Path, truth: Path | None) -> tuple[dict[str, float], str]:
-    """Figures by name, and the report to print. A result of a part of the input is held against that part's truth.
+@dataclass(frozen=True)
+class Evaluation:
+    """The measures of one result, and the items that they are computed from."""
+
+    output: Path
+    head: tuple[str, ...]
+    figures: Mapping[str, float]
+    intervals: Intervals
+    """95 % bootstrap intervals; some figures have none."""
+    pairs: JudgedPairs | None = None
+    queries: Mapping[str, Mapping[str, float]] | None = None
+    """Measure -> query -> value."""
+
+    def report(self) -> str:
+        """Return the head and a table of all measures."""
+        rows = [{"measure": name, "value": self.estimate(name)} for name in self.figures]
+        return "\n".join([*self.head, table(rows, ["measure", "value"])])
+
+    def estimate(self, name: str) -> float | Estimate | None:
+        """Return a measure with its interval if there is one; None if the result has no such measure."""
+        value, interval = self.figures.get(name), self.intervals.get(name)
+        return value if value is None or interval is None else Estimate(value, *interval)
+
+    def record(self) -> dict[str, Any]:
+        """Return the JSON object that ``--json`` prints for one result."""
+        return {
+            "output": str(self.output),
+            "notes": list(self.head),
+            "measures": {name: _record(self.estimate(name)) for name in self.figures},
+        }
+
+
+def evaluate(directory: Path, output: Path, truth: Path | None) -> Evaluation:
+    """Evaluate one result; a result of a part of the input is compared with the truth of that part.
 
     Args:
-        directory: the input the results were made from.
-        output: the output directory of ``run``.
+        directory: the input of ``run``.
+        output: the output directory of ``run``, or its result file.
         truth: qrels file, or folder of truth XML; None: looked for in ``directory``.
 
     Raises:
@@ -49,42 +85,44 @@ def evaluate(directory: Path, output: Path, truth: Path | None) -> tuple[dict[st
     return evaluate_retrieval(directory, output, truth)
 
 
-def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> tuple[dict[str, float], str]:
-    """Pair decisions by scikit-learn's metrics, detections by plagdet."""
+def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluation:
+    """Evaluate pair decisions by scikit-learn's metrics and detections by plagdet."""
     found = truth or find_truth(directory)
     if found is None:
         raise UserError("there is no truth beside the pairs", "give its folder with --truth", directory)
-    partial = _partial(output)
+    partial = _read_partial(output)
     pairs = read_pairs(directory, Notices()).pairs
     pairs = pairs if partial is None else pairs[: partial.done]
     passages = read_truth(found, pairs)
-    decisions = {(d["suspicious"], d["source"]): d for d in read_decisions(_one_of(output, DECISIONS))}
+    decisions = {(d["suspicious"], d["source"]): d for d in read_decisions(_find_result(output, DECISIONS))}
     keys = [(p.suspicious.doc_id, p.source.doc_id) for p in pairs]
     if missing := [k for k in keys if k not in decisions]:
         raise UserError(
             f"there is no decision for {missing[0][0]} and {missing[0][1]}", "run again on this input", output
         )
-    scores = _scores([decisions[k] for k in keys])
-    labels, decided = [bool(passages[k]) for k in keys], [decisions[k]["decision"] is True for k in keys]
-    undecided = any(decisions[k]["decision"] is None for k in keys)
-    figures = pair_metrics(labels, scores, decided)
+    known = [decisions[k] for k in keys]
+    judged = JudgedPairs(
+        keys,
+        [bool(passages[k]) for k in keys],
+        _read_scores(known),
+        [d["decision"] is True for d in known],
+        next((d["threshold"] for d in known if d.get("threshold") is not None), None),
+    )
+    undecided = any(d["decision"] is None for d in known)
+    figures = pair_metrics(judged.labels, judged.scores, judged.decisions)
     if undecided:
         figures = {name: figures[name] for name in OF_SCORES}
-    intervals = bootstrap(labels, scores, decided, list(figures), groups=[k[0] for k in keys])
-    rows = [_row(name, value, intervals.get(name)) for name, value in figures.items()]
-    head = (
-        f"{len(keys)} pairs, {sum(labels)} positive, {UNDECIDED if undecided else f'{sum(decided)} decided positive'}"
-    )
+    intervals = bootstrap(judged.labels, judged.scores, judged.decisions, list(figures), groups=judged.groups)
+    decided = UNDECIDED if undecided else f"{sum(judged.decisions)} decided positive"
+    head = f"{len(keys)} pairs, {sum(judged.labels)} positive, {decided}"
     if not undecided:
-        spans = _plagdet(found, output, None if partial is None else set(keys))
-        figures |= spans
-        rows += [_row(name, value, None) for name, value in spans.items()]
-    notes = [partial and partial.warning(), _calibration_note(directory, output)]
-    return figures, "\n".join([head, *filter(None, notes), table(rows, ["measure", "value"])])
+        figures |= _evaluate_passages(found, output, None if partial is None else set(keys))
+    notes = filter(None, [partial and partial.warning(), _note_calibration(directory, output)])
+    return Evaluation(output, (head, *notes), figures, intervals, pairs=judged)
 
 
-def _plagdet(truth: Path, output: Path, part: Container[tuple[str, str | None]] | None) -> dict[str, float]:
-    """Return the measures of the detections, of a part of the pairs where there is one."""
+def _evaluate_passages(truth: Path, output: Path, part: Container[tuple[str, str | None]] | None) -> dict[str, float]:
+    """Return the measures of the detections, restricted to a part of the pairs if there is one."""
     true = read_files(sorted(chain.from_iterable(truth_files(truth).values())), "plagiarism")
     if part is not None:
         true = [span for span in true if (span.suspicious, span.source) in part]
@@ -92,50 +130,119 @@ def _plagdet(truth: Path, output: Path, part: Container[tuple[str, str | None]] 
     return {**spans._asdict(), "plagdet_score": spans.score}
 
 
-def evaluate_retrieval(directory: Path, output: Path, truth: Path | None) -> tuple[dict[str, float], str]:
-    """A run against qrels, by ir_measures and by TIRA's own rule."""
+def evaluate_retrieval(directory: Path, output: Path, truth: Path | None) -> Evaluation:
+    """Evaluate a run with qrels by ir_measures and by TIRA's own rule."""
     found = truth or directory / "qrels.txt"
     if not found.is_file():
         raise UserError("there are no qrels", "give the file with --truth", found)
-    qrels, partial = read_qrels(found), _partial(output)
+    qrels, partial = read_qrels(found), _read_partial(output)
     if partial is not None:
         done = {query.query_id for query in read_queries(directory, Notices())[: partial.done]}
         qrels = {query_id: judged for query_id, judged in qrels.items() if query_id in done}
-    run = read_run(_one_of(output, "run.txt", "run.txt.gz"))
-    figures = retrieval_metrics(qrels, run)
-    intervals = bootstrap_queries(per_query(qrels, run))
-    rows = [_row(name, value, intervals.get(name)) for name, value in figures.items()]
-    head = [f"{len(qrels)} queries with judgments", *([] if partial is None else [partial.warning()])]
-    return figures, "\n".join([*head, table(rows, ["measure", "value"])])
+    run = read_run(_find_result(output, "run.txt", "run.txt.gz"))
+    queries = per_query(qrels, run)
+    head = (f"{len(qrels)} queries with judgments", *([] if partial is None else [partial.warning()]))
+    return Evaluation(output, head, retrieval_metrics(qrels, run), bootstrap_queries(queries), queries=queries)
 
 
-def _partial(output: Path) -> Partial | None:
-    """What part of the input these are results of; None: of all."""
+@dataclass(frozen=True)
+class SideBySide:
+    """Several results of one input, each compared with the first by paired resampling."""
+
+    results: Sequence[Evaluation]
+    differences: Sequence[Mapping[str, Estimate]]
+    """Of each further result: measure -> its value minus the first's, with the paired 95 % interval."""
+
+    def report(self) -> str:
+        """Return a table with a column for each result and each difference."""
+        names = dict.fromkeys(name for result in self.results for name in result.figures)
+        columns = [str(number) for number in range(1, len(self.results) + 1)]
+        head = [f"{column}: {result.output}: {'; '.join(result.head)}" for column, result in zip(columns, self.results)]
+        rows = []
+        for name in names:
+            values = {c: _plain(r.estimate(name)) for c, r in zip(columns, self.results)}
+            found = {f"{c} - 1": d.get(name) for c, d in zip(columns[1:], self.differences)}
+            rows.append({"measure": name, **values, **found})
+        return "\n".join([*head, table(rows, ["measure", *columns, *(f"{c} - 1" for c in columns[1:])])])
+
+    def record(self) -> dict[str, Any]:
+        """Return the JSON object that ``--json`` prints."""
+        return {
+            "results": [result.record() for result in self.results],
+            "differences_from_first": [
+                {name: _record(estimate) for name, estimate in found.items()} for found in self.differences
+            ],
+        }
+
+
+def evaluate_side_by_side(directory: Path, outputs: Sequence[Path], truth: Path | None) -> SideBySide:
+    """Evaluate several results of one input and their differences from the first.
+
+    Raises:
+        UserError: see `evaluate`; or the results are of different parts of the input.
+    """
+    results = [evaluate(directory, output, truth) for output in outputs]
+    return SideBySide(results, [_compare(results[0], other) for other in results[1:]])
+
+
+def plot_pairs(folder: Path, results: Sequence[Evaluation]) -> list[Path]:
+    """Draw the evaluated pairs of the results into ``folder``; return the files.
+
+    Raises:
+        UserError: the results are of source retrieval, or matplotlib is not installed.
+    """
+    pairs = {str(result.output): result.pairs for result in results if result.pairs is not None}
+    if len(pairs) < len(results):
+        raise UserError("plots are of document pairs", "leave out --plots, and give each output once")
+    if any(len(set(of.labels)) < 2 for of in pairs.values()):
+        raise UserError("all pairs have the same label", "leave out --plots")
+    return write_plots(folder, pairs)
+
+
+def _compare(first: Evaluation, other: Evaluation) -> dict[str, Estimate]:
+    if first.pairs is not None and other.pairs is not None:
+        if first.pairs.keys != other.pairs.keys:
+            raise UserError(f"has other pairs than {first.output}", "evaluate results of the same pairs", other.output)
+        intervals = bootstrap_pair_differences(first.pairs, other.pairs)
+    else:
+        intervals = bootstrap_query_differences(first.queries or {}, other.queries or {})
+    shared = [name for name in intervals if name in first.figures and name in other.figures]
+    return {name: Estimate(other.figures[name] - first.figures[name], *intervals[name]) for name in shared}
+
+
+def _plain(estimate: float | Estimate | None) -> float | None:
+    return estimate.value if isinstance(estimate, Estimate) else estimate
+
+
+def _record(estimate: float | Estimate | None) -> dict[str, float | None]:
+    """Return an estimate for JSON, which has no nan."""
+    values = estimate._asdict() if isinstance(estimate, Estimate) else {"value": estimate}
+    return {name: None if value is None or value != value else value for name, value in values.items()}
+
+
+def _read_partial(output: Path) -> Partial | None:
+    """Return the part of the input that a result is of, None for all of it."""
     mark = read_mark(output) if output.is_dir() else None  # a run can be given by itself
     partial = None if mark is None else mark.partial
     return None if partial is None else Partial(partial.done, partial.of, partial.what)
 
 
-def _one_of(output: Path, *names: str) -> Path:
-    """The result file of an output directory that has one of these names, or the file that was given itself."""
+def _find_result(output: Path, *names: str) -> Path:
+    """Return the file of an output directory that has one of these names, or ``output`` if it is a file itself."""
     for path in (output, *(output / name for name in names)):
         if path.is_file():
             return path
     raise UserError(f"there is no {' or '.join(names)}", "finish `run` on this output directory first", output)
 
 
-def _scores(decisions: Sequence[Mapping[str, Any]]) -> list[float]:
-    """The scores; a pair that was not scored (null) stands below all others."""
+def _read_scores(decisions: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Return the scores; a pair that was not scored (null) is put below all others."""
     scores = [d.get("score") for d in decisions]
     below_all = min((s for s in scores if s is not None), default=0.0) - 1.0
     return [float(below_all if s is None else s) for s in scores]
 
 
-def _row(name: str, value: float, interval: tuple[float, float] | None) -> Mapping[str, object]:
-    return {"measure": name, "value": value if interval is None else Estimate(value, *interval)}
-
-
-def _calibration_note(directory: Path, output: Path) -> str | None:
+def _note_calibration(directory: Path, output: Path) -> str | None:
     mark = read_mark(output)
     stored: JsonValue = None if mark is None else mark.job
     for name in ("profile", "pairs", "calibration"):

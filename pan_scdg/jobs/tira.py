@@ -126,5 +126,5 @@ def client() -> str:
     beside = Path(sys.executable).parent / "tira-cli"
     found = str(beside) if beside.is_file() else shutil.which("tira-cli")
     if found is None:
-        raise UserError("the program tira-cli is not installed", "install the package tira (requirements.txt)")
+        raise UserError("the program tira-cli is not installed", "install the extra: pip install 'pan_scdg[tira]'")
     return found
