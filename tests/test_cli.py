@@ -19,6 +19,7 @@ import pytest
 from pan_scdg import __version__
 from pan_scdg.cli import cli, run_command
 from pan_scdg.cli.exits import find_arguments
+from pan_scdg.cli.shelf import MAIN_PROFILES
 from pan_scdg.errors import UserError
 from pan_scdg.profile import shipped_profiles
 
@@ -300,12 +301,21 @@ def test_a_finished_output_says_so(tmp_path: Path, small: Small, capsys: pytest.
     assert before == {p: p.stat().st_mtime_ns for p in (tmp_path / "output").iterdir()}
 
 
-def test_profiles_lists_all_with_a_description(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(["profiles"]) == 0
+def test_profiles_lists_five_or_all_with_a_description(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["profiles", "--all"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == shipped_profiles()
     assert "offline" in shipped_profiles()
     assert all(len(line.split()) > 3 for line in lines)
+    assert run_command(["profiles"]) == 0
+    *five, more = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in five] == list(MAIN_PROFILES)
+    assert {" ".join(line.split()) for line in five} < {" ".join(line.split()) for line in lines}
+    assert more == f"{len(lines) - 5} more: pan-scdg profiles --all"
+    assert run_command(["profiles", "--json"]) == 0
+    records = json.loads(capsys.readouterr().out)
+    assert [record["name"] for record in records] == shipped_profiles()
+    assert all(record["description"] and isinstance(record["licences"], str) for record in records)
 
 
 @pytest.mark.parametrize("words", [40, 900])

@@ -1,4 +1,4 @@
-"""The command that holds two results side by side: compare."""
+"""The command compare."""
 
 import json
 import math
@@ -9,7 +9,7 @@ import click
 RESULT = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(short_help="Compare two results of one task.")
 @click.argument("a", type=RESULT)
 @click.argument("b", type=RESULT)
 @click.option(
@@ -18,8 +18,8 @@ RESULT = click.Path(path_type=Path)
     default=0.05,
     show_default=True,
     metavar="NATS",
-    help="How near to its threshold a score is where the decision may turn, and how much scores of pairs may differ "
-    "on average.",
+    help="Largest distance of a score from its threshold at which decisions may differ, and largest mean difference of "
+    "pair scores.",
 )
 @click.option(
     "--top10-changed",
@@ -27,20 +27,19 @@ RESULT = click.Path(path_type=Path)
     default=0.05,
     show_default=True,
     metavar="SHARE",
-    help="Share of the documents in all top 10s that may be others.",
+    help="Largest share of different documents in all top 10s.",
 )
-@click.option("--exact", is_flag=True, help="Files that both have must have the same bytes.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of lines.")
+@click.option("--exact", is_flag=True, help="Require the same bytes in files that both have.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def compare(
     context: click.Context, a: Path, b: Path, score_tolerance: float, top10_changed: float, exact: bool, as_json: bool
 ) -> None:
-    """Did it reproduce? Hold the results A and B of one task side by side: outputs of run, TREC runs, or folders of
-    detection XML.
+    """Compare the results A and B of one task: outputs of run, TREC runs, or folders of detection XML.
 
-    Reproduced means: the same bytes; or the same pairs or queries, within the tolerances, by jobs that differ in
-    nothing but device, engine, dtype, attention or batches. On one machine one job gives the same bytes: ask for them
-    with --exact. The last line is the verdict; the exit code is 0, or 1 when it did not reproduce.
+    A result is reproduced by the same bytes, or by the same pairs or queries within the tolerances if the jobs differ
+    in device, engine, dtype, attention or batches only. On one machine a job gives the same bytes: require them with
+    --exact. The last line is the verdict; the exit code is 0 if it is "reproduced", otherwise 1.
 
     \b
     Example:

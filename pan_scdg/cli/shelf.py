@@ -1,37 +1,50 @@
-"""The commands that show and prepare: profiles, models, prepare, demo."""
+"""The commands profiles, models, prepare and demo."""
 
+import json
 from pathlib import Path
 
 import click
 
 from pan_scdg.cli.models import models
-from pan_scdg.cli.options import FILE, FOLDER, device_option, quiet_option, state_option
+from pan_scdg.cli.options import FILE, FOLDER, device_option, json_option, quiet_option, state_option
+
+MAIN_PROFILES = ("offline", "pan25-qwen3-0.6b", "pan25-qwen3-8b", "pan25-containment", "pan26-qwen3-8b")
+"""The profiles that most users need: the default, pairs on a small and on a large GPU, a baseline, and retrieval."""
 
 
-@click.command()
-def profiles() -> None:
+@click.command(short_help="List the shipped profiles.")
+@click.option("--all", "show_all", is_flag=True, help="List all profiles, not only the most important ones.")
+@json_option
+def profiles(show_all: bool, as_json: bool) -> None:
     """List the shipped profiles, with the licences of the models that they need.
 
     \b
     Example:
-      pan-scdg profiles
+      pan-scdg profiles --all
     """
     from pan_scdg.models.listing import licences
     from pan_scdg.profile import load_profile, shipped_profiles
 
     names = shipped_profiles()
-    width = max(map(len, names))
-    for name in names:
-        profile = load_profile(name)
+    shown = names if show_all or as_json else [name for name in MAIN_PROFILES if name in names]
+    known = {name: load_profile(name) for name in shown}
+    if as_json:
+        records = [{"name": n, "description": p.description, "licences": licences(p)} for n, p in known.items()]
+        click.echo(json.dumps(records))
+        return
+    width = max(map(len, shown))
+    for name, profile in known.items():
         under = licences(profile)
         click.echo(f"{name:{width}} {profile.description}{f' [{under}]' if under else ''}")
+    if len(shown) < len(names):
+        click.echo(f"{len(names) - len(shown)} more: pan-scdg profiles --all")
 
 
-@click.command()
-@click.option("--table", type=FILE, required=True, help="CSV: suspicious and source file of each pair.")
-@click.option("--output", type=FOLDER, required=True, help="PAN directory to make.")
+@click.command(short_help="Turn a CSV of file pairs into an input folder.")
+@click.option("--table", type=FILE, required=True, help="CSV with the suspicious and the source file of each pair.")
+@click.option("--output", type=FOLDER, required=True, help="Input folder to make.")
 def prepare(table: Path, output: Path) -> None:
-    """Turn a CSV of file pairs into a PAN directory with safe ids; results then show the original names.
+    """Turn a CSV of file pairs into an input folder with safe ids; results then show the original names.
 
     \b
     Example:
@@ -42,23 +55,29 @@ def prepare(table: Path, output: Path) -> None:
     click.echo(f"{make(table, output)} pairs in {output}")
 
 
-@click.command()
-@click.option("--output", type=FOLDER, default=Path("demo-output"), show_default=True)
+@click.command(short_help="Run both tasks on the bundled examples.")
+@click.option(
+    "--output",
+    type=FOLDER,
+    default=Path("demo-output"),
+    show_default=True,
+    help="Folder of the results.",
+)
 @device_option
 @state_option
 @quiet_option
 def demo(output: Path, device: str, state: Path | None) -> None:
-    """Both jobs on the shipped examples with the profile offline.
+    """Run both tasks on the bundled examples with the profile offline.
 
     \b
     Example:
       pan-scdg demo
     """
-    from pan_scdg.jobs.demo import demo as show_both
+    from pan_scdg.jobs.demo import demo as run_demo
     from pan_scdg.models.fit import choose_device
     from pan_scdg.profile import load_profile
 
-    click.echo(show_both(output, choose_device(load_profile("offline"), device), state))
+    click.echo(run_demo(output, choose_device(load_profile("offline"), device), state))
 
 
 COMMANDS = (profiles, models, prepare, demo)

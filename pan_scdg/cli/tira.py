@@ -1,4 +1,4 @@
-"""The commands that try and make submissions to TIRA."""
+"""The group tira: test submissions to TIRA and make them."""
 
 import shlex
 import subprocess
@@ -10,15 +10,19 @@ from pan_scdg.errors import UserError
 from pan_scdg.logs import say
 
 manifest_option = click.option(
-    "--manifest", type=click.Path(path_type=Path, dir_okay=False), default=Path("tira.yml"), show_default=True
+    "--manifest",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("tira.yml"),
+    show_default=True,
+    help="File that lists the submissions.",
 )
-build_option = click.option("--build-args", help='For docker build, such as "--build-arg BASE_IMAGE=NAME".')
+build_option = click.option("--build-args", help='Arguments of docker build, such as "--build-arg BASE_IMAGE=NAME".')
 name_argument = click.argument("name", required=False)
 
 
-@click.group()
+@click.group(short_help="Test and make submissions to TIRA.")
 def tira() -> None:
-    """Try and make the submissions that tira.yml lists.
+    """Test and make the submissions that tira.yml lists.
 
     \b
     Example:
@@ -26,40 +30,40 @@ def tira() -> None:
     """
 
 
-@tira.command("dry-run")
+@tira.command("dry-run", short_help="Test a submission without uploading it.")
 @name_argument
 @manifest_option
 @build_option
 def dry_run(name: str | None, manifest: Path, build_args: str | None) -> None:
     """Build the image, run it on the data set of the submission NAME and check the output; upload nothing.
 
-    Without NAME the submissions are listed.
+    Without NAME this lists the submissions.
 
     \b
     Example:
       pan-scdg tira dry-run pan25-offline
     """
-    _call(name, manifest, build_args, True)
+    call_client(name, manifest, build_args, True)
 
 
-@tira.command()
+@tira.command(short_help="Test a submission and upload it.")
 @name_argument
 @manifest_option
 @build_option
 def submit(name: str | None, manifest: Path, build_args: str | None) -> None:
-    """Do the same and upload the submission NAME; needs your login (tira-cli login) and a clean git work tree.
+    """Test the submission NAME and upload it; needs a login (tira-cli login) and a clean git work tree.
 
-    Without NAME the submissions are listed.
+    Without NAME this lists the submissions.
 
     \b
     Example:
       pan-scdg tira submit pan25-offline
     """
-    _call(name, manifest, build_args, False)
+    call_client(name, manifest, build_args, False)
 
 
-def _call(name: str | None, manifest: Path, build_args: str | None, dry: bool) -> None:
-    """Print the call and make it; its exit code becomes ours."""
+def call_client(name: str | None, manifest: Path, build_args: str | None, dry: bool) -> None:
+    """Print the command line of tira-cli and run it."""
     from pan_scdg.jobs.tira import call_of, chosen, read_manifest
 
     submissions = read_manifest(manifest)
