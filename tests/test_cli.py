@@ -102,7 +102,7 @@ def test_all_commands_of_the_issue_are_there() -> None:
         (["run", "--input", "i"], "Missing option '--output'; see --help"),
         (["run", "--input", "i", "--output", "o", "--task", "guess"], "'guess' is not one of"),
         (["run", "--input", "i", "--output", "o", "--device", "a\nb\x1b[31m"], r"'a\nb\x1b[31m' is not one of"),
-        (["runn"], "No such command 'runn'. Did you mean 'run'? See --help"),
+        (["runn"], "No such command 'runn'; did you mean 'run'? See --help"),
         (["--colour"], "No such option"),
         (["score", "one.txt"], "Missing argument 'SOURCE'"),
         (["profiles", "extra"], "unexpected extra argument"),
@@ -386,7 +386,7 @@ def test_bad_standard_input_is_one_line(
     assert small("score", "-", tmp_path / "b.txt") == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.splitlines()[-1].startswith(says)
+    assert err.splitlines()[-1].startswith(f"error: {says}")
     assert small("score", "-", "-") == 2
     assert "only one of the two files can be standard input" in capsys.readouterr().err
 

@@ -81,7 +81,7 @@ def test_every_fault_is_a_line_that_names_its_file(
     (model / "model.safetensors").write_bytes(weights[:-4])
     assert verify(recorded, model, "--json") == 2
     shown = capsys.readouterr()
-    faults = shown.err.splitlines()
+    faults = [line.removeprefix("error: ") for line in shown.err.splitlines()]
     assert faults == json.loads(shown.out)["faults"]
     expected = [
         f"{model / 'config.json'}: pairs.limit is 512 tokens",

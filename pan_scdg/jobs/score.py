@@ -36,7 +36,8 @@ def score_files(
             return scorer.score(target, other)
         except UserError as e:
             if e.where == TARGET.path:
-                raise UserError(e.what, e.remedy, suspicious) from e
+                where = "standard input" if suspicious == STANDARD else suspicious
+                raise UserError(e.what, e.remedy, where) from e
             raise
 
 

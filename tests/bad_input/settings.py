@@ -19,7 +19,7 @@ def _threshold(value: str) -> str:
 
 
 ROWS = {
-    "an unknown command": Bad({}, f"^No such command 'ruin'{HELP}", "ruin {input}"),
+    "an unknown command": Bad({}, "^No such command 'ruin'; did you mean 'run'[?] See --help", "ruin {input}"),
     "an unknown option": _option("--outputs x", "No such option"),
     "no output": Bad(PAIRS, f"^Missing option '--output'{HELP}", "run --input {input}"),
     "a limit of nothing": _option("--limit 0", "Invalid value for '--limit': 0 is not in the range"),
@@ -29,7 +29,7 @@ ROWS = {
     "a share beyond all": _option("--shard 4/3", "Invalid value for '--shard': '4/3' is not I/N"),
     "a share of none": _option("--shard 1/0", "Invalid value for '--shard': '1/0' is not I/N"),
     "a share in words": _option("--shard first", "Invalid value for '--shard': 'first' is not I/N"),
-    "JSON of no plan": _option("--json", "--json goes with --plan"),
+    "JSON of no plan": _option("--json", "--json needs --plan"),
     "a tolerance that is not a number": Bad(
         {}, f"^a tolerance must be a finite number{HELP}", "compare {input} {output} --score-tolerance nan"
     ),

@@ -1,0 +1,76 @@
+"""The wheel: built from the clone and run outside of it, with the bundled model and examples."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+Call = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if importlib.util.find_spec("hatchling") is None:
+        pytest.skip("hatchling, which builds the wheel, is not installed")
+    folder = tmp_path_factory.mktemp("wheel")
+    options = ["--no-deps", "--no-build-isolation", "--quiet", "--disable-pip-version-check", "--wheel-dir", folder]
+    done = subprocess.run([sys.executable, "-m", "pip", "wheel", *options, ROOT], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def call(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Call:
+    """Run the installed script, or a module or code with the installed package, in an empty folder."""
+    site, place = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("elsewhere")
+    options = ["--no-deps", "--no-index", "--quiet", "--disable-pip-version-check", "--target", site]
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, wheel], check=True)
+
+    def run(*words: str) -> "subprocess.CompletedProcess[str]":
+        start = words if words[0].startswith("-") else (site / "bin" / words[0], *words[1:])
+        environment = {**os.environ, "PYTHONPATH": str(site), "HF_HUB_OFFLINE": "1"}
+        return subprocess.run(
+            [sys.executable, *start], cwd=place, env=environment, capture_output=True, text=True, timeout=300
+        )
+
+    return run
+
+
+def test_the_wheel_holds_the_package_and_its_data_and_nothing_else(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    data = {"pan_scdg/py.typed", "pan_scdg/profile/shipped/offline.toml", "pan_scdg/_bundled/examples/README.md"}
+    assert data < set(names)
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"pan_scdg"}
+    assert "pan_scdg/_bundled/model_cache/scdg-mini/model.safetensors" in names
+    assert not [name for name in names if "__pycache__" in name or "/." in name]
+
+
+def test_the_script_and_the_module_are_the_command_line(call: Call) -> None:
+    script, module = call("pan-scdg", "profiles"), call("-m", "pan_scdg", "profiles")
+    assert (script.returncode, script.stderr) == (0, "")
+    assert script.stdout == module.stdout
+    assert "Usage: pan-scdg " in call("pan-scdg", "run", "--help").stdout
+    assert "Usage: python -m pan_scdg " in call("-m", "pan_scdg", "--help").stdout
+
+
+def test_bundled_pairs_are_decided_with_the_bundled_model(call: Call) -> None:
+    code = "from pan_scdg.bundled import find_bundled as f; print(f('examples') / 'pan25-pairs' / 'test', end='')"
+    pairs = call("-c", code).stdout
+    done = call("pan-scdg", "run", "--input", pairs, "--output", "out", "--limit", "1", "--no-metadata")
+    assert done.returncode == 0, done.stderr
+    shown = call("pan-scdg", "evaluate", "--input", pairs, "--output", "out", "--json")
+    assert json.loads(shown.stdout)["measures"]["precision"], shown.stderr
+
+
+def test_the_python_interface_finds_the_bundled_model(call: Call) -> None:
+    code = "from pan_scdg import Scorer\nwith Scorer() as s: print(len(s.score('One two three.', 'One two.').gains))"
+    done = call("-c", code)
+    assert (done.returncode, int(done.stdout) > 0) == (0, True), done.stderr
