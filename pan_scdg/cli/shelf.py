@@ -67,7 +67,7 @@ def prepare(table: Path, output: Path) -> None:
 @state_option
 @quiet_option
 def demo(output: Path, device: str, state: Path | None) -> None:
-    """Run both tasks on the bundled examples with the profile offline.
+    """Explain one verdict, then run a part of both tasks on the bundled examples; takes about a minute.
 
     \b
     Example:
@@ -77,7 +77,8 @@ def demo(output: Path, device: str, state: Path | None) -> None:
     from pan_scdg.models.fit import choose_device
     from pan_scdg.profile import load_profile
 
-    click.echo(run_demo(output, choose_device(load_profile("offline"), device), state))
+    for part in run_demo(output, choose_device(load_profile("offline"), device), state):
+        click.echo(part)
 
 
 COMMANDS = (profiles, models, prepare, demo)

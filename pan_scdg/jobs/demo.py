@@ -1,5 +1,6 @@
-"""``demo``: both jobs on the shipped examples with the embedded default, and a word on what came out."""
+"""``demo``: one verdict, then a part of both tasks, on the bundled examples with the profile ``offline``."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from pan_scdg.bundled import find_bundled
@@ -9,58 +10,68 @@ from pan_scdg.jobs.evaluate import evaluate_pairs, evaluate_retrieval
 from pan_scdg.jobs.requests import Computing, Request
 from pan_scdg.jobs.retrieval_results import RUN
 from pan_scdg.jobs.retrieve import retrieve_sources
-from pan_scdg.pan.detections import read_decisions
-from pan_scdg.profile import load_profile
+from pan_scdg.jobs.score import score_files
+from pan_scdg.profile import Profile, load_profile
 
 EXAMPLES = find_bundled("examples")
 PAIRS = EXAMPLES / "pan25-pairs" / "test"
 RETRIEVAL = EXAMPLES / "pan26-retrieval"
 
 
-def demo(output: Path, device: str, state: Path | None = None) -> str:
-    """Run both jobs into ``output`` and return the report.
+PAIR = ("suspicious-document00101", "source-document00109")
+"""The pair of the first verdict."""
+PAIR_LIMIT, QUERY_LIMIT, SCORED = 6, 2, 5
+"""Pairs, queries and scored candidates of a query: about a minute on two cores."""
+
+
+def demo(output: Path, device: str, state: Path | None = None) -> Iterator[str]:
+    """Yield the verdict about one pair, then the report on a part of both tasks, whose results go to ``output``.
 
     Raises:
         UserError: ``output`` holds something else.
     """
     profile = load_profile("offline")
+    yield explain_pair(profile, device)
+    retrieval = profile.need_retrieval().model_copy(update={"scored": SCORED})
     computing = Computing(device, state=state)
-    detect_pairs(profile, Request(PAIRS, output / "pairs"), computing)
-    retrieve_sources(profile, Request(RETRIEVAL, output / "retrieval"), computing)
+    detect_pairs(profile, Request(PAIRS, output / "pairs", limit=PAIR_LIMIT), computing)
+    retrieve_sources(
+        profile.model_copy(update={"retrieval": retrieval}),
+        Request(RETRIEVAL, output / "retrieval", limit=QUERY_LIMIT),
+        computing,
+    )
     pairs = evaluate_pairs(PAIRS, output / "pairs", None).figures
     ranking = evaluate_retrieval(RETRIEVAL, output / "retrieval", None).figures
     rows = [
-        {"job": "pairs (test half)", "measure": name, "value": pairs[name]}
-        for name in ("precision", "recall", "f1", "auroc", "plagdet_score")
-        if name in pairs  # a model that the threshold is not of decides nothing
+        {"task": f"pairs (test half), first {PAIR_LIMIT}", "measure": name, "value": pairs[name]}
+        for name in ("precision", "recall", "f1", "auroc")
+        if name in pairs  # a model that the threshold is not for decides nothing
     ]
     rows += [
-        {"job": "source retrieval", "measure": name, "value": ranking[name]} for name in ("nDCG@10", "R@10", "RR", "AP")
+        {"task": f"source retrieval, first {QUERY_LIMIT} queries", "measure": name, "value": ranking[name]}
+        for name in ("nDCG@10", "R@10", "RR", "AP")
     ]
-    return "\n".join(
+    yield "\n".join(
         [
-            table(rows, ["job", "measure", "value"]),
+            table(rows, ["task", "measure", "value"]),
             f"decisions: {output / 'pairs' / DECISIONS}",
             f"detections: {output / 'pairs'}/*.xml",
             f"ranking: {output / 'retrieval' / RUN}",
-            "",
-            explain_one(output / "pairs"),
         ]
     )
 
 
-def explain_one(output: Path) -> str:
-    """The clearest positive decision (or, without one, the closest pair) in a sentence."""
-    best = max(
-        (d for d in read_decisions(output / DECISIONS) if d["score"] is not None), key=lambda d: float(d["score"])
-    )
-    verdict = "is compared with no threshold, since none is of this model"
-    if best["threshold"] is not None:
-        said = "reported as reuse" if best["decision"] else "not reported"
-        verdict = f"is compared with the threshold {float(best['threshold']):.3f}, so it is {said}"
+def explain_pair(profile: Profile, device: str) -> str:
+    """Return the verdict about one pair of the examples in a sentence."""
+    suspicious, source = PAIRS / "susp" / f"{PAIR[0]}.txt", PAIRS / "src" / f"{PAIR[1]}.txt"
+    result = score_files(profile, suspicious, source, device=device, model=None, engine="packed")
+    verdict = "there is no threshold for this model"
+    if result.threshold is not None:
+        decision = "reported as reuse" if result.decision else "not reported"
+        verdict = f"the threshold is {result.threshold:.3f}, so it is {decision}"
     return (
-        f"One verdict explained: with {best['source']} in front of it, {best['suspicious']} takes "
-        f"{float(best['mean']):.3f} nats less per token to describe on average ({best['tokens']} tokens, "
-        f"{100 * float(best['positive_gain_rate']):.0f} % of them gain); its {best['aggregation']} gain "
-        f"{float(best['score']):.3f} {verdict}."
+        f"One verdict explained: with {source.stem} in front of it, {suspicious.stem} takes "
+        f"{result.gains.mean():.3f} nats less per token on average ({len(result.gains)} tokens, "
+        f"{100 * (result.gains > 0).mean():.0f} % of them gain); its {result.record['aggregation']} gain is "
+        f"{result.score:.3f}, and {verdict}.\n"
     )
