@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.simple_pair_scores import content_word_overlap, four_gram_containment, minilm_cosine, tfidf_cosine
 from pan_scdg.evaluation.pairs import bootstrap, pair_metrics
-from pan_scdg.evaluation.report import Estimate, table
+from pan_scdg.evaluation.report import Estimate, format_table
 from pan_scdg.evaluation.retrieval import bootstrap_queries, per_query
 from pan_scdg.jobs.demo import EXAMPLES, RETRIEVAL
 from pan_scdg.jobs.requests import Computing
@@ -125,9 +125,9 @@ def main(profile: str, model: Path | None, half: str, state: Path | None, target
     pairs = EXAMPLES / "pan25-pairs" / half
     with tempfile.TemporaryDirectory() as scratch, Store(state or Path(scratch)) as store:
         rows = pair_rows(pairs, Computing("cpu", model=model), store, profile)
-        click.echo(table(rows, ["method", "AUROC"]))
+        click.echo(format_table(rows, ["method", "AUROC"]))
         ranked = retrieval_rows(Computing("cpu", model=model), store, profile)
-        click.echo(table(ranked, ["method", "nDCG@10"]))
+        click.echo(format_table(ranked, ["method", "nDCG@10"]))
     if target is not None:
         target.write_text(json.dumps({"pairs": rows, "retrieval": ranked}, indent=1) + "\n")
 

@@ -33,7 +33,7 @@ from benchmarks.simple_pair_scores import (
 )
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.pairs import pair_metrics
-from pan_scdg.evaluation.report import table
+from pan_scdg.evaluation.report import format_table
 from pan_scdg.evaluation.retrieval import per_query
 from pan_scdg.evaluation.weighted import weighted_metrics
 from pan_scdg.jobs.demo import EXAMPLES, RETRIEVAL
@@ -212,15 +212,15 @@ def pair_report(
 def show_pairs(report: Mapping[str, Any]) -> None:
     for name, found in report["figures"].items():
         rows = [{"method": m, **{k: v["auroc"] for k, v in by_kind.items()}} for m, by_kind in found.items()]
-        click.echo(f"\nAUROC, {name}\n\n{table(rows, list(rows[0]))}")
+        click.echo(f"\nAUROC, {name}\n\n{format_table(rows, list(rows[0]))}")
     if report["frozen"]:
         title = f"The frozen rule: {report['form']} at least {report['threshold']:.4f}"
-        click.echo(f"{title}\n\n{table(report['frozen'], list(report['frozen'][0]))}")
-    click.echo(f"AUROC beside the best simple method\n\n{table(report['peers'], list(report['peers'][0]))}")
+        click.echo(f"{title}\n\n{format_table(report['frozen'], list(report['frozen'][0]))}")
+    click.echo(f"AUROC beside the best simple method\n\n{format_table(report['peers'], list(report['peers'][0]))}")
 
 
 def show_retrieval(rows: Sequence[Row]) -> None:
-    click.echo(f"Retrieval\n\n{table(rows, list(rows[0]))}")
+    click.echo(f"Retrieval\n\n{format_table(rows, list(rows[0]))}")
 
 
 def plain(value: Any) -> Any:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
-from pan_scdg.evaluation.report import table
+from pan_scdg.evaluation.report import format_table
 from pan_scdg.jobs.demo import EXAMPLES
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.notices import Notices
@@ -131,7 +131,7 @@ def main(
         click.echo(json.dumps(rows[-1]), err=True)
         if out is not None:
             out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    click.echo(table(rows, list(rows[0])))
+    click.echo(format_table(rows, list(rows[0])))
 
 
 if __name__ == "__main__":

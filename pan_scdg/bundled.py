@@ -1,14 +1,14 @@
-"""Find what is bundled with the project: in a clone or an image beside the package, in an installed wheel inside it."""
+"""Find bundled data: beside the package in a clone or an image, inside it in an installed wheel."""
 
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
 INSIDE = PACKAGE / "_bundled"
-"""Where the wheel has ``examples`` and ``models.cache``: the build maps them there."""
+"""Folder of the bundled data in a wheel; see ``force-include`` in pyproject.toml."""
 
 
 def find_bundled(name: str) -> Path:
-    """Return the folder ``examples`` or ``models.cache``; of a clone where there is one."""
+    """Return the bundled folder ``examples`` or ``model_cache``."""
     return INSIDE / name if INSIDE.is_dir() else PACKAGE.parent / name
 
 

@@ -1,4 +1,4 @@
-"""Find out if an error comes from a full disk, whatever it was wrapped in on its way."""
+"""Find a full disk among the causes of an error."""
 
 import errno
 import re
@@ -10,7 +10,7 @@ SAYINGS = re.compile(
     "No space left on device|Disk quota exceeded|File too large|database or disk is full|disk I/O error"
     r"|\d+ requested and \d+ written"
 )
-"""What SQLite, NumPy and other programs say where they give no number; Python 3.10 has none of SQLite's."""
+"""Messages of SQLite, NumPy and other programs about a full disk that carry no error number."""
 
 
 def find_full_disk(error: BaseException) -> str | None:

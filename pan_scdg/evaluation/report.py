@@ -1,4 +1,4 @@
-"""Plain-text tables for a terminal, a log file or a note: ASCII only, aligned columns."""
+"""Format plain-text tables: ASCII, aligned columns."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,27 +20,28 @@ class Estimate(NamedTuple):
     high: float
 
 
-def table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> str:
-    """The named columns of all rows, under their names and a rule; text to the left, numbers to the right.
+def format_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> str:
+    """Return a table of the named columns, with text to the left and numbers to the right.
 
     A missing cell, None and nan are "-". The table ends with a line break.
 
     Raises:
-        ValueError: no column.
+        ValueError: ``columns`` is empty.
     """
     if not columns:
         raise ValueError("a table needs a column")
-    lines = [[_ascii(name) for name in columns], *([cell(row.get(name)) for name in columns] for row in rows)]
+    head = [_make_ascii(name) for name in columns]
+    lines = [head, *([format_cell(row.get(name)) for name in columns] for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
-    right = [_numeric([row.get(name) for row in rows]) for name in columns]
+    right = [_are_numbers([row.get(name) for row in rows]) for name in columns]
     lines.insert(1, ["-" * width for width in widths])
-    return "".join(_aligned(line, widths, right) + "\n" for line in lines)
+    return "".join(_align(line, widths, right) + "\n" for line in lines)
 
 
-def cell(value: object) -> str:
-    """Text of one cell: 4 decimals, "0.9123 [0.8801, 0.9410]" for an estimate, yes and no, or the text itself."""
+def format_cell(value: object) -> str:
+    """Return the text of a cell: 4 decimals, "0.9123 [0.8801, 0.9410]" for an estimate, yes or no, or the value."""
     if isinstance(value, Estimate):
-        return f"{cell(float(value.value))} [{cell(float(value.low))}, {cell(float(value.high))}]"
+        return f"{format_cell(float(value.value))} [{format_cell(float(value.low))}, {format_cell(float(value.high))}]"
     if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
     if isinstance(value, Integral):
@@ -48,19 +49,19 @@ def cell(value: object) -> str:
     if isinstance(value, Real):
         # Adding zero turns -0.0 into 0.0: a table has no negative zero.
         return MISSING if math.isnan(value) else f"{round(float(value), 4) + 0.0:.4f}"
-    return MISSING if value is None else _ascii(str(value))
+    return MISSING if value is None else _make_ascii(str(value))
 
 
-def _numeric(values: Sequence[object]) -> bool:
+def _are_numbers(values: Sequence[object]) -> bool:
     return all(
         value is None or (isinstance(value, (Estimate, Real)) and not isinstance(value, bool)) for value in values
     )
 
 
-def _aligned(line: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+def _align(line: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
     cells = (c.rjust(width) if r else c.ljust(width) for c, width, r in zip(line, widths, right))
     return "  ".join(cells).rstrip()
 
 
-def _ascii(text: str) -> str:
+def _make_ascii(text: str) -> str:
     return one_line(text).encode("ascii", "backslashreplace").decode("ascii")

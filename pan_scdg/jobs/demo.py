@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pan_scdg.bundled import find_bundled
-from pan_scdg.evaluation.report import table
+from pan_scdg.evaluation.report import format_table
 from pan_scdg.jobs.detect import DECISIONS, detect_pairs
 from pan_scdg.jobs.evaluate import evaluate_pairs, evaluate_retrieval
 from pan_scdg.jobs.requests import Computing, Request
@@ -20,8 +20,9 @@ RETRIEVAL = EXAMPLES / "pan26-retrieval"
 
 PAIR = ("suspicious-document00101", "source-document00109")
 """The pair of the first verdict."""
-PAIR_LIMIT, QUERY_LIMIT, SCORED = 6, 2, 5
-"""Pairs, queries and scored candidates of a query: about a minute on two cores."""
+PAIR_LIMIT, QUERY_LIMIT = 6, 2
+QUICK = {"routes": ("bm25-full",), "fusion": "none", "dense": None, "scored": 5}
+"""Settings of source retrieval that keep the demo below a minute on two cores: BM25 alone finds the candidates."""
 
 
 def demo(output: Path, device: str, state: Path | None = None) -> Iterator[str]:
@@ -32,7 +33,7 @@ def demo(output: Path, device: str, state: Path | None = None) -> Iterator[str]:
     """
     profile = load_profile("offline")
     yield explain_pair(profile, device)
-    retrieval = profile.need_retrieval().model_copy(update={"scored": SCORED})
+    retrieval = profile.need_retrieval().model_copy(update=QUICK)
     computing = Computing(device, state=state)
     detect_pairs(profile, Request(PAIRS, output / "pairs", limit=PAIR_LIMIT), computing)
     retrieve_sources(
@@ -53,7 +54,7 @@ def demo(output: Path, device: str, state: Path | None = None) -> Iterator[str]:
     ]
     yield "\n".join(
         [
-            table(rows, ["task", "measure", "value"]),
+            format_table(rows, ["task", "measure", "value"]),
             f"decisions: {output / 'pairs' / DECISIONS}",
             f"detections: {output / 'pairs'}/*.xml",
             f"ranking: {output / 'retrieval' / RUN}",

@@ -15,7 +15,7 @@ from pan_scdg.evaluation.paired import JudgedPairs, bootstrap_pair_differences, 
 from pan_scdg.evaluation.pairs import bootstrap, pair_metrics
 from pan_scdg.evaluation.plagdet import plagdet
 from pan_scdg.evaluation.plots import write_plots
-from pan_scdg.evaluation.report import Estimate, table
+from pan_scdg.evaluation.report import Estimate, format_table
 from pan_scdg.evaluation.resampling import Intervals
 from pan_scdg.evaluation.retrieval import bootstrap_queries, per_query, retrieval_metrics
 from pan_scdg.evaluation.span_files import read_files, read_spans
@@ -53,7 +53,7 @@ class Evaluation:
     def report(self) -> str:
         """Return the head and a table of all measures."""
         rows = [{"measure": name, "value": self.estimate(name)} for name in self.figures]
-        return "\n".join([*self.head, table(rows, ["measure", "value"])])
+        return "\n".join([*self.head, format_table(rows, ["measure", "value"])])
 
     def estimate(self, name: str) -> float | Estimate | None:
         """Return a measure with its interval if there is one; None if the result has no such measure."""
@@ -163,7 +163,7 @@ class SideBySide:
             values = {c: _plain(r.estimate(name)) for c, r in zip(columns, self.results)}
             found = {f"{c} - 1": d.get(name) for c, d in zip(columns[1:], self.differences)}
             rows.append({"measure": name, **values, **found})
-        return "\n".join([*head, table(rows, ["measure", *columns, *(f"{c} - 1" for c in columns[1:])])])
+        return "\n".join([*head, format_table(rows, ["measure", *columns, *(f"{c} - 1" for c in columns[1:])])])
 
     def record(self) -> dict[str, Any]:
         """Return the JSON object that ``--json`` prints."""

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.evaluation.calibration import calibration_note
-from pan_scdg.evaluation.report import Estimate, cell, table
+from pan_scdg.evaluation.report import Estimate, format_cell, format_table
 from pan_scdg.profile import Calibration
 
 
@@ -15,7 +15,7 @@ def test_table():
         {"method": "SCDG", "AUROC": Estimate(0.91234, 0.88012, 0.941), "pairs": 20, "good": True},
         {"method": "4-gram containment", "AUROC": Estimate(0.5, float("nan"), float("nan")), "pairs": 7},
     ]
-    assert table(rows, ["method", "AUROC", "pairs", "good"]).splitlines() == [
+    assert format_table(rows, ["method", "AUROC", "pairs", "good"]).splitlines() == [
         "method                                AUROC  pairs  good",
         "------------------  -----------------------  -----  ----",
         "SCDG                0.9123 [0.8801, 0.9410]     20  yes",
@@ -39,19 +39,19 @@ def test_table():
     ],
 )
 def test_cells(value, text):
-    assert cell(value) == text
+    assert format_cell(value) == text
 
 
 def test_no_rows_and_no_columns():
-    assert table([], ["a"]) == "a\n-\n"
+    assert format_table([], ["a"]) == "a\n-\n"
     with pytest.raises(ValueError, match="column"):
-        table([{}], [])
+        format_table([{}], [])
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.dictionaries(st.sampled_from("ab"), st.one_of(st.text(), st.floats(), st.integers())), max_size=4))
 def test_any_table_is_ascii_with_one_line_a_row(rows):
-    text = table(rows, ["a", "b"])
+    text = format_table(rows, ["a", "b"])
     assert text.isascii()
     assert len(text.split("\n")) == len(rows) + 3
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Literal, NamedTuple
 
-from pan_scdg.evaluation.report import Estimate, cell
+from pan_scdg.evaluation.report import Estimate
+from pan_scdg.evaluation.report import format_cell as cell
 from pan_scdg.research.data.membership import csv_text
 
 _MARKDOWN = re.compile(r"([\\`*_~\[\]|#!])")
