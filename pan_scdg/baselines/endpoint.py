@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, Field, ValidationError
 
 from pan_scdg.baselines.prompts import Messages
-from pan_scdg.errors import Interrupted, UserError, one_line
+from pan_scdg.errors import Interrupted, UserError, need_packages, one_line
 
 URL, KEY, MODEL = "OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL"
 NEW_TOKENS = 64
@@ -99,6 +99,7 @@ class Endpoint:
     def __init__(
         self, url: str, model: str, key: str | None = None, timeout: float = TIMEOUT, first_wait: float = FIRST_WAIT
     ) -> None:
+        need_packages("endpoint", "openai", "tenacity")
         import openai
 
         self.shown = _shown(url)

@@ -223,4 +223,7 @@ def _check_flash(settings: "ModelSettings", device: str) -> None:
     if settings.attention == "varlen":
         return
     if importlib.util.find_spec("flash_attn") is None:
-        raise UserError("flash_attention_2 needs the package flash-attn", "install requirements-cuda.txt, or " + remedy)
+        raise UserError(
+            "flash_attention_2 needs the package flash-attn",
+            f"install the extra: pip install 'pan_scdg[gpu]', or {remedy}",
+        )

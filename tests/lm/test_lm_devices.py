@@ -178,7 +178,7 @@ def test_a_gpu_without_bf16_needs_another_dtype(gpu: Gpu, monkeypatch: pytest.Mo
     ("capability", "dtype", "said"),
     [
         ((7, 5), "float16", r"Ampere generation or newer, and this is GeForce \(sm_75\); set attention = \"sdpa\""),
-        ((8, 0), "bfloat16", r"needs the package flash-attn; install requirements-cuda\.txt, or set attention"),
+        ((8, 0), "bfloat16", r"needs the package flash-attn; install the extra: .*pan_scdg\[gpu\]', or set attention"),
         ((8, 0), "float32", r"cannot compute in float32"),
     ],
 )

@@ -11,7 +11,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from pan_scdg.errors import UserError
+from pan_scdg.errors import UserError, need_packages
 from pan_scdg.models.cache import cache_folder
 
 HOME = "PYTERRIER_HOME"
@@ -25,7 +25,7 @@ DIGESTS = {
 }
 """SHA-256 of what was fetched when this was written."""
 MEMORY_VARIABLE, MEMORY_MIB = "PAN_SCDG_JAVA_MIB", 2048
-REMEDY = "run: python entrypoint.py models fetch terrier"
+REMEDY = "run: pan-scdg models fetch terrier"
 
 
 def jar_folder() -> Path:
@@ -63,6 +63,7 @@ def fetch_jars() -> Path:
 
 
 def _fetch(name: str, folder: Path) -> None:
+    need_packages("terrier", "pyterrier")
     resolver: Any = importlib.import_module("pyterrier.java.mavenresolver")
     package, version, kind = (
         ("terrier-assemblies", TERRIER, "jar-with-dependencies")
@@ -92,6 +93,7 @@ def start_terrier() -> Any:
     Raises:
         UserError: a jar is missing, the memory is no whole number, or no Java runtime of version 11 or later starts.
     """
+    need_packages("terrier", "pyterrier")
     terrier_jar()
     os.environ.setdefault(HOME, str(jar_folder()))  # PyTerrier reads it when it is imported
     java = shutil.which("java")
