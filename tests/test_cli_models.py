@@ -247,7 +247,7 @@ def test_every_model_of_a_shipped_profile_has_a_licence(name: str) -> None:
 
 
 def test_profiles_show_licences(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(["profiles"]) == 0
+    assert run_command(["profiles", "--all"]) == 0
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
     assert lines["pan26-qwen3-8b"].endswith("[Apache-2.0; CC-BY-NC-4.0 (non-commercial); Mozilla Public License]")
     assert lines["offline"].endswith("[CC-BY-4.0; Apache-2.0]")
