@@ -12,6 +12,13 @@ INTERVAL = 60.0  # seconds between plain lines
 HOUR = 3600.0
 
 
+def format_duration(seconds: float) -> str:
+    """Return a duration as people say it: "9 s", "12 min", "3.5 h"."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / HOUR:.1f} h"
+
+
 class Forecast:
     """Estimates once, after a minute of typical work, whether a stage takes more than an hour.
 
@@ -97,7 +104,7 @@ class Progress:
             parts.append(f"{self._rate():.0f} tokens/s")
         if self.total and self.done:
             left = (time.monotonic() - self._began) / self.done * (self.total - self.done)
-            parts.append(f"{left / 60:.0f} min left")
+            parts.append(f"about {format_duration(left)} left")
         return ", ".join(parts)
 
     def _rate(self) -> float:

@@ -6,7 +6,7 @@ import pytest
 
 from pan_scdg import progress as progress_module
 from pan_scdg.logs import say, say_error, show_logs
-from pan_scdg.progress import INTERVAL, Forecast, Progress
+from pan_scdg.progress import INTERVAL, Forecast, Progress, format_duration
 
 
 class Clock:
@@ -41,7 +41,7 @@ def test_one_line_at_the_start_and_one_an_interval(clock: Clock, capsys: pytest.
         assert _lines(capsys) == []
         clock.now += INTERVAL / 4
         progress.update()
-        assert _lines(capsys) == ["scoring: 4 of 10, 2 min left"]  # a quarter of a minute each, six to go
+        assert _lines(capsys) == ["scoring: 4 of 10, about 2 min left"]  # a quarter of a minute each, six to go
         clock.now += INTERVAL - 1
         progress.update()
         assert _lines(capsys) == [], "the interval counts from the last line"
@@ -52,7 +52,7 @@ def test_the_line_holds_stage_done_total_speed_and_time_left(clock: Clock) -> No
     progress = Progress("scoring", 10)
     clock.now += 120
     progress.update(4, tokens=6000)
-    assert progress.line() == "scoring: 4 of 10, 50 tokens/s, 3 min left"
+    assert progress.line() == "scoring: 4 of 10, 50 tokens/s, about 3 min left"
 
 
 def test_nothing_is_guessed_without_a_total_or_before_anything_is_done(
@@ -147,3 +147,8 @@ def test_a_line_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
         progress.say("about 2.0 hours for 7 pairs")
         progress.say(None)
         assert _lines(capsys) == ["about 2.0 hours for 7 pairs"]
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(9.4, "9 s"), (89, "89 s"), (90, "2 min"), (7200, "2.0 h")])
+def test_durations_are_figures_for_people(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
