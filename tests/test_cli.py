@@ -446,3 +446,13 @@ def test_without_arguments_under_tira_a_run_is_meant(monkeypatch: pytest.MonkeyP
     assert find_arguments() == ["run"]
     monkeypatch.setattr(sys, "argv", ["entrypoint.py", "profiles"])
     assert find_arguments() == ["profiles"]
+
+
+def test_calibrate_prints_its_choice_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "mine.toml"
+    pairs = ROOT / "examples" / "pan25-pairs" / "calibration"
+    arguments = ["calibrate", "--input", pairs, "--profile", "pan25-containment", "--write", target, "--json"]
+    assert run_command([str(a) for a in arguments]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert f"threshold = {record['threshold']}" in target.read_text()
+    assert (record["pairs"], record["positives"]) == (24, 12)

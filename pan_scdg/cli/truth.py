@@ -36,6 +36,7 @@ from pan_scdg.logs import say
 @over_long_option
 @vectors_option
 @state_option
+@json_option
 @quiet_option
 def calibrate(
     directory: Path,
@@ -48,6 +49,7 @@ def calibrate(
     over_long: str | None,
     vectors: Path | None,
     state: Path | None,
+    as_json: bool,
 ) -> None:
     """Choose q or w and the threshold on pairs with truth, and write them into a profile file.
 
@@ -81,7 +83,7 @@ def calibrate(
             found = calibrate_baseline(chosen, known, computing, scores, vectors)
     write_profile(profile, write, found)
     say(notices.lines())
-    click.echo(f"{found.summary()}; wrote {write}")
+    click.echo(json.dumps(found.record()) if as_json else f"{found.summary()}; wrote {write}")
 
 
 @click.command(short_help="Evaluate results with the truth.")
