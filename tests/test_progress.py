@@ -105,7 +105,7 @@ def test_quiet_leaves_warnings_and_errors(monkeypatch: pytest.MonkeyPatch, capsy
             progress.update()
             say(["models: tiny", "warning: odd"])
         say_error("bad\nid \u00fc")
-        assert _lines(capsys) == ["warning: odd", "bad\\nid \\xfc"]
+        assert _lines(capsys) == ["warning: odd", "error: bad\\nid \\xfc"]
 
 
 def test_more_than_an_hour_is_said_once_after_a_minute(clock: Clock) -> None:

@@ -16,6 +16,7 @@ SIZE = (5.0, 4.0)
 """Inches."""
 DOTS = 150
 """An inch."""
+LONGEST_NAME = 30
 Results = Mapping[str, JudgedPairs]
 """Evaluated pairs by the name of the result."""
 
@@ -74,8 +75,9 @@ def draw_scores(axes: "Axes", name: str, pairs: JudgedPairs) -> None:
 
 
 def _escape(name: str) -> str:
-    """Return a name as matplotlib shows it: no formula, and no hidden label."""
-    return " " + name.replace("$", r"\$")
+    """Return a name as matplotlib shows it: short, no formula, and no hidden label."""
+    short = name if len(name) <= LONGEST_NAME else f"...{name[-LONGEST_NAME:]}"
+    return " " + short.replace("$", r"\$")
 
 
 def _write(path: Path, draw: Callable[["Axes"], None]) -> Path:
