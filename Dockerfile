@@ -32,8 +32,7 @@ RUN sed '/^# What its tests need/,$d' /tmp/requirements.txt > /tmp/run.txt \
 # What is fetched is fetched by the few modules that this takes: a change elsewhere in the code fetches nothing again.
 FROM packages AS jars
 WORKDIR /app
-COPY pan_scdg/__init__.py pan_scdg/bounded_json.py pan_scdg/bundled.py pan_scdg/errors.py pan_scdg/
-COPY pan_scdg/models/__init__.py pan_scdg/models/cache.py pan_scdg/models/files.py pan_scdg/models/
+COPY pan_scdg/__init__.py pan_scdg/bundled.py pan_scdg/errors.py pan_scdg/
 COPY pan_scdg/retrieval/__init__.py pan_scdg/retrieval/
 COPY pan_scdg/retrieval/bm25/__init__.py pan_scdg/retrieval/bm25/terrier_jars.py pan_scdg/retrieval/bm25/
 RUN python -c "from pan_scdg.retrieval.bm25.terrier_jars import fetch_jars; fetch_jars()"
@@ -42,8 +41,8 @@ FROM packages AS models
 WORKDIR /app
 COPY pan_scdg/__init__.py pan_scdg/bounded_json.py pan_scdg/bundled.py pan_scdg/digests.py pan_scdg/errors.py \
     pan_scdg/own_files.py pan_scdg/
-COPY pan_scdg/models/__init__.py pan_scdg/models/cache.py pan_scdg/models/catalogue.py pan_scdg/models/fetch.py \
-    pan_scdg/models/files.py pan_scdg/models/hub_faults.py pan_scdg/models/image.py pan_scdg/models/lock.py pan_scdg/models/
+COPY pan_scdg/models/__init__.py pan_scdg/models/catalogue.py pan_scdg/models/fetch.py pan_scdg/models/image.py \
+    pan_scdg/models/lock.py pan_scdg/models/
 # The lock of model_cache/image is added to. Only NOTICE.md is always there, and COPY wants something that is.
 COPY NOTICE.md model_cache/imag[e]/models.lock.json model_cache/
 ARG HF_ENDPOINT

@@ -21,7 +21,7 @@ from benchmarks import gpu_attention, gpu_engines, gpu_search
 from benchmarks.gpu_rows import FAILED, GIB, OUTCOME, Part, Row, describe_failure, release
 from benchmarks.scoring_models import SHAPES
 from pan_scdg.errors import UserError
-from pan_scdg.models.devices import check_exists, in_words, seen_gpus
+from pan_scdg.models.devices import check_device_exists, describe_device, look_for_gpus
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "benchmarks" / "results" / "gpu.md"
@@ -57,7 +57,7 @@ def describe_run(device: str, command: str, commit: str) -> str:
     """Return the head of a section: date, device, commit, versions, command."""
     import torch
 
-    name = "CPU" if device == "cpu" else in_words(device)
+    name = "CPU" if device == "cpu" else describe_device(device)
     facts = [f"torch {torch.__version__}", f"transformers {_version('transformers')}"]
     facts += [f"flash-attn {_version('flash-attn')}", f"NumPy {_version('numpy')}"]
     if device == "cpu":
@@ -77,7 +77,7 @@ def read_driver() -> str:
         done = subprocess.run(query, capture_output=True, text=True)
         if done.returncode == 0 and done.stdout.split():
             return done.stdout.split()[0]
-    return seen_gpus().driver
+    return look_for_gpus().driver
 
 
 def read_commit() -> str:
@@ -117,7 +117,7 @@ def main(parts: tuple[str, ...], device: str, shapes: tuple[str, ...], page: Pat
     import torch
 
     try:
-        check_exists(device)
+        check_device_exists(device)
     except UserError as e:
         raise click.UsageError(str(e)) from e
     if page is None and device != "cpu":

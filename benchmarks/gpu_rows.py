@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from inspect import signature
 from typing import NamedTuple
 
-from pan_scdg.models.checkpoint import FLASH_CAPABILITY
+from pan_scdg.models.devices import FLASH_CAPABILITY
 
 Row = dict[str, str]
 """Column -> what stands there; ``OUTCOME`` is among them."""

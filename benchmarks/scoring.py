@@ -31,7 +31,7 @@ from benchmarks.scoring_measure import GIB, Side, compared, in_turn, long_memory
 from benchmarks.scoring_models import SHAPES, peak_flops, shaped
 from pan_scdg.lm.attention import BACKENDS
 from pan_scdg.lm.engine import PackedEngine, ReferenceEngine
-from pan_scdg.models.cache import find_model
+from pan_scdg.models.find import find_model
 from pan_scdg.models.load import LanguageModel, load_model
 from pan_scdg.profile import ModelSettings, load_profile
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from pan_scdg.lm.packing import own_length, shared_contexts
-from pan_scdg.models.checkpoint import check_device
-from pan_scdg.models.load import LanguageModel, decoder_and_head
+from pan_scdg.models.devices import check_device
+from pan_scdg.models.load import LanguageModel, get_decoder_and_head
 from pan_scdg.scdg.sequences import ScoringInput, Tokenizer
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def check_weights(lm: LanguageModel) -> None:
             raise ValueError(f"{name} was not initialised")
     width = lm.model.config.head_dim
     expected = ROPE_THETA ** -(torch.arange(0, width, 2, device=lm.device, dtype=torch.float64) / width)
-    found = decoder_and_head(lm.model)[0].rotary_emb.inv_freq
+    found = get_decoder_and_head(lm.model)[0].rotary_emb.inv_freq
     if found.dtype != torch.float32 or not torch.allclose(found.double(), expected, rtol=1e-5, atol=0):
         raise ValueError("the rotary frequencies are not those of Qwen3")
 
@@ -132,7 +132,7 @@ def flops(lm: LanguageModel, items: Sequence[ScoringInput], reuse: bool) -> int:
         reuse: a context that several have in common is computed once, and a last token, which predicts nothing, never.
     """
     text = lm.model.config.get_text_config()
-    decoder, head = decoder_and_head(lm.model)
+    decoder, head = get_decoder_and_head(lm.model)
     embeddings = decoder.get_input_embeddings().weight.numel()
     weights = sum(p.numel() for p in decoder.parameters() if p.ndim == 2) - embeddings
     heads = text.num_attention_heads

@@ -1,17 +1,47 @@
-"""Find bundled data: beside the package in a clone or an image, inside it in an installed wheel."""
+"""Find the folders that are bundled with the project, and the caches that hold fetched models.
 
+In a clone or an image the bundled folders are beside the package, in an installed wheel inside it.
+"""
+
+import os
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
 INSIDE = PACKAGE / "_bundled"
 """Folder of the bundled data in a wheel; see ``force-include`` in pyproject.toml."""
+MODEL_CACHE_VARIABLE = "PAN_SCDG_MODEL_CACHE"
 
 
 def find_bundled(name: str) -> Path:
-    """Return the bundled folder ``examples`` or ``model_cache``."""
+    """Return the folder ``examples`` or ``model_cache``; in a clone the one beside the package."""
     return INSIDE / name if INSIDE.is_dir() else PACKAGE.parent / name
 
 
 def is_installed() -> bool:
-    """Return True in an installed wheel, whose folders may not be writable."""
+    """Return True in an installed wheel, whose folders may be read-only."""
     return INSIDE.is_dir()
+
+
+def find_model_cache() -> Path:
+    """Return ``$PAN_SCDG_MODEL_CACHE``, else ``model_cache`` of the clone, else a folder in the user's cache."""
+    if given := os.environ.get(MODEL_CACHE_VARIABLE):
+        return Path(given)
+    if not is_installed():
+        return find_bundled("model_cache")
+    return _expand_home(Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")) / "pan_scdg"
+
+
+def find_hub_cache() -> Path:
+    """Return the Hugging Face cache: ``$HF_HUB_CACHE``, else ``$HF_HOME/hub``, else ``~/.cache/huggingface/hub``.
+
+    TIRA mounts models there, read-only, and sets neither variable.
+    """
+    home = os.environ.get("HF_HOME") or "~/.cache/huggingface"
+    return _expand_home(Path(os.environ.get("HF_HUB_CACHE") or f"{home}/hub"))
+
+
+def _expand_home(folder: Path) -> Path:
+    try:
+        return folder.expanduser()
+    except RuntimeError:  # a user of a container without a home
+        return folder

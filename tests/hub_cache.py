@@ -1,6 +1,17 @@
 """A Hugging Face cache on disk, as the library leaves one behind and as TIRA mounts it."""
 
+import json
 from pathlib import Path
+
+
+def write_encoder(folder: Path) -> Path:
+    """Write the folder of an embedding model that passes every check but has no weights, and return it."""
+    folder.mkdir(parents=True)
+    module = {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}
+    (folder / "modules.json").write_text(json.dumps([module]))
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").touch()
+    return folder
 
 
 def add_snapshot(hub: Path, repository: str, revision: str, source: Path | None = None) -> Path:

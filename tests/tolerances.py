@@ -46,9 +46,9 @@ def log_prob_tolerance(model: Any, length: int) -> float:
     less the log-sum-exp of all, which moves no more than the logit that moves most: 2 e M in all. A gain, a difference
     of two log-probabilities, has twice this bound; so has any mean, median or best window of gains.
     """
-    from pan_scdg.models.load import decoder_and_head
+    from pan_scdg.models.load import get_decoder_and_head
 
-    decoder, head = decoder_and_head(model)
+    decoder, head = get_decoder_and_head(model)
     text = model.config.get_text_config()
     rows = head.weight.detach().double() * decoder.norm.weight.detach().double()
     largest = float(rows.norm(dim=1).max()) * sqrt(rows.shape[1])

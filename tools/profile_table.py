@@ -9,7 +9,7 @@ PAGE = ROOT / "docs" / "profiles.md"
 BEGIN, END = "<!-- generated: tools/profile_table.py -->\n", "<!-- end of generated -->\n"
 sys.path.insert(0, str(ROOT))
 
-from pan_scdg.models.catalogue import licence_of  # noqa: E402 - found in the clone that this file belongs to
+from pan_scdg.models.catalogue import find_licence  # noqa: E402 - found in the clone that this file belongs to
 from pan_scdg.profile import Profile, load_profile, shipped_profiles  # noqa: E402
 
 
@@ -61,7 +61,7 @@ def describe_licence(profile: Profile, model: str) -> str:
         return "asked at an endpoint"
     if getattr(profile.baseline, "kind", "") == "vectors":
         return "its vectors are read"
-    return licence_of(model)
+    return find_licence(model)
 
 
 def describe_threshold(profile: Profile) -> str:

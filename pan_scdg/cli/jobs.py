@@ -123,7 +123,7 @@ def run(
     from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request
     from pan_scdg.jobs.retrieve import retrieve_sources
     from pan_scdg.jobs.targets import check_folders, profile_file
-    from pan_scdg.models.fit import choose_device, search_memory
+    from pan_scdg.models.fit import choose_device, choose_search_memory
     from pan_scdg.pan.inputs import detect_task
 
     if as_json and not plan:
@@ -137,9 +137,8 @@ def run(
     computing = Computing(choose_device(chosen, device), rest["model"], rest["engine"], rest["workers"], rest["state"])
     names = ("limit", "overwrite", "strict", "on_error", "keep_gains", "share", "metadata")
     request = Request(directory, output, **{name: rest[name] for name in names})
-    stages = FirstStageOptions(
-        rest["index"], rest["candidates"], rest["stop_after"] is not None, rest["search_memory"] or search_memory()
-    )
+    memory = rest["search_memory"] or choose_search_memory()
+    stages = FirstStageOptions(rest["index"], rest["candidates"], rest["stop_after"] is not None, memory)
     if plan:
         show_plan(found, chosen, request, computing, stages, as_json)
     elif found == "pairs":

@@ -1,4 +1,4 @@
-"""The group ``models``: what profiles need beside this package; list, fetch, verify."""
+"""The command group ``models``: list, fetch and verify the models that profiles need."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from pan_scdg.cli.options import load_chosen_profile, model_option, profile_opti
 
 @click.group()
 def models() -> None:
-    """What profiles need beside this package.
+    """List, fetch and verify the models that profiles need.
 
     \b
     Example:
@@ -19,28 +19,31 @@ def models() -> None:
 
 
 @models.command("list")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def list_models(as_json: bool) -> None:
-    """Show what each profile needs, under which licence, and where it was found; reads no weights.
+    """List the models of each profile, with licence, size and place.
+
+    Weights are not read.
 
     \b
     Example:
       pan-scdg models list
     """
-    from pan_scdg.models.listing import lines, model_list, record
+    from pan_scdg.models.needs import list_models
 
-    found = model_list()
-    click.echo(json.dumps(record(*found), indent=2) if as_json else "\n".join(lines(*found)))
+    found = list_models()
+    click.echo(json.dumps(found.to_json(), indent=2) if as_json else "\n".join(found.to_lines()))
 
 
 @models.command()
 @click.argument("name")
-@click.option("--revision", metavar="REV", help="Commit, branch or tag of the model's repository; terrier needs none.")
+@click.option("--revision", metavar="REV", help="Fetch this commit, branch or tag. Terrier has only one version.")
 def fetch(name: str, revision: str | None) -> None:
-    """Fetch a model, or the jars of Terrier, into the model cache; a run itself never fetches anything.
+    """Fetch a model or the jars of Terrier into the model cache.
 
-    A model comes from the Hugging Face hub at the revision that you name, without files that could hold code, and is
-    locked with the SHA-256 of every file. Where the hub asks for an account, give a token in HF_TOKEN.
+    A model comes from the Hugging Face hub at the revision that you name, without files that could hold code, and the
+    SHA-256 of every file is locked. If the hub asks for an account, give a token in HF_TOKEN. No other command fetches
+    anything.
 
     \b
     Example:
@@ -64,19 +67,21 @@ def fetch(name: str, revision: str | None) -> None:
 @models.command()
 @profile_option
 @model_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of lines.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines.")
 def verify(profile: str, model: Path | None, as_json: bool) -> None:
-    """Compare the models of a profile with what profile and lock say of them, and print their SHA-256 fingerprints.
+    """Compare the models of a profile with the profile and the lock.
+
+    All weights are read, and their SHA-256 fingerprints are printed.
 
     \b
     Example:
       pan-scdg models verify --profile offline
     """
     from pan_scdg.errors import UserErrors
-    from pan_scdg.models.verify import check_model, lines
+    from pan_scdg.models.verify import check_model
 
     check = check_model(load_chosen_profile(profile), model)
     faults = [str(fault) for fault in check.faults]
-    click.echo(json.dumps({**check.facts, "faults": faults}, indent=2) if as_json else "\n".join(lines(check)))
+    click.echo(json.dumps({**check.facts, "faults": faults}, indent=2) if as_json else "\n".join(check.to_lines()))
     if check.faults:
         raise UserErrors(check.faults)

@@ -22,19 +22,19 @@ def profiles(show_all: bool, as_json: bool) -> None:
     Example:
       pan-scdg profiles --all
     """
-    from pan_scdg.models.listing import licences
+    from pan_scdg.models.needs import list_licences
     from pan_scdg.profile import load_profile, shipped_profiles
 
     names = shipped_profiles()
     shown = names if show_all or as_json else [name for name in MAIN_PROFILES if name in names]
     known = {name: load_profile(name) for name in shown}
     if as_json:
-        records = [{"name": n, "description": p.description, "licences": licences(p)} for n, p in known.items()]
+        records = [{"name": n, "description": p.description, "licences": list_licences(p)} for n, p in known.items()]
         click.echo(json.dumps(records))
         return
     width = max(map(len, shown))
     for name, profile in known.items():
-        under = licences(profile)
+        under = list_licences(profile)
         click.echo(f"{name:{width}} {profile.description}{f' [{under}]' if under else ''}")
     if len(shown) < len(names):
         click.echo(f"{len(names) - len(shown)} more: pan-scdg profiles --all")

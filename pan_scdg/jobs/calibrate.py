@@ -13,7 +13,7 @@ import tomlkit
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.logs import say
-from pan_scdg.models.places import models_line
+from pan_scdg.models.find import describe_models
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import write_atomically
 from pan_scdg.pan.inputs import input_digest
@@ -120,7 +120,7 @@ def calibrate(
             f"q_grid has percentages that are not scored: {sorted(missing)}", "take them from the paper's grid"
         )
     planned, _none_failed = check_pairs(known.pairs, model, wanted, notices)
-    say([models_line([model.found])])
+    say([describe_models([model.found])])
     with Store(scores) as store, closing(model):
         scored = score_pairs(planned, model, wanted, store, keep_gains=False)
     grid = settings.q_grid if settings.aggregation == "top" else settings.w_grid

@@ -15,7 +15,7 @@ from pan_scdg.evaluation.pairs import pair_metrics
 from pan_scdg.jobs.calibrate import Calibrated, LabelledPairs, describe_quality
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.logs import say
-from pan_scdg.models.places import models_line
+from pan_scdg.models.find import describe_models
 from pan_scdg.profile import Profile
 from pan_scdg.profile.baseline import (
     BaselineSettings,
@@ -79,7 +79,7 @@ def calibrate_baseline(
     if faults:
         raise UserErrors(list(faults.values()))
     if parts.places:
-        say([models_line(list(parts.places.values()))])
+        say([describe_models(list(parts.places.values()))])
     with Store(scores) as store:
         chosen, decisive = _choose(settings, _Scoring(known, facts, parts, store))
     if isinstance(chosen, Cosine | Prompted):

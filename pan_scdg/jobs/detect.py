@@ -11,7 +11,8 @@ from pan_scdg.jobs.lifecycle import produce_result
 from pan_scdg.jobs.requests import Computing, Partial, Request, describe_job, take_first
 from pan_scdg.jobs.shards import Shards, open_model, write_shard
 from pan_scdg.logs import say
-from pan_scdg.models.places import models_line, origins_of
+from pan_scdg.models.find import describe_models
+from pan_scdg.models.lock import list_origins
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import decision_line, detection_name, detection_xml
 from pan_scdg.pan.inputs import input_digest
@@ -60,7 +61,7 @@ def detect_pairs(
                 planned, failed = method.check(pairs, notices, request.on_error)
                 with result.compute(computing.state, request.metadata, method.model) as store:
                     if method.models:
-                        say([models_line(list(method.models.values()))])
+                        say([describe_models(list(method.models.values()))])
                     if merged is not None:
                         merged.restore(store)
                     scored = method.score(planned, store)
@@ -74,7 +75,7 @@ def detect_pairs(
                             method.write_gains(result.staged / GAINS, scored, store)
                             files.insert(0, GAINS)
                         _warn_of_few(method, verdicts.values(), notices, request.output)
-                origins = origins_of(method.models) if merged is None else merged.origins
+                origins = list_origins(method.models) if merged is None else merged.origins
                 result.seal(files, _incidents(method), partial and partial._asdict(), origins)
     told = [] if partial is None else [partial.warning()]
     if result.complete:

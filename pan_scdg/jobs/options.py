@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.lm.engine import EngineName
-from pan_scdg.models.device_memory import Job
+from pan_scdg.models.fit import Job
 from pan_scdg.profile import ModelSettings
 from pan_scdg.scoring.model import ScoringModel
 

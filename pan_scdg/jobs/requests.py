@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from pan_scdg.lm.engine import EngineName
-from pan_scdg.models.device_memory import Job
+from pan_scdg.models.fit import Job
 from pan_scdg.profile import ModelSettings, Profile
 from pan_scdg.scoring.batches import Share
 from pan_scdg.scoring.model import ScoringModel

@@ -11,9 +11,10 @@ from pan_scdg.jobs.requests import Computing, FirstStageOptions, Partial, Reques
 from pan_scdg.jobs.retrieval_results import RUN, write_ranking
 from pan_scdg.jobs.shards import Shards, open_model, write_shard
 from pan_scdg.logs import say
-from pan_scdg.models.cache import FoundModel
-from pan_scdg.models.encoder import Encoder, folder_fingerprint
-from pan_scdg.models.places import models_line, origins_of
+from pan_scdg.models.encoder import Encoder
+from pan_scdg.models.find import FoundModel, describe_models
+from pan_scdg.models.fingerprint import fingerprint_folder
+from pan_scdg.models.lock import list_origins
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import input_digest
 from pan_scdg.pan.source_retrieval import read_queries, stream_corpus
@@ -129,13 +130,13 @@ def retrieve_sources(
         if result.needed:
             with result.compute(computing.state, request.metadata, model) as store:
                 if prepared.places:
-                    say([models_line(list(prepared.places.values()))])
+                    say([describe_models(list(prepared.places.values()))])
                 if stages.candidates is not None:
                     say(explain_scores(stages.candidates))
                 if merged is not None:
                     merged.restore(store)
                 files = _compute(request, stages, prepared, store, result)
-            origins = origins_of(prepared.places) if merged is None else merged.origins
+            origins = list_origins(prepared.places) if merged is None else merged.origins
             result.seal(files, [] if model is None else model.incidents(), partial and partial._asdict(), origins)
     told = [] if partial is None else [partial.warning()]
     if result.complete:
@@ -157,7 +158,7 @@ def _describe(
         models["language_model"] = prepared.model.identity()
     if (place := prepared.places.get("encoder")) is not None:
         encoder = prepared.encoder
-        models["encoder"] = {"weights": folder_fingerprint(place.folder) if encoder is None else encoder.fingerprint}
+        models["encoder"] = {"weights": fingerprint_folder(place.folder) if encoder is None else encoder.fingerprint}
     given = None if stages.candidates is None else hash_candidates(stages.candidates)
     return describe_job(
         "retrieval",

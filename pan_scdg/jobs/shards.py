@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveInt, Valid
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.output_mark import Mark, is_unchanged, read_mark
 from pan_scdg.jobs.requests import Computing
-from pan_scdg.models.device_memory import Job
+from pan_scdg.models.fit import Job
 from pan_scdg.own_files import MARK
 from pan_scdg.profile import ModelSettings, Profile
 from pan_scdg.retrieval.candidate_files import CANDIDATES, read_stages, write_stages

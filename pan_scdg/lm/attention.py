@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pan_scdg.errors import UserError
-from pan_scdg.models.checkpoint import FLASH_CAPABILITY
+from pan_scdg.models.devices import FLASH_CAPABILITY
 
 if TYPE_CHECKING:
     import torch

@@ -17,9 +17,8 @@ from pan_scdg.lm.attention import NAME, Packing, Spans, backend_of, register
 from pan_scdg.lm.logprobs import LogProbs, check_input, log_softmax_at, not_finite, target_log_probs
 from pan_scdg.lm.packable import check_computed, check_config, not_packable
 from pan_scdg.lm.packing import Row, continuation, own_length, plan, row_tokens
-from pan_scdg.models.capacity import CPU_ROWS
-from pan_scdg.models.load import LanguageModel, decoder_and_head
-from pan_scdg.models.memory import is_out_of_memory, too_large
+from pan_scdg.models.load import LanguageModel, get_decoder_and_head
+from pan_scdg.models.memory import CPU_ROWS, explain_too_large, is_out_of_memory
 from pan_scdg.scdg.sequences import ScoringInput
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ class PackedEngine:
     def __init__(self, lm: LanguageModel, attention: str, budget: int, rows: int) -> None:
         check_config(lm)
         self._lm, self._backend, self._budget = lm, backend_of(attention), budget
-        self._decoder, self._head = decoder_and_head(lm.model)
+        self._decoder, self._head = get_decoder_and_head(lm.model)
         self._layers = list(range(lm.model.config.get_text_config().num_hidden_layers))
         vocabulary, on_cpu = self._head.weight.shape[0], lm.device == "cpu"
         self._rows = min(rows, max(CPU_ROWS, CPU_LOGITS // vocabulary)) if on_cpu else rows
@@ -122,7 +121,7 @@ class PackedEngine:
             for chain in plan(items, budget):
                 found, failed = self._chain(chain, items)
                 if failed is not None:
-                    raise too_large(row_tokens(failed, items), self._lm.device)
+                    raise explain_too_large(row_tokens(failed, items), self._lm.device)
                 results |= found
         return [results[number] for number in range(len(items))]
 
@@ -149,7 +148,7 @@ class PackedEngine:
             # A row may be much smaller than the budget: half of that could be more than what just failed.
             self._budget = min(self._budget, max(1, row_tokens(failed, rest) // 2))
         elif len(chain) == 1:
-            raise too_large(rest[failed.members[0]].length, self._lm.device)
+            raise explain_too_large(rest[failed.members[0]].length, self._lm.device)
         self.splits.append({"inputs": len(rest), "pack_tokens": self._budget})
 
     def _chain(self, chain: Sequence[Row], items: Sequence[ScoringInput]) -> tuple[dict[int, LogProbs], Row | None]:

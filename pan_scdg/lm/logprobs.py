@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.errors import UserError
-from pan_scdg.models.load import LanguageModel, decoder_and_head
-from pan_scdg.models.memory import is_out_of_memory, too_large
+from pan_scdg.models.load import LanguageModel, get_decoder_and_head
+from pan_scdg.models.memory import explain_too_large, is_out_of_memory
 from pan_scdg.scdg.sequences import ScoringInput
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int) -> LogPro
     check_input(lm, item)
     if rows < 1:
         raise ValueError(f"rows must be at least 1, not {rows}")
-    decoder, head = decoder_and_head(lm.model)
+    decoder, head = get_decoder_and_head(lm.model)
     with torch.inference_mode(), _memory(item.length, lm.device):
         ids = torch.from_numpy(np.concatenate([item.context_ids, item.target_ids])).to(lm.device)
         # A mask of ones says what is true anyway: every position may be seen. Without mask and cache transformers looks
@@ -96,7 +96,7 @@ def _memory(length: int, device: str) -> Iterator[None]:
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as e:
         if not is_out_of_memory(e):
             raise
-        raise too_large(length, device) from e
+        raise explain_too_large(length, device) from e
 
 
 def not_finite(lm: LanguageModel) -> UserError:

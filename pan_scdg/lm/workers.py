@@ -62,7 +62,7 @@ class Workers:
 
     Args:
         folder: the checkpoint.
-        settings: the profile's, as `checkpoint.settled` gives them.
+        settings: the profile's, as `devices.choose_dtype` returns them.
         engine: see `engine_of`.
         devices: one for each worker: "cuda:0", "cuda:1", ..., or "cpu" any number of times.
         fingerprint: the checkpoint's, which so many gigabytes need not be read for again.

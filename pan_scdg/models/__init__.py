@@ -1,1 +1,1 @@
-"""Find, fetch, verify and load models: checkpoint folders, devices and memory."""
+"""Find, fetch, verify and load models, and choose the devices that they run on."""

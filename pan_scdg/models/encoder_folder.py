@@ -1,25 +1,25 @@
-"""Check the folder of a sentence-transformers model before the library reads it: that would run what a folder names.
+"""Check the folder of a sentence-transformers model before the library reads it and runs what the folder names.
 
 The library imports any class that ``modules.json`` names, calls any function of torch that a ``Dense`` layer names,
 and unpickles weights. So every file that it reads has a schema here: what BGE-M3, Linq-Embed-Mistral, gte-Qwen2,
-Qwen3-Embedding and MiniLM hold, and what versions 2 to 5 of the library write for such models.
+Qwen3-Embedding and MiniLM contain, and what versions 2 to 5 of the library write for such models.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from pan_scdg.errors import UserError
-from pan_scdg.models.files import NAME, check_config, check_entries, read_json, read_object
+from pan_scdg.models.config import CONFIG, read_config
+from pan_scdg.models.files import LONGEST_NAME, check_entries, describe_mismatch, read_json
+from pan_scdg.models.weights import list_weight_files
 from pan_scdg.own_files import check_inner_name
 
 MODULES = "modules.json"
 SETTINGS = "config_sentence_transformers.json"
-TRANSFORMER = "sentence_*_config.json"
-"""The settings of the module with the language model: ``bert``, and six former names."""
-WEIGHTS = "model.safetensors"
+TRANSFORMER_SETTINGS = "sentence_*_config.json"
+"""Pattern of the settings of the module with the language model: ``bert``, and six former names."""
 PATHS = {
     "Transformer": "base.modules.transformer",
     "Dense": "base.modules.dense",
@@ -31,18 +31,19 @@ TYPES = {
     for kind, place in PATHS.items()
     for path in (f"models.{kind}", f"models.{kind}.{kind}", f"{place}.{kind}")
 }
-"""The modules that are permitted: each name of a class in some version of the library, and its kind."""
+"""The permitted modules: each name of a class in some version of the library, and its kind."""
 ACTIVATIONS = {
     f"torch.nn.{place}{name}"
     for file, names in {"linear": ("Identity",), "activation": ("Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")}.items()
     for name in names
     for place in (f"modules.{file}.", "")
 }
-"""What a ``Dense`` layer may call: classes without arguments, under the two names of each."""
+"""The functions that a ``Dense`` layer may call: classes without arguments, under the two names of each."""
 Mode = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
+Content = TypeVar("Content")
 
 
-def _kind_of(name: object) -> str:
+def _check_type(name: object) -> str:
     if not isinstance(name, str) or name not in TYPES:
         raise ValueError(f"{name!r} is code of its own, which is never run; permitted are {', '.join(PATHS)}")
     return TYPES[name]
@@ -67,13 +68,13 @@ class _Module(_Settings):
 
     idx: int
     name: str
-    path: Annotated[str, BeforeValidator(_check_path), Field(max_length=NAME)]
-    type: Annotated[str, BeforeValidator(_kind_of)]
+    path: Annotated[str, BeforeValidator(_check_path), Field(max_length=LONGEST_NAME)]
+    type: Annotated[str, BeforeValidator(_check_type)]
     """Its kind, whatever the class is called in this version of the library."""
 
 
 class _Output(_Settings):
-    """How the language model is called, and what is taken of its output."""
+    """The method of the language model that is called, and the part of its output that is used."""
 
     method: Literal["forward"]
     method_output_name: Literal["last_hidden_state"]
@@ -123,76 +124,44 @@ class _Model(_Settings):
     truncate_dim: int | None = None
 
 
-Found = TypeVar("Found")
-
-
-def check_encoder(folder: Path) -> None:
-    """Raise UserError unless a folder holds a model of known modules, with weights in safetensors and without code.
+def check_encoder(folder: Path) -> Path:
+    """Return the folder of the transformer if a model has only known modules, safetensors and no code.
 
     Raises:
-        UserError: also where a file is missing, is no regular file, or holds a field that is not known here.
+        UserError: it has others, or a file is missing, not a regular file, or holds an unknown field.
     """
-    check_entries(folder, within=True)
+    check_entries(folder, recursive=True)
     if code := next(folder.rglob("*.py"), None):
         remedy = "choose a model made of sentence-transformers' own modules, or a folder without Python files"
-        raise UserError("the model brings code of its own, which is never run", remedy, code)
-    modules = _checked(folder / MODULES, TypeAdapter(list[_Module]))
+        raise UserError("the model contains code of its own, which is never run", remedy, code)
+    modules = _read(folder / MODULES, TypeAdapter(list[_Module]))
     if not modules or modules[0].type != "Transformer" or "Transformer" in (module.type for module in modules[1:]):
-        raise UserError("not one Transformer with modules behind it", "choose another model", folder / MODULES)
+        what = "not a Transformer followed by other modules"
+        raise UserError(what, "choose another model", folder / MODULES)
     if (folder / SETTINGS).exists():
-        _checked(folder / SETTINGS, TypeAdapter(_Model))
+        _read(folder / SETTINGS, TypeAdapter(_Model))
     for module in modules:
         _check_module(folder / module.path, module.type)
+    return folder / modules[0].path
 
 
 def _check_module(folder: Path, kind: str) -> None:
     if kind == "Transformer":
-        _check_transformer(folder)
+        for path in folder.glob(TRANSFORMER_SETTINGS):
+            _read(path, TypeAdapter(_Transformer))
+        read_config(folder, encoder=True)
     elif kind == "Pooling":
-        _checked(folder / "config.json", TypeAdapter(_Pooling))
+        _read(folder / CONFIG, TypeAdapter(_Pooling))
     elif kind == "Dense":
-        _checked(folder / "config.json", TypeAdapter(_Dense))
-        _need_weights(folder)
+        _read(folder / CONFIG, TypeAdapter(_Dense))
+        list_weight_files(folder)  # from any other format the library would unpickle
 
 
-def _check_transformer(folder: Path) -> None:
-    for path in folder.glob(TRANSFORMER):
-        _checked(path, TypeAdapter(_Transformer))
-    if (folder / "adapter_config.json").exists():
-        raise UserError("this is an adapter, not a whole model", "merge it into its base model first", folder)
-    check_config(read_object(folder / "config.json"), folder / "config.json", auto_map=True)
-    for path in _beside(folder):
-        check_config(read_object(path), path, auto_map=True)
-    _need_weights(folder)
-
-
-def _beside(folder: Path) -> Iterator[Path]:
-    """Yield the other files from which the library learns which classes to take."""
-    names = ("tokenizer_config.json", "processor_config.json", "preprocessor_config.json")
-    yield from (folder / name for name in names if (folder / name).exists())
-
-
-def _need_weights(folder: Path) -> None:
-    """Raise UserError unless there are safetensors, all in this folder: what else the library reads is pickled."""
-    index = folder / f"{WEIGHTS}.index.json"
-    if (folder / WEIGHTS).is_file():
-        return
-    if not index.is_file():
-        what = "there are no weights in safetensors format, and pickled ones are never read"
-        raise UserError(what, "take a revision of the model with safetensors, or convert it", folder)
-    named = read_object(index).get("weight_map")
-    names = set(named.values()) if isinstance(named, dict) and all(isinstance(n, str) for n in named.values()) else {""}
-    for name in sorted(names):
-        if Path(name).name != name or not name.endswith(".safetensors") or len(name) > NAME:
-            raise UserError(f"names {name[:80]!r}, no safetensors beside it", "replace the damaged file", index)
-
-
-def _checked(path: Path, schema: TypeAdapter[Found]) -> Found:
+def _read(path: Path, schema: TypeAdapter[Content]) -> Content:
+    """Return the content of a JSON file, validated."""
     try:
         return schema.validate_python(read_json(path))
     except ValidationError as e:
-        first = e.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part)[:80] for part in first["loc"])
-        what = first["msg"].removeprefix("Value error, ")
+        what = describe_mismatch(e.errors(include_url=False, include_input=False)[0])
         remedy = "choose a model made of sentence-transformers' own modules, or copy its folder again"
-        raise UserError(f"{place}: {what}" if place else what, remedy, path) from e
+        raise UserError(what, remedy, path) from e

@@ -1,4 +1,4 @@
-"""``models fetch``: a published model at a revision that the user names, into the model cache. Nothing else fetches."""
+"""Fetch a published model at a given revision into the model cache; only ``models fetch`` uses the network."""
 
 import hashlib
 import logging
@@ -7,189 +7,228 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from pan_scdg.bundled import MODEL_CACHE_VARIABLE, find_model_cache
 from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError
-from pan_scdg.models.cache import CONFIG, VARIABLE, cache_folder
-from pan_scdg.models.catalogue import CATALOGUE, EMBEDDED, Published, size_in_words
-from pan_scdg.models.hub_faults import explained
-from pan_scdg.models.lock import KINDS, WEIGHTS, Locked, lock_file, write_lock
+from pan_scdg.models.catalogue import BUNDLED, CATALOGUE, Published, describe_size
+from pan_scdg.models.lock import SUFFIXES, Locked, get_lock_file, write_lock
 
-NAME = re.compile(r"(\d+_[A-Za-z]+/)?[A-Za-z0-9_][A-Za-z0-9_.-]*")
-"""At the top, or in the folder of a module of sentence-transformers (``1_Pooling``): others hold other formats."""
-DOUBLE = re.compile(r"consolidated.*\.safetensors")
-"""The same weights once more, as Mistral's and Meta's own programs read them."""
+if TYPE_CHECKING:
+    from huggingface_hub.hf_api import RepoSibling
+
+PERMITTED = re.compile(r"(\d+_[A-Za-z]+/)?[A-Za-z0-9_][A-Za-z0-9_.-]*")
+"""Names at the top, or in the folder of a module of sentence-transformers (``1_Pooling``); other folders hold other
+formats of the weights."""
+DUPLICATE = re.compile(r"consolidated.*\.safetensors")
+"""The same weights in the format of Mistral's and Meta's own programs."""
 TIMEOUT = 30.0
-"""Seconds for the hub to say what is in a repository."""
-
-
-class HubFile(NamedTuple):
-    """A file of a revision, as the hub describes it."""
-
-    name: str
-    size: int
-    sha256: str | None
-    """Of a large file."""
-    blob: str | None
-    """Git's own digest, of a small file."""
-
-    def is_whole(self, path: Path) -> bool:
-        """Whether a file on disk has the bytes that the hub has."""
-        if not path.is_file() or path.stat().st_size != self.size:
-            return False
-        if self.sha256 is not None:
-            return file_digest(path) == self.sha256
-        data = path.read_bytes()
-        return self.blob is None or hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest() == self.blob
+"""Seconds for the hub to list a repository."""
+RETRY = "check the network connection and give the same command again: it resumes"
+TOKEN = "then give a token of your account to this command in the environment variable HF_TOKEN"
 
 
 class HubRevision(NamedTuple):
-    """What a repository holds at one commit, as far as it is wanted."""
+    """The permitted files of a repository at one commit."""
 
     commit: str
-    files: list[HubFile]
+    files: "list[RepoSibling]"
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the files."""
+        return [file.rfilename for file in self.files]
+
+    def find_damaged(self, folder: Path) -> list[str]:
+        """Return the names of files that are missing in a folder or differ from those of the hub."""
+        return [file.rfilename for file in self.files if not _is_equal(folder / file.rfilename, file)]
 
 
 def fetch_model(name: str, revision: str) -> list[str]:
-    """Bring a model of the catalogue into ``model_cache/NAME`` and lock it; returns the lines to show.
+    """Fetch a model of the catalogue into the model cache, lock it, and return the lines to show.
 
-    It comes into a partial folder, where a later call goes on, and gets its name when every file has the digest that
-    the hub states. A folder that is there already is not touched: it is compared and locked.
+    The files are downloaded into a partial folder, where a later call resumes, which is renamed when every file has the
+    hash that the hub states. A folder that exists already is not changed: it is compared and locked.
 
     Args:
         name: a name of the catalogue.
         revision: a commit, branch or tag of its repository.
 
     Raises:
-        UserError: the hub refuses or lacks it, the network fails, the disk is too small, a file came damaged, or there
-            is a folder of that name with other files.
+        UserError: the hub refuses or lacks the model, the network fails, the disk is too small, a file arrived damaged,
+            or the folder exists with other files.
     """
-    published = _published(name)
+    published = _look_up(name)
     _prepare_library()
-    found = _listed(published, revision)
-    folder, partial = cache_folder() / name, cache_folder() / f".{name}.part"
-    complete = folder if folder.exists() else partial
-    if complete == folder:
-        _check_same(found, folder, revision)
+    found = _list_files(published, revision)
+    folder, partial = find_model_cache() / name, find_model_cache() / f".{name}.part"
+    existing = folder.exists()
+    if existing:
+        _check_existing(found, folder, revision)
     else:
         _check_disk(found, partial)
         _download(published, found, partial)
-        _check_whole(found, partial)
-        _leave_only(found, partial)
-    digests = {file.name: file.sha256 or file_digest(complete / file.name) for file in found.files}
-    write_lock(name, Locked(published.repository, found.commit, digests))
-    if complete == partial:
+    complete = folder if existing else partial
+    digests = {file.rfilename: _hash_file(complete / file.rfilename, file) for file in found.files}
+    write_lock(name, Locked(repository=published.repository, revision=found.commit, files=digests))
+    if not existing:
         partial.rename(folder)
     return [
-        f"{name}: {'already in ' if complete == folder else ''}{folder}",
-        f"{published.repository} at {found.commit}, {len(digests)} files, SHA-256 in {lock_file()}",
+        f"{name}: {'already in ' if existing else ''}{folder}",
+        f"{published.repository} at {found.commit}, {len(digests)} files, SHA-256 in {get_lock_file()}",
         f"licence: {published.licence}",
     ]
 
 
-def _published(name: str) -> Published:
-    if name in EMBEDDED:
-        raise UserError(f"{name} comes along with the project", "leave it out")
+def _look_up(name: str) -> Published:
+    if name in BUNDLED:
+        raise UserError(f"{name} is bundled and needs no fetching", "leave it out")
     if name not in CATALOGUE:
         raise UserError(f"no shipped profile names a model {name!r}", f"give one of: {', '.join(CATALOGUE)}, terrier")
     return CATALOGUE[name]
 
 
 def _prepare_library() -> None:
-    """Settings that huggingface_hub reads when it is imported; a user's own go before them."""
-    os.environ.setdefault("HF_HUB_DISABLE_XET", "1")  # by plain HTTP a file goes on in its middle
+    """Set what huggingface_hub reads when it is imported, unless the user has set it."""
+    os.environ.setdefault("HF_HUB_DISABLE_XET", "1")  # plain HTTP resumes in the middle of a file
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
-    # its warnings hold addresses that are signed for this download
+    # its warnings contain addresses that are signed for this download
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     if not sys.stderr.isatty():
         disable_progress_bars()
 
 
-def _listed(published: Published, revision: str) -> HubRevision:
-    """What the hub says of the revision; it also gives the commit that a branch or tag stands for."""
+def _list_files(published: Published, revision: str) -> HubRevision:
+    """Return the permitted files of a revision, and the commit that a branch or tag stands for."""
     from huggingface_hub import HfApi
 
     try:
         info = HfApi().model_info(published.repository, revision=revision, files_metadata=True, timeout=TIMEOUT)
-    except Exception as e:  # of the library, of what it uses for HTTP, of the operating system: sorted there
-        raise explained(e, published, revision) from e
-    files = [_described(sibling) for sibling in info.siblings or []]
-    wanted = [f for f in files if f.name.endswith(KINDS) and NAME.fullmatch(f.name) and not DOUBLE.fullmatch(f.name)]
-    names = {f.name for f in wanted}
-    if CONFIG not in names or not any(name.endswith(WEIGHTS) for name in names):
-        lacks = CONFIG if CONFIG not in names else "weights in safetensors format"
+    except Exception as e:  # from the library, its HTTP client or the operating system
+        raise explain_hub_error(e, published, revision) from e
+    files = sorted((f for f in info.siblings or [] if _is_permitted(f.rfilename)), key=lambda f: f.rfilename)
+    found = HubRevision(str(info.sha), files)
+    has_weights = any(name.endswith(".safetensors") for name in found.names)
+    if "config.json" not in found.names or not has_weights:
+        lack = "weights in safetensors format" if "config.json" in found.names else "config.json"
         raise UserError(
-            f"{published.repository} has no {lacks} at the revision {revision}, and other formats are never fetched",
-            "name a revision that has them; where a conversion was only proposed that is refs/pr/NUMBER",
+            f"{published.repository} has no {lack} at the revision {revision}, and other formats are never fetched",
+            "name a revision that has them; a conversion that was only proposed is at refs/pr/NUMBER",
         )
-    return HubRevision(str(info.sha), sorted(wanted))
+    return found
 
 
-def _described(sibling: Any) -> HubFile:
-    lfs = sibling.lfs
-    return HubFile(sibling.rfilename, sibling.size or 0, None if lfs is None else lfs.sha256, sibling.blob_id)
+def _is_permitted(name: str) -> bool:
+    return name.endswith(SUFFIXES) and bool(PERMITTED.fullmatch(name)) and not DUPLICATE.fullmatch(name)
 
 
 def _check_disk(found: HubRevision, partial: Path) -> None:
-    """Raise UserError unless the cache can be written and what is still to come has room."""
+    """Raise UserError unless the cache is writable and has space for the missing files."""
     try:
         partial.mkdir(parents=True, exist_ok=True)
     except OSError as e:
-        raise UserError(f"cannot be written: {e.strerror}", f"name another cache with {VARIABLE}", partial) from e
-    there = sum(path.stat().st_size for path in partial.rglob("*") if path.is_file())
-    needed, free = sum(file.size for file in found.files) - there, shutil.disk_usage(partial.parent).free
+        remedy = f"name another cache with {MODEL_CACHE_VARIABLE}"
+        raise UserError(f"cannot be written: {e.strerror}", remedy, partial) from e
+    present = sum(path.stat().st_size for path in partial.rglob("*") if path.is_file())
+    needed, free = sum(file.size or 0 for file in found.files) - present, shutil.disk_usage(partial.parent).free
     if needed > free:
         raise UserError(
-            f"{size_in_words(needed)} are to come and {size_in_words(free)} are free",
-            f"free some space, or name another cache with {VARIABLE}",
+            f"{describe_size(needed)} are needed and {describe_size(free)} are free",
+            f"free some space, or name another cache with {MODEL_CACHE_VARIABLE}",
             partial.parent,
         )
 
 
 def _download(published: Published, found: HubRevision, partial: Path) -> None:
+    """Download the files into a folder, and keep nothing else there.
+
+    Raises:
+        UserError: the hub or the network fails, or a file arrived damaged; damaged files are removed.
+    """
     from huggingface_hub import hf_hub_download
 
     try:
-        # not as a snapshot, which threads would fetch: whoever stops this should not have to wait for them
-        for file in found.files:
-            hf_hub_download(published.repository, file.name, revision=found.commit, local_dir=partial)
+        # snapshot_download does the same in threads, and Ctrl-C would wait for them to finish gigabytes
+        for name in found.names:
+            hf_hub_download(published.repository, name, revision=found.commit, local_dir=partial)
     except Exception as e:
-        raise explained(e, published, found.commit) from e
-
-
-def _check_whole(found: HubRevision, partial: Path) -> None:
-    """Raise UserError unless every file is there with the bytes that the hub has; damaged ones are removed."""
-    bad = [file.name for file in found.files if not file.is_whole(partial / file.name)]
-    for name in bad:
+        raise explain_hub_error(e, published, found.commit) from e
+    damaged = found.find_damaged(partial)
+    for name in damaged:
         (partial / name).unlink(missing_ok=True)
-    if bad:
-        raise UserError(
-            f"{bad[0]} came damaged" if len(bad) == 1 else f"{len(bad)} files came damaged, {bad[0]} for one",
-            "give the same command again: only what is missing is fetched",
-        )
+    if damaged:
+        what = f"{len(damaged)} of {len(found.files)} files arrived damaged, {damaged[0]} first"
+        raise UserError(what, "give the same command again: only missing files are fetched")
+    _remove_others(found, partial)
 
 
-def _leave_only(found: HubRevision, partial: Path) -> None:
-    """Remove the library's notes, and what an earlier call fetched of another revision."""
+def _remove_others(found: HubRevision, partial: Path) -> None:
+    """Remove the library's notes, and files of another revision from an earlier call."""
     shutil.rmtree(partial / ".cache", ignore_errors=True)
-    names = {file.name for file in found.files}
     for path in sorted(partial.rglob("*"), reverse=True):
         if path.is_dir():
             if not any(path.iterdir()):
                 path.rmdir()
-        elif path.relative_to(partial).as_posix() not in names:
+        elif path.relative_to(partial).as_posix() not in found.names:
             path.unlink()
 
 
-def _check_same(found: HubRevision, folder: Path, revision: str) -> None:
-    """Raise UserError unless a folder that was there before holds this very revision."""
-    for file in found.files:
-        if not file.is_whole(folder / file.name):
-            raise UserError(
-                f"is there already, and {file.name} is not that of the revision {revision}",
-                "move the folder away to fetch the model",
-                folder,
-            )
+def _check_existing(found: HubRevision, folder: Path, revision: str) -> None:
+    """Raise UserError unless a folder that existed before holds this revision."""
+    if damaged := found.find_damaged(folder):
+        what = f"the folder exists already, and {damaged[0]} is not that of the revision {revision}"
+        raise UserError(what, "move the folder away to fetch the model", folder)
+
+
+def _is_equal(path: Path, file: "RepoSibling") -> bool:
+    """Return True if a file on disk has the size and the hash that the hub states."""
+    if not path.is_file() or path.stat().st_size != (file.size or 0):
+        return False
+    if file.lfs is not None:
+        return file_digest(path) == file.lfs.sha256
+    data = path.read_bytes()  # a small file, of which the hub states git's hash
+    return file.blob_id is None or hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest() == file.blob_id
+
+
+def _hash_file(path: Path, file: "RepoSibling") -> str:
+    """Return the SHA-256 of a file that has been compared with the hub's."""
+    return file_digest(path) if file.lfs is None else str(file.lfs.sha256)
+
+
+def explain_hub_error(error: Exception, published: Published, revision: str) -> UserError:
+    """Return the error behind an exception of ``huggingface_hub``, in one line that never contains a token.
+
+    Raises:
+        Exception: ``error`` itself if its cause is neither the hub nor the network, such as a full disk.
+    """
+    from huggingface_hub import errors
+
+    # the library reports "not found locally" for any failure to reach the hub, with the reason as its cause
+    while isinstance(error, errors.LocalEntryNotFoundError) and isinstance(error.__cause__, Exception):
+        error = error.__cause__
+    repository = published.repository
+    if isinstance(error, errors.OfflineModeIsEnabled):
+        return UserError("HF_HUB_OFFLINE is set, and fetching needs the network", "unset it for this command")
+    if isinstance(error, errors.RevisionNotFoundError):
+        return UserError(f"{repository} has no revision {revision!r}", "name a commit, branch or tag of the repository")
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(error, errors.GatedRepoError) or status in (401, 403):
+        had = "refuses the token in HF_TOKEN" if os.environ.get("HF_TOKEN") else "gives it to known accounts only"
+        what = f"{repository} is gated" if published.gated else f"no access to {repository}"
+        return UserError(f"{what}: the hub {had}", f"accept the licence on the model's page on the hub, {TOKEN}")
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return UserError(
+            f"the hub has no repository {repository}", "check whether it was renamed, and fetch it by hand"
+        )
+    if status is not None:
+        return UserError(f"the hub answers with status {status} for {repository}", "give the same command again later")
+    if isinstance(error, UnicodeError):
+        return UserError("HF_TOKEN contains characters that no token has", "copy the token again")
+    if isinstance(error, OSError) and error.errno is not None and not isinstance(error, ConnectionError | TimeoutError):
+        raise error  # of the local disk: exceptions of the HTTP libraries have no number
+    if isinstance(error, OSError) or type(error).__module__.startswith(("httpx", "urllib3")):
+        return UserError(f"the hub cannot be reached, or the connection broke: {type(error).__name__}", RETRY)
+    raise error

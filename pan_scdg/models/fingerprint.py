@@ -1,15 +1,20 @@
-"""What a checkpoint folder is known by: its weights' bytes, and the paper's list of metadata files."""
+"""Compute SHA-256 fingerprints of model folders, and compare files with the hashes that a profile records."""
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from pan_scdg.bounded_json import parse_json
+from pydantic import Field, TypeAdapter
+
 from pan_scdg.digests import file_digest
-from pan_scdg.errors import UserError
+from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.own_files import EXACT, LARGEST, open_own, parse_as, write_atomically
+
+if TYPE_CHECKING:
+    from pan_scdg.profile import ModelSettings
 
 METADATA = (
     "config.json",
@@ -19,17 +24,19 @@ METADATA = (
     "tekken.json",
     "model.safetensors.index.json",
 )
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+"""The paper's list of metadata files."""
 TOKENIZER = ("vocab.json", "merges.txt", "added_tokens.json", "special_tokens_map.json")
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+_DIGESTS = TypeAdapter(dict[str, Digest], config=EXACT)
 
 
-def weights_fingerprint(folder: Path, remembered: Path | None = None) -> str:
-    """SHA-256 over names and SHA-256 of all safetensors, config and tokenizer files of ``folder``, in hexadecimal.
+def fingerprint_weights(folder: Path, remembered: Path | None = None) -> str:
+    """Return the SHA-256 over names and hashes of all safetensors, config and tokenizer files of a checkpoint.
 
     Args:
-        folder: The checkpoint.
-        remembered: A JSON file in which digests of weight files are kept, so that gigabytes are read once. A digest is
-            used again only for the same path, size, inode and times of content and attributes. None: always read.
+        folder: the checkpoint.
+        remembered: a JSON file that caches the hashes of weight files, so that gigabytes are read once. A hash is
+            reused only for the same path, size, inode and times of content and attributes. None: always read.
 
     Raises:
         UserError: there are no safetensors, or a file cannot be read.
@@ -38,61 +45,90 @@ def weights_fingerprint(folder: Path, remembered: Path | None = None) -> str:
     if not weights:
         raise UserError("there are no weights in safetensors format", "give the folder of a checkpoint", folder)
     try:
-        digests = {p.name: d for p, d in zip(weights, _weight_digests(weights, remembered))}
-        digests |= {name: file_digest(folder / name) for name in _present(folder, METADATA + TOKENIZER)}
+        digests = dict(zip((path.name for path in weights), _hash_weights(weights, remembered), strict=True))
+        digests |= {name: file_digest(folder / name) for name in _list_present(folder, METADATA + TOKENIZER)}
     except OSError as e:
         raise UserError(f"cannot be read: {e.strerror}", "check the checkpoint folder", e.filename) from e
-    listing = "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
-    return hashlib.sha256(listing.encode()).hexdigest()
+    return hash_listing(digests)
 
 
-def metadata_fingerprint(folder: Path) -> dict[str, str]:
-    """SHA-256 of each metadata file that is present (paper, Frozen Backends), by file name."""
-    return {name: file_digest(folder / name) for name in _present(folder, METADATA)}
+def fingerprint_metadata(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each metadata file that is present, by file name (paper, Frozen Backends)."""
+    return {name: file_digest(folder / name) for name in _list_present(folder, METADATA)}
 
 
-def _present(folder: Path, names: Iterable[str]) -> list[str]:
+def fingerprint_folder(folder: Path) -> str:
+    """Return the SHA-256 over relative names, sizes and bytes of all files in a folder, except hidden ones."""
+    digest = hashlib.sha256()
+    names = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    for name in sorted(name for name in names if not any(part.startswith(".") for part in name.split("/"))):
+        digest.update(f"{len(name.encode())} {name} {names[name].stat().st_size}\n".encode())
+        with names[name].open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def hash_listing(digests: dict[str, str]) -> str:
+    """Return the SHA-256 of a listing of file hashes, in the format of ``sha256sum`` and sorted by name."""
+    return hashlib.sha256("".join(f"{digests[name]}  {name}\n" for name in sorted(digests)).encode()).hexdigest()
+
+
+def check_recorded(folder: Path, settings: "ModelSettings", weights: bool = False) -> None:
+    """Raise UserErrors, one for each file, unless files have the SHA-256 that the profile records.
+
+    Args:
+        folder: the checkpoint.
+        settings: its ``fingerprint`` holds the hashes by file name.
+        weights: read the recorded safetensors too, which may be gigabytes.
+    """
+    faults = []
+    for name, expected in settings.fingerprint.items():
+        path = folder / name
+        if name.endswith(".safetensors") and not weights:
+            continue
+        if not path.is_file():
+            what = "the profile records this file and it is missing"
+            faults.append(UserError(what, "complete the checkpoint", path))
+        elif (found := file_digest(path)) != expected:
+            what = f"SHA-256 is {found} and the profile records {expected}"
+            faults.append(UserError(what, "use the checkpoint that the profile was made for", path))
+    if faults:
+        raise UserErrors(faults)
+
+
+def _list_present(folder: Path, names: Iterable[str]) -> list[str]:
     return [name for name in names if (folder / name).is_file()]
 
 
-def _weight_digests(weights: list[Path], remembered: Path | None) -> list[str]:
+def _hash_weights(weights: list[Path], remembered: Path | None) -> list[str]:
     if remembered is None:
-        return [file_digest(p) for p in weights]
-    known = _recall(remembered)
-    keys = [_identity(p) for p in weights]
-    fresh = {key: file_digest(path) for key, path in zip(keys, weights) if key not in known}
+        return [file_digest(path) for path in weights]
+    known = _read_remembered(remembered)
+    keys = [_identify(path) for path in weights]
+    fresh = {key: file_digest(path) for key, path in zip(keys, weights, strict=True) if key not in known}
+    known |= fresh
     if fresh:
-        _remember(known | fresh, remembered)
-    return [(known | fresh)[key] for key in keys]
+        with suppress(FileExistsError, FileNotFoundError):  # another process writes its own at this very moment
+            write_atomically(remembered, json.dumps(known, indent=0, sort_keys=True))
+    return [known[key] for key in keys]
 
 
-def _identity(path: Path) -> str:
-    """Names one state of a file. The change time and inode see a swap that kept size and modification time."""
+def _identify(path: Path) -> str:
+    """Return a key of one state of a file; change time and inode reveal a swap that kept size and modification time."""
     real = path.resolve(strict=True)
     stat = real.stat()
     return f"{real}|{stat.st_size}|{stat.st_mtime_ns}|{stat.st_ctime_ns}|{stat.st_ino}"
 
 
-def _recall(path: Path) -> dict[str, str]:
-    """The remembered digests; a missing or damaged file is an empty memory, since everything in it can be computed.
+def _read_remembered(path: Path) -> dict[str, str]:
+    """Return the cached hashes; a missing or damaged cache is empty, because everything in it can be computed.
 
     Raises:
-        UserError: something else than a regular file has its name.
+        UserError: something other than a regular file has its name.
     """
-    from pan_scdg.own_files import LARGEST, open_own
-
     try:
         with open_own(path) as file:
-            data = parse_json(file.read(LARGEST).decode("utf-8"))
+            return parse_as(file.read(LARGEST), _DIGESTS)
     except (FileNotFoundError, ValueError):
         return {}
-    whole = isinstance(data, dict) and all(isinstance(d, str) and _SHA256.fullmatch(d) for d in data.values())
-    return data if whole else {}
-
-
-def _remember(digests: dict[str, str], path: Path) -> None:
-    """Write whole and then rename, so that another process never reads half of it."""
-    from pan_scdg.own_files import write_atomically
-
-    with suppress(FileExistsError, FileNotFoundError):  # another process writes its own at this very moment
-        write_atomically(path, json.dumps(digests, indent=0, sort_keys=True))

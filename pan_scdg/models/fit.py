@@ -1,42 +1,51 @@
-"""Whether a profile can run where it is started: device, threads and memory, before anything is read in full.
+"""Choose the device of a profile, and refuse a model that certainly does not fit in the device's memory.
 
-Nothing here decides what is computed together: that is a function of input and profile alone (`lm.packing`).
+Nothing here decides which inputs are computed together: that depends on input and profile alone (`lm.packing`).
 """
 
 from pathlib import Path
+from typing import Literal
 
 from pan_scdg import resources
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
-from pan_scdg.models.capacity import pass_bytes, weight_bytes
-from pan_scdg.models.catalogue import size_in_words
-from pan_scdg.models.checkpoint import read_config
-from pan_scdg.models.device_memory import Job, held_by, memory_of, refuse_larger
-from pan_scdg.models.devices import best_device, seen_gpus
-from pan_scdg.models.listing import needs_of
-from pan_scdg.profile import ModelSettings, Profile
+from pan_scdg.models.catalogue import CATALOGUE, describe_size
+from pan_scdg.models.config import read_config
+from pan_scdg.models.devices import look_for_gpus, resolve_device
+from pan_scdg.models.memory import (
+    count_encoder_bytes,
+    count_pass_bytes,
+    count_weight_bytes,
+    describe_memory,
+    measure_memory,
+)
+from pan_scdg.models.needs import find_needs
+from pan_scdg.profile import ModelSettings, Profile, load_profile, shipped_profiles
 
-SEARCH_MEMORY, SEARCH_SHARE = 1024, 4
-"""MiB of a dense search, and the part of the memory (one of so many) that it takes where this is less."""
+SEARCH_MIB, SEARCH_SHARE = 1024, 4
+"""MiB of a dense search; on a small machine one part in ``SEARCH_SHARE`` of the memory."""
+LARGEST_SHARE = 0.8
+"""A profile is suggested only if its weights take at most this share of a memory: forward passes need some too."""
+Job = Literal["pairs", "retrieval", "first stage"]
 
 
 def choose_device(profile: Profile, wanted: str) -> str:
-    """The device of a profile's models, "cpu" or "cuda"; threads are no more than this process has cores.
+    """Return the device of a profile's models, "cpu" or "cuda", and limit threads to the cores of this process.
 
     Args:
-        profile: one without any model needs no GPU, whatever is there.
-        wanted: "auto": a GPU, and the CPU where no GPU is visible; otherwise the device itself.
+        profile: one without any model needs no GPU.
+        wanted: the device, or "auto" for a GPU, and for the CPU if no GPU is visible.
 
     Raises:
-        UserError: it is not there or cannot be used, or "auto" finds no GPU for a profile that needs one.
+        UserError: the device is missing or unusable, or "auto" finds no GPU for a profile that needs one.
     """
     resources.limit_threads()
-    if wanted == "auto" and not needs_of(profile).models:
+    if wanted == "auto" and not find_needs(profile).models:
         return "cpu"
-    device = best_device(wanted)
+    device = resolve_device(wanted)
     if wanted != "auto" or device != "cpu":
         return device
-    seen = seen_gpus()
+    seen = look_for_gpus()
     if profile.needs_gpu:
         raise UserError(
             f"profile {profile.name} needs a GPU and none is visible{seen.why_not}",
@@ -48,33 +57,80 @@ def choose_device(profile: Profile, wanted: str) -> str:
     return device
 
 
-def search_memory() -> int:
-    """MiB for a dense search, which its result does not depend on: less where memory is limited."""
-    return max(64, min(SEARCH_MEMORY, resources.memory() // SEARCH_SHARE >> 20))
+def choose_search_memory() -> int:
+    """Return the MiB for a dense search; the result of the search does not depend on it."""
+    return max(64, min(SEARCH_MIB, resources.memory() // SEARCH_SHARE >> 20))
 
 
 def check_weights_fit(folder: Path, settings: ModelSettings, device: str, job: Job) -> None:
-    """Check that the memory of a device can hold a language model at all: its weights and a pass over one token.
+    """Raise UserError if a device's memory cannot hold a language model and a forward pass over one token.
 
     Args:
         folder: the checkpoint.
-        settings: with the dtype that the device computes in.
+        settings: with the dtype in which the device computes.
         device: "cpu" or "cuda".
-        job: what the profiles that an error names can do, too.
+        job: profiles that the error suggests can do this job.
 
     Raises:
         UserError: it cannot, with the profiles that would fit; or the config or the weights are damaged.
     """
     config = read_config(folder)
-    least = weight_bytes(folder, settings.dtype, config) + pass_bytes(config, settings, device, tokens=1)
-    refuse_larger(least, f"{settings.name} in {settings.dtype}", device, job)
+    least = count_weight_bytes(folder, settings.dtype, config) + count_pass_bytes(config, settings, device, tokens=1)
+    _refuse_larger(least, f"{settings.name} in {settings.dtype}", device, job)
+
+
+def check_encoder_fits(name: str, folder: Path, device: str, job: Job = "first stage") -> None:
+    """Raise UserError if a device's memory cannot hold an embedding model; see `check_weights_fit`."""
+    dtype = "float32" if device == "cpu" else "bfloat16"
+    _refuse_larger(count_encoder_bytes(folder, dtype), f"{name} in {dtype}", device, job)
 
 
 def explain_lack_of_memory(folder: Path, settings: ModelSettings, device: str, tokens: int) -> str | None:
-    """Return why a pass over ``tokens`` certainly does not fit beside the weights, in words; None: it may fit."""
+    """Return why a forward pass over ``tokens`` cannot fit beside the weights; None if it may fit."""
     config = read_config(folder)
-    weights = weight_bytes(folder, settings.dtype, config)
-    least = pass_bytes(config, settings, device, tokens)
-    if weights + least <= memory_of(device):
+    weights = count_weight_bytes(folder, settings.dtype, config)
+    least = count_pass_bytes(config, settings, device, tokens)
+    if weights + least <= measure_memory(device):
         return None
-    return f"{size_in_words(least)} beside {size_in_words(weights)} of weights, and {held_by(device)}"
+    return f"{describe_size(least)} beside {describe_size(weights)} of weights, and {describe_memory(device)}"
+
+
+def list_fitting_profiles(job: Job, memory: int, device: str) -> list[str]:
+    """Return the shipped profiles for a job whose models take at most ``LARGEST_SHARE`` of a memory, largest first.
+
+    Sizes are those of `models.catalogue`; bundled models are small.
+
+    Args:
+        job: what the profiles must be able to do.
+        memory: bytes.
+        device: "cpu" or "cuda".
+    """
+    profiles = [load_profile(name) for name in shipped_profiles()]
+    sizes = {profile.name: _estimate_size(profile, device) for profile in profiles if _can_do(profile, job)}
+    fitting = [name for name in sizes if sizes[name] <= LARGEST_SHARE * memory]
+    return sorted(fitting, key=lambda name: (-sizes[name], name))
+
+
+def _refuse_larger(least: int, what: str, device: str, job: Job) -> None:
+    """Raise UserError if what takes at least ``least`` bytes exceeds all memory of a device."""
+    if least <= (memory := measure_memory(device)):
+        return
+    fitting, remedy = list_fitting_profiles(job, memory, device), "take a machine with more memory"
+    if fitting:
+        remedy = f"choose a profile that would fit ({', '.join(fitting)}), or another device"
+    raise UserError(f"{what} takes at least {describe_size(least)}, and {describe_memory(device)}", remedy)
+
+
+def _can_do(profile: Profile, job: Job) -> bool:
+    if job == "pairs":
+        return profile.pairs is not None
+    return profile.retrieval is not None and (job == "first stage" or profile.retrieval.rerank)
+
+
+def _estimate_size(profile: Profile, device: str) -> int:
+    """Return the bytes of the larger model: the encoder is released before the language model is loaded."""
+    needs = find_needs(profile)
+    sizes = {name: CATALOGUE[name].size for name in needs.models if name in CATALOGUE}
+    if device == "cpu" and needs.encoder in sizes:
+        sizes[needs.encoder] *= 2  # in float32
+    return max(sizes.values(), default=0)

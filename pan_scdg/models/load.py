@@ -1,17 +1,17 @@
-"""Frozen causal language models from local checkpoint folders (paper, Frozen Backends, Checkpoints, and Tokenizers)."""
+"""Load frozen causal language models from local checkpoints (paper, Frozen Backends, Checkpoints, and Tokenizers)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pan_scdg.errors import UserError
-from pan_scdg.models.checkpoint import check_device, check_library, check_recorded, read_config
-from pan_scdg.models.files import explain_tokenizer, read_object
-from pan_scdg.models.fingerprint import weights_fingerprint
+from pan_scdg.models.config import TOKENIZER_CONFIG, ModelConfig, check_library, read_config
+from pan_scdg.models.devices import check_device
+from pan_scdg.models.files import diagnose_tokenizer, read_object
+from pan_scdg.models.fingerprint import check_recorded, fingerprint_weights
 from pan_scdg.models.memory import is_out_of_memory
-from pan_scdg.models.probes import check_probes
 from pan_scdg.scdg.sequences import Tokenizer
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MISTRAL3 = "Mistral3ForConditionalGeneration"
 GENERIC_TOKENIZERS = ("PreTrainedTokenizerFast", "TokenizersBackend")
-"""Names, in transformers 4 and 5, of the class that does what ``tokenizer.json`` says and nothing else."""
+"""Names, in transformers 4 and 5, of the class that follows ``tokenizer.json`` and adds nothing."""
 ALTERED_LOGITS = {
     "final_logit_softcapping": None,
     "logits_soft_cap": None,
@@ -42,41 +42,92 @@ class LanguageModel:
 
     @property
     def positions(self) -> int | None:
-        """Longest input in tokens that the model's configuration permits; None where it names no limit."""
+        """Longest input in tokens that the model's configuration permits; None if it names no limit."""
         limit = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
         return None if limit is None else int(limit)
 
 
 def load_tokenizer(folder: Path, settings: "ModelSettings") -> Tokenizer:
-    """The tokenizer of a checkpoint, fast or slow as the profile says; needs no weights in memory.
+    """Return the tokenizer of a checkpoint, fast or slow as the profile says; needs no weights in memory.
 
     Raises:
-        UserError: it cannot be loaded, only the other kind exists, it gives a probe of the profile other ids, or a
+        UserError: it cannot be loaded, only the other kind exists, it encodes a probe of the profile differently, or a
             metadata file is not the one that the profile records.
     """
-    check_library(read_config(folder), folder)
+    check_library(read_config(folder))
     check_recorded(folder, settings)
-    with _loading(folder, "tokenizer"):
+    with _explain_failure(folder, "tokenizer"):
         try:
             tokenizer = _read_tokenizer(folder, fast=settings.tokenizer == "fast")
         except Exception:
-            if damage := explain_tokenizer(folder):
+            if damage := diagnose_tokenizer(folder):
                 raise damage from None
             raise
     _check_kind(tokenizer, settings, folder)
-    # Lengths are checked against the model, by us; a smaller number here would only print a warning for long texts.
+    # We compare lengths with the model ourselves; a smaller number here would only print a warning for long texts.
     tokenizer.model_max_length = 10**9
     check_probes(tokenizer, settings.probes, folder)
     return cast(Tokenizer, tokenizer)
 
 
+def load_model(
+    folder: Path,
+    settings: "ModelSettings",
+    device: str,
+    remembered: Path | None = None,
+    fingerprint: str | None = None,
+) -> LanguageModel:
+    """Load tokenizer and weights of a checkpoint onto a device, frozen.
+
+    Args:
+        folder: a local checkpoint with safetensors and without code of its own; nothing is fetched.
+        settings: tokenizer kind, dtype and attention.
+        device: "cpu", "cuda" or "cuda:N".
+        remembered: see `fingerprint_weights`.
+        fingerprint: the result of `fingerprint_weights` for this folder, if known; None: computed here.
+
+    Raises:
+        UserError: folder, device and settings do not fit together, or logits are altered after the output head.
+    """
+    config = read_config(folder)
+    check_device(settings, device)
+    tokenizer = load_tokenizer(folder, settings)
+    fingerprint = fingerprint_weights(folder, remembered) if fingerprint is None else fingerprint
+    with _explain_failure(folder, "model", device):
+        model = _load_weights(folder, config, settings).to(device).eval().requires_grad_(False)
+        _check_vocabulary(model, tokenizer, folder)
+        _check_logits(model, folder)
+    return LanguageModel(tokenizer, model, device, settings.name, fingerprint)
+
+
+def get_decoder_and_head(model: Any) -> tuple[Any, Any]:
+    """Return the text decoder, whose last hidden states include the final norm, and the output head."""
+    return model.get_decoder(), model.get_output_embeddings()
+
+
+def check_probes(tokenizer: Tokenizer, probes: Mapping[str, Sequence[int]], folder: Path) -> None:
+    """Raise UserError for the first text that a tokenizer encodes differently from the probes.
+
+    A vocabulary of another family, or a pre-tokenizer that was replaced on loading, changes every score and breaks
+    nothing, so nothing else would notice it.
+    """
+    for text, expected in probes.items():
+        found = list(tokenizer.encode(text, add_special_tokens=False))
+        if found != list(expected):
+            raise UserError(
+                f"the tokenizer gives {text!r} the ids {found} and the profile expects {list(expected)}",
+                "use the tokenizer files that were published with the checkpoint",
+                folder,
+            )
+
+
 def _read_tokenizer(folder: Path, fast: bool) -> Any:
     import transformers
 
-    config = folder / "tokenizer_config.json"
+    config = folder / TOKENIZER_CONFIG
     named = read_object(config).get("tokenizer_class") if config.exists() else None
     if fast and named in GENERIC_TOKENIZERS and (folder / "tokenizer.json").is_file():
-        # AutoTokenizer of transformers 5 takes the class of the model's family instead, with that class's own
+        # AutoTokenizer of transformers 5 would use the class of the model's family instead, with that class's own
         # pre-tokenizer, and for Mistral another package where that is installed.
         return transformers.PreTrainedTokenizerFast.from_pretrained(str(folder), local_files_only=True)
     load: Any = transformers.AutoTokenizer.from_pretrained
@@ -84,6 +135,7 @@ def _read_tokenizer(folder: Path, fast: bool) -> Any:
 
 
 def _check_kind(tokenizer: Any, settings: "ModelSettings", folder: Path) -> None:
+    """Raise UserError if a checkpoint has only the other kind of tokenizer."""
     import transformers
 
     fast = settings.tokenizer == "fast"
@@ -95,47 +147,11 @@ def _check_kind(tokenizer: Any, settings: "ModelSettings", folder: Path) -> None
     raise UserError(f"the checkpoint has no {settings.tokenizer} tokenizer", remedy, folder)
 
 
-def load_model(
-    folder: Path,
-    settings: "ModelSettings",
-    device: str,
-    remembered: Path | None = None,
-    fingerprint: str | None = None,
-) -> LanguageModel:
-    """Load tokenizer and weights onto ``device`` ("cpu", "cuda", "cuda:N"), frozen.
-
-    Args:
-        folder: A local checkpoint: safetensors, no code of its own; nothing is fetched.
-        settings: Tokenizer kind, dtype and attention.
-        device: Where the model runs.
-        remembered: See `weights_fingerprint`.
-        fingerprint: What `weights_fingerprint` gave for this folder, where that is known; None: computed here.
-
-    Raises:
-        UserError: the folder, device or settings do not fit together, or logits are altered behind the output head.
-    """
-    config = read_config(folder)
-    check_device(settings, device)
-    tokenizer = load_tokenizer(folder, settings)
-    fingerprint = weights_fingerprint(folder, remembered) if fingerprint is None else fingerprint
-    with _loading(folder, "model", device):
-        model = _load_weights(folder, config, settings).to(device).eval().requires_grad_(False)
-        _check_vocabulary(model, tokenizer, folder)
-        _check_logits(model, folder)
-    return LanguageModel(tokenizer, model, device, settings.name, fingerprint)
-
-
-def decoder_and_head(model: Any) -> tuple[Any, Any]:
-    """The text decoder, whose last hidden states have passed the final norm, and the output head."""
-    return model.get_decoder(), model.get_output_embeddings()
-
-
-def _load_weights(folder: Path, config: dict[str, Any], settings: "ModelSettings") -> Any:
+def _load_weights(folder: Path, config: ModelConfig, settings: "ModelSettings") -> Any:
     import torch
     import transformers
 
-    architectures = config.get("architectures")
-    mistral3 = isinstance(architectures, list) and MISTRAL3 in architectures
+    mistral3 = MISTRAL3 in config.architectures
     family: Any = transformers.Mistral3ForConditionalGeneration if mistral3 else transformers.AutoModelForCausalLM
     model, info = family.from_pretrained(
         str(folder),
@@ -146,17 +162,17 @@ def _load_weights(folder: Path, config: dict[str, Any], settings: "ModelSettings
         use_safetensors=True,
         output_loading_info=True,
     )
-    # transformers would fill these with random numbers and say so in a warning only.
+    # transformers would fill these with random numbers and only print a warning
     if missing := sorted(info["missing_keys"]):
         raise UserError(f"{len(missing)} weights are missing, {missing[0]} first", "complete the checkpoint", folder)
     return model
 
 
 @contextmanager
-def _loading(folder: Path, part: str, device: str = "cpu") -> Iterator[None]:
-    """Turn what the libraries raise for a damaged or unknown checkpoint into one line for the user.
+def _explain_failure(folder: Path, part: str, device: str = "cpu") -> Iterator[None]:
+    """Turn the exceptions of the libraries for a damaged or unknown checkpoint into a UserError.
 
-    That may be anything: they take the files at their word, so a text where a list should be is an AttributeError.
+    They may be of any type: the libraries trust the files, so a text instead of a list causes an AttributeError.
     """
     try:
         yield
@@ -165,7 +181,7 @@ def _loading(folder: Path, part: str, device: str = "cpu") -> Iterator[None]:
     except Exception as e:
         if is_out_of_memory(e):
             what = f"the {part} does not fit in the free memory of {device}"
-            remedy = "see whether another process uses it, or take a smaller model, another dtype or device"
+            remedy = "check whether another process uses it, or choose a smaller model, another dtype or device"
             raise UserError(what, remedy, folder) from e
         reason = (str(e).strip().splitlines() or [type(e).__name__])[0]
         raise UserError(f"the {part} cannot be loaded: {reason}", "check the checkpoint folder", folder) from e
@@ -180,16 +196,16 @@ def _check_vocabulary(model: Any, tokenizer: Any, folder: Path) -> None:
 
 
 def _check_logits(model: Any, folder: Path) -> None:
-    """Raise UserError unless the head on the decoder's hidden states gives the model's own logits.
+    """Raise UserError unless the head, applied to the decoder's hidden states, gives the model's own logits.
 
     Log-probabilities are computed from head and decoder alone. The names in `ALTERED_LOGITS` catch what random or tiny
-    weights would hide, the forward pass on a few tokens catches what has another name.
+    weights would hide; the forward pass on a few tokens catches alterations under other names.
     """
     import torch
 
     text = model.config.get_text_config()
     altered = [f for f, plain in ALTERED_LOGITS.items() if getattr(text, f, plain) not in (None, plain)]
-    decoder, head = decoder_and_head(model)
+    decoder, head = get_decoder_and_head(model)
     if not altered and decoder is not model and head is not None:
         ids = torch.arange(4, device=model.device)[None]
         with torch.inference_mode():

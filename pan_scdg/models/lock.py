@@ -1,101 +1,130 @@
-"""``models.lock.json`` in the model cache: which commit of a model was fetched, and the SHA-256 of every file of it."""
+"""Read, write and compare ``models.lock.json`` of the model cache: the commit and SHA-256 of every fetched file."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from pydantic import Field
 
+from pan_scdg.bundled import find_model_cache
 from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError
-from pan_scdg.models.cache import cache_folder
 from pan_scdg.own_files import InnerName, OwnRecord, read_record, write_atomically
 
+if TYPE_CHECKING:
+    from pan_scdg.models.find import FoundModel
+
 LOCK = "models.lock.json"
-KINDS = (".json", ".txt", ".model", ".safetensors")
-"""Kinds of files that are fetched and locked: settings, vocabularies, weights. Nothing that could hold code."""
-WEIGHTS = ".safetensors"
+SUFFIXES = (".json", ".txt", ".model", ".safetensors")
+"""Kinds of files that are fetched and locked: settings, vocabularies, weights. No kind that can hold code."""
 
 
-class Locked(NamedTuple):
-    """What was fetched of a model."""
+class Locked(OwnRecord):
+    """The entry of a fetched model."""
 
     repository: str
     revision: str
     """The commit."""
-    files: dict[str, str]
+    files: dict[InnerName, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]]
     """SHA-256 of each file, by its name inside the folder."""
 
 
-class _Entry(OwnRecord):
-    repository: str
-    revision: str
-    files: dict[InnerName, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]]
-
-
 class _Lock(OwnRecord):
-    """The file."""
+    """The content of the file."""
 
-    models: dict[str, _Entry]
-
-
-def lock_file() -> Path:
-    """Where the lock lies, whether or not there is one."""
-    return cache_folder() / LOCK
+    models: dict[str, Locked]
 
 
-def locked(name: str) -> Locked | None:
-    """What the lock says of a model; None: it is unpinned.
+class Provenance(NamedTuple):
+    """The origin of a model, as far as its place tells."""
 
-    Raises:
-        UserError: the lock is damaged.
-    """
-    return read_lock().get(name)
+    record: dict[str, str]
+    """For the metadata of a result: the commit and the kind of place, never a path; empty if nothing is known."""
+    warnings: list[str]
+
+
+def get_lock_file() -> Path:
+    """Return the path of the lock, which may not exist."""
+    return find_model_cache() / LOCK
 
 
 def read_lock() -> dict[str, Locked]:
-    """Every locked model, by name.
+    """Return every locked model by name.
 
     Raises:
         UserError: the file is not a lock.
     """
-    found = read_record(lock_file(), _Lock, "restore it, or remove it and fetch the models again")
-    return (
-        {} if found is None else {name: Locked(e.repository, e.revision, e.files) for name, e in found.models.items()}
-    )
+    found = read_record(get_lock_file(), _Lock, "restore it, or remove it and fetch the models again")
+    return {} if found is None else found.models
 
 
 def write_lock(name: str, entry: Locked) -> None:
-    """Put a model into the lock, in the place of what was said of it; the others stay."""
+    """Add a model to the lock, or replace its entry; the other entries stay."""
     models = {**read_lock(), name: entry}
-    data = {"models": {name: models[name]._asdict() for name in sorted(models)}}
-    write_atomically(lock_file(), json.dumps(data, indent=1, sort_keys=True) + "\n")
+    data = {"models": {name: entry.model_dump() for name, entry in models.items()}}
+    write_atomically(get_lock_file(), json.dumps(data, indent=1, sort_keys=True) + "\n")
 
 
-def differences(folder: Path, entry: Locked, weights: bool) -> list[UserError]:
-    """What of a folder is not as locked, one fault a file.
+def list_differences(folder: Path, entry: Locked, weights: bool) -> list[UserError]:
+    """Return one error for each file of a folder that is missing or differs from the lock.
 
     Args:
-        folder: the model's.
-        entry: what the lock says.
-        weights: read the weights too, which may be gigabytes; without, they only have to be there.
+        folder: the model's folder.
+        entry: the model's entry in the lock.
+        weights: read the weights too, which may be gigabytes; otherwise they only have to exist.
     """
     found = []
     for name, expected in sorted(entry.files.items()):
         path = folder / name
         if not path.is_file():
             found.append(UserError("the lock has this file and it is missing", "fetch the model again", path))
-        elif (weights or not name.endswith(WEIGHTS)) and (digest := file_digest(path)) != expected:
+        elif (weights or path.suffix != ".safetensors") and (digest := file_digest(path)) != expected:
             what = f"SHA-256 is {digest} and the lock has {expected}"
-            found.append(UserError(what, "fetch the model again unless the change is yours", path))
+            found.append(UserError(what, "fetch the model again unless you changed it on purpose", path))
     return found
 
 
-def unlocked(folder: Path, entry: Locked) -> list[UserError]:
-    """Files of kinds that are read with a model and that the lock does not have, one fault each."""
-    names = (path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.suffix in KINDS)
+def list_unlocked(folder: Path, entry: Locked) -> list[UserError]:
+    """Return one error for each file of a locked kind that the lock does not have."""
+    names = (path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.suffix in SUFFIXES)
     return [
         UserError("the lock does not have this file", "remove it, or fetch the model again", folder / name)
         for name in names
         if name not in entry.files
     ]
+
+
+def find_entry(found: "FoundModel") -> Locked | None:
+    """Return the lock's entry of a model in one of the two caches; None for any other folder or without an entry."""
+    return read_lock().get(found.name) if found.where in ("model_cache", "huggingface cache") else None
+
+
+def read_provenance(found: "FoundModel") -> Provenance:
+    """Compare a model with the lock; reads settings and vocabularies for it, but no weights.
+
+    Raises:
+        UserError: the lock is damaged.
+    """
+    if found.where not in ("model_cache", "huggingface cache"):
+        return Provenance({}, [])
+    entry, revision, warnings = find_entry(found), found.revision, []
+    if entry is not None and revision not in (None, entry.revision):
+        warnings.append(
+            f"warning: {found.name} is NOT the pinned revision: {found.where} has {revision}, "
+            f"the lock pins {entry.revision}"
+        )
+    elif entry is not None and (faults := list_differences(found.folder, entry, weights=False)):
+        warnings.append(
+            f"warning: {found.name} differs from the lock, first in {Path(faults[0].where or '').name}; "
+            "see `models verify`"
+        )
+    elif entry is not None:
+        revision = entry.revision
+    return Provenance({} if revision is None else {"revision": revision, "found": found.where}, warnings)
+
+
+def list_origins(places: "Mapping[str, FoundModel]") -> dict[str, dict[str, str]]:
+    """Return the origin of each model of a job, for the metadata of its result; unknown origins are left out."""
+    records = {name: read_provenance(found).record for name, found in places.items()}
+    return {name: record for name, record in records.items() if record}

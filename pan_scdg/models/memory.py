@@ -1,23 +1,141 @@
-"""How a shortage of memory is recognised, and what a user is told of it."""
+"""Compute how much memory a model needs at least, and recognise a shortage of memory.
 
+The numbers are lower bounds: what exceeds a memory by them cannot run there, and what stays below may still not fit.
+Weights are counted from the headers of their files, a forward pass from the sizes in the config.
+
+On a CPU, weights in the dtype of their files are mapped and not copied, so a model larger than the memory would load.
+Each pass would then read it from the disk again, which counts as not fitting.
+"""
+
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path
+
+from pan_scdg import resources
 from pan_scdg.errors import UserError
+from pan_scdg.models.catalogue import describe_size
+from pan_scdg.models.config import ModelConfig
+from pan_scdg.models.devices import describe_device
+from pan_scdg.models.files import read_json
+from pan_scdg.models.weights import list_weight_files, read_tensors
+from pan_scdg.profile import ModelSettings
 
-SIGNS = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
-"""What a RuntimeError says that is no OutOfMemoryError: of torch on a CPU, of the driver when another process has the
-GPU's memory, and of cuBLAS, which allocates by itself."""
+CPU_ROWS = 128
+"""Fewest targets whose logits a CPU computes at a time."""
+FLOATS = ("F64", "F32", "F16", "BF16")
+"""Types that are converted to the dtype in which a model is loaded."""
+BYTES = {"I64": 8.0, "U64": 8.0, "I32": 4.0, "U32": 4.0, "I16": 2.0, "U16": 2.0, "I8": 1.0, "U8": 1.0, "BOOL": 1.0}
+LEAST = 0.5
+"""Bytes of any other type: the smallest numbers of quantised models have 4 bits."""
+WIDTHS = {"float32": 4, "bfloat16": 2, "float16": 2}
+HEAD, EMBEDDING = "lm_head.weight", "embed_tokens.weight"
+SHORTAGE = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+"""Texts of a RuntimeError that is not an OutOfMemoryError: from torch on a CPU, from the driver if another process
+holds the GPU's memory, and from cuBLAS, which allocates by itself."""
+
+
+def count_weight_bytes(folder: Path, dtype: str, config: ModelConfig | None = None) -> int:
+    """Return the bytes of a checkpoint's weights when its floats are in ``dtype``, e.g. "bfloat16".
+
+    An output head that is, or may be, the embedding matrix itself is not counted.
+
+    Args:
+        folder: the checkpoint.
+        dtype: the dtype in which it is loaded.
+        config: its config; None for an embedding model, which has no head.
+
+    Raises:
+        UserError: a file cannot be read.
+    """
+    tensors = {name: tensor for path in list_weight_files(folder) for name, tensor in read_tensors(path).items()}
+    names = set(tensors)
+    if config is None or config.may_be_tied:
+        shapes = {tensor.shape for name, tensor in tensors.items() if name.endswith(EMBEDDING)}
+        names -= {name for name in names if name.endswith(HEAD) and (config is None or tensors[name].shape in shapes)}
+    return int(sum(prod(tensors[name].shape) * _get_width(tensors[name].dtype, dtype) for name in names))
+
+
+def count_pass_bytes(config: ModelConfig, settings: ModelSettings, device: str, tokens: int, targets: int = 1) -> int:
+    """Return the bytes that a forward pass over one input needs beside the weights, at the wider of two points.
+
+    In a layer, before the last product of its MLP ``down(act(gate(x)) * up(x))``: the residual and ``x``, ``[tokens,
+    hidden]``, and three of ``[tokens, intermediate]``; of a mixture of experts only the first two. At the output head:
+    the logits of at most ``head_rows`` targets and their copy in float32. Not counted, because they are not always
+    there: attention, keys and values of a prefix that is kept for other inputs, and the overhead of allocator and
+    libraries.
+
+    Args:
+        config: the checkpoint's config; missing fields count nothing.
+        settings: the profile's, with the dtype that is loaded.
+        device: on a CPU fewer rows of logits exist at a time.
+        tokens: length of the input.
+        targets: how many of them are targets.
+    """
+    width, hidden, inner = WIDTHS[settings.dtype], _get_size(config, "hidden_size"), 0
+    if not any("expert" in name for name in config.text):
+        inner = _get_size(config, "intermediate_size")
+    layer = tokens * (2 * hidden + 3 * inner) * width
+    rows = min(targets, settings.head_rows, CPU_ROWS if device == "cpu" else settings.head_rows)
+    return max(layer, rows * _get_size(config, "vocab_size") * (width if width == 4 else width + 4))
+
+
+def count_encoder_bytes(folder: Path, dtype: str) -> int:
+    """Return the bytes of the weights of a sentence-transformers model.
+
+    Raises:
+        UserError: a file cannot be read.
+    """
+    parts = [part for part in {folder, *_list_modules(folder)} if any(part.glob("*.safetensors"))]
+    return sum(count_weight_bytes(part, dtype) for part in parts)
+
+
+def _list_modules(folder: Path) -> Iterator[Path]:
+    """Yield the folders of a model's modules; malformed entries are reported when the model is loaded."""
+    try:
+        found = read_json(folder / "modules.json")
+    except UserError:
+        return
+    for module in found if isinstance(found, list) else []:
+        path = module.get("path") if isinstance(module, dict) else None
+        if isinstance(path, str) and ".." not in Path(path).parts and not Path(path).is_absolute():
+            yield folder / path
+
+
+def _get_width(stored: str, dtype: str) -> float:
+    return WIDTHS[dtype] if stored in FLOATS else BYTES.get(stored, LEAST)
+
+
+def _get_size(config: ModelConfig, name: str) -> int:
+    value = config.text.get(name)
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def measure_memory(device: str) -> int:
+    """Return the bytes of all memory of a device, including what is in use; of a CPU what this process may use."""
+    if device == "cpu":
+        return resources.memory()
+    import torch
+
+    return int(torch.cuda.get_device_properties(device).total_memory)
+
+
+def describe_memory(device: str) -> str:
+    """Return the memory of a device in words."""
+    whose = "this process may use" if device == "cpu" else f"{describe_device(device)} has"
+    return f"{whose} {describe_size(measure_memory(device))}"
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception says that memory is short."""
+    """Return True for an exception that reports a shortage of memory."""
     import torch
 
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS)
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in SHORTAGE)
 
 
-def too_large(length: int, device: str) -> UserError:
-    """What a user is told about an input that alone exceeds the memory."""
+def explain_too_large(length: int, device: str) -> UserError:
+    """Return the error for a single input that exceeds the memory."""
     return UserError(
         f"an input of {length} tokens does not fit in the memory of {device}",
         "use --over-long segments, a smaller context, limit or head_rows in the profile, or a larger GPU",

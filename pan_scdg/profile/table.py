@@ -42,7 +42,7 @@ class ModelSettings(Table):
     tokenizer: Literal["fast", "slow"] = "fast"
     dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
     dtype_without_bf16: Literal["float16", "float32"] | None = None
-    """What a device without bfloat16 arithmetic computes in (`models.checkpoint.settled`); None: it is refused."""
+    """What a device without bfloat16 arithmetic computes in (`models.devices.choose_dtype`); None: it is refused."""
     attention: Literal["sdpa", "varlen", "flash_attention_2", "eager"] = "sdpa"
     """``varlen`` is torch's own attention of packed sequences, on GPUs; the reference engine then takes ``sdpa``."""
     pack_tokens: int = Field(default=16384, ge=1)

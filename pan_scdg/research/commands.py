@@ -216,7 +216,7 @@ def retrieval(
           --run theirs=their-run.txt.gz --rerank theirs --output out --state state
     """
     from pan_scdg.jobs.options import RunOptions
-    from pan_scdg.models.fit import choose_device, search_memory
+    from pan_scdg.models.fit import choose_device, choose_search_memory
     from pan_scdg.research.retrieval.entries import all_entries, default_entries, row_entry
     from pan_scdg.research.retrieval.job import Request, study_retrieval
 
@@ -235,7 +235,7 @@ def retrieval(
         model=model,
         index=index,
         overwrite=overwrite,
-        search_memory=search_memory(),
+        search_memory=choose_search_memory(),
     )
     say(study_retrieval(Request(chosen, entries, where, folders, given, options)))
 

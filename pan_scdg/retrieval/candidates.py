@@ -10,10 +10,10 @@ from pydantic import Strict, TypeAdapter
 
 from pan_scdg.digests import text_digest
 from pan_scdg.logs import say
-from pan_scdg.models.cache import FoundModel
-from pan_scdg.models.device_memory import check_encoder_fits
 from pan_scdg.models.encoder import Encoder, load_encoder
-from pan_scdg.models.places import place_of_encoder, provenance
+from pan_scdg.models.find import FoundModel, find_encoder
+from pan_scdg.models.fit import check_encoder_fits
+from pan_scdg.models.lock import read_provenance
 from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.profile import DenseSettings, RetrievalSettings, Route
 from pan_scdg.progress import Progress
@@ -40,28 +40,28 @@ class FirstStage(NamedTuple):
     candidates: Ranking
 
 
-def find_encoder(settings: DenseSettings, device: str) -> Encoder:
+def open_encoder(settings: DenseSettings, device: str) -> Encoder:
     """The embedding model of a profile, loaded; one that is not as pinned is told of on stderr.
 
     Raises:
         UserError: it is nowhere, or larger than the memory of the device.
     """
     place = locate_encoder(settings)
-    say(provenance(place).warnings)
+    say(read_provenance(place).warnings)
     check_encoder_fits(settings.model, place.folder, device)
     return load_encoder(place.folder, device, settings.batch)
 
 
 def locate_encoder(settings: DenseSettings) -> FoundModel:
     """Where the embedding model of a profile lies."""
-    return place_of_encoder(settings.model)
+    return find_encoder(settings.model)
 
 
 def load_retrieval_encoder(settings: RetrievalSettings, device: str) -> Encoder | None:
     """The embedding model, None where every route is one of BM25."""
     if all(route.startswith("bm25") for route in settings.routes):
         return None
-    return find_encoder(settings.need_dense(), device)
+    return open_encoder(settings.need_dense(), device)
 
 
 def find_candidates(

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError
-from pan_scdg.models.encoder import Encoder, one_a_device
+from pan_scdg.models.encoder import Encoder, copy_to_gpus
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import OwnRecord, read_record, write_atomically
 from pan_scdg.pan.source_retrieval import corpus_file, stream_corpus
@@ -118,7 +118,7 @@ def build(
             _build_lexical(directory, folder / part.name, part.made_of["engine"])
         elif encoder is not None and dense is not None and part.manifest is not None:
             documents = stream_corpus(directory, Notices())
-            build_vectors(documents, folder / part.name, part.manifest, one_a_device(encoder), dense)
+            build_vectors(documents, folder / part.name, part.manifest, copy_to_gpus(encoder), dense)
 
 
 def _build_lexical(directory: Path, path: Path, engine: str) -> None:

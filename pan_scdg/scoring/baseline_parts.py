@@ -15,10 +15,10 @@ from pan_scdg.baselines.scorers import Given, scorer_of
 from pan_scdg.baselines.vectors import VectorScorer
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
-from pan_scdg.models.cache import FoundModel
-from pan_scdg.models.device_memory import check_encoder_fits
-from pan_scdg.models.encoder import folder_fingerprint
-from pan_scdg.models.places import place_of_encoder, provenance
+from pan_scdg.models.find import FoundModel, find_encoder
+from pan_scdg.models.fingerprint import fingerprint_folder
+from pan_scdg.models.fit import check_encoder_fits
+from pan_scdg.models.lock import read_provenance
 from pan_scdg.profile import ModelSettings, Profile
 from pan_scdg.profile.baseline import BaselineSettings, Cosine, Prompted, VectorCosine
 from pan_scdg.scoring.model import ScoringModel
@@ -98,10 +98,10 @@ def find_parts(
         scorer = VectorScorer(vectors, doc_ids)
         return BaselineParts({"vectors": scorer.identity()}, "cpu", {}, vectors=scorer)
     if isinstance(settings, Cosine):
-        found = place_of_encoder(settings.model)
-        say(provenance(found).warnings)
+        found = find_encoder(settings.model)
+        say(read_provenance(found).warnings)
         check_encoder_fits(settings.model, found.folder, device, "pairs")
-        fingerprint = folder_fingerprint(found.folder)
+        fingerprint = fingerprint_folder(found.folder)
         identity = {"embedding_model": {"weights": fingerprint}}
         return BaselineParts(identity, device, {"embedding_model": found}, found.folder, fingerprint)
     if isinstance(settings, Prompted):

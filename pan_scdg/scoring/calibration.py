@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pan_scdg.models.places import SHORT
+from pan_scdg.models.find import SHORT
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.profile import Calibration
 from pan_scdg.scdg.aggregation import Aggregate

@@ -10,13 +10,13 @@ from pan_scdg.lm.engine import Engine, EngineName, engine_of
 from pan_scdg.lm.worker import Values, Work
 from pan_scdg.lm.workers import Workers
 from pan_scdg.logs import say
-from pan_scdg.models.checkpoint import check_device, read_config, settled
-from pan_scdg.models.config import check_fields
-from pan_scdg.models.device_memory import Job
-from pan_scdg.models.fingerprint import metadata_fingerprint, weights_fingerprint
-from pan_scdg.models.fit import check_weights_fit
+from pan_scdg.models.config import read_config
+from pan_scdg.models.devices import check_device, choose_dtype
+from pan_scdg.models.find import find_model
+from pan_scdg.models.fingerprint import fingerprint_metadata, fingerprint_weights
+from pan_scdg.models.fit import Job, check_weights_fit
 from pan_scdg.models.load import LanguageModel, load_model, load_tokenizer
-from pan_scdg.models.places import place_of_model, provenance
+from pan_scdg.models.lock import read_provenance
 from pan_scdg.profile import ModelSettings
 from pan_scdg.store import key_of
 
@@ -54,18 +54,16 @@ class ScoringModel:
     ) -> None:
         self.device, self._scored_in = device, scored_in
         self._engine_name = engine
-        self.found = place_of_model(settings.name, folder)
+        self.found = find_model(settings.name, folder)
         settings = settings.model_copy(update={"name": self.found.name})
         self.folder = self.found.folder
         remembered = None if state is None else _made(state) / "weights.json"
-        config = read_config(self.folder)
-        check_fields(config, self.folder)
-        self.positions = (config.get("text_config") or config).get("max_position_embeddings")
-        say(provenance(self.found).warnings)
+        self.positions = read_config(self.folder).positions
+        say(read_provenance(self.found).warnings)
         self.settings = settings = self._usable(settings)
         if self.may_compute:
             check_weights_fit(self.folder, settings, device, job)
-        self.fingerprint = weights_fingerprint(self.folder, remembered)
+        self.fingerprint = fingerprint_weights(self.folder, remembered)
         self.tokenizer = load_tokenizer(self.folder, settings)
         self._loaded: LanguageModel | None = None
         self._engine: Engine | None = None
@@ -82,7 +80,7 @@ class ScoringModel:
         """The settings as the device can do them; where nothing is computed it need not be there."""
         if not self.may_compute:
             return settings
-        settings = settled(settings, self.device)
+        settings = choose_dtype(settings, self.device)
         check_device(settings, self.device)
         if self.packs:
             backend_of(settings.attention)
@@ -177,7 +175,7 @@ class ScoringModel:
         """The fingerprint of the weights' bytes, the paper's fingerprints of the metadata files, and the dtype."""
         return {
             "weights": self.fingerprint,
-            "metadata": metadata_fingerprint(self.folder),
+            "metadata": fingerprint_metadata(self.folder),
             "dtype": self.settings.dtype,
         }
 

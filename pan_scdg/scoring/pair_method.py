@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from pan_scdg.models.cache import FoundModel
+from pan_scdg.models.find import FoundModel
 from pan_scdg.notices import Notices
 from pan_scdg.records import DocumentPair, Passage
 from pan_scdg.scoring.model import ScoringModel

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pan_scdg.baselines.cosine import CosineScorer, chunks_of, cosine
 from pan_scdg.baselines.scorer import TextPair
 from pan_scdg.errors import UserError
-from pan_scdg.models.encoder import Encoder, encoder_folder, load_encoder
+from pan_scdg.models.encoder import Encoder, load_encoder
+from pan_scdg.models.find import find_encoder_folder
 from pan_scdg.profile.baseline import Cosine
 from pan_scdg.store import Store
 from tests.tolerances import vector_tolerance
@@ -76,7 +77,7 @@ def test_the_score_is_the_cosine_of_the_means_of_unit_vectors(encoder: Encoder, 
     means = [np.mean(encoder.encode(chunks_of(t, encoder.tokenizer, 32)), axis=0) for t in (LONG, other)]
     expected = means[0] @ means[1] / (np.linalg.norm(means[0]) * np.linalg.norm(means[1]))
     ((score,),) = scorer(encoder, store).score([TextPair("p", "s", LONG, other)])
-    assert score == pytest.approx(expected, abs=2 * vector_tolerance(encoder_folder(NAME)))
+    assert score == pytest.approx(expected, abs=2 * vector_tolerance(find_encoder_folder(NAME)))
     ((same,),) = scorer(encoder, store).score([TextPair("p", "s", LONG, LONG)])
     assert same == pytest.approx(1.0, abs=1e-12)
 

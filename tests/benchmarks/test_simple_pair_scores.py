@@ -17,7 +17,7 @@ from benchmarks.simple_pair_scores import (
     tfidf_cosine,
     words,
 )
-from pan_scdg.models.encoder import encoder_folder
+from pan_scdg.models.find import find_encoder_folder
 from pan_scdg.store import Store
 from tests.tolerances import vector_tolerance
 
@@ -103,7 +103,7 @@ class TestMiniLM:
     @pytest.fixture
     def tolerance(self):
         """Of a cosine: both vectors may be off."""
-        return 2 * vector_tolerance(encoder_folder(simple_pair_scores.MINILM))
+        return 2 * vector_tolerance(find_encoder_folder(simple_pair_scores.MINILM))
 
     def test_meaning_counts_and_order_of_pairs_does_not(self, tolerance):
         near = ("The cat sat on the mat.", "A kitten rested on the rug.")

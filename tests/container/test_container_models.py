@@ -122,7 +122,7 @@ def test_a_fetched_and_a_prepared_model_are_in_the_image_as_locked(docker: Docke
     for name, commit in ((NAME, COMMIT), (GATED, GATED_COMMIT)):
         assert found[name]["found"] == "model_cache"
         assert found[name]["pinned"] == f"pinned to {commit[:12]}"
-    assert found["scdg-mini"]["pinned"] == "comes along"
+    assert found["scdg-mini"]["pinned"] == "bundled"
 
 
 def test_a_baked_model_runs_and_every_file_of_it_is_verified(
@@ -170,9 +170,9 @@ def test_in_which_order_a_container_looks_for_a_model(
 @pytest.mark.parametrize(
     ("models", "endpoint", "line"),
     [
-        (f"{NAME}@v9", "", f"{REPOSITORY} has no revision 'v9'; name a commit, a branch or a tag of the repository"),
+        (f"{NAME}@v9", "", f"{REPOSITORY} has no revision 'v9'; name a commit, branch or tag of the repository"),
         (f"{NAME}@main", "http://127.0.0.1:9", "the hub cannot be reached, or the connection broke: "),
-        (f"{GATED}@main", "", f"MODELS names {GATED}, which is gated, and no token comes into a build; fetch it with"),
+        (f"{GATED}@main", "", f"MODELS names {GATED}, which is gated, and a build has no token; fetch it with"),
     ],
     ids=["no-revision", "no-hub", "gated"],
 )

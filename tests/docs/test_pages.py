@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pan_scdg import __version__
-from pan_scdg.models.catalogue import CATALOGUE, EMBEDDED, TERRIER, licence_of
+from pan_scdg.models.catalogue import BUNDLED, CATALOGUE, TERRIER, find_licence
 from tests.docs.pages import LINK, README, ROOT, find_anchors, list_pages
 
 LONGEST_README = 150
@@ -54,7 +54,7 @@ def test_table_of_licences_is_that_of_the_catalogue() -> None:
         re.M,
     )
     found = {name: licence for names, licence, _ in rows for name in re.findall(r"`([^`]+)`", names)}
-    assert found == {name: licence_of(name) for name in (*EMBEDDED, *CATALOGUE, TERRIER)}
+    assert found == {name: find_licence(name) for name in (*BUNDLED, *CATALOGUE, TERRIER)}
 
 
 def test_changelog_and_citation_name_the_version() -> None:

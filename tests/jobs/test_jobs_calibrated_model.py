@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from lxml import etree
 
-from pan_scdg.models.fingerprint import weights_fingerprint
+from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.profile import load_profile
 
 Run = Callable[..., Any]
@@ -50,7 +50,7 @@ def features_in(output: Path) -> int:
 def refused(lines: Sequence[str], model: Path) -> None:
     (line,) = (line for line in lines if "nothing is decided" in line)
     assert line.startswith("warning: nothing is decided: the profile was calibrated with a model ")
-    assert f"{model} is {weights_fingerprint(model)[:12]}" in line
+    assert f"{model} is {fingerprint_weights(model)[:12]}" in line
 
 
 def test_calibrate_records_the_model_that_gave_the_scores(mine: Path, first: Path) -> None:
@@ -58,7 +58,7 @@ def test_calibrate_records_the_model_that_gave_the_scores(mine: Path, first: Pat
     calibration = profile.need_pairs().calibration
     assert profile.need_model().name == "first"
     assert calibration is not None
-    assert (calibration.model, calibration.dtype) == (weights_fingerprint(first), "float32")
+    assert (calibration.model, calibration.dtype) == (fingerprint_weights(first), "float32")
 
 
 def test_the_same_weights_decide_wherever_they_lie(
@@ -122,7 +122,7 @@ def test_score_and_merge_decide_nothing_either(
 def test_the_bundled_model_with_changed_weights(
     cli: Run, pairs_input: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from pan_scdg.models.cache import cache_folder
+    from pan_scdg.bundled import find_model_cache
 
     def score() -> tuple[bool | None, str]:
         files = (pairs_input / "susp" / "s4.txt", pairs_input / "src" / "r1.txt")
@@ -133,7 +133,7 @@ def test_the_bundled_model_with_changed_weights(
 
     assert score()[0] is False
     folder = tmp_path / "cache" / "scdg-mini"
-    shutil.copytree(cache_folder() / "scdg-mini", folder)
+    shutil.copytree(find_model_cache() / "scdg-mini", folder)
     weights = bytearray((folder / "model.safetensors").read_bytes())
     weights[-2] ^= 1  # the last digit of one number
     (folder / "model.safetensors").write_bytes(weights)

@@ -1,153 +1,29 @@
-"""A profile that cannot run where it is started is refused at once; the machines here are played."""
+"""Jobs that cannot run where they are started are refused at once."""
 
-import json
-import math
 import re
-import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from pan_scdg import resources
-from pan_scdg.errors import UserError
-from pan_scdg.models import device_memory
-from pan_scdg.models import fit as fitting
-from pan_scdg.models.catalogue import CATALOGUE
-from pan_scdg.models.checkpoint import settled
-from pan_scdg.models.device_memory import Job, check_encoder_fits, profiles_that_fit
+from pan_scdg.models import fit
 from pan_scdg.models.devices import Seen
-from pan_scdg.models.fit import check_weights_fit, choose_device, search_memory
-from pan_scdg.profile import Profile, load_profile, shipped_profiles
 
 torch = pytest.importorskip("torch")
 
-GB = 10**9
-RTX_3070, RTX_3090 = 8_510_000_000, 25_300_000_000
 NONE = Seen(nodes=False, library=False)
-LAYER = {
-    **{f"self_attn.{name}_proj": (4096, 4096) for name in "qo"},
-    **{f"self_attn.{name}_proj": (1024, 4096) for name in "kv"},
-    **{"mlp.gate_proj": (12288, 4096), "mlp.up_proj": (12288, 4096), "mlp.down_proj": (4096, 12288)},
-}
-CONFIG = {"hidden_size": 4096, "intermediate_size": 12288, "vocab_size": 151_936, "tie_word_embeddings": False}
-
-
-def write_header(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Path:
-    """A safetensors file in bfloat16 with a header and no bytes on the disk behind it."""
-    header, end = {}, 0
-    for name, shape in shapes.items():
-        size = 2 * math.prod(shape)
-        header[name] = {"dtype": "BF16", "shape": list(shape), "data_offsets": [end, end + size]}
-        end += size
-    text = json.dumps(header).encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        file.truncate(8 + len(text) + end)
-    return path
-
-
-@pytest.fixture
-def qwen3_8b(tmp_path: Path) -> Path:
-    """What is read of Qwen3-8B before it is loaded: its config and the headers of its weights, 16.4 GB."""
-    shapes = {f"model.layers.{i}.{name}.weight": shape for i in range(36) for name, shape in LAYER.items()}
-    shapes |= dict.fromkeys(("model.embed_tokens.weight", "lm_head.weight"), (151936, 4096))
-    folder = write_header(tmp_path / "qwen" / "model.safetensors", shapes).parent
-    (folder / "config.json").write_text(json.dumps({"model_type": "qwen3", **CONFIG}))
-    return folder
-
-
-class Properties(NamedTuple):
-    total_memory: int
-
-
-@pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], None]:
-    """Plays a machine with one GPU of a name and so many bytes."""
-
-    def play(name: str, memory: int) -> None:
-        found: dict[str, Any] = {"is_available": True, "device_count": 1, "get_device_capability": (8, 6)}
-        found |= {"get_arch_list": ["sm_86"], "get_device_name": name, "get_device_properties": Properties(memory)}
-        for function, value in found.items():
-            monkeypatch.setattr(torch.cuda, function, lambda *_, value=value: value)
-
-    return play
 
 
 @pytest.fixture
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[[Seen], None]:
     def play(seen: Seen) -> None:
         monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-        monkeypatch.setattr("pan_scdg.models.devices.seen_gpus", lambda: seen)
-        monkeypatch.setattr(fitting, "seen_gpus", lambda: seen)
+        monkeypatch.setattr("pan_scdg.models.devices.look_for_gpus", lambda: seen)
+        monkeypatch.setattr(fit, "look_for_gpus", lambda: seen)
 
     return play
-
-
-def fits(profile: Profile, job: Job, device: str, folder: Path) -> None:
-    """Check as for a run: in the dtype that the device computes in."""
-    check_weights_fit(folder, settled(profile.need_model(), device), device, job)
-
-
-def test_an_8b_model_does_not_fit_on_a_gpu_of_8_gb(gpu: Callable[[str, int], None], qwen3_8b: Path) -> None:
-    gpu("GeForce RTX 3070", RTX_3070)
-    with pytest.raises(
-        UserError,
-        match=r"^Qwen3-8B-Base in bfloat16 takes at least 16\.4 GB, and GeForce RTX 3070 \(sm_86\) has 8\.51 GB; "
-        r"choose a profile that would fit \(pan25-qwen3-1\.7b, pan25-qwen3-0\.6b, offline\), or another device$",
-    ):
-        fits(load_profile("pan25-qwen3-8b"), "pairs", "cuda", qwen3_8b)
-    with pytest.raises(UserError, match=r"would fit \(pan26-qwen3-1\.7b, pan26-qwen3-0\.6b, offline\)"):
-        fits(load_profile("pan26-qwen3-8b"), "retrieval", "cuda", qwen3_8b)
-
-
-@pytest.mark.parametrize("profile", ["pan25-qwen3-8b", "pan26-qwen3-8b"])
-def test_an_8b_model_fits_on_a_gpu_of_24_gb(gpu: Callable[[str, int], None], qwen3_8b: Path, profile: str) -> None:
-    gpu("GeForce RTX 3090", RTX_3090)
-    fits(load_profile(profile), "pairs", "cuda", qwen3_8b)
-
-
-def test_a_cpu_with_a_limit_of_2_gb(monkeypatch: pytest.MonkeyPatch, qwen3_8b: Path) -> None:
-    monkeypatch.setattr(resources, "memory", lambda: 2 * GB)
-    with pytest.raises(UserError, match=r"16\.4 GB, and this process may use 2 GB; choose .* \(pan25-qwen3-0\.6b, off"):
-        fits(load_profile("pan25-qwen3-8b"), "pairs", "cpu", qwen3_8b)
-    monkeypatch.setattr(resources, "memory", lambda: 64 * GB)
-    fits(load_profile("pan25-qwen3-8b"), "pairs", "cpu", qwen3_8b)
-
-
-def test_float32_takes_twice_as_much(gpu: Callable[[str, int], None], qwen3_8b: Path) -> None:
-    gpu("GeForce RTX 3090", RTX_3090)
-    profile = load_profile("pan25-qwen3-8b")
-    wide = profile.need_model().model_copy(update={"dtype": "float32"})
-    with pytest.raises(UserError, match=r"in float32 takes at least 32\.8 GB"):
-        check_weights_fit(qwen3_8b, wide, "cuda", "pairs")
-
-
-def test_a_large_encoder_is_refused_too(gpu: Callable[[str, int], None], tmp_path: Path) -> None:
-    """7.1 billion parameters, as those of Linq-Embed-Mistral, with the modules of sentence-transformers."""
-    (tmp_path / "modules.json").write_text(json.dumps([{"path": ""}, {"path": "1_Pooling"}, {"path": "../.."}, 5]))
-    write_header(tmp_path / "model.safetensors", {"a": (7_100_000, 1000)})
-    gpu("GeForce RTX 3070", RTX_3070)
-    with pytest.raises(UserError, match=r"Linq in bfloat16 takes at least 14\.2 GB.*fit \(pan26-qwen3-1\.7b, .*bm25-"):
-        check_encoder_fits("Linq", tmp_path, "cuda")
-    gpu("GeForce RTX 3090", RTX_3090)
-    check_encoder_fits("Linq", tmp_path, "cuda")
-
-
-def test_the_profiles_that_are_named_do_the_job_and_leave_room() -> None:
-    everything = profiles_that_fit("first stage", 100 * GB, "cuda")
-    assert set(everything) == {name for name in shipped_profiles() if load_profile(name).retrieval is not None}
-    reranking = profiles_that_fit("retrieval", 100 * GB, "cuda")
-    assert reranking[0] == "pan26-qwen3-8b"
-    assert "pan26-daac" not in reranking
-    for memory in (GB, 4 * GB, 8 * GB, 16 * GB):
-        for name in profiles_that_fit("pairs", memory, "cuda"):
-            model = load_profile(name).need_model().name
-            assert model == "scdg-mini" or CATALOGUE[model].size <= device_memory.ROOM * memory
-    assert "pan26-bge-m3-full" in profiles_that_fit("first stage", 2 * GB, "cuda")
-    assert "pan26-bge-m3-full" not in profiles_that_fit("first stage", 2 * GB, "cpu")
 
 
 def test_the_longest_pair_is_refused_before_the_weights_are_loaded(
@@ -166,49 +42,6 @@ def test_the_longest_pair_is_refused_before_the_weights_are_loaded(
     assert not list((tmp_path / "out").iterdir())
 
 
-NEEDS = [name for name in shipped_profiles() if load_profile(name).needs_gpu]
-
-
-def test_profiles_that_need_a_gpu_say_so() -> None:
-    assert [name for name in shipped_profiles() if "GPU" in load_profile(name).description] == NEEDS
-    others = [name for name in set(shipped_profiles()) - set(NEEDS) if load_profile(name).baseline is None]
-    assert sorted(others) == ["offline", "pan26-bm25-full", "pan26-bm25-sentence"]
-
-
-@pytest.mark.parametrize(
-    ("seen", "why"),
-    [
-        (NONE, "visible; run it on"),
-        (Seen(nodes=True, library=False), r"visible \(there are device files.*--gpus\?\); run it on"),
-        (Seen(nodes=True, library=True, hidden_by="CUDA_VISIBLE_DEVICES"), r"visible \(CUDA_VISIBLE_DEVICES hides"),
-    ],
-)
-def test_a_large_profile_never_starts_on_a_cpu_unasked(no_gpu: Callable[[Seen], None], seen: Seen, why: str) -> None:
-    no_gpu(seen)
-    with pytest.raises(UserError, match=f"profile pan25-qwen3-8b needs a GPU and none is {why}.*offline.*--device cpu"):
-        choose_device(load_profile("pan25-qwen3-8b"), "auto")
-    assert choose_device(load_profile("pan25-qwen3-8b"), "cpu") == "cpu"
-    assert choose_device(load_profile("offline"), "auto") == "cpu"
-
-
-def test_the_cpu_of_a_container_without_its_gpu_is_told_of(
-    no_gpu: Callable[[Seen], None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    no_gpu(Seen(nodes=True, library=False))
-    assert choose_device(load_profile("offline"), "auto") == "cpu"
-    assert "note: no GPU is visible (there are device files" in capsys.readouterr().err
-    for silent in (NONE, Seen(nodes=True, library=True, hidden_by="CUDA_VISIBLE_DEVICES")):
-        no_gpu(silent)
-        choose_device(load_profile("offline"), "auto")
-    assert capsys.readouterr().err == ""
-
-
-def test_a_gpu_is_taken_where_there_is_one_and_a_model(gpu: Callable[[str, int], None]) -> None:
-    gpu("GeForce RTX 3090", RTX_3090)
-    assert {choose_device(load_profile(name), "auto") for name in (*NEEDS, "offline")} == {"cuda"}
-    assert choose_device(load_profile("pan26-bm25-full"), "auto") == "cpu"
-
-
 def test_every_command_asks_before_it_reads(
     cli: Callable[..., Any], no_gpu: Callable[[Seen], None], tmp_path: Path
 ) -> None:
@@ -220,12 +53,13 @@ def test_every_command_asks_before_it_reads(
     (tmp_path / "index").mkdir()
     (tmp_path / "index" / "corpus.jsonl").write_text("odd\n")
     where = ("--input", tmp_path / "in", "--profile", "pan25-qwen3-0.6b")
-    file = tmp_path / "in" / "odd.txt"
+    text = tmp_path / "in" / "text.txt"
+    text.write_text("A text.\n")
     for command in (
         ("run", *where, "--output", tmp_path / "out", "--task", "pairs"),
         ("run", *where, "--output", tmp_path / "out", "--task", "pairs", "--plan"),
         ("calibrate", *where, "--write", tmp_path / "mine.toml"),
-        ("score", file, file, "--profile", "pan25-qwen3-0.6b"),
+        ("score", text, text, "--profile", "pan25-qwen3-0.6b"),
         ("index", "--input", tmp_path / "index", "--index", tmp_path / "made", "--profile", "pan26-bge-m3-full"),
     ):
         done = cli(*command)
@@ -242,11 +76,3 @@ def test_a_profile_that_needs_a_gpu_gives_the_same_result_on_a_cpu(
     again = run(pairs_input, tmp_path / "out")
     assert again.code == 0
     assert "already complete" in again.err
-
-
-@pytest.mark.parametrize(("memory", "expected"), [(64 * GB, 1024), (2 << 30, 512), (100 << 20, 64)])
-def test_a_dense_search_takes_a_part_of_a_small_memory(
-    monkeypatch: pytest.MonkeyPatch, memory: int, expected: int
-) -> None:
-    monkeypatch.setattr(resources, "memory", lambda: memory)
-    assert search_memory() == expected

@@ -28,14 +28,14 @@ Visible = Callable[[Path], dict[str, bytes]]
 @pytest.fixture
 def one_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Load the encoder once, not in each of many runs in this process."""
-    real, loaded = candidates.find_encoder, dict[str, Any]()
+    real, loaded = candidates.open_encoder, dict[str, Any]()
 
     def find(settings: Any, device: str) -> Any:
         if settings.model not in loaded:
             loaded[settings.model] = real(settings, device)
         return loaded[settings.model]
 
-    monkeypatch.setattr(candidates, "find_encoder", find)
+    monkeypatch.setattr(candidates, "open_encoder", find)
     monkeypatch.setattr(Encoder, "release", lambda _: None)
 
 

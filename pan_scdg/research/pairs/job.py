@@ -17,8 +17,9 @@ from pan_scdg.errors import UserError
 from pan_scdg.jobs.options import RunOptions
 from pan_scdg.jobs.output import OutputDirectory
 from pan_scdg.logs import say
+from pan_scdg.models.find import describe_models
 from pan_scdg.models.fit import choose_device
-from pan_scdg.models.places import models_line, origins_of
+from pan_scdg.models.lock import list_origins
 from pan_scdg.notices import Notices
 from pan_scdg.profile import PairSettings, Profile
 from pan_scdg.research.data.data_folders import DataFolders
@@ -112,7 +113,7 @@ def run_study(study: Study, options: StudyOptions) -> list[str]:
             places = {"language_model": job.model.found}
             for baseline in job.baselines:
                 places |= {f"{baseline.profile.name} {k}": v for k, v in baseline.outside.places.items()}
-            job.output.seal(names, job.model.incidents(), None, origins_of(places))
+            job.output.seal(names, job.model.incidents(), None, list_origins(places))
         job.output.publish()
     warnings = [f"warning: {incident}" for incident in job.model.incidents()]
     return [*notices.lines(), *warnings, f"studied {sum(len(s.ids) for s in job.sets)} pairs: {options.output}"]
@@ -182,7 +183,7 @@ def _files(folder: Path) -> list[str]:
 def _report(study: Study, options: StudyOptions, settings: PairSettings, job: _Job, store: Store) -> list[str]:
     """Score, and write everything into the staging folder; the files' names."""
     places = [found for baseline in job.baselines for found in baseline.outside.places.values()]
-    say([models_line([job.model.found, *places])])
+    say([describe_models([job.model.found, *places])])
     folder, files = job.output.staged, []
     tables: dict[str, dict[str, ScoreTable]] = {pairs.name: {} for pairs in job.sets}
     for pairs in job.sets:

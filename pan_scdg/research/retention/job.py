@@ -17,8 +17,8 @@ from pan_scdg.errors import UserError
 from pan_scdg.jobs.options import RunOptions
 from pan_scdg.jobs.output import OutputDirectory
 from pan_scdg.logs import say
-from pan_scdg.models.cache import FoundModel
-from pan_scdg.models.places import models_line, origins_of
+from pan_scdg.models.find import FoundModel, describe_models
+from pan_scdg.models.lock import list_origins
 from pan_scdg.notices import Notices
 from pan_scdg.profile import PairSettings, Profile
 from pan_scdg.research.data.data_folders import DataFolders, ready_file
@@ -93,10 +93,10 @@ def study_retention(request: Request) -> list[str]:
             return [*notices.lines(), f"already complete: {options.output}"]
         if not job.output.publishing():
             job.output.start()
-            say([models_line(list(job.places.values()))])
+            say([describe_models(list(job.places.values()))])
             with Store(options.state or job.output.hidden) as store:
                 scored = _scored(job, store, notices, incidents)
-            job.output.seal(_report(request, job, scored), incidents, None, origins_of(job.places))
+            job.output.seal(_report(request, job, scored), incidents, None, list_origins(job.places))
         job.output.publish()
     warnings = [f"warning: {incident}" for incident in incidents]
     return [*notices.lines(), *warnings, f"studied {len(job.contexts)} contexts: {options.output}"]

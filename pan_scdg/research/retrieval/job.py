@@ -11,9 +11,9 @@ from pan_scdg.evaluation.retrieval import per_query
 from pan_scdg.jobs.options import RunOptions
 from pan_scdg.jobs.output import OutputDirectory
 from pan_scdg.logs import say
-from pan_scdg.models.cache import FoundModel
-from pan_scdg.models.encoder import folder_fingerprint
-from pan_scdg.models.places import models_line, origins_of
+from pan_scdg.models.find import FoundModel, describe_models
+from pan_scdg.models.fingerprint import fingerprint_folder
+from pan_scdg.models.lock import list_origins
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import write_atomically
 from pan_scdg.pan.inputs import input_digest
@@ -121,10 +121,10 @@ def study_retrieval(request: Request) -> list[str]:
             return [*data.notices.lines(), f"already complete: {options.output}"]
         if not output.publishing():
             output.start()
-            say([models_line(list(places.values()))] if places else [])
+            say([describe_models(list(places.values()))] if places else [])
             with Store(options.state or output.hidden) as store:
                 names = _computed(request, data, model, targets, store, output.staged, job)
-            output.seal(names, [] if model is None else model.incidents(), None, origins_of(places))
+            output.seal(names, [] if model is None else model.incidents(), None, list_origins(places))
         output.publish()
     incidents = [] if model is None else [f"warning: {incident}" for incident in model.incidents()]
     return [*data.notices.lines(), *incidents, f"studied {len(request.entries)} rankings: {options.output}"]
@@ -157,7 +157,7 @@ def _places(request: Request, model: ScoringModel | None) -> dict[str, FoundMode
 def _job(request: Request, data: Data, model: ScoringModel | None, places: Mapping[str, FoundModel]) -> dict[str, Any]:
     """Everything that the bytes of the report depend on, and nothing of where it was made."""
     options = request.options
-    encoders = {name: folder_fingerprint(of.folder) for name, of in places.items() if name != "language_model"}
+    encoders = {name: fingerprint_folder(of.folder) for name, of in places.items() if name != "language_model"}
     return {
         "task": "studies retrieval",
         "input": input_digest(options.input, "retrieval"),

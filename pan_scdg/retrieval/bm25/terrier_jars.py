@@ -11,8 +11,8 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+from pan_scdg.bundled import find_model_cache
 from pan_scdg.errors import UserError, need_packages
-from pan_scdg.models.cache import cache_folder
 
 HOME = "PYTERRIER_HOME"
 TERRIER, HELPER = "5.11", "0.0.8"
@@ -30,7 +30,7 @@ REMEDY = "run: pan-scdg models fetch terrier"
 
 def jar_folder() -> Path:
     """``$PYTERRIER_HOME``, else ``terrier`` in the model cache."""
-    return Path(os.environ.get(HOME) or cache_folder() / "terrier")
+    return Path(os.environ.get(HOME) or find_model_cache() / "terrier")
 
 
 def terrier_jar() -> Path:

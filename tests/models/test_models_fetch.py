@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from pan_scdg.bundled import MODEL_CACHE_VARIABLE
 from pan_scdg.cli import run_command
-from pan_scdg.models.cache import VARIABLE
 from pan_scdg.models.lock import LOCK, Locked, read_lock
 from tests.local_hub import LocalHub, serving, sha256
 
-ROOT = Path(__file__).parents[1]
-PROFILE = Path(__file__).parent / "profiles" / "small.toml"
+ROOT = Path(__file__).parents[2]
+PROFILE = Path(__file__).parents[1] / "profiles" / "small.toml"
 NAME, REPOSITORY, COMMIT = "Qwen3-0.6B-Base", "Qwen/Qwen3-0.6B-Base", "0123456789abcdef0123456789abcdef01234567"
 TOKEN = "hf_" + "x" * 30
 FORBIDDEN = {
@@ -41,7 +41,7 @@ Fetch = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(MODEL_CACHE_VARIABLE, str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
@@ -58,7 +58,12 @@ def start(hub: LocalHub, cache: Path, tmp_path: Path) -> Callable[..., "subproce
 
     def call(name: str = NAME, revision: str = "main", **more: str) -> "subprocess.Popen[str]":
         kept = {k: v for k, v in os.environ.items() if not k.startswith("HF_") and not k.lower().endswith("_proxy")}
-        own = {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(tmp_path / "hf"), "NO_PROXY": "*", VARIABLE: str(cache)}
+        own = {
+            "HF_ENDPOINT": hub.endpoint,
+            "HF_HOME": str(tmp_path / "hf"),
+            "NO_PROXY": "*",
+            MODEL_CACHE_VARIABLE: str(cache),
+        }
         command = [sys.executable, "entrypoint.py", "models", "fetch", name, "--revision", revision]
         pipe = subprocess.PIPE
         return subprocess.Popen(command, cwd=ROOT, env={**kept, **own, **more}, stdout=pipe, stderr=pipe, text=True)
@@ -103,7 +108,7 @@ def test_a_whole_model_comes_without_what_could_hold_code_and_is_locked(
     assert hub.fetched() == set(wanted(hub)), "what is forbidden is not even asked for"
     assert sorted(p.name for p in cache.iterdir()) == [NAME, LOCK], "no partial folder, no notes of the library"
     digests = {name: sha256(data) for name, data in wanted(hub).items()}
-    assert read_lock() == {NAME: Locked(REPOSITORY, COMMIT, digests)}
+    assert read_lock() == {NAME: Locked(repository=REPOSITORY, revision=COMMIT, files=digests)}
     assert f"{REPOSITORY} at {COMMIT}, {len(digests)} files" in done.stdout
     assert "licence: Apache-2.0" in done.stdout
     assert hub.seen == {None}
@@ -171,7 +176,7 @@ def test_a_partial_folder_of_another_revision_leaves_nothing_behind(fetch: Fetch
 def test_a_damaged_file_is_not_taken(fetch: Fetch, hub: LocalHub, cache: Path, name: str) -> None:
     data = hub.files[name]
     hub.damaged[name] = data[:-1] + bytes([data[-1] ^ 1])  # of the same size: only a digest shows it
-    assert f"{name} came damaged; give the same command again" in refused(fetch(), cache)
+    assert f"files arrived damaged, {name} first; give the same command again" in refused(fetch(), cache)
     hub.damaged.clear()
     hub.asked.clear()
     assert fetch().returncode == 0
@@ -199,7 +204,7 @@ def test_a_gated_model_is_explained_and_a_token_appears_nowhere(
 
 def test_a_token_that_is_none(fetch: Fetch, cache: Path) -> None:
     said = refused(fetch(HF_TOKEN="hf_名前"), cache)
-    assert said == "error: HF_TOKEN holds characters that no token has; copy the token again\n"
+    assert said == "error: HF_TOKEN contains characters that no token has; copy the token again\n"
 
 
 def test_an_unknown_revision_and_an_unknown_repository(fetch: Fetch, hub: LocalHub, cache: Path) -> None:
@@ -237,7 +242,7 @@ def test_a_revision_without_safe_weights_is_refused(
     [
         ([NAME], "a model needs --revision"),
         (["terrier", "--revision", "main"], "leave out --revision"),
-        (["scdg-mini", "--revision", "main"], "comes along with the project"),
+        (["scdg-mini", "--revision", "main"], "is bundled and needs no fetching"),
         (["Qwen9", "--revision", "main"], "no shipped profile names a model 'Qwen9'; give one of: Qwen3-0.6B-Base"),
     ],
 )
@@ -278,9 +283,9 @@ def test_verify_holds_what_was_fetched_against_the_lock(
     assert code == 2
     assert re.search(r"^lock +does not fit$", out, re.M)
     starts = [
-        f"{cache / NAME / 'merges.txt'}: the lock has this file and it is missing",
-        f"{weights}: SHA-256 is ",
-        f"{cache / NAME / 'model-9.safetensors'}: the lock does not have this file",
+        f"error: {cache / NAME / 'merges.txt'}: the lock has this file and it is missing",
+        f"error: {weights}: SHA-256 is ",
+        f"error: {cache / NAME / 'model-9.safetensors'}: the lock does not have this file",
     ]
     lines = [line.removeprefix("error: ") for line in err.splitlines()]
     assert [line for line in lines if any(line.startswith(start) for start in starts)] == lines

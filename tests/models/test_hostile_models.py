@@ -11,7 +11,7 @@ import pytest
 
 from pan_scdg.cli import run_command
 
-PROFILE = Path(__file__).parent / "profiles" / "small.toml"
+PROFILE = Path(__file__).parents[1] / "profiles" / "small.toml"
 TEXT = "The samples held salt. Nobody on the quay said a word about it, and the river forgot its bed.\n"
 
 
@@ -118,7 +118,8 @@ def test_weights_that_lie_outside_of_the_folder(
     put(model / "model.safetensors.index.json", json.dumps({"weight_map": {"w": "../outside.safetensors"}}))
     assert on_model("score") == 2
     assert (
-        "model.safetensors.index.json: names '../outside.safetensors', no safetensors beside" in capsys.readouterr().err
+        "model.safetensors.index.json: names '../outside.safetensors', which is not a safetensors file"
+        in capsys.readouterr().err
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from pan_scdg.errors import UserError
 from pan_scdg.models import fingerprint
-from pan_scdg.models.fingerprint import metadata_fingerprint, weights_fingerprint
+from pan_scdg.models.fingerprint import fingerprint_metadata, fingerprint_weights
 
 
 @pytest.fixture
@@ -26,34 +26,34 @@ def sha(text: str) -> str:
 
 def test_by_hand(folder: Path) -> None:
     names = ("a.safetensors", "b.safetensors", "config.json", "tokenizer.json")
-    assert weights_fingerprint(folder) == sha("".join(f"{sha(n)}  {n}\n" for n in names))
-    assert metadata_fingerprint(folder) == {n: sha(n) for n in names[2:]}
+    assert fingerprint_weights(folder) == sha("".join(f"{sha(n)}  {n}\n" for n in names))
+    assert fingerprint_metadata(folder) == {n: sha(n) for n in names[2:]}
 
 
 @pytest.mark.parametrize("name", ["a.safetensors", "config.json", "tokenizer.json"])
 def test_every_byte_counts(folder: Path, name: str) -> None:
-    before = weights_fingerprint(folder)
+    before = fingerprint_weights(folder)
     (folder / name).write_bytes(name.upper().encode())
-    assert weights_fingerprint(folder) != before
+    assert fingerprint_weights(folder) != before
 
 
 def test_names_count_and_other_files_do_not(folder: Path) -> None:
-    before = weights_fingerprint(folder)
+    before = fingerprint_weights(folder)
     (folder / "README.md").write_text("new")
-    assert weights_fingerprint(folder) == before
+    assert fingerprint_weights(folder) == before
     (folder / "b.safetensors").rename(folder / "c.safetensors")
-    assert weights_fingerprint(folder) != before
+    assert fingerprint_weights(folder) != before
 
 
 def test_no_weights_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no weights"):
-        weights_fingerprint(tmp_path)
+        fingerprint_weights(tmp_path)
 
 
 def test_unreadable_weights_are_an_error(folder: Path) -> None:
     (folder / "c.safetensors").symlink_to(folder / "gone")
     with pytest.raises(UserError, match="cannot be read"):
-        weights_fingerprint(folder, folder.parent / "digests.json")
+        fingerprint_weights(folder, folder.parent / "digests.json")
 
 
 def test_weights_are_read_once(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,30 +66,30 @@ def test_weights_are_read_once(folder: Path, tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(fingerprint, "file_digest", counted)
     memory = tmp_path / "digests.json"
-    first = weights_fingerprint(folder, memory)
+    first = fingerprint_weights(folder, memory)
     assert read == ["a.safetensors", "b.safetensors", "config.json", "tokenizer.json"]
     read.clear()
-    assert weights_fingerprint(folder, memory) == first
+    assert fingerprint_weights(folder, memory) == first
     assert read == ["config.json", "tokenizer.json"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["digests.json", "model"]
 
 
 def test_weights_swapped_under_equal_size_and_time_are_noticed(folder: Path, tmp_path: Path) -> None:
     memory, weights = tmp_path / "digests.json", folder / "a.safetensors"
-    before, stat = weights_fingerprint(folder, memory), weights.stat()
+    before, stat = fingerprint_weights(folder, memory), weights.stat()
     other = tmp_path / "other"
     other.write_bytes(b"A.SAFETENSORS")
     os.utime(other, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     other.replace(weights)
     assert (weights.stat().st_size, weights.stat().st_mtime_ns) == (stat.st_size, stat.st_mtime_ns)
-    swapped = weights_fingerprint(folder, memory)
+    swapped = fingerprint_weights(folder, memory)
     assert swapped != before
-    assert swapped == weights_fingerprint(folder)
+    assert swapped == fingerprint_weights(folder)
 
 
 @pytest.mark.parametrize("content", ["", "[1]", '{"x": 1}', "\x00"])
 def test_damaged_memory_is_an_empty_one(folder: Path, tmp_path: Path, content: str) -> None:
     memory = tmp_path / "digests.json"
     memory.write_text(content)
-    assert weights_fingerprint(folder, memory) == weights_fingerprint(folder)
+    assert fingerprint_weights(folder, memory) == fingerprint_weights(folder)
     assert len(json.loads(memory.read_text())) == 2

@@ -10,17 +10,12 @@ from typing import Any
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.models import checkpoint
-from pan_scdg.models.checkpoint import (
-    INDEX,
-    check_device,
-    check_library,
-    check_recorded,
-    check_weights,
-    read_config,
-    settled,
-)
+from pan_scdg.models import devices
+from pan_scdg.models.config import ModelConfig, check_library, read_config
+from pan_scdg.models.devices import check_device, choose_dtype
+from pan_scdg.models.fingerprint import check_recorded
 from pan_scdg.models.load import load_model, load_tokenizer
+from pan_scdg.models.weights import INDEX, check_weights
 from pan_scdg.profile import ModelSettings
 
 torch = pytest.importorskip("torch")
@@ -87,7 +82,7 @@ def test_a_shard_of_another_checkpoint_is_named(shards: Path) -> None:
         ('{"weight_map": ["x"]}', "has no weight_map"),
         ('{"weight_map": {"a": 5}}', "names no file for a"),
         ('{"weight_map": {"a": ["x"]}}', "names no file for a"),
-        ('{"weight_map": {"a": "../b.safetensors"}}', "no safetensors beside it"),
+        ('{"weight_map": {"a": "../b.safetensors"}}', "not a safetensors file in the same folder"),
         ('["x"]', "does not hold a JSON object"),
     ],
 )
@@ -107,8 +102,10 @@ def test_a_file_of_brackets_is_named(copied: Path, name: str, content: str) -> N
 
 @pytest.mark.parametrize("value", [["ministral3"], {"a": 1}, 5])
 def test_a_model_type_that_is_no_name(copied: Path, value: Any) -> None:
-    with pytest.raises(UserError, match=r"config\.json: model_type is not a name"):
-        check_library({"model_type": value}, copied)
+    config = json.loads((copied / "config.json").read_text())
+    (copied / "config.json").write_text(json.dumps(config | {"model_type": value}))
+    with pytest.raises(UserError, match=r"config\.json: model_type: Input should be a valid string"):
+        read_config(copied)
 
 
 @pytest.mark.parametrize(
@@ -158,9 +155,9 @@ def test_a_config_that_transformers_5_wrote_is_refused_by_4(copied: Path) -> Non
     config = json.loads((copied / "config.json").read_text())
     config["rope_parameters"] = {"rope_theta": 1000000.0, "rope_type": "default"}
     with pytest.raises(UserError, match=r"config\.json: rope_parameters is a field of transformers 5"):
-        check_library(config, copied)
+        check_library(ModelConfig(config, copied / "config.json"))
     with pytest.raises(UserError, match="rope_parameters"):
-        check_library({"text_config": config}, copied)
+        check_library(ModelConfig({"text_config": config}))
 
 
 @pytest.mark.parametrize(
@@ -175,8 +172,8 @@ def test_a_config_that_transformers_5_wrote_is_refused_by_4(copied: Path) -> Non
 def test_another_dtype_only_where_the_profile_permits_it(
     settings: ModelSettings, has_bf16: bool, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint, "can_multiply", lambda dtype, _: dtype != "bfloat16" or has_bf16)
-    found = settled(settings, "cpu")
+    monkeypatch.setattr(devices, "can_multiply", lambda dtype, _: dtype != "bfloat16" or has_bf16)
+    found = choose_dtype(settings, "cpu")
     assert found.dtype == dtype
     assert (found == settings) == (settings.dtype == dtype)
     if found.dtype == "bfloat16" and not has_bf16:
@@ -188,15 +185,15 @@ def test_another_dtype_only_where_the_profile_permits_it(
 
 def test_the_dtype_is_settled_once_and_never_behind_the_back(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Loading takes the settings at their word: whoever did not settle them gets an error, not another dtype."""
-    monkeypatch.setattr(checkpoint, "can_multiply", lambda dtype, _: dtype != "bfloat16")
+    monkeypatch.setattr(devices, "can_multiply", lambda dtype, _: dtype != "bfloat16")
     with pytest.raises(UserError, match="cpu cannot compute in bfloat16"):
         load_model(copied, SMALL, "cpu")
-    assert str(load_model(copied, settled(SMALL, "cpu"), "cpu").model.dtype) == "torch.float16"
+    assert str(load_model(copied, choose_dtype(SMALL, "cpu"), "cpu").model.dtype) == "torch.float16"
 
 
 def test_settling_on_a_device_that_is_not_there() -> None:
     with pytest.raises(UserError, match="no GPU cuda:99"):
-        settled(SMALL, "cuda:99")
+        choose_dtype(SMALL, "cuda:99")
 
 
 @pytest.mark.parametrize("fields", [{"dtype": "float32"}, {"attention": "flash_attention_2"}, {"attention": "varlen"}])

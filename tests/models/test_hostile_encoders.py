@@ -172,10 +172,10 @@ HOSTILE: dict[str, tuple[Change, str]] = {
         lambda f: add_module(f, "sentence_transformers.models.Normalize", kwargs=["task"]),
         "modules.json: 3.kwargs: ",
     ),
-    "no module": (lambda f: put(f / "modules.json", "[]"), "modules.json: not one Transformer"),
+    "no module": (lambda f: put(f / "modules.json", "[]"), "modules.json: not a Transformer followed"),
     "two transformers": (
         lambda f: add_module(f, "sentence_transformers.models.Transformer", ""),
-        "modules.json: not one Transformer",
+        "modules.json: not a Transformer followed",
     ),
     "nested brackets": (
         lambda f: put(f / "modules.json", "[" * 10**6),
@@ -237,7 +237,10 @@ HOSTILE: dict[str, tuple[Change, str]] = {
         "1_Pooling/config.json: hook: ",
     ),
     "an adapter": (lambda f: put(f / "adapter_config.json", "{}"), ": this is an adapter"),
-    "a Python file": (lambda f: (f / "1_Pooling" / "x.py").touch(), "1_Pooling/x.py: the model brings code of its own"),
+    "a Python file": (
+        lambda f: (f / "1_Pooling" / "x.py").touch(),
+        "1_Pooling/x.py: the model contains code of its own",
+    ),
     "an inner folder elsewhere": (linked_folder, "1_Pooling: an inner folder is a link"),
     "a pipe": (lambda f: os.mkfifo(f / "1_Pooling" / "vocab.txt"), "1_Pooling/vocab.txt: not a regular file"),
     "a device": (linked_device, "special_tokens_map.json: not a regular file"),
@@ -275,6 +278,29 @@ def test_an_encoder_with_a_damaged_config(
     assert capsys.readouterr().err.startswith(f"error: {encoder}: the embedding model cannot be loaded: ")
 
 
+def test_an_encoder_that_lacks_a_weight(
+    encoder: Path, command: Callable[[str], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The library would fill it with random numbers and give other vectors in every run."""
+    from safetensors.numpy import load_file, save_file
+
+    weights, lacking = load_file(encoder / "model.safetensors"), "encoder.layer.0.output.dense.weight"
+    del weights[lacking], weights["pooler.dense.weight"]
+    save_file(weights, encoder / "model.safetensors", metadata={"format": "pt"})
+    assert command("index") == 2
+    assert capsys.readouterr().err.splitlines() == [
+        f"error: {encoder}: the embedding model lacks 1 weights, {lacking} first; copy the model's folder again"
+    ]
+
+
+def with_the_prefix_of_a_larger_model(folder: Path) -> None:
+    """As a checkpoint that was trained with a head, and without the pooler, which is not used."""
+    from safetensors.numpy import load_file, save_file
+
+    weights = {f"bert.{name}": w for name, w in load_file(folder / "model.safetensors").items() if "pooler" not in name}
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
 @pytest.mark.parametrize("name", ["run", "index"])
 def test_an_encoder_with_a_damaged_tokenizer(
     name: str, encoder: Path, command: Callable[[str], int], capsys: pytest.CaptureFixture[str]
@@ -308,7 +334,13 @@ def with_names_of_foreign_classes(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [as_the_library_saves_it, as_a_snapshot, with_names_of_foreign_classes, add_dense],
+    [
+        as_the_library_saves_it,
+        as_a_snapshot,
+        with_names_of_foreign_classes,
+        with_the_prefix_of_a_larger_model,
+        add_dense,
+    ],
     ids=lambda f: f.__name__,
 )
 def test_encoders_as_they_are_published(change: Change, encoder: Path) -> None:

@@ -1,0 +1,145 @@
+"""List the models that profiles need, and their state on this machine; reads metadata only."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pan_scdg.errors import UserError, one_line
+from pan_scdg.models.catalogue import BUNDLED, CATALOGUE, TERRIER, describe_size, find_licence
+from pan_scdg.models.find import SHORT, FoundModel, ModelNotFoundError, find_encoder, find_model
+from pan_scdg.models.fingerprint import fingerprint_metadata, hash_listing
+from pan_scdg.models.lock import read_lock, read_provenance
+from pan_scdg.profile import Profile, load_profile, shipped_profiles
+from pan_scdg.profile.baseline import Cosine, Prompted
+from pan_scdg.retrieval.bm25.terrier_jars import jar_folder, terrier_jar
+
+NOT_FOUND = "not found"
+COLUMNS = ("model", "found", "size", "licence", "pinned", "fingerprint")
+
+
+class Needs(NamedTuple):
+    """The names of what a profile needs beside this package."""
+
+    model: str | None
+    encoder: str | None
+    terrier: bool
+
+    @property
+    def models(self) -> list[str]:
+        """The models, which compute on a device."""
+        return [name for name in (self.model, self.encoder) if name is not None]
+
+    @property
+    def names(self) -> list[str]:
+        """The models, and Terrier if it is needed."""
+        return [*self.models, TERRIER] if self.terrier else self.models
+
+
+class ModelState(NamedTuple):
+    """One row of ``models list``."""
+
+    name: str
+    found: str
+    """Kind of place."""
+    size: str
+    licence: str
+    pinned: str
+    fingerprint: str
+    """SHA-256 over names and hashes of the metadata files, shortened."""
+    folder: str = "-"
+    why: str = "-"
+    """The fault of an existing folder."""
+
+
+class ModelList(NamedTuple):
+    """The names that each shipped profile needs, and the state of each of them."""
+
+    profiles: dict[str, list[str]]
+    models: list[ModelState]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the list as JSON values."""
+        return {"profiles": self.profiles, "models": {model.name: model._asdict() for model in self.models}}
+
+    def to_lines(self) -> list[str]:
+        """Return the list as two tables, followed by the faults of unusable folders."""
+        profiles = [("profile", "needs"), *((name, ", ".join(n) or "nothing") for name, n in self.profiles.items())]
+        models = _format_table([COLUMNS, *(model[: len(COLUMNS)] for model in self.models)])
+        faults = [one_line(model.why) for model in self.models if model.why != "-"]
+        return [*_format_table(profiles), "", *models, *faults]
+
+
+def find_needs(profile: Profile) -> Needs:
+    """Return what a profile needs: its models, and Terrier's jars."""
+    baseline, retrieval = profile.baseline, profile.retrieval
+    if isinstance(baseline, Prompted):  # a server holds the model of an endpoint
+        return Needs(baseline.model if baseline.served == "local" else None, None, False)
+    if baseline is not None:  # vectors that were made elsewhere need no model either
+        return Needs(None, baseline.model if isinstance(baseline, Cosine) else None, False)
+    model = None if profile.model is None else profile.model.name
+    if retrieval is None:
+        return Needs(model, None, False)
+    lexical = [route.startswith("bm25") for route in retrieval.routes]
+    encoder = None if all(lexical) else retrieval.need_dense().model
+    return Needs(model, encoder, any(lexical) and retrieval.bm25.engine != "fts5")
+
+
+def list_licences(profile: Profile) -> str:
+    """Return the licences of what a profile needs, each once; empty if it needs nothing."""
+    return "; ".join(dict.fromkeys(find_licence(name) for name in find_needs(profile).names))
+
+
+def list_models() -> ModelList:
+    """Return the needs of the shipped profiles and the state of each model.
+
+    Raises:
+        UserError: the lock is damaged.
+    """
+    needs = {name: find_needs(load_profile(name)) for name in shipped_profiles()}
+    encoders = {need.encoder for need in needs.values()}
+    names = dict.fromkeys(name for need in needs.values() for name in need.names)
+    states = [_examine_terrier() if name == TERRIER else _examine(name, name in encoders) for name in names]
+    return ModelList({profile: need.names for profile, need in needs.items()}, states)
+
+
+def _format_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _examine(name: str, encoder: bool) -> ModelState:
+    try:
+        place = find_encoder(name) if encoder else find_model(name)
+    except UserError as e:
+        size = f"about {describe_size(CATALOGUE[name].size)}" if name in CATALOGUE else "-"
+        absent = ModelState(name, NOT_FOUND, size, find_licence(name), _describe_pin(name), "-")
+        return absent if isinstance(e, ModelNotFoundError) else absent._replace(found="not usable", why=str(e))
+    size, fingerprint = _measure_folder(place.folder), hash_listing(fingerprint_metadata(place.folder))[:SHORT]
+    pinned = _describe_pin(name, place)
+    return ModelState(name, place.where, size, find_licence(name), pinned, fingerprint, str(place.folder))
+
+
+def _describe_pin(name: str, place: FoundModel | None = None) -> str:
+    """Return what the lock says of a model, and of the folder in which it was found."""
+    if name in BUNDLED and place is not None:
+        return "bundled"
+    entry = read_lock().get(name)
+    if entry is None:
+        return "unpinned"
+    if place is not None and read_provenance(place).warnings:
+        return "NOT as pinned"
+    return f"pinned to {entry.revision[:SHORT]}"
+
+
+def _examine_terrier() -> ModelState:
+    folder, found = jar_folder(), "model_cache"
+    try:
+        terrier_jar()
+    except UserError:
+        found = NOT_FOUND
+    size = "about 104 MB" if found == NOT_FOUND else _measure_folder(folder)
+    return ModelState(TERRIER, found, size, find_licence(TERRIER), "hashes known", "-", str(folder))
+
+
+def _measure_folder(folder: Path) -> str:
+    return describe_size(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()))
