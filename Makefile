@@ -1,9 +1,11 @@
-# make demo: set up, then both jobs on the shipped examples. make test: set up, then the whole test suite.
-# make test-processors: what computes, once under each setting of the libraries' instructions, as a table.
-# make fuzz SECONDS=3600: changed files for every reader, as long as that; report and inputs of findings in fuzz-output/.
-# make faults: commands that are killed, get a full disk or are started twice; the record is benchmarks/results/faults.md.
-# make gpu: the benchmark of a GPU, all of it or PART=attention|packed|long|dense; an interpreter that PYTHON names and
-# that has torch and transformers is used as it is, in place of .venv. COMMIT is what a copy without .git calls itself.
+# make demo             set up, then run both tasks on the shipped examples
+# make test             set up, then run the whole test suite
+# make lint             ruff and mypy
+# make test-processors  numerical tests under each instruction set of the processor, as a table
+# make fuzz             mutated files for every reader, for SECONDS=60; report and findings in fuzz-output/
+# make faults           commands that are killed, get a full disk or are started twice; recorded in benchmarks/results/faults.md
+# make gpu              the GPU benchmark, or one PART=attention|packed|long|dense of it. It uses the interpreter PYTHON, if that has
+#                       torch and transformers, instead of .venv. COMMIT names the commit of a copy without .git.
 PYTHON_IN_ENV := .venv/bin/python
 
 .PHONY: demo test faults test-processors fuzz lint setup gpu
