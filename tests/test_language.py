@@ -29,11 +29,9 @@ NOUN_PHRASES = {
 ENDINGS = ("_of", "_there")
 DOCSTRINGS_TO_DO = {
     "baselines",
-    "cli",
     "evaluation",
     "jobs",
     "lm",
-    "models",
     "pan",
     "profile",
     "research",

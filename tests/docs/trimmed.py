@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-CHARACTERS = 1200
+CHARACTERS = 800
 """Kept of a query and of a corpus document."""
 PAIR_CHARACTERS = 4300
 """Kept of the texts of a pair: enough for a long passage, which the retention study needs."""
