@@ -19,7 +19,7 @@ import pytest
 from pan_scdg import __version__
 from pan_scdg.cli import cli, run_command
 from pan_scdg.cli.exits import find_arguments
-from pan_scdg.cli.shelf import MAIN_PROFILES
+from pan_scdg.cli.start import MAIN_PROFILES
 from pan_scdg.errors import UserError
 from pan_scdg.profile import shipped_profiles
 

@@ -1,7 +1,6 @@
-"""The process's standard streams: stderr never ends a run, and results that cannot be shown are an error.
+"""Replace the standard streams: a failing stderr never ends a run, and lost results on stdout are an error.
 
-Everything that is said goes through ``sys.stderr``, whoever writes it, a progress bar or a library; so the streams
-themselves are replaced, and not those who write.
+Log lines, progress bars and libraries all write to ``sys.stderr``, so that replacing the stream covers all of them.
 """
 
 import errno
@@ -12,15 +11,15 @@ from typing import TextIO
 
 
 class ResultsLostError(Exception):
-    """Standard output takes no results; its text is the reason."""
+    """Standard output cannot be written; the text is the reason."""
 
 
 class ReaderGoneError(ResultsLostError):
-    """The program that reads our standard output has ended, as ``head`` does when it has enough."""
+    """The program that reads standard output has ended, such as ``head``."""
 
 
 class _Descriptor(io.RawIOBase):
-    """Writes to a file descriptor of the process."""
+    """A stream that writes to a file descriptor of the process."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -35,8 +34,8 @@ class _Descriptor(io.RawIOBase):
         return os.isatty(self._number)
 
 
-class _Said(_Descriptor):
-    """What cannot be written is lost."""
+class _Messages(_Descriptor):
+    """A stream that drops what cannot be written."""
 
     def write(self, data: bytes, /) -> int:  # type: ignore[override]
         try:
@@ -46,7 +45,7 @@ class _Said(_Descriptor):
 
 
 class _Results(_Descriptor):
-    """What cannot be written is an error, once: closing the stream at the end of the process is silent."""
+    """A stream that raises an error for the first failure; closing it at the end of the process is silent."""
 
     _lost = False
 
@@ -60,18 +59,18 @@ class _Results(_Descriptor):
 
 
 def guard_streams() -> None:
-    """Replace standard output and stderr; a closed one is opened on nothing, so that no other file gets its number."""
+    """Replace stdout and stderr; open closed descriptors on /dev/null, so that no other file gets their numbers."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
-            _open_on_nothing(number)
-    sys.stdout = _text(_Results(1), sys.stdout)
-    sys.stderr = _text(_Said(2), sys.stderr)
+            _open_null(number)
+    sys.stdout = _open_text(_Results(1), sys.stdout)
+    sys.stderr = _open_text(_Messages(2), sys.stderr)
 
 
-def _open_on_nothing(number: int) -> None:
-    """Give a closed descriptor something to stand for; to write results there stays an error."""
+def _open_null(number: int) -> None:
+    """Open a closed descriptor on /dev/null; writing results to it remains an error."""
     opened = os.open(os.devnull, os.O_RDONLY if number == 1 else os.O_RDWR)
     if opened == number:
         os.set_inheritable(number, True)
@@ -80,7 +79,7 @@ def _open_on_nothing(number: int) -> None:
         os.close(opened)
 
 
-def _text(raw: _Descriptor, former: TextIO | None) -> TextIO:
+def _open_text(raw: _Descriptor, former: TextIO | None) -> TextIO:
     encoding = "utf-8" if former is None else former.encoding
     errors = "backslashreplace" if former is None or raw.fileno() == 2 else former.errors
     lines = raw.fileno() == 2 or raw.isatty()
