@@ -1,4 +1,4 @@
-# make demo             set up, then run both tasks on the shipped examples
+# make demo             set up, then explain one verdict and run both tasks on part of the examples
 # make test             set up, then run the whole test suite
 # make lint             ruff and mypy
 # make test-processors  numerical tests under each instruction set of the processor, as a table
