@@ -1,5 +1,6 @@
 """Source retrieval, start to end: corpus and queries in, ``run.txt.gz`` and ``scores.jsonl.gz`` out (paper, PAN26)."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -22,17 +23,18 @@ from pan_scdg.profile import Profile, RetrievalSettings
 from pan_scdg.records import Query
 from pan_scdg.retrieval.candidate_files import explain_scores, hash_candidates, read_candidates
 from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retrieval_encoder, locate_encoder
-from pan_scdg.retrieval.index import check_catalogue, hash_corpus, list_parts
+from pan_scdg.retrieval.index import check_catalogue, list_parts
 from pan_scdg.scoring.candidates import Target, prepare_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
 
 
 class CorpusSize(NamedTuple):
-    """Which documents, and how many characters they have."""
+    """Which documents, how many characters they have, and the SHA-256 of their file."""
 
     ids: frozenset[str]
     characters: int
+    digest: str
 
     @property
     def documents(self) -> int:
@@ -92,13 +94,12 @@ def prepare(
     if given is not None:
         check_candidates(given, size, "give a run over this corpus", stages.candidates)
     encoder = load_retrieval_encoder(settings, computing.device) if given is None else None
-    corpus = hash_corpus(request.input)
     if stages.index is not None and given is None:
-        check_catalogue(stages.index, corpus, list_parts(settings, encoder, corpus))
+        check_catalogue(stages.index, size.digest, list_parts(settings, encoder, size.digest))
     places = {} if model is None else {"language_model": model.found}
     if encoder is not None or (merged is not None and "encoder" in merged.job["models"]):
         places["encoder"] = locate_encoder(settings.need_dense())
-    return Prepared(settings, notices, queries, partial, model, targets, given, encoder, corpus, size, places)
+    return Prepared(settings, notices, queries, partial, model, targets, given, encoder, size.digest, size, places)
 
 
 def retrieve_sources(
@@ -164,7 +165,7 @@ def _describe(
         "retrieval",
         profile,
         request,
-        input_digest=input_digest(request.input, "retrieval"),
+        input_digest=input_digest(request.input, "retrieval", prepared.corpus),
         models=models,
         device=computing.device,
         engine=computing.engine,
@@ -208,16 +209,16 @@ def _summarise(request: Request, prepared: Prepared) -> str:
 
 
 def check_corpus(directory: Path, notices: Notices) -> CorpusSize:
-    """Read the corpus once, so that every line is checked, and every odd thing counted, before anything is computed.
+    """Read the corpus once: check every line, count and hash, before anything is computed.
 
     Raises:
         UserError: a line is not usable.
     """
-    ids, characters = set(), 0
-    for document in stream_corpus(directory, notices):
+    ids, characters, digest = set(), 0, hashlib.sha256()
+    for document in stream_corpus(directory, notices, digest.update):
         ids.add(document.doc_id)
         characters += len(document.text)
-    return CorpusSize(frozenset(ids), characters)
+    return CorpusSize(frozenset(ids), characters, digest.hexdigest())
 
 
 def check_candidates(

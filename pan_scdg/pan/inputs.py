@@ -43,21 +43,31 @@ def _has(directory: Path, task: Task) -> bool:
     return corpus_file(directory) is not None and is_file(directory / QUERIES_NAME)
 
 
-def input_digest(directory: Path, task: Task) -> str:
-    """SHA-256 (hex) over the relative names and the bytes of the files that ``task`` reads, whatever lies beside.
+def input_digest(directory: Path, task: Task, corpus: str | None = None) -> str:
+    """Return the SHA-256 (hex) over the relative names and the bytes of the files that ``task`` reads.
+
+    Args:
+        directory: the input.
+        task: whose files.
+        corpus: SHA-256 (hex) of the corpus file, if it has been read already; then it is not read again.
 
     Raises:
         UserError: a file is missing or cannot be read, see `read_pairs`.
     """
     digest = hashlib.sha256()
     for name, path in sorted(_files(directory, task)):
-        content = hashlib.sha256()
-        with open_regular(path) as file:
-            while block := file.read(1 << 20):
-                content.update(block)
+        content = corpus if corpus is not None and path.name in CORPUS_NAMES else _hash_file(path)
         # fixed-size digests keep (name, content) pairs from running into each other
-        digest.update(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest() + content.digest())
+        digest.update(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest() + bytes.fromhex(content))
     return digest.hexdigest()
+
+
+def _hash_file(path: Path) -> str:
+    content = hashlib.sha256()
+    with open_regular(path) as file:
+        while block := file.read(1 << 20):
+            content.update(block)
+    return content.hexdigest()
 
 
 def _files(directory: Path, task: Task) -> Iterator[tuple[str, Path]]:

@@ -8,7 +8,7 @@ from typing import Any
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import FEWEST
-from pan_scdg.pan.untrusted import check_id, gzip_lines, is_file, json_object
+from pan_scdg.pan.untrusted import STREAM_BYTES, See, check_id, gzip_lines, is_file, json_object
 from pan_scdg.records import Document, Query
 
 CORPUS_NAMES = ("documents.jsonl.gz", "corpus.jsonl.gz", "documents.jsonl", "corpus.jsonl")
@@ -29,11 +29,11 @@ def corpus_file(directory: Path) -> Path | None:
     return found[0] if found else None
 
 
-def stream_corpus(directory: Path, notices: Notices) -> Iterator[Document]:
+def stream_corpus(directory: Path, notices: Notices, see: See | None = None) -> Iterator[Document]:
     """Yield the documents of a corpus of any size, in the order of the file.
 
     Only two digests and a line number per id stay in memory. An identical double is counted and skipped, an empty
-    document is counted and kept.
+    document is counted and kept. ``see`` is called with all bytes of the file, for example to hash it while it is read.
 
     Raises:
         UserError: no corpus or an empty one, a malformed line, an unusable id, or one id with two texts.
@@ -42,7 +42,7 @@ def stream_corpus(directory: Path, notices: Notices) -> Iterator[Document]:
     if path is None:
         raise UserError(f"no corpus: looked for {', '.join(CORPUS_NAMES)}", "add one of these files", directory)
     seen: dict[bytes, tuple[bytes, int]] = {}
-    for number, record in _records(path, notices):
+    for number, record in _records(path, notices, see=see):
         document = _document(record, path, number, notices)
         digest = _digest(document.text)
         first, line = seen.setdefault(_digest(document.doc_id), (digest, number))
@@ -83,8 +83,10 @@ def read_queries(directory: Path, notices: Notices) -> list[Query]:
     return list(queries.values())
 
 
-def _records(path: Path, notices: Notices, total: int | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in gzip_lines(path) if total is None else gzip_lines(path, total):
+def _records(
+    path: Path, notices: Notices, total: int = STREAM_BYTES, see: See | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in gzip_lines(path, total, see=see):
         if line.strip():
             yield number, json_object(line, path, number)
         else:

@@ -12,7 +12,7 @@ import stat
 import sys
 import unicodedata
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -32,6 +32,9 @@ STREAM_BYTES = 64 << 30
 BOMB_RATIO = 1000
 BOMB_FROM_BYTES = 100 * MB
 ID_CHARACTERS = 512
+
+See = Callable[[Any], object]
+"""Takes bytes that are read."""
 
 
 def read_utf8(path: Path, limit: int = TEXT_BYTES) -> str:
@@ -177,14 +180,18 @@ def _reason(error: BaseException) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-def gzip_lines(path: Path, total: int = STREAM_BYTES, longest: int = LINE_BYTES) -> Iterator[tuple[int, str]]:
+def gzip_lines(
+    path: Path, total: int = STREAM_BYTES, longest: int = LINE_BYTES, see: See | None = None
+) -> Iterator[tuple[int, str]]:
     """Stream ``(line number from 1, line without its end)`` of a UTF-8 file, compressed when its name ends in ``.gz``.
+
+    ``see`` is called with all bytes of the file as it is stored, for example to hash it while it is read.
 
     Raises:
         UserError: not readable, not UTF-8, not gzip or cut off, a line longer than ``longest`` bytes, more than
             ``total`` bytes, or a compression bomb (beyond 100 MB: more than 1,000 bytes out of one).
     """
-    with open_regular(path) as raw:
+    with _open_seen(path, see) as raw:
         packed = path.name.endswith(".gz")
         # GzipFile reads like any binary file; its stub only says so in a way that mypy does not follow
         source = cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb")) if packed else raw
@@ -196,6 +203,30 @@ def gzip_lines(path: Path, total: int = STREAM_BYTES, longest: int = LINE_BYTES)
             if packed and seen > BOMB_FROM_BYTES and seen > BOMB_RATIO * raw.tell():
                 raise UserError("looks like a compression bomb", "give the real file", path, number)
             yield number, _line_text(data, path, number)
+
+
+class _SeenFile(io.FileIO):
+    """A file that shows all bytes that are read from it to a function."""
+
+    def __init__(self, file: BinaryIO, see: See) -> None:
+        super().__init__(file.fileno(), closefd=False)
+        self._file, self._see = file, see
+
+    def readinto(self, buffer: Any) -> int | None:
+        """Read into a buffer and return the number of bytes."""
+        count = super().readinto(buffer)
+        self._see(memoryview(buffer)[:count])
+        return count
+
+    def close(self) -> None:
+        """Close the file."""
+        super().close()
+        self._file.close()
+
+
+def _open_seen(path: Path, see: See | None) -> BinaryIO:
+    file = open_regular(path)
+    return file if see is None else io.BufferedReader(_SeenFile(file, see), 1 << 16)
 
 
 def _next_line(source: BinaryIO, path: Path, number: int, longest: int) -> bytes:

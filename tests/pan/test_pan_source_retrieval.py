@@ -1,13 +1,16 @@
 import gzip
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan import source_retrieval
+from pan_scdg.pan.inputs import input_digest
 from pan_scdg.pan.source_retrieval import corpus_file, read_qrels, read_queries, stream_corpus
 from pan_scdg.pan.untrusted import gzip_lines
 from pan_scdg.records import Document, Query
@@ -66,8 +69,8 @@ def test_the_corpus_is_streamed(write: Write, monkeypatch: pytest.MonkeyPatch) -
     directory = write({"corpus.jsonl": jsonl(*({"doc_id": str(i), "text": "t"} for i in range(5)))})
     read: list[int] = []
 
-    def watched(path: Path, *limits: int) -> Iterator[tuple[int, str]]:
-        for number, line in gzip_lines(path, *limits):
+    def watched(path: Path, *limits: int, **options: Any) -> Iterator[tuple[int, str]]:
+        for number, line in gzip_lines(path, *limits, **options):
             read.append(number)
             yield number, line
 
@@ -203,3 +206,16 @@ def test_faulty_qrels_name_the_line(write: Write, line: str, what: str) -> None:
 def test_empty_qrels(write: Write) -> None:
     with pytest.raises(UserError, match="holds no judgements"):
         read_qrels(write({"qrels.txt": "\n"}) / "qrels.txt")
+
+
+@pytest.mark.parametrize("name", ["corpus.jsonl", "corpus.jsonl.gz"])
+def test_the_corpus_is_hashed_while_it_is_read(tmp_path: Path, name: str) -> None:
+    lines = b"".join(b'{"docno": "d%d", "text": "text %d"}\n' % (i, i) for i in range(5000))
+    # two gzip streams, padded with zeros, are one file
+    stored = gzip.compress(lines[:9000]) + gzip.compress(lines[9000:]) + bytes(70_000) if ".gz" in name else lines
+    (tmp_path / name).write_bytes(stored)
+    digest = hashlib.sha256()
+    assert len(list(stream_corpus(tmp_path, Notices(), digest.update))) == 5000
+    assert digest.hexdigest() == hashlib.sha256(stored).hexdigest()
+    (tmp_path / "queries.jsonl").write_text('{"qid": "q", "query": "text"}\n')
+    assert input_digest(tmp_path, "retrieval", digest.hexdigest()) == input_digest(tmp_path, "retrieval")
