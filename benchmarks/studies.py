@@ -2,7 +2,7 @@
 
 Scores are drawn, not computed. Four parts: the threshold search (Top-q with seven q and Average, on 5,432 training
 pairs of each of 20 splits), the pair study around it with all measures on the test parts, the grid of 108
-configurations over 160 queries with 1,000 candidates, and ten rows of rankings of 200 queries with their tests and
+list_configurations over 160 queries with 1,000 candidates, and ten rows of rankings of 200 queries with their tests and
 intervals. The last line is one JSON object.
 """
 
@@ -15,11 +15,11 @@ import click
 import numpy as np
 
 from pan_scdg.profile import PAPER_GRID
-from pan_scdg.research.data.pair_splits import SEEDS, PairSplit
-from pan_scdg.research.pairs.pair_study import average, pair_study, sparse
-from pan_scdg.research.pairs.score_table import AVERAGE, ScoreTable, top_q
-from pan_scdg.research.retrieval.rerank_grid import FEATURES, Candidates, rerank_grid
-from pan_scdg.research.retrieval.study import retrieval_rows, run_of
+from pan_scdg.research.data.splits import SEEDS, PairSplit
+from pan_scdg.research.pairs.methods import NO_PARAMETER, Method, evaluate_splits
+from pan_scdg.research.pairs.scores import AVERAGE, LABEL, make_score_table, name_top
+from pan_scdg.research.retrieval.comparison import compare_rows, make_run
+from pan_scdg.research.retrieval.grid import FEATURES, Candidates, search_grid
 from pan_scdg.scdg.decision import choose
 
 POSITIVE, NEGATIVE, TEST = 4777, 2014, 1359
@@ -27,16 +27,16 @@ SWAPS = 40
 """Documents of a drawn ranking that trade places with others."""
 
 
-def drawn_table(generator: np.random.Generator, positive: int, negative: int) -> ScoreTable:
+def drawn_table(generator: np.random.Generator, positive: int, negative: int) -> Any:
     """Scores that tell most pairs apart, all distinct, in eight columns."""
     labels = np.arange(positive + negative) < positive
-    columns = {name: generator.normal(size=len(labels)) + 2 * labels for name in (AVERAGE, *map(top_q, PAPER_GRID))}
-    return ScoreTable(tuple(f"pair{i}" for i in range(len(labels))), labels, columns)
+    columns = {name: generator.normal(size=len(labels)) + 2 * labels for name in (AVERAGE, *map(name_top, PAPER_GRID))}
+    return make_score_table([f"pair{i}" for i in range(len(labels))], labels, columns)
 
 
-def drawn_splits(table: ScoreTable, test: int) -> list[PairSplit]:
+def drawn_splits(table: Any, test: int) -> list[PairSplit]:
     """Twenty divisions of the pairs, not by components."""
-    orders = (np.random.default_rng(seed).permutation(table.ids).tolist() for seed in SEEDS)
+    orders = (np.random.default_rng(seed).permutation(list(table.index)).tolist() for seed in SEEDS)
     return [PairSplit(f"seed{seed}", tuple(o[test:]), tuple(o[:test])) for seed, o in zip(SEEDS, orders, strict=True)]
 
 
@@ -55,7 +55,7 @@ def swapped(generator: np.random.Generator, docs: tuple[str, ...]) -> list[tuple
     order = np.arange(len(docs))
     places = generator.choice(len(docs), SWAPS, replace=False)
     order[places] = generator.permutation(order[places])
-    return run_of([docs[i] for i in order])
+    return make_run([docs[i] for i in order])
 
 
 def seconds(what: Callable[[], Any]) -> float:
@@ -73,7 +73,8 @@ def main(pairs: int, queries: int, depth: int) -> None:
     positive = pairs * POSITIVE // (POSITIVE + NEGATIVE)
     table = drawn_table(generator, positive, pairs - positive)
     splits = drawn_splits(table, pairs * TEST // (POSITIVE + NEGATIVE))
-    methods = [average("Average", table), sparse("Top-q", table)]
+    grid = {q: name_top(q) for q in PAPER_GRID}
+    methods = [Method("Average", "", table, {NO_PARAMETER: AVERAGE}), Method("Top-q", "", table, grid)]
     drawn = {f"q{number}": drawn_candidates(generator, depth) for number in range(queries + queries // 4)}
     qrels = {query: judged for query, (_, judged) in drawn.items()}
     candidates = {query: found for query, (found, _) in drawn.items()}
@@ -82,17 +83,18 @@ def main(pairs: int, queries: int, depth: int) -> None:
 
     def search() -> None:
         for split in splits:
-            rows = table.rows(split.train, "Top-q")
-            choose({q: table.columns[top_q(q)][rows] for q in PAPER_GRID}, table.labels[rows])
-            choose({100.0: table.columns[AVERAGE][rows]}, table.labels[rows])
+            rows = table.loc[list(split.train)]
+            labels = rows[LABEL].to_numpy()
+            choose({q: rows[column].to_numpy() for q, column in grid.items()}, labels)
+            choose({100.0: rows[AVERAGE].to_numpy()}, labels)
 
-    pair_study(methods, splits[:1])  # imports are no part of the figures
-    retrieval_rows({q: qrels[q] for q in ("q0", "q1")}, runs[:2])
+    evaluate_splits(methods, splits[:1])  # imports are no part of the figures
+    compare_rows({q: qrels[q] for q in ("q0", "q1")}, runs[:2])
     took = {
         "threshold_search": seconds(search),
-        "pair_study": seconds(lambda: pair_study(methods, splits)),
-        "grid": seconds(lambda: rerank_grid(development, candidates)),
-        "retrieval_rows": seconds(lambda: retrieval_rows(qrels, runs)),
+        "pair_study": seconds(lambda: evaluate_splits(methods, splits)),
+        "grid": seconds(lambda: search_grid(development, candidates)),
+        "retrieval_rows": seconds(lambda: compare_rows(qrels, runs)),
     }
     for name, value in took.items():
         click.echo(f"{name.replace('_', ' '):18} {value:7.2f} s")

@@ -1,6 +1,5 @@
 """The group of commands ``studies``: prepare, pairs, same-topic, retrieval, retention."""
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -75,23 +74,15 @@ def prepare(
     Example:
       pan-scdg studies prepare --examples --output out/prepared
     """
-    from pan_scdg.notices import Notices
+    from pan_scdg.research.data.pair_manifest import TokenCounter
     from pan_scdg.research.data.prepare import Sources
     from pan_scdg.research.data.prepare import prepare as make
-    from pan_scdg.research.data.token_counts import TokenCounts
-    from pan_scdg.research.retention.checks import checks_of
-    from pan_scdg.store import Store
 
     folders = find_folders(data, examples, output, state, model=model, given=given)
-    chosen, notices = load_chosen_profile(profile), Notices()
-    with ExitStack() as stack:
-
-        def counts() -> TokenCounts:
-            store = None if state is None else stack.enter_context(Store(state))
-            return TokenCounts(chosen.need_model(), model, store)
-
-        lines = make(Sources(folders, given, counts, checks_of, notices), parts, output)
-    say(notices.lines())
+    chosen = load_chosen_profile(profile)
+    sources = Sources(folders, given, lambda: TokenCounter(chosen.need_model(), model, state))
+    lines = make(sources, parts, output)
+    say(sources.notices.lines())
     click.echo("\n".join([*lines, f"wrote {output}"]))
 
 
@@ -113,15 +104,21 @@ _add_pair_options = add_options(
 
 
 def _read_pair_options(
-    data: Path | None, examples: bool, profile: str, baselines: tuple[str, ...], over_long: str | None, **rest: Any
-) -> Any:
-    """Return the `StudyOptions`; a baseline that is named twice is one."""
-    from pan_scdg.research.pairs.job import StudyOptions
+    data: Path | None,
+    examples: bool,
+    profile: str,
+    baselines: tuple[str, ...],
+    over_long: str | None,
+    vectors: Path | None,
+    **rest: Any,
+) -> tuple[Any, Any, Path | None, Any]:
+    """Return profile, baselines, vectors and `StudyOptions`; a baseline that is named twice is one."""
+    from pan_scdg.research.study import StudyOptions
 
-    read = {name: rest[name] for name in ("given", "model", "vectors")}
+    read = {"given": rest["given"], "model": rest["model"], "vectors": vectors}
     folders = find_folders(data, examples, rest["output"], rest["state"], **read)
-    chosen = tuple(load_chosen_profile(name) for name in dict.fromkeys(baselines))
-    return StudyOptions(load_chosen_profile(profile, over_long), folders, baselines=chosen, **rest)
+    chosen = [load_chosen_profile(name) for name in dict.fromkeys(baselines)]
+    return load_chosen_profile(profile, over_long), chosen, vectors, StudyOptions(folders, **rest)
 
 
 @studies.command()
@@ -140,7 +137,7 @@ def pairs(examples: bool, more: tuple[str, ...], defaults: bool, **rest: Any) ->
     from pan_scdg.research.pairs.split_study import DEFAULT, OFFLINE, study_pairs
 
     usual = (*DEFAULT, *([OFFLINE] if examples else [])) if defaults else ()
-    say(study_pairs(_read_pair_options(examples=examples, baselines=(*usual, *more), **rest)))
+    say(study_pairs(*_read_pair_options(examples=examples, baselines=(*usual, *more), **rest)))
 
 
 @studies.command("same-topic")
@@ -157,7 +154,7 @@ def same_topic(more: tuple[str, ...], defaults: bool, **rest: Any) -> None:
     """
     from pan_scdg.research.pairs.same_topic import DEFAULT, study_same_topic
 
-    say(study_same_topic(_read_pair_options(baselines=(*(DEFAULT if defaults else ()), *more), **rest)))
+    say(study_same_topic(*_read_pair_options(baselines=(*(DEFAULT if defaults else ()), *more), **rest)))
 
 
 @studies.command()
@@ -196,11 +193,7 @@ def retrieval(
     rerank: tuple[str, ...],
     search_on: str | None,
     index: Path | None,
-    device: str,
-    overwrite: bool,
-    given: dict[str, Path],
-    state: Path | None,
-    model: Path | None,
+    **rest: Any,
 ) -> None:
     """Evaluate first stages on the PAN26 data, before and after SCDG, with one configuration from development folds.
 
@@ -215,29 +208,17 @@ def retrieval(
       pan-scdg studies retrieval --data my-data --profile pan26-qwen3-8b \\
           --run theirs=their-run.txt.gz --rerank theirs --output out --state state
     """
-    from pan_scdg.jobs.options import RunOptions
-    from pan_scdg.models.fit import choose_device, choose_search_memory
-    from pan_scdg.research.retrieval.entries import all_entries, default_entries, row_entry
-    from pan_scdg.research.retrieval.job import Request, study_retrieval
+    from pan_scdg.research.retrieval.job import RetrievalStudy, study_retrieval
+    from pan_scdg.research.retrieval.rows import choose_rows, list_defaults, make_profile_row
+    from pan_scdg.research.study import StudyOptions
 
-    folders = find_folders(data, examples, output, state, model=model, index=index, given=given, run=runs)
+    read = {"model": rest["model"], "index": index, "given": rest["given"], "run": runs}
+    folders = find_folders(data, examples, output, rest["state"], **read)
     chosen = load_chosen_profile(profile)
-    firsts = [
-        *(default_entries(chosen) if defaults else []),
-        *(row_entry(load_chosen_profile(r), chosen) for r in rows),
-    ]
-    entries, where = all_entries(firsts, runs, rerank, search_on)
-    options = RunOptions(
-        folders.pan26,
-        output,
-        choose_device(chosen, device),
-        state=state,
-        model=model,
-        index=index,
-        overwrite=overwrite,
-        search_memory=choose_search_memory(),
-    )
-    say(study_retrieval(Request(chosen, entries, where, folders, given, options)))
+    firsts = list_defaults(chosen) if defaults else []
+    firsts += [make_profile_row(load_chosen_profile(row), chosen) for row in rows]
+    rankings, where = choose_rows(firsts, runs, rerank, search_on)
+    say(study_retrieval(RetrievalStudy(chosen, rankings, where, StudyOptions(folders, output, **rest), index)))
 
 
 @studies.command()
@@ -257,11 +238,7 @@ def retention(
     profiles: tuple[str, ...],
     instances: int | None,
     seeds: int,
-    device: str,
-    overwrite: bool,
-    given: dict[str, Path],
-    state: Path | None,
-    model: Path | None,
+    **rest: Any,
 ) -> None:
     """Measure the gains of reused and of new text as more of the source evidence is in the context.
 
@@ -273,14 +250,11 @@ def retention(
     Example:
       pan-scdg studies retention --examples --output out/retention --instances 4 --seeds 1
     """
-    from pan_scdg.jobs.options import RunOptions
-    from pan_scdg.models.fit import choose_device
-    from pan_scdg.research.retention.job import Request, study_retention
+    from pan_scdg.research.retention.job import RetentionStudy, study_retention
+    from pan_scdg.research.study import StudyOptions
 
-    folders = find_folders(data, examples, output, state, model=model, given=given)
+    folders = find_folders(data, examples, output, rest["state"], model=rest["model"], given=rest["given"])
     chosen = [load_chosen_profile(name) for name in profiles or ("offline",)]
-    if model is not None and len(chosen) > 1:
+    if rest["model"] is not None and len(chosen) > 1:
         raise click.UsageError("--model is the folder of one model, and several profiles were named")
-    devices = [choose_device(profile, device) for profile in chosen]
-    options = RunOptions(folders.pan25, output, devices[0], state=state, model=model, overwrite=overwrite)
-    say(study_retention(Request(chosen, folders, options, given, instances, seeds)))
+    say(study_retention(RetentionStudy(chosen, StudyOptions(folders, output, **rest), instances, seeds)))

@@ -1,17 +1,16 @@
 """Options that the commands of the studies share."""
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pan_scdg.cli.options import FOLDER, model_option, quiet_option, state_option
-from pan_scdg.errors import UserError
+from pan_scdg.errors import need_packages
 
 if TYPE_CHECKING:
-    from pan_scdg.research.data.data_folders import DataFolders
+    from pan_scdg.research.data.folders import DataFolders
 
 PACKAGES = ("pandas", "statsmodels", "matplotlib")
 """Packages of the extra ``studies``."""
@@ -27,10 +26,7 @@ class StudyCommand(click.Command):
         Raises:
             UserError: a package of the extra is missing.
         """
-        if missing := [name for name in PACKAGES if find_spec(name) is None]:
-            raise UserError(
-                f"the studies need the package {missing[0]}", "install the extra: pip install 'pan_scdg[studies]'"
-            )
+        need_packages("studies", *PACKAGES)
         return super().invoke(ctx)
 
 
@@ -95,11 +91,11 @@ def find_folders(data: Path | None, examples: bool, output: Path, state: Path | 
         UserError: a folder that is written is one that is read, or one lies in the other.
     """
     from pan_scdg.jobs.targets import check_folders
-    from pan_scdg.research.data.data_folders import folders_in, shipped_examples
+    from pan_scdg.research.data.folders import find_data, find_examples
 
     if examples == (data is not None):
         raise click.UsageError("give either --data or --examples")
-    folders = shipped_examples() if data is None else folders_in(data)
+    folders = find_examples() if data is None else find_data(data)
     inputs = {"--data": data, **{f"--data, {name}/": path for name, path in folders._asdict().items()}}
     for option, value in read.items():
         named = value if isinstance(value, dict) else None

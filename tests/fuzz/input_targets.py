@@ -12,18 +12,8 @@ from pan_scdg.jobs.compared_results import read_result
 from pan_scdg.notices import Notices
 from pan_scdg.pan import inputs, prepare, runs, source_retrieval, text_alignment, truth
 from pan_scdg.profile import load_profile
-from pan_scdg.research.data import (
-    data_tables,
-    multinews,
-    pair_manifest,
-    pair_splits,
-    query_folds,
-    query_pairs,
-    same_topic_pairs,
-)
-from pan_scdg.research.pairs import score_table
-from pan_scdg.research.retention import instances as retention_instances
-from pan_scdg.research.retention import manifest as retention_manifest
+from pan_scdg.research.data import news, pair_manifest, prepared, queries, splits
+from pan_scdg.research.retention import contexts, instances
 from pan_scdg.retrieval.candidate_files import read_candidates
 
 SETTINGS = load_profile("offline").need_retrieval()
@@ -76,28 +66,27 @@ def _table(folder: Path) -> None:
 
 
 def _splits(folder: Path) -> None:
-    pair_splits.read_splits(folder / "splits", pair_manifest.read_manifest(folder / "manifest.jsonl"))
+    splits.read_splits(folder / "splits", pair_manifest.read_manifest(folder / "manifest.jsonl"))
 
 
 def _split_index(folder: Path) -> None:
     records = pair_manifest.read_manifest(folder / "manifest.jsonl")
-    pair_splits.read_splits(folder, records)
+    splits.read_splits(folder, records)
 
 
 def _make_split_index(folder: Path) -> None:
     records = pair_manifest.read_manifest(folder / "manifest.jsonl")
-    for name, text in pair_splits.split_files(records, pair_splits.make_splits(records, (1, 2))).items():
+    for name, text in splits.format_splits(records, splits.make_splits(records, (1, 2))).items():
         (folder / name).write_text(text, encoding="utf-8")
 
 
 def _clusters(folder: Path) -> None:
-    clusters = list(multinews.read_clusters(multinews.source_file(folder)))
-    multinews.read_articles(folder / "train.src", [cluster.cluster_id for cluster in clusters])
+    clusters = list(news.read_clusters(news.find_clusters(folder)))
+    news.read_articles(folder / "train.src", [cluster.cluster_id for cluster in clusters])
 
 
 def _prepared(folder: Path) -> None:
-    data_tables.origin_table(folder)
-    data_tables.made_here(folder)
+    prepared.read_index(folder)
 
 
 def _vectors(folder: Path) -> None:
@@ -105,12 +94,12 @@ def _vectors(folder: Path) -> None:
 
 
 def _cluster_split(folder: Path) -> None:
-    pairs = same_topic_pairs.read_news_pairs(folder / "pairs.jsonl")
-    same_topic_pairs.read_cluster_split(folder / "split.csv", pairs)
+    pairs = news.read_news_pairs(folder / "pairs.jsonl")
+    news.read_news_split(folder / "split.csv", pairs)
 
 
 PACKED = JSON.packed_by(gzipped)
-_SPLITS = ("pan_scdg.research.data.pair_splits", "pan_scdg.research.data.membership")
+_SPLITS = ("pan_scdg.research.data.splits",)
 INPUTS = (
     Target(
         "pairs",
@@ -202,49 +191,42 @@ INPUTS = (
         "cluster-split",
         _cluster_split,
         {"pairs.jsonl": JSON, "split.csv": CSV},
-        ("pan_scdg.research.data.same_topic_pairs", "pan_scdg.research.data.membership", RECORDS),
+        ("pan_scdg.research.data.news", "pan_scdg.research.data.splits", RECORDS),
         rate=0.4,
     ),
     Target(
         "instances",
-        lambda folder: retention_instances.read_instances(folder / "instances.jsonl"),
+        lambda folder: instances.read_instances(folder / "instances.jsonl"),
         {"instances.jsonl": JSON},
         ("pan_scdg.research.retention.instances", RECORDS),
         rate=0.4,
     ),
     Target(
         "contexts",
-        lambda folder: retention_manifest.read_contexts(folder / "intervention_manifest.jsonl"),
+        lambda folder: contexts.read_contexts(folder / "intervention_manifest.jsonl"),
         {"intervention_manifest.jsonl": JSON},
-        ("pan_scdg.research.retention.manifest", RECORDS),
+        ("pan_scdg.research.retention.contexts", RECORDS),
         rate=0.3,
     ),
     Target(
         "query-pairs",
-        lambda folder: query_pairs.read_query_pairs(folder / "pairs.jsonl"),
+        lambda folder: queries.read_query_pairs(folder / "pairs.jsonl"),
         {"pairs.jsonl": JSON},
-        ("pan_scdg.research.data.query_pairs", RECORDS),
+        ("pan_scdg.research.data.queries", RECORDS),
         rate=0.5,
     ),
     Target(
         "folds",
-        lambda folder: query_folds.read_folds(folder / "folds.jsonl", {"q0", "q1", "q2", "q3", "4"}),
+        lambda folder: queries.read_folds(folder / "folds.jsonl", {"q0", "q1", "q2", "q3", "4"}),
         {"folds.jsonl": JSON},
-        ("pan_scdg.research.data.query_folds",),
+        ("pan_scdg.research.data.queries", RECORDS),
     ),
-    Target(
-        "study-scores",
-        lambda folder: score_table.read_scores(folder / "scores.jsonl.gz"),
-        {"scores.jsonl.gz": PACKED},
-        ("pan_scdg.research.pairs.score_table", RECORDS),
-        rate=0.5,
-    ),
-    Target("clusters", _clusters, {"train.src": LINES}, ("pan_scdg.research.data.multinews", UNTRUSTED)),
+    Target("clusters", _clusters, {"train.src": LINES}, ("pan_scdg.research.data.news", UNTRUSTED)),
     Target(
         "prepared",
         _prepared,
         {"index.json": JSON},
-        ("pan_scdg.research.data.prepared", "pan_scdg.research.data.data_tables"),
+        ("pan_scdg.research.data.prepared",),
         rate=0.6,
     ),
 )

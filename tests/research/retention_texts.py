@@ -3,9 +3,8 @@
 import random
 import re
 
-from pan_scdg.research.retention.cases import Case
-from pan_scdg.research.retention.chunks import Span
-from pan_scdg.research.retention.distractors import DistractorPool, Sentence
+from pan_scdg.research.retention.distractors import DistractorPool, Sentence, Span
+from pan_scdg.research.retention.instances import Case
 
 WORDS = re.findall(r"\w+", "the council of a small town said on Monday that its old bridge would be closed for repairs")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas
 import pytest
 import sklearn.metrics as sk
 import tomlkit
@@ -19,7 +20,6 @@ from sklearn.linear_model import LogisticRegression
 
 from pan_scdg.cli import exits, run_command
 from pan_scdg.pan.detections import read_decisions
-from pan_scdg.research.pairs.score_table import ScoreTable, read_scores
 from pan_scdg.scoring import pairs as pair_scoring
 from tests.research.small_corpora import feature, write_corpus
 
@@ -48,6 +48,22 @@ WORDS = [
 ]
 
 Cli = Callable[..., Any]
+
+
+class ScoreTable(NamedTuple):
+    """A file of scores, read with pandas."""
+
+    ids: list[str]
+    labels: Any
+    columns: dict[str, Any]
+
+
+def read_scores(path: Path) -> ScoreTable:
+    found = pandas.read_json(path, lines=True, precise_float=True)
+    columns = pandas.DataFrame(found["scores"].tolist())
+    return ScoreTable(
+        list(found["pair_id"]), found["doc_label"].to_numpy() == 1, {c: columns[c].to_numpy() for c in columns}
+    )
 
 
 class Outcome(NamedTuple):
@@ -174,7 +190,7 @@ def literal_median(table: ScoreTable, columns: Mapping[float, str], splits: Sequ
         parts = list_parts(split)
         training, test = places(table, parts["train"]), places(table, parts["test"])
         scores_by = {p: table.columns[c] for p, c in columns.items()}
-        if not columns:  # fitted on each split
+        if not columns:  # cut_text on each split
             features = np.column_stack([table.columns[c] for c in OVERLAP])
             scores_by = {0.0: literal_probabilities(features, table.labels, training)}
         parameter, threshold = literal_choice(table.labels[training], {p: s[training] for p, s in scores_by.items()})
@@ -349,13 +365,16 @@ def test_no_report_names_a_place_or_holds_text(finished: Path, data: Path) -> No
 
 
 BAD: dict[str, tuple[tuple[object, ...], str]] = {
-    "a baseline as the profile": (("--profile", "pan25-bm25"), "profile pan25-bm25 is a baseline; name it with --base"),
+    "a baseline as the profile": (
+        ("--profile", "pan25-bm25"),
+        "profile pan25-bm25 is a baseline, which has no gains",
+    ),
     "no table of pairs": (("--profile", "pan26-bm25-full"), "has no [model] table"),
     "retrieval alone": (("--profile", "pan26-qwen3-0.6b"), "has no [pairs] table"),
     "SCDG as a baseline": (("--baseline", "offline"), "profile offline is no baseline"),
     "vectors that nobody takes": (("--vectors", "."), "--vectors is given, and no baseline takes vectors"),
     "vectors that are missing": (("--baseline", "pan25-llama-3.3-70b-vectors"), "give the folder with their .npy"),
-    "nothing to be given": (("--given", "splits=x"), "there is no 'splits' to be given"),
+    "nothing to be given": (("--given", "splits=x"), "unknown kind 'splits'"),
     "given for nothing": (("--given", "pan26-folds=x"), "'pan26-folds' is for pan26, which is not among pan25"),
     "a gone manifest": (("--given", "pan25-manifest=gone.jsonl"), "gone.jsonl: there is no such file"),
     "two sources of data": (("--examples",), "give either --data or --examples"),

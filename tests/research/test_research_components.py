@@ -5,7 +5,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.research.data.components import component_ids
+from pan_scdg.research.data.splits import name_components
 
 PAIRS = st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("abcdefgh")), max_size=14)
 
@@ -28,7 +28,7 @@ def union_find(pairs: list[tuple[str, str]]) -> list[str]:
 @settings(max_examples=50, deadline=None)
 @given(PAIRS)
 def test_components_are_those_of_union_find(pairs: list[tuple[str, str]]) -> None:
-    assert component_ids(pairs) == union_find(pairs)
+    assert name_components(pairs) == union_find(pairs)
 
 
 @settings(max_examples=50, deadline=None)
@@ -36,14 +36,14 @@ def test_components_are_those_of_union_find(pairs: list[tuple[str, str]]) -> Non
 def test_the_order_of_the_pairs_does_not_matter(pairs: list[tuple[str, str]], seed: int) -> None:
     order = list(range(len(pairs)))
     random.Random(seed).shuffle(order)
-    found = component_ids(pairs)
-    assert component_ids([pairs[i] for i in order]) == [found[i] for i in order]
+    found = name_components(pairs)
+    assert name_components([pairs[i] for i in order]) == [found[i] for i in order]
 
 
 def test_one_name_on_both_sides_is_two_documents() -> None:
-    assert component_ids([("x", "a"), ("b", "x")]) == ["src:a", "src:x"]
+    assert name_components([("x", "a"), ("b", "x")]) == ["src:a", "src:x"]
 
 
 def test_a_chain_is_one_component() -> None:
     pairs = [("s1", "b"), ("s2", "b"), ("s2", "a"), ("s9", "z")]
-    assert component_ids(pairs) == ["src:a", "src:a", "src:a", "src:z"]
+    assert name_components(pairs) == ["src:a", "src:a", "src:a", "src:z"]

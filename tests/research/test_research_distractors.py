@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.research.retention.distractors import Distractor, fitted, read_pool
+from pan_scdg.research.retention.distractors import Distractor, cut_text, read_pool
 from tests.research.retention_texts import some_pool
 
 
@@ -17,7 +17,7 @@ from tests.research.retention_texts import some_pool
 def test_a_distractor_is_consecutive_news_of_the_wanted_length(wanted: int, seed: int) -> None:
     pool = some_pool()
     found = pool.draw(wanted, random.Random(seed), set())
-    text = pool.text(found)
+    text = pool.read_text(found)
     assert abs(len(text) - wanted) <= 2
     assert text == text.strip()
     round_and_round = " ".join(s.text for s in pool.sentences * 3)
@@ -27,18 +27,18 @@ def test_a_distractor_is_consecutive_news_of_the_wanted_length(wanted: int, seed
 
 
 def test_the_nearest_space_within_two_characters_is_the_cut() -> None:
-    assert fitted("one two three four", 7) == "one two"
-    assert fitted("one two three four", 8) == "one two"
-    assert fitted("one two three four", 9) == "one two"
-    assert fitted("one two three four", 10) == "one two th", "no word ends near"
-    assert fitted("one two three four", 11) == "one two three"
-    assert fitted("ab cd efg", 4) == "ab cd", "a later space is nearer than none"
-    assert fitted("a bcd e fgh", 6) == "a bcd", "the shorter text of two"
+    assert cut_text("one two three four", 7) == "one two"
+    assert cut_text("one two three four", 8) == "one two"
+    assert cut_text("one two three four", 9) == "one two"
+    assert cut_text("one two three four", 10) == "one two th", "no word ends near"
+    assert cut_text("one two three four", 11) == "one two three"
+    assert cut_text("ab cd efg", 4) == "ab cd", "a later space is nearer than none"
+    assert cut_text("a bcd e fgh", 6) == "a bcd", "the shorter text of two"
 
 
 def test_no_text_is_given_twice_until_all_are_used() -> None:
     pool, used, generator = some_pool(1, 9), set[str](), random.Random(1)
-    texts = [pool.text(pool.draw(60, generator, used)) for _ in range(9)]
+    texts = [pool.read_text(pool.draw(60, generator, used)) for _ in range(9)]
     assert len(set(texts)) == 9
     with pytest.raises(UserError, match="no unused distractor left; give more news articles"):
         pool.draw(60, generator, used)
@@ -46,10 +46,12 @@ def test_no_text_is_given_twice_until_all_are_used() -> None:
 
 def test_too_small_a_pool_says_so() -> None:
     evidence = "A sentence that has enough of characters in it. " * 8
-    assert some_pool().lacks(evidence) is None
-    assert some_pool(1, 5).lacks(evidence) == "the distractor pool is too small"
-    assert some_pool().lacks(evidence * 50) == "the distractor pool is too small", "a distractor would repeat itself"
-    assert some_pool().lacks("Too short.") == "source span shorter than 8 chunks of 40 characters"
+    assert some_pool().explain_lack(evidence) is None
+    assert some_pool(1, 5).explain_lack(evidence) == "the distractor pool is too small"
+    assert some_pool().explain_lack(evidence * 50) == "the distractor pool is too small", (
+        "a distractor would repeat itself"
+    )
+    assert some_pool().explain_lack("Too short.") == "source span shorter than 8 chunks of 40 characters"
 
 
 def test_text_files_are_articles_by_name(tmp_path: Path) -> None:
@@ -83,4 +85,4 @@ def test_what_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds no sentence for distractors; give news articles"):
         read_pool(tmp_path)
     with pytest.raises(UserError, match="no sentence 99 of 'n0.txt'"):
-        some_pool().text(Distractor("n0.txt", 99, 50))
+        some_pool().read_text(Distractor("n0.txt", 99, 50))

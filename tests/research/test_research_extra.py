@@ -49,11 +49,11 @@ def test_a_missing_package_names_the_extra(
     def find(name: str, *more: Any) -> Any:
         return None if name == "statsmodels" else real(name, *more)
 
-    monkeypatch.setattr("pan_scdg.research.options.find_spec", find)
+    monkeypatch.setattr("pan_scdg.errors.find_spec", find)
     assert run_command(["studies", "pairs", "--help"]) == 0
     capsys.readouterr()
     assert run_command(["studies", "pairs", "--examples", "--output", str(tmp_path / "out")]) == 2
     told = capsys.readouterr().err
-    assert "the studies need the package statsmodels; install the extra: pip install 'pan_scdg[studies]'\n" in told
+    assert "the package statsmodels is not installed; install the extra: pip install 'pan_scdg[studies]'\n" in told
     assert told.count("\n") == 1
     assert not (tmp_path / "out").exists()

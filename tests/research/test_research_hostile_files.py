@@ -9,12 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.research.data.membership import read_membership
-from pan_scdg.research.data.pair_manifest import manifest_text, read_manifest
+from pan_scdg.research.data.news import read_news_pairs
+from pan_scdg.research.data.pair_manifest import format_records, read_manifest
 from pan_scdg.research.data.prepared import Artefact, write_parts
-from pan_scdg.research.data.query_folds import read_folds
-from pan_scdg.research.data.query_pairs import read_query_pairs
-from pan_scdg.research.data.same_topic_pairs import read_news_pairs
+from pan_scdg.research.data.queries import read_folds, read_query_pairs
+from pan_scdg.research.data.splits import read_parts
 from pan_scdg.research.retention.instances import read_instances
 from tests.research.small_corpora import record
 
@@ -24,9 +23,9 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "query pairs": read_query_pairs,
     "instances": read_instances,
     "folds": lambda path: read_folds(path, {"1", "2"}),
-    "split": lambda path: read_membership(path, {"a", "b"}),
+    "split": lambda path: read_parts(path, {"a", "b"}),
 }
-GOOD = manifest_text([record("s", "r")]).encode()
+GOOD = format_records([record("s", "r")]).encode()
 LINES = st.one_of(
     st.binary(max_size=60),
     st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")),

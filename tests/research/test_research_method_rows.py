@@ -1,28 +1,25 @@
 """Rows are named as in the paper, and each method gets its own rule for the threshold."""
 
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from pan_scdg.baselines.official_threshold import official_threshold
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.options import RunOptions
 from pan_scdg.profile import Profile, load_profile, shipped_profiles
-from pan_scdg.research.data.pair_splits import PairSplit
-from pan_scdg.research.pairs.method_rows import (
+from pan_scdg.research.data.splits import PairSplit
+from pan_scdg.research.pairs.methods import (
     BASELINES,
-    LEXICAL,
     OURS,
-    names_of,
-    pair_methods,
-    paper_name,
-    rule_in_words,
-    topic_methods,
+    describe_rule,
+    evaluate_splits,
+    list_methods,
+    name_baselines,
+    name_in_paper,
 )
-from pan_scdg.research.pairs.pair_scores import Baseline, find_baselines, own_windows
-from pan_scdg.research.pairs.pair_study import pair_study
-from pan_scdg.research.pairs.score_table import ScoreTable
+from pan_scdg.research.pairs.same_topic import LEXICAL, list_topic_methods
+from pan_scdg.research.pairs.scores import Baseline, find_baselines, find_windows, make_score_table
 from pan_scdg.scoring.baseline_parts import BaselineParts
 
 SCORES = np.array([0.1, 0.3, 0.35, 0.62, 0.61, 0.65, 0.7, 0.9])
@@ -31,8 +28,8 @@ IDS = tuple("abcdefgh")
 WHOLE = PairSplit("s", IDS[::2], IDS[1::2])
 
 
-def table(*columns: str) -> ScoreTable:
-    return ScoreTable(IDS, LABELS, dict.fromkeys(columns, SCORES))
+def table(*columns: str) -> Any:
+    return make_score_table(IDS, LABELS, dict.fromkeys(columns, SCORES))
 
 
 def baseline(profile: str | Profile) -> Baseline:
@@ -53,16 +50,16 @@ def baseline(profile: str | Profile) -> Baseline:
     ],
 )
 def test_names_of_the_paper(profile: str, name: str) -> None:
-    assert paper_name(baseline(profile).settings) == name
+    assert name_in_paper(baseline(profile).settings) == name
 
 
 def test_every_shipped_baseline_has_a_row_of_its_own() -> None:
     profiles = [load_profile(name) for name in shipped_profiles()]
     baselines = [baseline(profile) for profile in profiles if profile.baseline is not None]
-    assert len(set(names_of(baselines))) == len(baselines) >= 12
-    assert all(rule_in_words(b.settings) for b in baselines)
+    assert len(set(name_baselines(baselines))) == len(baselines) >= 12
+    assert all(describe_rule(b.settings) for b in baselines)
     other = load_profile("pan25-bm25").model_copy(update={"name": "mine"})
-    assert names_of([baseline("pan25-bm25"), baseline(other)]) == [
+    assert name_baselines([baseline("pan25-bm25"), baseline(other)]) == [
         "BM25 pair score (pan25-bm25)",
         "BM25 pair score (mine)",
     ]
@@ -72,9 +69,9 @@ def test_embeddings_keep_a_published_threshold_and_else_get_the_official_one() -
     scdg = load_profile("pan25-llama-3.1-8b")
     used = [baseline("pan25-linq"), baseline("pan25-minilm"), baseline("pan25-containment")]
     tables = {b.profile.name: table("score") for b in used} | {"scdg": table("mean", "median", "positive_gain_rate")}
-    rows = pair_methods(used, tables, scdg.need_pairs(), scdg)
-    assert [m.name for m in rows[OURS]] == ["SCDG & Llama-3.1-8B, Average", "SCDG & Llama-3.1-8B, Top-q"]
-    published, official, chosen = (r.choice.threshold for r in pair_study(rows[BASELINES], [WHOLE]))
+    rows = list_methods(used, tables, scdg.need_pairs(), scdg)
+    assert [m.name for m in rows if m.group == OURS] == ["SCDG & Llama-3.1-8B, Average", "SCDG & Llama-3.1-8B, Top-q"]
+    published, official, chosen = evaluate_splits([m for m in rows if m.group == BASELINES], [WHOLE])["threshold"]
     assert published == 0.697
     assert official == official_threshold(SCORES[::2], LABELS[::2]).threshold
     assert chosen in SCORES[::2]
@@ -82,17 +79,17 @@ def test_embeddings_keep_a_published_threshold_and_else_get_the_official_one() -
 
 def test_only_a_profile_with_windows_has_a_row_for_them() -> None:
     offline = load_profile("offline")
-    assert [a.name for a in own_windows(offline.need_pairs()).values()] == ["window-bounded-128"]
-    assert own_windows(load_profile("pan25-llama-3.1-8b").need_pairs()) == {}
-    rows = pair_methods([], {"scdg": table("mean")}, offline.need_pairs(), offline)
-    assert rows[OURS][-1].name == "SCDG & scdg-mini, window-bounded"
+    assert [a.name for a in find_windows(offline.need_pairs()).values()] == ["window-bounded-128"]
+    assert find_windows(load_profile("pan25-llama-3.1-8b").need_pairs()) == {}
+    rows = list_methods([], {"scdg": table("mean")}, offline.need_pairs(), offline)
+    assert rows[-1].name == "SCDG & scdg-mini, window-bounded"
 
 
 def test_features_of_the_same_topic_rows() -> None:
     used = [baseline("pan25-bm25"), baseline("pan25-gram-logistic"), baseline("pan25-char-ngrams")]
     tables = {name: table("score") for name in ("scdg", *(b.profile.name for b in used))}
-    rows = topic_methods(used, tables, tables)
-    assert [row.features for row in rows[LEXICAL]] == [
+    rows = list_topic_methods(used, tables, tables)
+    assert [row.features for row in rows if row.group == LEXICAL] == [
         ("score",),
         ("jaccard", "target_containment", "source_containment"),
         ("n_50",),
@@ -103,4 +100,4 @@ def test_features_of_the_same_topic_rows() -> None:
 def test_names_are_those_of_the_score_files_and_differ(name: str) -> None:
     other = load_profile("pan25-containment").model_copy(update={"name": name})
     with pytest.raises(UserError, match=f"two methods have the name '{name}'"):
-        find_baselines([load_profile("pan25-bm25"), other], [], RunOptions(Path(), Path(), "cpu"), "cpu")
+        find_baselines([load_profile("pan25-bm25"), other], [], "cpu", None, None)

@@ -1,7 +1,6 @@
 """The pair manifest: labels, counts and exclusions from a corpus, and every fault of a manifest file in one line."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +8,17 @@ import pytest
 
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
-from pan_scdg.research.data.pair_corpus import PairDocuments, make_manifest, read_corpora
-from pan_scdg.research.data.pair_manifest import class_counts, manifest_digest, manifest_text, read_manifest
+from pan_scdg.pan.text_alignment import read_text
+from pan_scdg.research.data.corpora import PairDocuments, TruePair, read_corpora
+from pan_scdg.research.data.pair_manifest import (
+    ExcludedPair,
+    PairRecord,
+    count_classes,
+    digest_manifest,
+    make_manifest,
+    read_manifest,
+)
+from pan_scdg.research.data.records import format_records
 from tests.research.small_corpora import feature, record, write_corpus
 
 FIELDS = [
@@ -35,8 +43,14 @@ TRUTH = {
 }
 
 
-def words(text: str) -> int:
-    return len(text.split())
+def count_words(corpus: list[TruePair]) -> dict[Path, int]:
+    files = {file.path: file for true in corpus for file in (true.pair.suspicious, true.pair.source)}
+    return {path: len(read_text(file).split()) for path, file in files.items()}
+
+
+def make(folder: Path, most_tokens: int = 128_000) -> tuple[tuple[PairRecord, ...], tuple[ExcludedPair, ...]]:
+    corpus = read_corpora(folder, Notices())
+    return make_manifest(corpus, count_words(corpus), most_tokens)
 
 
 @pytest.fixture
@@ -46,7 +60,8 @@ def corpus(tmp_path: Path) -> Path:
 
 def test_a_plagiarism_feature_of_this_source_makes_a_pair_positive(corpus: Path) -> None:
     notices = Notices()
-    records, excluded = make_manifest(read_corpora(corpus, notices), words)
+    found = read_corpora(corpus, notices)
+    records, excluded = make_manifest(found, count_words(found))
     assert excluded == ()
     labels = {r.pair_id: (r.doc_label, r.num_annotations_for_pair, r.xml_exists) for r in records}
     assert labels == {
@@ -56,7 +71,7 @@ def test_a_plagiarism_feature_of_this_source_makes_a_pair_positive(corpus: Path)
         "s3-r3": (0, 0, False),
         "s4-r4": (1, 1, True),
     }
-    assert class_counts(records) == {"positive": 2, "negative": 3, "total": 5}
+    assert count_classes(records) == {"positive": 2, "negative": 3, "total": 5}
     assert "pair without a truth file, labelled negative as in the paper: 1 time" in notices.lines()[0]
     assert records[0].annotations[1] == {
         "this_offset": 50,
@@ -67,24 +82,17 @@ def test_a_plagiarism_feature_of_this_source_makes_a_pair_positive(corpus: Path)
     }
 
 
-def test_each_document_is_counted_once_and_longer_pairs_are_logged(corpus: Path) -> None:
-    counted: list[str] = []
-
-    def count(text: str) -> int:
-        counted.append(text)
-        return words(text)
-
-    records, excluded = make_manifest(read_corpora(corpus, Notices()), count, most_tokens=101)
-    assert len(counted) == 8
+def test_longer_pairs_are_logged(corpus: Path) -> None:
+    records, excluded = make(corpus, most_tokens=101)
     first = records[0]
     assert (first.susp_tokens, first.src_tokens, first.total_tokens) == (3, 2, 5)
     assert [(e.pair_id, e.total_tokens) for e in excluded] == [("s4-r4", 102)]
-    assert len(make_manifest(read_corpora(corpus, Notices()), words, most_tokens=102)[0]) == 5
+    assert len(make(corpus, most_tokens=102)[0]) == 5
 
 
 def test_what_is_written_is_read_again_with_the_fields_of_the_paper_and_no_text(corpus: Path, tmp_path: Path) -> None:
-    records, _ = make_manifest(read_corpora(corpus, Notices()), words)
-    text = manifest_text(records)
+    records, _ = make(corpus)
+    text = format_records(records)
     (tmp_path / "m.jsonl").write_text(text)
     assert read_manifest(tmp_path / "m.jsonl") == records
     assert list(json.loads(text.splitlines()[0])) == FIELDS
@@ -94,15 +102,15 @@ def test_what_is_written_is_read_again_with_the_fields_of_the_paper_and_no_text(
 
 def test_the_digest_is_of_the_records_and_not_of_how_a_file_spells_them(tmp_path: Path) -> None:
     records = (record("s", "r"),)
-    fields = json.loads(manifest_text(records))
+    fields = json.loads(format_records(records))
     (tmp_path / "m.jsonl").write_text(
         json.dumps({"note": "other", **dict(reversed(fields.items()))}, indent=None) + "\n\n"
     )
-    assert manifest_digest(read_manifest(tmp_path / "m.jsonl")) == manifest_digest(records)
+    assert digest_manifest(read_manifest(tmp_path / "m.jsonl")) == digest_manifest(records)
 
 
 def line(**changes: Any) -> str:
-    fields = {**json.loads(manifest_text([record("s", "r")])), **changes}
+    fields = {**json.loads(format_records([record("s", "r")])), **changes}
     return json.dumps({key: value for key, value in fields.items() if value != "ABSENT"})
 
 
@@ -121,9 +129,9 @@ def line(**changes: Any) -> str:
         (line(total_tokens=-1), "total_tokens"),
         (line(total_tokens="30"), "total_tokens"),
         (line(annotations=[{"text": "x" * 513}]), "annotations.0.text"),
-        (line(), "is in line 1 too"),
-        (line(pair_id="other"), "is in line 1 too"),
-        (line(pair_id="other", susp_file="folder/s.txt"), "is in line 1 too"),
+        (line(), "is there twice, first in line 1"),
+        (line(pair_id="other"), "is there twice, first in line 1"),
+        (line(pair_id="other", susp_file="folder/s.txt"), "is there twice, first in line 1"),
         ("[" * 100_000, "nested deeper"),
         ('{"pair_id": "\\ud800"}', "Invalid JSON"),
     ],
@@ -140,22 +148,22 @@ def test_a_bad_manifest_is_one_clear_line(tmp_path: Path, second: str, what: str
 
 def test_an_empty_manifest(tmp_path: Path) -> None:
     (tmp_path / "m.jsonl").write_text("\n")
-    with pytest.raises(UserError, match="holds no pairs"):
+    with pytest.raises(UserError, match="holds no pair"):
         read_manifest(tmp_path / "m.jsonl")
 
 
 def test_texts_are_found_again_and_missing_ones_are_one_line(corpus: Path) -> None:
     found = read_corpora(corpus, Notices())
-    records, _ = make_manifest(found, words)
+    records, _ = make_manifest(found, count_words(found))
     documents = PairDocuments(found)
-    documents.check(records, corpus)
-    assert documents.texts(records[0]) == ("text of s1", "one two")
-    assert documents.texts(replace(records[0], susp_file="some/folder/s2.txt")) == ("text of s2", "one two")
-    gone = [record("s9", "r1"), record("s8", "../../etc/passwd")]
-    with pytest.raises(UserError, match=r"m.jsonl: 3 documents of the manifest are not in the data, passwd.txt first"):
+    documents.check([record.names for record in records], corpus)
+    assert documents.read(records[0].names) == ("text of s1", "one two")
+    assert documents.read(("some/folder/s2.txt", records[0].src_file)) == ("text of s2", "one two")
+    gone = [("s9.txt", "r1.txt"), ("s8.txt", "../../etc/passwd.txt")]
+    with pytest.raises(UserError, match=r"m.jsonl: 3 documents of the manifest are not in the data, s8.txt first"):
         documents.check(gone, Path("m.jsonl"))
     with pytest.raises(UserError, match=r"there is no document 's9.txt'"):
-        documents.texts(gone[0])
+        documents.read(gone[0])
 
 
 def test_several_corpora_side_by_side_are_one(corpus: Path, tmp_path: Path) -> None:

@@ -12,18 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.research.data.components import component_ids
-from pan_scdg.research.data.membership import fifth_of
-from pan_scdg.research.data.pair_manifest import PairRecord, class_counts
-from pan_scdg.research.data.pair_splits import (
+from pan_scdg.research.data.pair_manifest import PairRecord, count_classes
+from pan_scdg.research.data.splits import (
     INDEX,
     SEEDS,
     PairSplit,
-    audit,
-    components_of,
+    count_shared,
+    find_components,
+    format_splits,
     make_splits,
+    name_components,
     read_splits,
-    split_files,
+    round_fifth,
 )
 from tests.research.small_corpora import record
 
@@ -35,7 +35,7 @@ DOCUMENTS = st.lists(
 
 def literal_test_part(records: list[PairRecord], seed: int) -> set[str]:
     """The rule of the paper and of the issue, step by step."""
-    names = component_ids([(r.susp_file, r.src_file) for r in records])
+    names = name_components([(r.susp_file, r.src_file) for r in records])
     kind = {
         c: (
             sum(r.doc_label for r, n in zip(records, names) if n == c),
@@ -63,7 +63,7 @@ def test_splits_are_disjoint_complete_and_as_the_rule_says(pairs: list[tuple[int
     (split,) = make_splits(records, [seed])
     assert set(split.test) == expected
     assert sorted((*split.train, *split.test)) == sorted(r.pair_id for r in records)
-    assert audit(records, components_of(records), split) == (0, 0, 0)
+    assert count_shared(records, find_components(records), split) == (0, 0, 0)
     assert make_splits(records, [seed]) == (split,)
 
 
@@ -89,12 +89,12 @@ def test_a_document_under_two_folders_is_one() -> None:
     foldered = [replace(r, susp_file=f"{'ab'[i % 2]}/{r.susp_file}") for i, r in enumerate(records)]
     assert [split.test for split in make_splits(foldered)] == [split.test for split in make_splits(records)]
     across = PairSplit("across", tuple(r.pair_id for r in records[::2]), tuple(r.pair_id for r in records[1::2]))
-    assert audit(foldered, components_of(foldered), across) == (20, 0, 20)
+    assert count_shared(foldered, find_components(foldered), across) == (20, 0, 20)
 
 
 @pytest.mark.parametrize(("count", "test"), [(1, 0), (2, 0), (3, 1), (5, 1), (7, 1), (8, 2), (12, 2), (13, 3), (40, 8)])
 def test_a_fifth_is_rounded_half_up(count: int, test: int) -> None:
-    assert fifth_of(count) == test == int(np.floor(count / 5 + 0.5))
+    assert round_fifth(count) == test == int(np.floor(count / 5 + 0.5))
 
 
 def paper_like() -> list[PairRecord]:
@@ -114,19 +114,19 @@ def paper_like() -> list[PairRecord]:
 
 def test_the_counts_of_the_paper_come_out() -> None:
     records = paper_like()
-    assert class_counts(records) == {"positive": 4777, "negative": 2014, "total": 6791}
+    assert count_classes(records) == {"positive": 4777, "negative": 2014, "total": 6791}
     assert (len({r.susp_file for r in records}), len({r.src_file for r in records})) == (6770, 6768)
     splits = make_splits(records)
     by_id = {r.pair_id: r for r in records}
     for split in splits:
-        assert class_counts([by_id[p] for p in split.train]) == {"positive": 3822, "negative": 1610, "total": 5432}
-        assert class_counts([by_id[p] for p in split.test]) == {"positive": 955, "negative": 404, "total": 1359}
+        assert count_classes([by_id[p] for p in split.train]) == {"positive": 3822, "negative": 1610, "total": 5432}
+        assert count_classes([by_id[p] for p in split.test]) == {"positive": 955, "negative": 404, "total": 1359}
     assert len({split.test for split in splits}) == 20
 
 
 def test_rounding_always_down_or_always_up_cannot_give_the_counts_of_the_paper() -> None:
     """All forests of 44 two-pair components: half up reaches 955 positive and 404 negative, the others never do."""
-    rules = {"down": lambda n: n // 5, "up": lambda n: -(-n // 5), "half up": fifth_of}
+    rules = {"down": lambda n: n // 5, "up": lambda n: -(-n // 5), "half up": round_fifth}
     reached = Counter()
     for two in range(45):
         for mixed in range(45 - two):
@@ -148,7 +148,7 @@ def write(folder: Path, files: dict[str, str]) -> Path:
 
 def test_what_is_written_is_read_again_and_the_index_says_what_it_is(tmp_path: Path) -> None:
     splits = make_splits(SOME)
-    files = split_files(SOME, splits)
+    files = format_splits(SOME, splits)
     assert read_splits(write(tmp_path / "splits", files), SOME) == splits
     index = json.loads(files[INDEX])
     assert [entry["file"] for entry in index["splits"]] == [f"split_seed{seed}.csv" for seed in SEEDS]
@@ -210,8 +210,8 @@ def test_a_bad_split_file_is_one_clear_line(tmp_path: Path, text: str, line: int
 def test_an_index_of_another_manifest_or_damaged_is_one_clear_line(
     tmp_path: Path, index: str | None, what: str
 ) -> None:
-    files = split_files(SOME[:-1], make_splits(SOME[:-1]))
-    own = json.loads(split_files(SOME, make_splits(SOME))[INDEX])["manifest_sha256"]
+    files = format_splits(SOME[:-1], make_splits(SOME[:-1]))
+    own = json.loads(format_splits(SOME, make_splits(SOME))[INDEX])["manifest_sha256"]
     folder = write(tmp_path / "x", files if index is None else {**files, INDEX: index.replace("HERE", own)})
     with pytest.raises(UserError, match=what) as caught:
         read_splits(folder, SOME)
@@ -221,7 +221,7 @@ def test_an_index_of_another_manifest_or_damaged_is_one_clear_line(
 def test_the_audit_counts_what_is_in_both_parts() -> None:
     records = [record("s0", "r0"), record("s0", "r1"), record("s1", "r1"), record("s2", "r2")]
     split = PairSplit("x", ("s0-r0", "s1-r1"), ("s0-r1", "s2-r2"))
-    assert audit(records, components_of(records), split) == (1, 1, 1)
+    assert count_shared(records, find_components(records), split) == (1, 1, 1)
 
 
 def test_a_folder_without_splits_and_too_few_pairs(tmp_path: Path) -> None:

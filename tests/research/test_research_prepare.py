@@ -2,23 +2,25 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from pan_scdg.cli import run_command
 from pan_scdg.digests import file_digest
 from pan_scdg.errors import UserError
-from pan_scdg.notices import Notices
-from pan_scdg.research.data.data_folders import DataFolders, folders_in, shipped_examples
-from pan_scdg.research.data.pair_manifest import class_counts, read_manifest
-from pan_scdg.research.data.pair_splits import read_splits
+from pan_scdg.pan.text_alignment import read_text
+from pan_scdg.records import TextFile
+from pan_scdg.research.data.folders import DataFolders, find_data, find_examples
+from pan_scdg.research.data.news import read_news_pairs, read_news_split
+from pan_scdg.research.data.pair_manifest import count_classes, read_manifest
 from pan_scdg.research.data.prepare import PARTS, Sources, prepare
 from pan_scdg.research.data.prepared import read_index
-from pan_scdg.research.data.query_folds import read_folds
-from pan_scdg.research.data.same_topic_pairs import read_cluster_split, read_news_pairs
+from pan_scdg.research.data.queries import read_folds
+from pan_scdg.research.data.splits import read_splits
 from pan_scdg.research.retention.instances import read_instances
 from tests.research.small_corpora import feature, write_corpus
 
@@ -28,18 +30,14 @@ Prepare = Callable[..., list[str]]
 class Words:
     """Counts words where a test needs no tokenizer."""
 
-    def __init__(self) -> None:
-        self.identity = {"model": "words"}
+    identity: ClassVar[dict[str, str]] = {"model": "words"}
 
-    def __call__(self, text: str) -> int:
-        return len(text.split())
+    def count(self, documents: Iterable[TextFile]) -> dict[Path, int]:
+        return {document.path: len(read_text(document).split()) for document in documents}
 
 
 def sources(folders: DataFolders, given: dict[str, Path] | None = None) -> Sources:
-    def fine(_text: str) -> None:
-        return None
-
-    return Sources(folders, given or {}, Words, lambda _folders: (fine, fine), Notices())  # type: ignore[arg-type]
+    return Sources(folders, given or {}, Words)  # type: ignore[arg-type]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -50,19 +48,19 @@ def contents(folder: Path) -> dict[str, bytes]:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The examples, prepared; to read only."""
     output = tmp_path_factory.mktemp("prepared") / "out"
-    prepare(sources(shipped_examples()), (), output)
+    prepare(sources(find_examples()), (), output)
     return output
 
 
 def test_the_examples_give_all_four_parts(made: Path) -> None:
     records = read_manifest(made / "pan25" / "manifest.jsonl")
-    assert class_counts(records) == {"positive": 24, "negative": 24, "total": 48}
+    assert count_classes(records) == {"positive": 24, "negative": 24, "total": 48}
     splits = read_splits(made / "pan25" / "splits", records)
     assert [(len(s.train), len(s.test)) for s in splits] == [(38, 10)] * 20
     folds = read_folds(made / "pan26" / "folds.jsonl", {f"q{i:02}" for i in range(1, 16)})
     assert sum(fold.role == "holdout" for fold in folds) == 3
     pairs = read_news_pairs(made / "multinews" / "manifest.jsonl")
-    parts = read_cluster_split(made / "multinews" / "multinews_split.csv", pairs)
+    parts = read_news_split(made / "multinews" / "multinews_split.csv", pairs)
     assert (list(parts.values()).count("train"), list(parts.values()).count("test")) == (27, 7)
     assert len(read_instances(made / "retention" / "instances.jsonl")) > 20
 
@@ -78,23 +76,23 @@ def test_the_index_names_every_file_with_its_digest_and_origin(made: Path) -> No
 
 
 def test_no_text_of_a_document_is_in_any_file(made: Path) -> None:
-    texts = [p.read_text() for side in ("susp", "src") for p in (shipped_examples().pan25 / "test" / side).iterdir()]
+    texts = [p.read_text() for side in ("susp", "src") for p in (find_examples().pan25 / "test" / side).iterdir()]
     written = b"".join(contents(made).values()).decode()
     assert not [text for text in texts if text[100:140] in written]
 
 
 def test_a_second_run_gives_the_same_bytes_here_and_elsewhere(made: Path, tmp_path: Path) -> None:
     for _ in range(2):
-        prepare(sources(shipped_examples()), (), tmp_path / "out")
+        prepare(sources(find_examples()), (), tmp_path / "out")
         assert contents(tmp_path / "out") == contents(made)
 
 
 def test_a_part_alone_leaves_the_others_as_they_are(made: Path, tmp_path: Path) -> None:
     shutil.copytree(made, tmp_path / "out")
-    lines = prepare(sources(shipped_examples()), ["pan26"], tmp_path / "out")
+    lines = prepare(sources(find_examples()), ["pan26"], tmp_path / "out")
     assert len(lines) == 2
     assert contents(tmp_path / "out") == contents(made)
-    prepare(sources(shipped_examples()), ["pan26"], tmp_path / "new")
+    prepare(sources(find_examples()), ["pan26"], tmp_path / "new")
     assert sorted(read_index(tmp_path / "new")) == ["pan26"]
 
 
@@ -102,7 +100,7 @@ def test_a_part_alone_leaves_the_others_as_they_are(made: Path, tmp_path: Path) 
 def data(made: Path, tmp_path: Path) -> Path:
     """A data folder that holds what was prepared as its own manifests and splits."""
     folder = tmp_path / "data"
-    examples = shipped_examples()
+    examples = find_examples()
     for name in ("pan25", "pan26", "multinews"):
         shutil.copytree(getattr(examples, name), folder / name)
     shutil.copytree(made / "pan25" / "splits", folder / "pan25" / "splits")
@@ -121,7 +119,7 @@ def test_what_lies_in_the_data_is_taken_and_said(data: Path, made: Path, tmp_pat
     def no_tokenizer() -> Any:
         raise AssertionError("nothing is counted when the manifest is there")
 
-    given = sources(folders_in(data))._replace(counts=no_tokenizer)
+    given = replace(sources(find_data(data)), make_counter=no_tokenizer)
     lines = prepare(given, (), tmp_path / "out")
     index = read_index(tmp_path / "out")
     assert {a["origin"] for part in index.values() for a in part.values()} == {"from file"}
@@ -138,13 +136,13 @@ def test_a_file_that_the_user_gives_goes_before_one_in_the_data(data: Path, tmp_
     first, *rest = (data / "pan26" / "folds.jsonl").read_text().splitlines()
     moved = {**json.loads(first), "fold": (json.loads(first)["fold"] + 1) % 5}
     other.write_text("\n".join([json.dumps(moved), *rest]))
-    prepare(sources(folders_in(data), {"pan26-folds": other}), ["pan26"], tmp_path / "out")
+    prepare(sources(find_data(data), {"pan26-folds": other}), ["pan26"], tmp_path / "out")
     entry = read_index(tmp_path / "out")["pan26"]["folds"]
     assert (entry["from"], entry["from_sha256"]) == ("mine.jsonl", file_digest(other))
     with pytest.raises(UserError, match=r"gone\.jsonl: there is no such file"):
-        prepare(sources(folders_in(data), {"pan26-folds": tmp_path / "gone.jsonl"}), ["pan26"], tmp_path / "x")
-    with pytest.raises(UserError, match="there is no 'folds' to be given"):
-        prepare(sources(folders_in(data), {"folds": other}), ["pan26"], tmp_path / "x")
+        prepare(sources(find_data(data), {"pan26-folds": tmp_path / "gone.jsonl"}), ["pan26"], tmp_path / "x")
+    with pytest.raises(UserError, match="unknown kind 'folds'"):
+        prepare(sources(find_data(data), {"folds": other}), ["pan26"], tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 
@@ -187,9 +185,9 @@ def other_text(data: Path) -> None:
     [
         ("pan25", break_splits, "pan25/splits/manifest_index.json", "these splits are of another manifest"),
         ("pan25", break_documents, "pan25/manifest.jsonl", "1 documents of the manifest are not in the data, other"),
-        ("pan25", two_manifests, "pan25", "both manifest.jsonl and pan25val"),
+        ("pan25", two_manifests, "pan25", "holds both manifest.jsonl and pan25val"),
         ("pan26", other_documents, "pan26/pan2026_pairs_manifest.jsonl", "1 pairs are of queries or documents that"),
-        ("pan26", no_query_pairs, "pan26/pan2026_pairs_manifest.jsonl", "the manifest holds no pairs"),
+        ("pan26", no_query_pairs, "pan26/pan2026_pairs_manifest.jsonl", "the file holds no pair"),
         ("multinews", other_news, "multinews/manifest.jsonl", "are not in the data as the manifest has them"),
         ("retention", other_text, "", "not those that this instance was selected from"),
     ],
@@ -199,7 +197,7 @@ def test_files_of_other_data_are_one_clear_line_and_nothing_is_written(
 ) -> None:
     damage(data)
     with pytest.raises(UserError, match=what) as caught:
-        prepare(sources(folders_in(data)), [part], tmp_path / "out")
+        prepare(sources(find_data(data)), [part], tmp_path / "out")
     assert not where or caught.value.where == data / where
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
@@ -211,7 +209,7 @@ def test_what_a_former_run_wrote_and_this_one_does_not_is_removed(made: Path, da
     one.mkdir()
     shutil.copy(made / "pan25" / "splits" / "split_seed20260714.csv", one)
     (tmp_path / "out" / "pan25" / "mine.txt").write_text("a note of the user")
-    prepare(sources(folders_in(data), {"pan25-splits": one}), ["pan25"], tmp_path / "out")
+    prepare(sources(find_data(data), {"pan25-splits": one}), ["pan25"], tmp_path / "out")
     left = [name for name in contents(tmp_path / "out") if name.startswith("pan25/")]
     assert left == [
         "pan25/manifest.jsonl",
@@ -236,10 +234,10 @@ def test_a_stop_while_writing_is_repaired_by_the_same_command(
 
     monkeypatch.setattr(prepared, "write_atomically", stopping)
     with pytest.raises(KeyboardInterrupt):
-        prepare(sources(shipped_examples()), (), tmp_path / "out")
+        prepare(sources(find_examples()), (), tmp_path / "out")
     assert read_index(tmp_path / "out") == {}
     monkeypatch.setattr(prepared, "write_atomically", real)
-    prepare(sources(shipped_examples()), (), tmp_path / "out")
+    prepare(sources(find_examples()), (), tmp_path / "out")
     assert contents(tmp_path / "out") == contents(made)
 
 
@@ -250,11 +248,11 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "b" / "index.json").write_text('{"pages": 3}')
     for name, what in (("a", "is not empty and was not prepared"), ("b", "it is no index of `studies prepare`")):
         with pytest.raises(UserError, match=what):
-            prepare(sources(shipped_examples()), ["pan26"], tmp_path / name)
+            prepare(sources(find_examples()), ["pan26"], tmp_path / name)
     with pytest.raises(UserError, match="there is no data for any study"):
-        prepare(sources(folders_in(tmp_path)), (), tmp_path / "out")
+        prepare(sources(find_data(tmp_path)), (), tmp_path / "out")
     with pytest.raises(UserError, match="there is no such directory"):
-        folders_in(tmp_path / "nothing")
+        find_data(tmp_path / "nothing")
 
 
 def of_folds(facts: object) -> str:
@@ -279,7 +277,7 @@ def test_an_index_that_is_not_ours_is_one_line_and_removes_nothing(
     assert run_command(["studies", "prepare", "--examples", "--part", "pan26", "--output", str(out)]) == 2
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 1
-    assert told[0].startswith(f"{out / 'index.json'}: is not as this program wrote it")
+    assert told[0].startswith(f"error: {out / 'index.json'}: is not as this program wrote it")
     assert (tmp_path / "precious.txt").exists()
     assert contents(out) == {"index.json": index.encode()}
 
@@ -288,12 +286,12 @@ def test_pairs_that_are_all_too_long_and_instances_that_there_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_corpus(tmp_path / "data" / "pan25", [("s", "r")], truth={"s-r": feature("r")})
-    shutil.copytree(shipped_examples().multinews, tmp_path / "data" / "multinews")
+    shutil.copytree(find_examples().multinews, tmp_path / "data" / "multinews")
     with pytest.raises(UserError, match="no pair meets the conditions of an instance"):
-        prepare(sources(folders_in(tmp_path / "data")), ["retention"], tmp_path / "out")
-    monkeypatch.setattr(Words, "__call__", lambda _self, _text: 100_000)
+        prepare(sources(find_data(tmp_path / "data")), ["retention"], tmp_path / "out")
+    monkeypatch.setattr(Words, "count", lambda _self, documents: {document.path: 100_000 for document in documents})
     with pytest.raises(UserError, match="every pair has more than 128000 tokens"):
-        prepare(sources(folders_in(tmp_path / "data")), ["pan25"], tmp_path / "out")
+        prepare(sources(find_data(tmp_path / "data")), ["pan25"], tmp_path / "out")
 
 
 def test_the_command_counts_with_the_tokenizer_of_the_profile(
@@ -311,12 +309,12 @@ def test_the_command_counts_with_the_tokenizer_of_the_profile(
     assert first.total_tokens == first.susp_tokens + first.src_tokens > words.total_tokens
 
     before = contents(tmp_path / "out")
-    from pan_scdg.research.data import token_counts
+    from pan_scdg.research.data import pair_manifest
 
     def broken(*_: object) -> Any:
         return object()  # a tokenizer that cannot encode anything: all counts are in the state
 
-    monkeypatch.setattr(token_counts, "load_tokenizer", broken)
+    monkeypatch.setattr(pair_manifest, "load_tokenizer", broken)
     assert run_command([*arguments, *state]) == 0
     assert contents(tmp_path / "out") == before
 
@@ -337,8 +335,8 @@ def test_the_command_selects_instances_that_can_be_divided_and_replaced(
         ([], "give either --data or --examples"),
         (["--examples", "--data", "."], "give either --data or --examples"),
         (["--examples", "--given", "pan26-folds"], "is not KIND=PATH"),
-        (["--examples", "--given", "x=y"], "there is no 'x' to be given"),
-        (["--examples", "--given", "retention-contexts=y"], "'retention-contexts' has no part in this"),
+        (["--examples", "--given", "x=y"], "unknown kind 'x'"),
+        (["--examples", "--given", "retention-contexts=y"], "'retention-contexts' is not prepared"),
         (["--examples", "--part", "pan26", "--given", "pan25-splits=y"], "'pan25-splits' is for pan25, which is not"),
         (["--examples", "--part", "pan12"], "pan12"),
     ],

@@ -8,9 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.research.data.query_folds import QueryFold, folds_text, make_folds, read_folds
-from pan_scdg.research.data.query_pairs import make_query_pairs, read_query_pairs
-from pan_scdg.research.data.records import json_lines
+from pan_scdg.research.data.queries import (
+    QueryFold,
+    format_folds,
+    make_folds,
+    make_query_pairs,
+    read_folds,
+    read_query_pairs,
+)
+from pan_scdg.research.data.records import format_records
 
 IDS = st.lists(st.integers(0, 999).map(str), min_size=5, max_size=60, unique=True)
 
@@ -37,20 +43,20 @@ def test_two_hundred_queries_make_forty_each_and_stay_where_they_are() -> None:
 def test_folds_are_read_as_written_and_from_files_of_others(tmp_path: Path) -> None:
     path = tmp_path / "folds.jsonl"
     folds = make_folds(["a", "b", "c", "d", "e"])
-    path.write_text(folds_text(folds))
+    path.write_text(format_folds(folds))
     assert read_folds(path, set("abcde")) == folds
     path.write_text('{"qid": 1, "fold": 0, "n": 2}\n\n{"qid": "2", "fold": 4}\n')
-    assert read_folds(path, {"1", "2"}) == (QueryFold("1", 0, "holdout"), QueryFold("2", 4, "development"))
+    assert read_folds(path, {"1", "2"}) == (QueryFold("1", 0), QueryFold("2", 4))
 
 
 @pytest.mark.parametrize(
     ("text", "line", "what"),
     [
-        ('{"query_id": "1", "fold": 5}', 1, "no whole number from 0 to 4"),
-        ('{"query_id": "1", "fold": true}', 1, "no whole number"),
-        ('{"query_id": "1"}', 1, "no whole number"),
-        ('{"fold": 1}', 1, "no query_id"),
-        ('{"query_id": "1", "fold": 0}\n{"query_id": "1", "fold": 1}', 2, "there twice"),
+        ('{"query_id": "1", "fold": 5}', 1, "fold: Input should be less than 5"),
+        ('{"query_id": "1", "fold": true}', 1, "fold: Input should be a valid integer"),
+        ('{"query_id": "1"}', 1, "fold: Field required"),
+        ('{"fold": 1}', 1, "query_id: Field required"),
+        ('{"query_id": "1", "fold": 0}\n{"query_id": "1", "fold": 1}', 2, "is there twice, first in line 1"),
         ('{"query_id": "9", "fold": 0}', 1, "there is no query '9'"),
         ('{"query_id": "1", "fold": 0}', None, "1 queries have no fold, '2' first"),
         ('{"query_id": "1", "fold": 1}\n{"query_id": "2", "fold": 2}', None, "fold 0 or all others are empty"),
@@ -79,7 +85,7 @@ def test_query_pairs_are_the_judgments_and_twenty_others_each(tmp_path: Path) ->
     assert len({(p.query_id, p.doc_id) for p in pairs}) == len(pairs)
     assert {(p.doc_id, p.grade) for p in pairs if p.doc_label} == {("d01", 3), ("d02", 1), ("d39", 2)}
     assert all(p.grade == 0 for p in pairs if not p.doc_label)
-    (tmp_path / "p.jsonl").write_text(json_lines(pairs))
+    (tmp_path / "p.jsonl").write_text(format_records(pairs))
     assert read_query_pairs(tmp_path / "p.jsonl") == pairs
 
 

@@ -14,29 +14,27 @@ from hypothesis import strategies as st
 
 from pan_scdg.digests import file_digest
 from pan_scdg.evaluation.report import Estimate
-from pan_scdg.research.report.page import Report, Section, page, write_report
+from pan_scdg.research.report.page import Report, Section, format_page, write_report
 from pan_scdg.research.report.table import (
-    Column,
     Percent,
-    Row,
-    Table,
-    csv_table,
-    latex_table,
-    markdown,
-    markdown_table,
+    escape_markdown,
+    format_latex,
+    format_markdown,
+    format_table_csv,
+    make_table,
 )
 
-COLUMNS = (Column("Method"), Column("F1", "high"), Column("FPR", "low"), Column("Rate"), Column("Difference"))
+NAMES = ("Method", "F1", "FPR", "Rate", "Difference", "group")
 ROWS = (
-    Row(("BM25 & co", 0.5, np.float64(0.25), Percent(0.71125), None), "Simple"),
-    Row(("n_grams", 0.1 + 0.2, 0.24999999, Percent(1.0), Estimate(-0.5, -1.0, 0.25)), "Simple"),
-    Row(("Top-q", math.nan, 0.5, None, None), "SCDG"),
+    ("BM25 & co", 0.5, np.float64(0.25), Percent(0.71125), None, "Simple"),
+    ("n_grams", 0.1 + 0.2, 0.24999999, Percent(1.0), Estimate(-0.5, -1.0, 0.25), "Simple"),
+    ("Top-q", math.nan, 0.5, None, None, "SCDG"),
 )
-TABLE = Table("medians", "Medians", COLUMNS, ROWS)
+TABLE = make_table("medians", "Medians", [dict(zip(NAMES, row)) for row in ROWS], {"F1": "high", "FPR": "low"})
 
 
 def test_markdown_shows_four_decimals_groups_and_the_best() -> None:
-    assert markdown_table(TABLE).splitlines() == [
+    assert format_markdown(TABLE).splitlines() == [
         r"| Method | F1 | FPR | Rate | Difference |",
         "| --- | ---: | ---: | ---: | ---: |",
         "| **Simple** |  |  |  |  |",
@@ -48,14 +46,14 @@ def test_markdown_shows_four_decimals_groups_and_the_best() -> None:
 
 
 def test_csv_has_all_digits() -> None:
-    rows = list(csv.reader(io.StringIO(csv_table(TABLE))))
+    rows = list(csv.reader(io.StringIO(format_table_csv(TABLE))))
     assert rows[0] == ["group", "Method", "F1", "FPR", "Rate", "Difference", "Difference low", "Difference high"]
     assert rows[2] == ["Simple", "n_grams", "0.30000000000000004", "0.24999999", "1.0", "-0.5", "-1.0", "0.25"]
     assert rows[3] == ["SCDG", "Top-q", "", "0.5", "", "", "", ""]
 
 
 def test_latex_has_booktabs_and_no_bare_specials() -> None:
-    lines = latex_table(TABLE).splitlines()
+    lines = format_latex(TABLE).splitlines()
     assert lines[1:4] == [
         r"\begin{tabular}{@{}lrrrr@{}}",
         r"\toprule",
@@ -69,39 +67,43 @@ def test_latex_has_booktabs_and_no_bare_specials() -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.text(max_size=20))
 def test_no_text_breaks_out_of_its_cell(text: str) -> None:
-    table = Table("x", "x", (Column("Id"), Column("N")), (Row((text, 1)),))
-    in_markdown = markdown_table(table).split("\n")
+    table = make_table("x", "x", [{"Id": text, "N": 1}])
+    in_markdown = format_markdown(table).split("\n")
     assert len(in_markdown) == 4
     assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", in_markdown[2])) == 3
     assert "<" not in in_markdown[2]
-    assert csv_table(table).isascii()
-    assert latex_table(table).isascii()
-    (read,) = list(csv.reader(io.StringIO(csv_table(table))))[1:]
+    assert format_table_csv(table).isascii()
+    assert format_latex(table).isascii()
+    (read,) = list(csv.reader(io.StringIO(format_table_csv(table))))[1:]
     assert len(read) == 2
     assert not read[0].startswith(("=", "+", "-", "@", "\t", "\r"))
-    (body,) = [line for line in latex_table(table).splitlines() if line.endswith(r"& 1 \\")]
+    (body,) = [line for line in format_latex(table).splitlines() if line.endswith(r"& 1 \\")]
     bare = re.sub(r"\\(texttt\{\\char34\}|text[a-z]+\{\}|[{}$&#%_])|\{[\[*]\}", "", body.removesuffix(r" & 1 \\"))
     assert not set(bare) & set('\\{}$&#%_^~[*"')
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-cmd|' /C calc'!A0", "@SUM(A1)"])
 def test_a_formula_is_a_text(text: str) -> None:
-    table = Table("x", "x", (Column("Id"),), (Row((text,)),))
-    assert list(csv.reader(io.StringIO(csv_table(table))))[1] == [f"'{text}"]
+    table = make_table("x", "x", [{"Id": text}])
+    assert list(csv.reader(io.StringIO(format_table_csv(table))))[1] == [f"'{text}"]
 
 
-def test_a_table_is_one() -> None:
-    with pytest.raises(ValueError, match="1 cells for 2 columns"):
-        Table("x", "x", (Column("a"), Column("b")), (Row((1,)),))
-    with pytest.raises(ValueError, match="no name of a table"):
-        Table("../x", "x", (), ())
+def test_the_name_of_a_table_is_that_of_a_file() -> None:
+    with pytest.raises(ValueError, match="not the name of a table"):
+        make_table("../x", "x", [])
+
+
+def test_shares_are_bold_by_what_is_shown() -> None:
+    rows = [{"M": name, "Rate": Percent(share)} for name, share in (("a", 0.25), ("b", 0.2500000001), ("c", math.nan))]
+    text = format_markdown(make_table("x", "x", rows, {"Rate": "low"}))
+    assert "| a | **25.0000%** |\n| b | **25.0000%** |\n| c | - |" in text
 
 
 def test_the_folder_holds_the_page_all_tables_and_a_manifest_of_digests(tmp_path: Path) -> None:
     for folder in (tmp_path / "a", tmp_path / "b"):
         (folder / "scores").mkdir(parents=True)
         (folder / "scores" / "m.jsonl.gz").write_bytes(b"x")
-        section = Section("Results", ["see <b>"], ["a * b"], [TABLE], [Table("long", "Long", (), ())])
+        section = Section("Results", ["see <b>"], ["a * b"], [TABLE], [make_table("long", "Long", [], columns=("a",))])
         names = write_report(folder, Report("Pairs", [section], ["scores/m.jsonl.gz"], {"study": "pairs"}))
     assert names[-1] == "index.md"
     assert len(names) == 1 + 6 + 2
@@ -113,7 +115,7 @@ def test_the_folder_holds_the_page_all_tables_and_a_manifest_of_digests(tmp_path
     assert manifest["versions"]["numpy"] == np.__version__
     assert manifest["files"] == {n: file_digest(tmp_path / "a" / n) for n in names if n != "manifest.json"}
     text = (tmp_path / "a" / "index.md").read_text()
-    assert markdown_table(TABLE).strip() in text
+    assert format_markdown(TABLE).strip() in text
     assert "[csv](tables/long.csv)" in text
     assert "see &lt;b&gt;" in text
     assert "[scores](scores): 1 file" in text
@@ -126,7 +128,7 @@ def test_two_tables_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_page_shows_figures_once(tmp_path: Path) -> None:
-    text = page(Report("x", [Section("y", figures=["figures/a.png"])], ["figures/a.png", "figures/b.svg"]))
+    text = format_page(Report("x", [Section("y", figures=["figures/a.png"])], ["figures/a.png", "figures/b.svg"]))
     assert text.count("figures/a.png") == 2  # its name and its place
     assert "[figures](figures): 2 files" in text
-    assert markdown("[a](b)") == r"\[a\](b)"
+    assert escape_markdown("[a](b)") == r"\[a\](b)"

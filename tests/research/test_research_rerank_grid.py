@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.retrieval import retrieval_metrics
-from pan_scdg.research.retrieval.rerank_grid import (
+from pan_scdg.research.retrieval.grid import (
     FEATURES,
     Candidates,
     Configuration,
-    candidates_of,
-    configurations,
-    gain_features,
-    rerank_grid,
-    reranked,
+    list_configurations,
+    list_features,
+    make_candidates,
+    rerank_by,
+    search_grid,
 )
 from pan_scdg.retrieval.ranking import Ranked
 from pan_scdg.scdg.gains import statistics
@@ -49,7 +49,7 @@ def literal(found: Candidates, chosen: Configuration) -> list[tuple[str, float]]
 
 
 def check(qrels: Qrels, candidates: dict[str, Candidates], some: list[Configuration]) -> None:
-    rows = {row.configuration: row for row in rerank_grid(qrels, candidates)}
+    rows = {row.configuration: row for row in search_grid(qrels, candidates)}
     assert len(rows) == 108
     for configuration in some:
         run = {query: literal(found, configuration) for query, found in candidates.items()}
@@ -61,7 +61,7 @@ def check(qrels: Qrels, candidates: dict[str, Candidates], some: list[Configurat
 
 
 def test_all_configurations_agree_with_rerank_and_ir_measures() -> None:
-    check(*drawn(queries=4, depth=130, seed=1), configurations())
+    check(*drawn(queries=4, depth=130, seed=1), list_configurations())
 
 
 def test_candidates_that_were_not_scored_stay_behind() -> None:
@@ -70,8 +70,8 @@ def test_candidates_that_were_not_scored_stay_behind() -> None:
     some = [Configuration("top-2%", 100, 0.75), Configuration("mean", 1000, 1.0)]
     check(qrels, first, some)
     for found in first.values():
-        assert reranked(found, some[1]) == [doc_id for doc_id, _ in literal(found, some[1])]
-        assert tuple(reranked(found, some[1])[30:]) == found.doc_ids[30:]
+        assert rerank_by(found, some[1]) == [doc_id for doc_id, _ in literal(found, some[1])]
+        assert tuple(rerank_by(found, some[1])[30:]) == found.doc_ids[30:]
 
 
 def test_depths_of_a_thousand_candidates() -> None:
@@ -88,13 +88,13 @@ def test_any_small_data(depth: int, seed: int) -> None:
 def test_a_query_without_candidates_and_one_without_relevant_documents_count_zero() -> None:
     qrels, candidates = drawn(3, 20, 3)
     qrels["q0"] = dict.fromkeys(candidates["q0"].doc_ids[:4], 3)
-    alone = rerank_grid({"q0": qrels["q0"]}, candidates)[0]
-    with_others = rerank_grid({"q0": qrels["q0"], "q1": {"d1": 0}, "unknown": {"d1": 1}, "q2": {}}, candidates)[0]
+    alone = search_grid({"q0": qrels["q0"]}, candidates)[0]
+    with_others = search_grid({"q0": qrels["q0"], "q1": {"d1": 0}, "unknown": {"d1": 1}, "q2": {}}, candidates)[0]
     assert with_others.ndcg == pytest.approx(alone.ndcg / 4)
 
 
 def test_the_best_comes_first_and_ties_follow_the_papers_order() -> None:
-    rows = rerank_grid(*drawn(6, 40, 4))
+    rows = search_grid(*drawn(6, 40, 4))
     keys = [(row.ndcg, row.recall, row.deep_recall) for row in rows]
     assert keys == sorted(keys, reverse=True)
     assert len({row.configuration for row in rows}) == 108
@@ -104,8 +104,8 @@ def test_where_all_configurations_are_alike_the_cheapest_is_taken() -> None:
     """One feature as good as any other and as the coarse scores: every order is the same."""
     order = np.arange(30.0, 0, -1)
     found = Candidates(tuple(f"d{i:02}" for i in range(30)), order, np.tile(order[:, None], (1, len(FEATURES))))
-    rows = rerank_grid({"q": {"d03": 2, "d11": 1}}, {"q": found})
-    assert [row.configuration for row in rows] == configurations()
+    rows = search_grid({"q": {"d03": 2, "d11": 1}}, {"q": found})
+    assert [row.configuration for row in rows] == list_configurations()
     assert rows[0].configuration == Configuration("top-1%", 100, 0.25)
 
 
@@ -114,49 +114,49 @@ def test_the_planted_feature_is_found() -> None:
     for query, found in candidates.items():
         qrels[query] = {found.doc_ids[i]: 1 for i in (150, 120, 180)}
         found.gains[[150, 120, 180], FEATURES.index("median")] = 9.0
-    assert rerank_grid(qrels, candidates)[0].configuration == Configuration("median", 500, 0.75)
+    assert search_grid(qrels, candidates)[0].configuration == Configuration("median", 500, 0.75)
 
 
 def test_reranked_is_what_the_grid_measured() -> None:
     qrels, candidates = drawn(3, 60, 6)
-    best = rerank_grid(qrels, candidates)[0]
-    run = {q: [(d, -float(i)) for i, d in enumerate(reranked(c, best.configuration))] for q, c in candidates.items()}
+    best = search_grid(qrels, candidates)[0]
+    run = {q: [(d, -float(i)) for i, d in enumerate(rerank_by(c, best.configuration))] for q, c in candidates.items()}
     assert retrieval_metrics(qrels, run)["nDCG@10"] == pytest.approx(best.ndcg)
 
 
 def test_the_order_of_queries_changes_nothing() -> None:
     qrels, candidates = drawn(9, 40, 7)
-    assert rerank_grid(dict(reversed(qrels.items())), candidates) == rerank_grid(qrels, candidates)
+    assert search_grid(dict(reversed(qrels.items())), candidates) == search_grid(qrels, candidates)
 
 
 def test_features_of_one_candidate_by_hand() -> None:
     gains = np.array([3.0, -1.0, 0.0, 1.0])
-    found = gain_features(statistics(gains, (1, 2, 5, 10)))
+    found = list_features(statistics(gains, (1, 2, 5, 10)))
     assert found == [3.0, 3.0, 3.0, 3.0, 0.75, 0.5, 0.5, 2.0, pytest.approx(math.sqrt(35) / 4)]
     assert len(found) == len(FEATURES) == 9
-    with pytest.raises(ValueError, match="not known"):
-        gain_features(statistics(gains, (1, 2, 5, 10))._replace(deviation=None))
+    with pytest.raises(ValueError, match="lacks"):
+        list_features(statistics(gains, (1, 2, 5, 10))._replace(deviation=None))
 
 
 def test_candidates_are_put_together_from_a_ranking_and_stored_statistics() -> None:
     values = {"a": statistics(np.array([1.0, -1.0]), (1, 2, 5, 10)), "b": statistics(np.ones(3), (1, 2, 5, 10))}
     scored = {("q", doc_id): (of, "key") for doc_id, of in values.items()}
-    found = candidates_of("q", [Ranked("b", 2.0), Ranked("a", 0.5)], scored)
+    found = make_candidates("q", [Ranked("b", 2.0), Ranked("a", 0.5)], scored)
     assert (found.doc_ids, found.coarse.tolist()) == (("b", "a"), [2.0, 0.5])
-    assert found.gains.tolist() == [gain_features(values["b"]), gain_features(values["a"])]
-    assert candidates_of("q", [], scored).gains.shape == (0, 9)
+    assert found.gains.tolist() == [list_features(values["b"]), list_features(values["a"])]
+    assert make_candidates("q", [], scored).gains.shape == (0, 9)
     with pytest.raises(KeyError):
-        candidates_of("q", [Ranked("unscored", 1.0)], scored)
+        make_candidates("q", [Ranked("unscored", 1.0)], scored)
 
 
 def test_wrong_arguments_are_an_error() -> None:
     _qrels, candidates = drawn(1, 5, 8)
     found = candidates["q0"]
     with pytest.raises(ValueError, match="no judged"):
-        rerank_grid({}, candidates)
-    with pytest.raises(ValueError, match="twice"):
-        rerank_grid({"q": {"d": 1}}, {"q": found._replace(doc_ids=("d",) * 5)})
+        search_grid({}, candidates)
+    with pytest.raises(ValueError, match="repeat"):
+        search_grid({"q": {"d": 1}}, {"q": found._replace(doc_ids=("d",) * 5)})
     with pytest.raises(ValueError, match="5 candidates"):
-        rerank_grid({"q": {"d": 1}}, {"q": found._replace(gains=found.gains[:, :8])})
+        search_grid({"q": {"d": 1}}, {"q": found._replace(gains=found.gains[:, :8])})
     with pytest.raises(UserError, match="grade 21"):
-        rerank_grid({"q0": {"d": 21}}, candidates)
+        search_grid({"q0": {"d": 21}}, candidates)

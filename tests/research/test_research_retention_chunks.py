@@ -2,10 +2,11 @@
 
 import itertools
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.research.retention.chunks import cannot_divide, divide
+from pan_scdg.research.retention.distractors import divide
 from pan_scdg.retrieval.sentences import find_sentence_spans
 
 SENTENCES = st.lists(
@@ -14,9 +15,7 @@ SENTENCES = st.lists(
 
 
 def chunks_of(text: str) -> list[str]:
-    found = divide(text)
-    assert not isinstance(found, str), found
-    return [text[start:end] for start, end in found]
+    return [text[start:end] for start, end in divide(text)]
 
 
 @settings(max_examples=80, deadline=None)
@@ -49,8 +48,15 @@ def test_equal_sentences_give_equal_chunks() -> None:
     assert {chunk.count("gate") for chunk in chunks_of(text)} == {3}
 
 
-def test_what_cannot_be_divided_says_why() -> None:
-    assert cannot_divide("A short one. " * 24) == "source span shorter than 8 chunks of 40 characters"
-    assert cannot_divide("word " * 200) == "source span of fewer than 8 sentences"
-    assert cannot_divide("") is not None
-    assert cannot_divide("A sentence that has enough of characters in it. " * 8) is None
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("A short one. " * 24, "source span shorter than 8 chunks of 40 characters"),
+        ("word " * 200, "source span of fewer than 8 sentences"),
+        ("", "source span shorter"),
+    ],
+)
+def test_what_cannot_be_divided_says_why(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        divide(text)
+    assert len(divide("A sentence that has enough of characters in it. " * 8)) == 8

@@ -12,19 +12,25 @@ import pytest
 from pan_scdg.digests import text_digest
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
-from pan_scdg.research.data.pair_corpus import read_corpora
-from pan_scdg.research.retention.cases import read_cases
-from pan_scdg.research.retention.chunks import Span, divide
-from pan_scdg.research.retention.contexts import LEVELS, Chunk, Context, context_text, prepare_contexts, seed_of
-from pan_scdg.research.retention.distractors import DistractorPool
-from pan_scdg.research.retention.instances import Instance
-from pan_scdg.research.retention.manifest import contexts_text, read_contexts
+from pan_scdg.research.data.corpora import read_corpora
+from pan_scdg.research.data.records import format_records
+from pan_scdg.research.retention.contexts import (
+    LEVELS,
+    Chunk,
+    Context,
+    derive_seed,
+    make_contexts,
+    read_context,
+    read_contexts,
+)
+from pan_scdg.research.retention.distractors import DistractorPool, Span, divide
+from pan_scdg.research.retention.instances import Instance, read_cases
 from tests.research.retention_texts import some_case, some_pool
 from tests.research.small_corpora import feature, write_corpus
 
 CASES = (some_case("s1-r1", 1), some_case("s2-r1", 2))
 POOL = some_pool()
-CONTEXTS = prepare_contexts(CASES, POOL)
+CONTEXTS = make_contexts(CASES, POOL)
 
 
 def rows() -> dict[tuple[str, int], list[Context]]:
@@ -36,7 +42,7 @@ def rows() -> dict[tuple[str, int], list[Context]]:
 
 def texts(row: list[Context]) -> list[str]:
     evidence = next(case.evidence for case in CASES if case.pair_id == row[0].pair_id)
-    return [context_text(context, evidence, POOL) for context in row]
+    return [read_context(context, evidence, POOL) for context in row]
 
 
 def test_every_pair_and_seed_has_five_contexts_of_eight_slots() -> None:
@@ -77,8 +83,8 @@ def test_lengths_are_controlled() -> None:
 
 def test_generators_follow_from_pair_and_seed_alone() -> None:
     number = int(sha256(b"s1-r1").hexdigest(), 16)
-    assert [seed_of("s1-r1", s) for s in (0, 3)] == [42 + number % 100000, 42 + number % 100000 + 7919 * 3]
-    generator = random.Random(seed_of("s1-r1", 2))
+    assert [derive_seed("s1-r1", s) for s in (0, 3)] == [42 + number % 100000, 42 + number % 100000 + 7919 * 3]
+    generator = random.Random(derive_seed("s1-r1", 2))
     order = [Chunk(start, end - start) for start, end in divide(CASES[0].evidence)]
     generator.shuffle(order)
     row = rows()["s1-r1", 2]
@@ -86,21 +92,21 @@ def test_generators_follow_from_pair_and_seed_alone() -> None:
     places = list(range(8))
     generator.shuffle(places)
     assert list(row[-1].slots) == [order[place] for place in places]
-    assert prepare_contexts(CASES[1:], POOL, [4]) == tuple(rows()["s2-r1", 4]), "other pairs and seeds do not matter"
+    assert make_contexts(CASES[1:], POOL, [4]) == tuple(rows()["s2-r1", 4]), "other pairs and seeds do not matter"
     orders = {tuple(context.slots) for context in CONTEXTS if context.retention == 1.0}
     assert len(orders) == 10
 
 
 def test_the_manifest_is_read_as_written_and_holds_no_text(tmp_path: Path) -> None:
     path = tmp_path / "intervention_manifest.jsonl"
-    path.write_text(contexts_text(CONTEXTS))
+    path.write_text(format_records(CONTEXTS))
     assert read_contexts(path) == CONTEXTS
     assert not any(word in path.read_text() for word in ("Sample", "held", "council", "Monday"))
 
 
 def test_evidence_that_cannot_be_divided_is_named() -> None:
     with pytest.raises(UserError, match="s1-r1: source span shorter than 8 chunks"):
-        prepare_contexts([CASES[0]._replace(evidence="Short. " * 9)], POOL)
+        make_contexts([CASES[0]._replace(evidence="Short. " * 9)], POOL)
 
 
 def test_other_data_is_refused() -> None:
@@ -109,21 +115,21 @@ def test_other_data_is_refused() -> None:
     with pytest.raises(
         UserError, match=r"s1-r1, seed 1, retention 0.5: was made with other distractors; give the same"
     ):
-        context_text(context, evidence, other)
+        read_context(context, evidence, other)
     with pytest.raises(UserError, match="was made with other evidence"):
-        context_text(context, evidence.replace("grams", "grains"), POOL)
+        read_context(context, evidence.replace("grams", "grains"), POOL)
     changed = replace(context, slots=context.slots[::-1])
     with pytest.raises(UserError, match="does not give the recorded text"):
-        context_text(changed, evidence, POOL)
+        read_context(changed, evidence, POOL)
 
 
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
         (lambda lines: lines[:-1], "s2-r1, seed 4: 4 of 5 retentions; prepare"),
-        (lambda lines: [*lines, lines[3]], "jsonl:51: this context is there twice"),
+        (lambda lines: [*lines, lines[3]], "jsonl:51: the context .* is there twice"),
         (lambda lines: lines[:45], "a pair lacks a seed that others have"),
-        (lambda lines: [], "holds no contexts"),
+        (lambda lines: [], "holds no context"),
         (lambda lines: [{**lines[0], "retention": 0.3}, *lines[1:]], "jsonl:1: not 8 slots at a retention of 0, 0.25"),
         (lambda lines: [{**lines[0], "slots": []}, *lines[1:]], "jsonl:1: not 8 slots at"),
         (lambda lines: [{**lines[0], "retention": 0.25}, *lines[1:]], "jsonl:1: 0 chunks at a retention of 0.25"),
@@ -138,7 +144,7 @@ def test_other_data_is_refused() -> None:
     ],
 )
 def test_a_damaged_manifest_is_one_clear_line(tmp_path: Path, change: object, fault: str) -> None:
-    lines = [json.loads(line) for line in contexts_text(CONTEXTS).splitlines()]
+    lines = [json.loads(line) for line in format_records(CONTEXTS).splitlines()]
     path = tmp_path / "m.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in change(lines)))
     with pytest.raises(UserError, match=fault):

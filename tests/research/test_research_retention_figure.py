@@ -13,7 +13,7 @@ import pytest
 
 from pan_scdg.evaluation.report import Estimate
 from pan_scdg.research.retention.contexts import LEVELS
-from pan_scdg.research.retention.figure import draw
+from pan_scdg.research.retention.report import draw
 from pan_scdg.research.retention.statistics import Point
 
 POINTS = tuple(
@@ -25,7 +25,7 @@ AGAIN = """
 import runpy, sys
 from hashlib import sha256
 this = runpy.run_path(sys.argv[1])
-print(*(sha256(file).hexdigest() for file in this["draw"]({"Qwen3 $8_B": this["POINTS"]})))
+print(*(sha256(file).hexdigest() for file in this["draw"]({"Qwen3 $8_B": this["POINTS"]}).values()))
 """
 
 
@@ -38,23 +38,23 @@ def test_another_process_with_other_settings_draws_the_same_bytes(tmp_path: Path
         [sys.executable, "-c", AGAIN, __file__], env=environment | more, capture_output=True, text=True, timeout=120,
         cwd=Path(__file__).parents[2], check=True,
     )  # fmt: skip
-    assert done.stdout.split() == [sha256(files.png).hexdigest(), sha256(files.svg).hexdigest()]
+    assert done.stdout.split() == [sha256(files["png"]).hexdigest(), sha256(files["svg"]).hexdigest()]
 
 
 def test_both_files_are_images_without_a_date() -> None:
-    png, svg = draw({"A": POINTS, "B": POINTS})
+    png, svg = draw({"A": POINTS, "B": POINTS}).values()
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
     assert b"Software" not in png
     root = ElementTree.fromstring(svg)
     assert root.tag.endswith("svg")
     assert not re.search(rb"\d{4}-\d{2}-\d{2}", svg)
-    alone = ElementTree.fromstring(draw({"A": POINTS}).svg)
+    alone = ElementTree.fromstring(draw({"A": POINTS})["svg"])
     assert float(root.get("width", "").removesuffix("pt")) == 2 * float(alone.get("width", "").removesuffix("pt"))
 
 
 def test_points_and_intervals_are_what_is_drawn() -> None:
     wider = [replace(p, gain=p.gain._replace(high=0.5)) for p in POINTS]
-    assert draw({"A": wider}).svg != draw({"A": POINTS}).svg
+    assert draw({"A": wider})["svg"] != draw({"A": POINTS})["svg"]
 
 
 def test_nothing_to_draw_is_an_error() -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
-from pan_scdg.research.data.pair_corpus import PairDocuments, TruePair, read_corpora
-from pan_scdg.research.data.records import json_lines
+from pan_scdg.research.data.corpora import PairDocuments, TruePair, read_corpora
+from pan_scdg.research.data.records import format_records
 from pan_scdg.research.retention.instances import (
     check_instances,
-    instance_texts,
+    read_instance,
     read_instances,
     select_instances,
 )
@@ -65,7 +65,7 @@ def many(tmp_path: Path) -> list[TruePair]:
 )
 def test_each_condition(tmp_path: Path, features: str, sizes: tuple[int, int], reason: str | None) -> None:
     corpus = corpus_of(tmp_path / "one", {"s-r": features}, *sizes)
-    selection = select_instances(corpus, fine, fine)
+    selection = select_instances(corpus, fine)
     if reason is None:
         assert [i.pair_id for i in selection.instances] == ["s-r"]
         assert selection.rejected == ()
@@ -83,31 +83,16 @@ def test_candidates_come_in_the_shuffled_order_of_their_names_until_there_are_en
     def cannot_divide(text: str) -> str | None:
         return "cannot be divided" if text in refused else None
 
-    selection = select_instances(many, cannot_divide, fine, most=4)
+    selection = select_instances(many, cannot_divide, most=4)
     assert [i.xml_file for i in selection.instances] == [names[0], *names[3:6]]
     assert [(r.xml_file, r.reason) for r in selection.rejected] == [(n, "cannot be divided") for n in names[1:3]]
-    assert select_instances(many[::-1], cannot_divide, fine, most=4) == selection
+    assert select_instances(many[::-1], cannot_divide, most=4) == selection
 
 
 def test_a_pair_without_truth_file_is_no_candidate(tmp_path: Path) -> None:
     corpus = corpus_of(tmp_path / "x", {"s-r": feature("r.txt", GOOD)})
     lost = corpus[0]._replace(xml=None, passages=())
-    assert select_instances([lost], fine, fine) == ((), ())
-
-
-def test_the_pool_is_asked_after_the_division_and_gives_its_reason(many: list[TruePair]) -> None:
-    asked: list[str] = []
-
-    def cannot_supply(text: str) -> str:
-        asked.append(text)
-        return "too few distractors"
-
-    def cannot_divide(text: str) -> str | None:
-        return "no" if len(asked) == 5 else None
-
-    selection = select_instances(many, cannot_divide, cannot_supply)
-    assert [r.reason for r in selection.rejected] == ["too few distractors"] * 5 + ["no"] * 7
-    assert all(len(text) == 2_000 for text in asked)
+    assert select_instances([lost], fine) == ((), ())
 
 
 def test_simple_goes_before_medium_before_hard_before_others(tmp_path: Path) -> None:
@@ -119,7 +104,7 @@ def test_simple_goes_before_medium_before_hard_before_others(tmp_path: Path) -> 
             tmp_path / str(left),
             {"s-r": "".join(feature("r", spans[k] if i < left else short, obfuscation=k) for i, k in enumerate(kinds))},
         )
-        (instance,) = select_instances(corpus, fine, fine).instances
+        (instance,) = select_instances(corpus, fine).instances
         best = next(k for k in ("simple", "medium", "hard") if k in kinds[:left])
         assert instance.obfuscation == best
         assert instance.passage[:4] == spans[best]
@@ -128,21 +113,21 @@ def test_simple_goes_before_medium_before_hard_before_others(tmp_path: Path) -> 
 def test_among_passages_of_one_class_the_same_generator_draws(tmp_path: Path) -> None:
     spans = [(100 * i, 300, 10 * i, 2_000) for i in range(4)]
     truth = {f"s{k}-r{k}": "".join(feature(f"r{k}", span) for span in spans) for k in range(5)}
-    selection = select_instances(corpus_of(tmp_path / "x", truth), fine, fine)
+    selection = select_instances(corpus_of(tmp_path / "x", truth), fine)
     generator, names = random.Random(42), sorted(f"{name}.xml" for name in truth)
     generator.shuffle(names)
     assert [(i.xml_file, i.passage[:4]) for i in selection.instances] == [(n, generator.choice(spans)) for n in names]
 
 
 def test_instances_hold_no_text_and_are_read_and_checked_again(many: list[TruePair], tmp_path: Path) -> None:
-    found = select_instances(many, fine, fine).instances
+    found = select_instances(many, fine).instances
     path = tmp_path / "instances.jsonl"
-    path.write_text(json_lines(found))
+    path.write_text(format_records(found))
     assert read_instances(path) == found
     assert max(len(str(v)) for line in path.read_text().splitlines() for v in json.loads(line).values()) == 64
     documents = PairDocuments(many)
     check_instances(found, documents, path)
-    susp, evidence = instance_texts(found[0], documents)
+    susp, evidence = read_instance(found[0], documents)
     source = next(t.pair.source for t in many if t.pair_id == found[0].pair_id)
     assert evidence == source.path.read_text()[50:2050]
     assert len(susp) == found[0].susp_characters == 5_000
@@ -177,5 +162,5 @@ def test_a_bad_file_of_instances_is_one_clear_line(tmp_path: Path, second: str, 
         read_instances(path)
     assert (caught.value.where, caught.value.line) == (path, 2)
     path.write_text("")
-    with pytest.raises(UserError, match="holds no instances"):
+    with pytest.raises(UserError, match="holds no instance"):
         read_instances(path)

@@ -15,16 +15,14 @@ from pan_scdg.cli import run_command
 from pan_scdg.digests import file_digest
 from pan_scdg.errors import Interrupted
 from pan_scdg.notices import Notices
-from pan_scdg.research.data.data_folders import shipped_examples
-from pan_scdg.research.data.pair_corpus import read_corpora
+from pan_scdg.research.data.corpora import read_corpora
+from pan_scdg.research.data.folders import find_examples
+from pan_scdg.research.data.records import format_records
 from pan_scdg.research.retention import job as retention_job
 from pan_scdg.research.retention import scoring as retention_scoring
-from pan_scdg.research.retention.cases import Case, read_cases
-from pan_scdg.research.retention.chunks import Span
-from pan_scdg.research.retention.contexts import prepare_contexts
-from pan_scdg.research.retention.distractors import read_pool
-from pan_scdg.research.retention.instances import read_instances
-from pan_scdg.research.retention.manifest import contexts_text, read_contexts
+from pan_scdg.research.retention.contexts import make_contexts, read_contexts
+from pan_scdg.research.retention.distractors import Span, read_pool
+from pan_scdg.research.retention.instances import Case, read_cases, read_instances
 
 SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
 PAIRS, LEVELS = 2, (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -113,7 +111,7 @@ def test_a_study_that_was_stopped_goes_on(
         raise Interrupted
 
     with monkeypatch.context() as patch:
-        patch.setattr(retention_scoring, "_means", stopped)
+        patch.setattr(retention_scoring, "average_gains", stopped)
         assert study(tmp_path / "out", "--seeds", 1) == 3
     assert visible(tmp_path / "out") == {}
     assert study(tmp_path / "out", "--seeds", 1) == 0
@@ -122,10 +120,10 @@ def test_a_study_that_was_stopped_goes_on(
 
 def other_contexts(report: Path) -> str:
     """A manifest of contexts that the study would not make by itself for seed 0."""
-    folders = shipped_examples()
+    folders = find_examples()
     instances = read_instances(report / "prepared" / "retention" / "instances.jsonl")[:PAIRS]
     cases = read_cases(instances, read_corpora(folders.pan25, Notices()))
-    return contexts_text(replace(c, seed=0) for c in prepare_contexts(cases, read_pool(folders.multinews), [1]))
+    return format_records(replace(c, seed=0) for c in make_contexts(cases, read_pool(folders.multinews), [1]))
 
 
 def test_a_manifest_of_contexts_is_taken_at_its_word(study: Study, finished: Path, tmp_path: Path) -> None:
@@ -184,7 +182,7 @@ def test_a_report_is_of_the_annotations_that_it_was_made_with(
     [
         ((), "pan25-bm25", "is a baseline, which has no gains"),
         (("--profile", SMALL), SMALL, "several profiles were named"),
-        (("--given", "pan25-splits=nowhere"), SMALL, "'pan25-splits' has no part in this study"),
+        (("--given", "pan25-splits=nowhere"), SMALL, "'pan25-splits' is for pan25, which is not among retention"),
         (("--data", "nowhere"), SMALL, "give either --data or --examples"),
     ],
 )

@@ -8,18 +8,15 @@ import numpy as np
 import pytest
 
 from pan_scdg.errors import UserError, UserErrors
-from pan_scdg.jobs.requests import Computing
 from pan_scdg.models.load import load_model
 from pan_scdg.notices import Notices
 from pan_scdg.profile import PairSettings, load_profile
-from pan_scdg.research.retention.cases import Case
-from pan_scdg.research.retention.chunks import Span
-from pan_scdg.research.retention.contexts import Context, context_text, prepare_contexts
-from pan_scdg.research.retention.distractors import DistractorPool, read_pool
-from pan_scdg.research.retention.means import mean_table
+from pan_scdg.research.retention.contexts import Context, make_contexts, read_context
+from pan_scdg.research.retention.distractors import DistractorPool, Span, read_pool
+from pan_scdg.research.retention.instances import Case
 from pan_scdg.research.retention.scoring import ScoredContexts, score_contexts
-from pan_scdg.research.retention.tables import results_of
-from pan_scdg.research.retention.token_labels import NEW, REUSED, token_labels
+from pan_scdg.research.retention.statistics import average_seeds, estimate_retention
+from pan_scdg.research.retention.tokens import NEW, REUSED, label_tokens
 from pan_scdg.retrieval.sentences import find_sentence_spans
 from pan_scdg.scdg.sequences import pair_passes, token_ids
 from pan_scdg.scoring.model import ScoringModel
@@ -53,7 +50,7 @@ def settings() -> PairSettings:
 @pytest.fixture(scope="module")
 def model() -> ScoringModel:
     small = load_profile("offline").need_model().model_copy(update={"dtype": "float32"})
-    return Computing("cpu").open_model(small)
+    return ScoringModel(small, "cpu")
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +85,7 @@ class Studied(NamedTuple):
 def carry_out(
     cases: tuple[Case, ...], model: ScoringModel, settings: PairSettings, pool: DistractorPool, state: Path
 ) -> Studied:
-    contexts = prepare_contexts(cases, pool, SEEDS)
+    contexts = make_contexts(cases, pool, SEEDS)
     with Store(state) as store:
         return Studied(cases, contexts, score_contexts(cases, contexts, pool, model, settings, store, Notices()))
 
@@ -104,12 +101,12 @@ def planted(model: ScoringModel, settings: PairSettings, pool: DistractorPool, p
 
 
 def test_copied_evidence_gives_a_slope_for_reused_tokens_and_none_for_new_ones(planted: Studied) -> None:
-    results = results_of(planted.scored.means)
+    results = estimate_retention(planted.scored.means)
     assert results.slopes.plagiarism.low > 3, "nats per token: a copy costs next to nothing"
     assert results.slopes.plagiarism_positive == 1.0
     assert max(map(abs, results.slopes.new)) < 0.1
     assert results.mixed.difference.p < 1e-4
-    curve = mean_table(planted.scored.means).gains[:, 0].mean(0)
+    curve = average_seeds(planted.scored.means).gains[:, 0].mean(0)
     assert (np.diff(curve) > 0.5).all(), "each quarter of the evidence counts"
     assert abs(curve[0]) < 0.1, "distractors alone give nothing"
 
@@ -118,7 +115,7 @@ def test_no_effect_is_found_where_the_target_does_not_come_from_the_source(
     model: ScoringModel, settings: PairSettings, pool: DistractorPool, tmp_path: Path
 ) -> None:
     cases = tuple(case(number, copied=False) for number in PAIRS)
-    results = results_of(carry_out(cases, model, settings, pool, tmp_path).scored.means)
+    results = estimate_retention(carry_out(cases, model, settings, pool, tmp_path).scored.means)
     for estimate in (results.slopes.plagiarism, results.slopes.new, results.slopes.difference):
         assert max(map(abs, estimate)) < 0.1
     assert min(results.mixed.difference.p, results.mixed.plagiarism.p) > 0.05
@@ -127,12 +124,12 @@ def test_no_effect_is_found_where_the_target_does_not_come_from_the_source(
 def test_means_are_those_of_the_plain_gains(planted: Studied, model: ScoringModel, pool: DistractorPool) -> None:
     context, of = planted.contexts[13], planted.cases[1]
     assert (context.pair_id, context.seed, context.retention) == (of.pair_id, 0, 0.75)
-    passes = pair_passes(model.tokenizer, context_text(context, of.evidence, pool), of.target)
+    passes = pair_passes(model.tokenizer, read_context(context, of.evidence, pool), of.target)
     plain = PassScorer(model, None).gains([passes])
     tokens = TokenLocator(model.tokenizer, model.tokenizer).locate(of.target, segments=False)
     assert plain.token_ids.tolist() == tokens.token_ids.tolist()
-    labels = token_labels(tokens.offsets, of.selected, of.reused, len(of.target))
-    rows = planted.scored.means[26:28]
+    labels = label_tokens(tokens.offsets, of.selected, of.reused, len(of.target))
+    rows = list(planted.scored.means[26:28].itertuples())
     lm = load_model(model.folder, model.settings, "cpu")
     bound = 4 * log_prob_tolerance(lm.model, passes.conditional.length)
     assert [(row.content, row.retention) for row in rows] == [("plagiarism", 0.75), ("new", 0.75)]
@@ -150,14 +147,15 @@ def test_what_was_scored_is_not_scored_again(
     forwards: list[int],
 ) -> None:
     again = carry_out(planted.cases, model, settings, pool, planted_state)
-    assert again == planted
+    assert again.scored.means.equals(planted.scored.means)
+    assert again.scored.facts == planted.scored.facts
     assert forwards == []
 
 
 @pytest.fixture
 def tiny(tiny_folder: Callable[[str], Path]) -> ScoringModel:
     small = load_profile(str(SMALL)).need_model()
-    return Computing("cpu", model=tiny_folder("qwen2"), engine="reference").open_model(small)
+    return ScoringModel(small, "cpu", folder=tiny_folder("qwen2"), engine="reference")
 
 
 def tiny_settings(**changes: Any) -> PairSettings:
@@ -169,8 +167,8 @@ CASES = (some_case("s1-r1", 1), some_case("s2-r1", 2))
 
 def lengths(tiny: ScoringModel) -> list[int]:
     """Tokens of the contexts of the first case together with its target."""
-    contexts = prepare_contexts(CASES[:1], some_pool(), SEEDS)
-    texts = [context_text(context, CASES[0].evidence, some_pool()) for context in contexts]
+    contexts = make_contexts(CASES[:1], some_pool(), SEEDS)
+    texts = [read_context(context, CASES[0].evidence, some_pool()) for context in contexts]
     return [len(token_ids(tiny.tokenizer, f"{text}\n\n{CASES[0].target}", special=True)) for text in texts]
 
 
@@ -187,7 +185,7 @@ def test_one_long_context_makes_all_of_its_target_go_by_segments(tiny: ScoringMo
     assert min(sizes) <= limit < max(sizes)
     found = carry_out(CASES[:1], tiny, tiny_settings(limit=limit), some_pool(), tmp_path)
     assert found.scored.facts["targets by mode"] == {"segments": 1}
-    assert len({row.tokens for row in found.scored.means if row.content == "new"}) == 1
+    assert found.scored.means.query("content == 'new'")["tokens"].nunique() == 1
     tokens = found.scored.facts["tokens by content"]
     assert sum(tokens.values()) >= len(token_ids(tiny.tokenizer, CASES[0].target)) - len(sizes)
 
@@ -197,7 +195,7 @@ def test_the_papers_gain_is_measured_whatever_the_control(tiny: ScoringModel, tm
         carry_out(CASES[:1], tiny, tiny_settings(limit=2048, control=control), some_pool(), tmp_path / control)
         for control in ("none", "both")
     )
-    assert plain.scored == controlled.scored
+    assert plain.scored.means.equals(controlled.scored.means)
 
 
 WITHOUT_NEW = (CASES[0]._replace(reused=()), CASES[1]._replace(selected=Span(0, 9000)))
@@ -225,7 +223,7 @@ def test_what_cannot_be_scored_is_named_before_the_model_is_loaded(
     fault: str,
     forwards: list[int],
 ) -> None:
-    contexts = prepare_contexts(CASES, some_pool(), SEEDS)
+    contexts = make_contexts(CASES, some_pool(), SEEDS)
     with Store(tmp_path) as store, pytest.raises(UserError, match=fault) as raised:
         score_contexts(cases, contexts, some_pool(), tiny, tiny_settings(**changes), store, Notices())
     assert forwards == []

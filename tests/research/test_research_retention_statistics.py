@@ -4,17 +4,29 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas
 import pytest
 from scipy import optimize, stats
 
 from pan_scdg.errors import UserError
-from pan_scdg.research.report.table import csv_table, markdown_table
-from pan_scdg.research.retention import mixed_model
-from pan_scdg.research.retention.contexts import LEVELS, Context
-from pan_scdg.research.retention.means import MeanTable, TokenMean, mean_table, means_of, means_text
-from pan_scdg.research.retention.mixed_model import LEAST_SQUARES, design_matrix, fit_mixed
-from pan_scdg.research.retention.statistics import bootstrap_slopes, bootstrap_weights, curves
-from pan_scdg.research.retention.tables import notes_of, results_of, retention_tables
+from pan_scdg.research.report.table import format_markdown, format_table_csv
+from pan_scdg.research.retention.contexts import LEVELS, make_contexts
+from pan_scdg.research.retention.job import format_means
+from pan_scdg.research.retention.report import list_fits, make_tables
+from pan_scdg.research.retention.scoring import average_gains
+from pan_scdg.research.retention.statistics import (
+    LEAST_SQUARES,
+    OPTIMISERS,
+    MeanTable,
+    average_seeds,
+    draw_weights,
+    estimate_curves,
+    estimate_retention,
+    fit_mixed,
+    make_design,
+    resample_slopes,
+)
+from tests.research.retention_texts import some_case, some_pool
 
 
 def some_gains(
@@ -27,61 +39,63 @@ def some_gains(
     return MeanTable(tuple(f"p{i:03d}" for i in range(pairs)), values)
 
 
-def rows_of(table: MeanTable, seeds: int = 5) -> list[TokenMean]:
+def rows_of(table: MeanTable, seeds: int = 5) -> pandas.DataFrame:
     """Rows whose means over the seeds are the gains of the table."""
     shifts = np.arange(seeds) - (seeds - 1) / 2
-    return [
-        TokenMean(pair_id, level, seed, content, 7, float(table.gains[p, c, number] + shifts[seed]))
+    rows = [
+        (pair_id, level, seed, content, 7, float(table.gains[p, c, number] + shifts[seed]))
         for p, pair_id in enumerate(table.pair_ids)
         for number, level in enumerate(LEVELS)
         for seed in range(seeds)
         for c, content in enumerate(("plagiarism", "new"))
     ]
+    return pandas.DataFrame(rows, columns=COLUMNS)
 
 
-CONTEXT = Context("s1-r1", 3, 0.25, (), 0, "0" * 64, "0" * 64, "0" * 64)
+COLUMNS = ("pair_id", "retention", "seed", "content", "tokens", "mean_gain")
+CONTEXT = make_contexts([some_case()], some_pool(), [3])[1]
 
 
 def test_means_are_over_the_tokens_of_each_content() -> None:
     gains, labels = np.array([1.0, 2.0, 4.0, 8.0, 16.0]), np.array([1, 0, -1, 1, 0], dtype=np.int8)
-    assert list(means_of(CONTEXT, gains, labels)) == [
-        TokenMean("s1-r1", 0.25, 3, "plagiarism", 2, 4.5),
-        TokenMean("s1-r1", 0.25, 3, "new", 2, 9.0),
+    assert list(average_gains(CONTEXT, gains, labels)) == [
+        dict(zip(COLUMNS, ("s1-r1", 0.25, 3, "plagiarism", 2, 4.5))),
+        dict(zip(COLUMNS, ("s1-r1", 0.25, 3, "new", 2, 9.0))),
     ]
     with pytest.raises(ValueError, match="retention 0.25: no token of new content"):
-        list(means_of(CONTEXT, gains, np.ones(5, dtype=np.int8)))
+        list(average_gains(CONTEXT, gains, np.ones(5, dtype=np.int8)))
     with pytest.raises(ValueError, match="gains for"):
-        list(means_of(CONTEXT, gains[1:], labels))
+        list(average_gains(CONTEXT, gains[1:], labels))
 
 
 def test_rows_at_the_papers_size_and_their_average_over_seeds() -> None:
     table = some_gains(300)
     rows = rows_of(table)
     assert len(rows) == 15_000
-    found = mean_table(rows)
+    found = average_seeds(rows)
     assert found.pair_ids == table.pair_ids
     np.testing.assert_allclose(found.gains, table.gains, atol=1e-12)
-    text = means_text(rows[:2])
-    assert text.splitlines()[0] == "pair_id,retention,seed,content,tokens,mean_gain"
-    assert float(text.splitlines()[1].split(",")[-1]) == rows[0].mean_gain
+    lines = format_means(rows).splitlines()
+    assert lines[0] == "pair_id,retention,seed,content,tokens,mean_gain"
+    assert lines[1:] == [",".join(map(str, row)) for row in rows.itertuples(index=False)], "numbers have every digit"
 
 
-@pytest.mark.parametrize("change", [lambda r: r[:-1], lambda r: [*r, r[0]], lambda r: [], lambda r: [r[0], *r[:-1]]])
-def test_a_missing_row_is_refused(change: object) -> None:
+@pytest.mark.parametrize("change", [slice(0, -1), [*range(150), 0], [], [0, *range(149)]])
+def test_a_missing_row_is_refused(change: slice | list[int]) -> None:
     with pytest.raises(UserError, match="combinations of pair, content, retention and seed; score every context"):
-        mean_table(change(rows_of(some_gains(3))))
+        average_seeds(rows_of(some_gains(3)).iloc[change])
 
 
 def test_resamples_are_those_of_one_generator() -> None:
     rng = np.random.default_rng(42)
     drawn = [rng.choice(300, size=300, replace=True) for _ in range(1000)]
     expected = np.stack([np.bincount(sample, minlength=300) for sample in drawn]) / 300
-    assert np.array_equal(bootstrap_weights(300), expected)
+    assert np.array_equal(draw_weights(300), expected)
 
 
 def test_points_are_means_of_bootstrap_means() -> None:
     table = some_gains(40)
-    points = curves(table)
+    points = estimate_curves(table)
     assert [(p.content, p.retention, p.pairs) for p in points[4:6]] == [("plagiarism", 1.0, 40), ("new", 0.0, 40)]
     values = table.gains[:, 0, 4]
     rng = np.random.default_rng(42)
@@ -92,11 +106,11 @@ def test_points_are_means_of_bootstrap_means() -> None:
 
 def test_slopes_are_those_of_a_least_squares_refit_of_every_resample() -> None:
     table = some_gains(25, noise=0.1)
-    found = bootstrap_slopes(table)
+    found = resample_slopes(table)
     rng, refits = np.random.default_rng(42), []
     for _ in range(1000):
         sample = table.gains[rng.choice(25, size=25, replace=True)]
-        refits.append(np.linalg.lstsq(design_matrix(25), sample.ravel(), rcond=None)[0])
+        refits.append(np.linalg.lstsq(make_design(25), sample.ravel(), rcond=None)[0])
     _, _, new, difference = np.array(refits).T
     for estimate, values in ((found.plagiarism, new + difference), (found.new, new), (found.difference, difference)):
         np.testing.assert_allclose(estimate, [values.mean(), *np.percentile(values, [2.5, 97.5])], atol=1e-10)
@@ -104,12 +118,12 @@ def test_slopes_are_those_of_a_least_squares_refit_of_every_resample() -> None:
 
 
 def test_known_slopes_are_found_and_none_where_there_is_none() -> None:
-    planted = results_of(rows_of(some_gains(60)))
+    planted = estimate_retention(rows_of(some_gains(60)))
     assert planted.slopes.plagiarism.low < 0.16 < planted.slopes.plagiarism.high
     assert planted.slopes.new.low < 0.01 < planted.slopes.new.high
     assert planted.slopes.plagiarism_positive == 1.0
     assert planted.mixed.difference.p < 1e-4
-    nothing = results_of(rows_of(some_gains(60, slopes=(0.0, 0.0), seed=3)))
+    nothing = estimate_retention(rows_of(some_gains(60, slopes=(0.0, 0.0), seed=3)))
     for estimate in (nothing.slopes.plagiarism, nothing.slopes.new, nothing.slopes.difference):
         assert estimate.low < 0 < estimate.high
     assert min(nothing.mixed.difference.p, nothing.mixed.new.p, nothing.mixed.plagiarism.p) > 0.01
@@ -118,7 +132,7 @@ def test_known_slopes_are_found_and_none_where_there_is_none() -> None:
 def negative_likelihood(parameters: np.ndarray, table: MeanTable) -> float:
     """Of the random-intercept model: normal with the covariance of a pair written out."""
     *beta, log_between, log_within = parameters
-    pairs, design = len(table.pair_ids), design_matrix(1)
+    pairs, design = len(table.pair_ids), make_design(1)
     covariance = np.exp(log_between) * np.ones((10, 10)) + np.exp(log_within) * np.eye(10)
     residuals = table.gains.reshape(pairs, 10) - design @ np.array(beta)
     return -float(stats.multivariate_normal(np.zeros(10), covariance).logpdf(residuals).sum())
@@ -133,7 +147,7 @@ def test_the_mixed_model_is_at_the_maximum_of_the_likelihood() -> None:
     assert fit.plagiarism.estimate == pytest.approx(best.x[2] + best.x[3], abs=1e-5)
     # at the maximum the covariance of the coefficients is that of generalised least squares
     within, between = np.exp(best.x[5]), np.exp(best.x[4])
-    design, covariance = design_matrix(1), between * np.ones((10, 10)) + within * np.eye(10)
+    design, covariance = make_design(1), between * np.ones((10, 10)) + within * np.eye(10)
     expected = np.linalg.inv(30 * design.T @ np.linalg.solve(covariance, design))
     for found, weights in ((fit.new, [0, 0, 1, 0]), (fit.difference, [0, 0, 0, 1]), (fit.plagiarism, [0, 0, 1, 1])):
         assert found.standard_error == pytest.approx(np.sqrt(weights @ expected @ weights), rel=1e-3)
@@ -146,7 +160,7 @@ def test_the_mixed_model_is_at_the_maximum_of_the_likelihood() -> None:
 
 def within_pairs(table: MeanTable, pooled: bool) -> np.ndarray:
     """Standard errors of b1 to b3 in closed form: all pairs have one design."""
-    pairs, design = len(table.pair_ids), design_matrix(1)[:, 1:]
+    pairs, design = len(table.pair_ids), make_design(1)[:, 1:]
     values = table.gains.reshape(pairs, 10)
     centred, design = values - values.mean(1, keepdims=True), design - design.mean(0)
     slopes = np.linalg.lstsq(np.tile(design, (pairs, 1)), centred.ravel(), rcond=None)[0]
@@ -202,15 +216,15 @@ def test_least_squares_is_the_last_resort_and_says_so(monkeypatch: pytest.Monkey
     table = some_gains(12)
     fit = fit_mixed(table)
     assert fit.optimiser == LEAST_SQUARES
-    assert fit.warnings == tuple(f"{name} failed: LinAlgError: Singular matrix" for name in mixed_model.OPTIMISERS)
-    slopes = np.linalg.lstsq(design_matrix(12), table.gains.ravel(), rcond=None)[0]
+    assert fit.warnings == tuple(f"{name} failed: LinAlgError: Singular matrix" for name in OPTIMISERS)
+    slopes = np.linalg.lstsq(make_design(12), table.gains.ravel(), rcond=None)[0]
     np.testing.assert_allclose([fit.new.estimate, fit.difference.estimate], slopes[2:])
 
 
 def test_gains_without_any_noise_are_fitted_all_the_same() -> None:
     fit = fit_mixed(MeanTable(("a", "b", "c"), np.zeros((3, 2, 5)) + np.array(LEVELS)))
     assert fit.plagiarism.estimate == pytest.approx(1.0)
-    assert len([line for line in fit.warnings if " failed: " in line]) == len(mixed_model.OPTIMISERS)
+    assert len([line for line in fit.warnings if " failed: " in line]) == len(OPTIMISERS)
 
 
 def test_one_pair_is_too_few() -> None:
@@ -219,18 +233,18 @@ def test_one_pair_is_too_few() -> None:
 
 
 def test_tables_show_every_slope_with_its_test() -> None:
-    results = results_of(rows_of(some_gains(30)))
-    mixed, slopes, points = retention_tables({"A": results, "B": results})
-    assert [row.cells[1] for row in mixed.rows[:3]] == ["new (b2)", "difference (b3)", "plagiarism (b2 + b3)"]
-    assert mixed.rows[2].cells[4:] == ("<0.0001", "one-sided")
-    assert slopes.rows[1].cells == ("B", *results.slopes)
+    results = estimate_retention(rows_of(some_gains(30)))
+    mixed, slopes, points = make_tables({"A": results, "B": results})
+    assert [*mixed.rows["Slope"][:3]] == ["new (b2)", "difference (b3)", "plagiarism (b2 + b3)"]
+    assert list(mixed.rows.iloc[2])[4:] == ["<0.0001", "one-sided"]
+    assert list(slopes.rows.iloc[1]) == ["B", *results.slopes]
     assert len(points.rows) == 20
-    assert "0.1" in markdown_table(slopes)
-    assert csv_table(points).count("\n") == 21
-    assert notes_of({"A": results}) == [
+    assert "0.1" in format_markdown(slopes)
+    assert format_table_csv(points).count("\n") == 21
+    assert list_fits({"A": results}) == [
         "A, mixed model: 300 observations of 30 pairs",
         f"A, mixed model: optimiser {results.mixed.optimiser}",
         *(f"A, mixed model: {line}" for line in results.mixed.warnings),
     ]
     weak = replace(results.mixed, new=replace(results.mixed.new, p=0.01812))
-    assert retention_tables({"A": results._replace(mixed=weak)})[0].rows[0].cells[4] == "0.0181"
+    assert make_tables({"A": results._replace(mixed=weak)})[0].rows["p"][0] == "0.0181"

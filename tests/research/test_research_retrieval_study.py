@@ -6,9 +6,9 @@ import pytest
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.randomisation import randomisation_test
 from pan_scdg.evaluation.retrieval import bootstrap_queries, per_query, retrieval_metrics
-from pan_scdg.research.data.query_folds import QueryFold, role_of
-from pan_scdg.research.retrieval.rerank_grid import FEATURES, Candidates, rerank_grid
-from pan_scdg.research.retrieval.study import METRICS, apply, frozen_choice, retrieval_rows, run_of
+from pan_scdg.research.data.queries import QueryFold
+from pan_scdg.research.retrieval.comparison import METRICS, apply, choose_configuration, compare_rows, make_run
+from pan_scdg.research.retrieval.grid import FEATURES, Candidates, search_grid
 
 Qrels = dict[str, dict[str, int]]
 QUERIES = 30
@@ -28,14 +28,14 @@ def planted(feature: str, queries: range) -> tuple[Qrels, dict[str, Candidates]]
 
 
 def folds(queries: int) -> list[QueryFold]:
-    return [QueryFold(f"q{i}", i % 5, role_of(i % 5)) for i in range(queries)]
+    return [QueryFold(f"q{i}", i % 5) for i in range(queries)]
 
 
 def test_rows_are_those_of_the_evaluation_and_each_is_held_against_the_one_above() -> None:
     qrels, candidates = planted("mean", range(QUERIES))
-    runs = [("coarse", {q: run_of(c.doc_ids) for q, c in candidates.items()})]
-    runs.append(("backwards", {q: run_of(c.doc_ids[::-1]) for q, c in candidates.items()}))
-    first, second = retrieval_rows(qrels, runs, resamples=499)
+    runs = [("coarse", {q: make_run(c.doc_ids) for q, c in candidates.items()})]
+    runs.append(("backwards", {q: make_run(c.doc_ids[::-1]) for q, c in candidates.items()}))
+    first, second = compare_rows(qrels, runs, resamples=499)
     expected = retrieval_metrics(qrels, runs[1][1])
     assert second.metrics == pytest.approx({name: expected[name] for name in METRICS})
     assert tuple(second.metrics) == METRICS
@@ -50,19 +50,19 @@ def test_rows_are_those_of_the_evaluation_and_each_is_held_against_the_one_above
 
 def test_a_permutation_of_the_candidates_leaves_the_recall_of_all_as_it_is() -> None:
     qrels, candidates = planted("mean", range(QUERIES))
-    runs = [("a", {q: run_of(c.doc_ids) for q, c in candidates.items()})]
-    runs.append(("b", {q: run_of(sorted(c.doc_ids)) for q, c in candidates.items()}))
-    found = retrieval_rows(qrels, runs, resamples=99)[1].above["R@1000"]
+    runs = [("a", {q: make_run(c.doc_ids) for q, c in candidates.items()})]
+    runs.append(("b", {q: make_run(sorted(c.doc_ids)) for q, c in candidates.items()}))
+    found = compare_rows(qrels, runs, resamples=99)[1].above["R@1000"]
     assert found == (0.0, 0.0, 0.0, 1.0)
 
 
 def test_no_figure_depends_on_the_order_of_the_files() -> None:
     qrels, candidates = planted("mean", range(QUERIES))
-    runs = [("a", {q: run_of(c.doc_ids) for q, c in candidates.items()})]
-    runs.append(("b", {q: run_of(sorted(c.doc_ids)) for q, c in candidates.items()}))
-    found = retrieval_rows(qrels, runs, resamples=99)
+    runs = [("a", {q: make_run(c.doc_ids) for q, c in candidates.items()})]
+    runs.append(("b", {q: make_run(sorted(c.doc_ids)) for q, c in candidates.items()}))
+    found = compare_rows(qrels, runs, resamples=99)
     turned = [(name, dict(reversed(run.items()))) for name, run in runs]
-    assert retrieval_rows(dict(reversed(qrels.items())), turned, resamples=99) == found
+    assert compare_rows(dict(reversed(qrels.items())), turned, resamples=99) == found
 
 
 def test_the_choice_is_made_on_the_development_folds_alone() -> None:
@@ -70,10 +70,10 @@ def test_the_choice_is_made_on_the_development_folds_alone() -> None:
     qrels, candidates = planted("median", range(QUERIES))
     other_qrels, other = planted("deviation", range(0, QUERIES, 5))
     qrels, candidates = {**qrels, **other_qrels}, {**candidates, **other}
-    found = frozen_choice(qrels, candidates, folds(QUERIES))
+    found = choose_configuration(qrels, candidates, folds(QUERIES))
     assert found.chosen.feature == "median"
     development = {q: of for q, of in qrels.items() if int(q[1:]) % 5}
-    assert found.grid == rerank_grid(development, candidates)
+    assert found.grid == search_grid(development, candidates)
     coarse, reranked = found.development
     assert reranked.metrics["nDCG@10"] == pytest.approx(found.grid[0].ndcg)
     assert coarse.metrics["nDCG@10"] == 0.0
@@ -84,7 +84,7 @@ def test_the_choice_is_made_on_the_development_folds_alone() -> None:
 
 def test_what_was_chosen_is_applied_to_every_query() -> None:
     qrels, candidates = planted("top-2%", range(QUERIES))
-    found = frozen_choice(qrels, candidates, folds(QUERIES))
+    found = choose_configuration(qrels, candidates, folds(QUERIES))
     run = apply(found.chosen, candidates)
     assert {q: sorted(d for d, _ in r) for q, r in run.items()} == {q: sorted(c.doc_ids) for q, c in candidates.items()}
     held = {q: of for q, of in qrels.items() if int(q[1:]) % 5 == 0}
@@ -94,8 +94,8 @@ def test_what_was_chosen_is_applied_to_every_query() -> None:
 def test_too_few_queries_are_the_users_error() -> None:
     qrels, candidates = planted("mean", range(6))
     with pytest.raises(UserError, match="1 judged queries are too few"):
-        retrieval_rows({"q0": qrels["q0"]}, [("a", {})])
+        compare_rows({"q0": qrels["q0"]}, [("a", {})])
     with pytest.raises(UserError, match="1 judged queries are too few"):
-        frozen_choice(qrels, candidates, [QueryFold("q0", 0, "holdout"), *folds(5)[1:]])
+        choose_configuration(qrels, candidates, [QueryFold("q0", 0), *folds(5)[1:]])
     with pytest.raises(UserError, match="0 judged queries"):
-        frozen_choice(qrels, candidates, [QueryFold("q1", 0, "holdout"), QueryFold("q2", 0, "holdout")])
+        choose_configuration(qrels, candidates, [QueryFold("q1", 0), QueryFold("q2", 0)])

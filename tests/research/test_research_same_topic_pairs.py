@@ -12,18 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.research.data.data_folders import EXAMPLES
-from pan_scdg.research.data.multinews import Cluster, read_articles, read_clusters, source_file
-from pan_scdg.research.data.records import json_lines
-from pan_scdg.research.data.same_topic_pairs import (
-    audit,
+from pan_scdg.research.data.folders import find_examples
+from pan_scdg.research.data.news import (
+    Cluster,
     check_articles,
+    count_shared_clusters,
+    find_clusters,
+    format_news_split,
     make_news_pairs,
-    read_cluster_split,
+    read_articles,
+    read_clusters,
     read_news_pairs,
+    read_news_split,
     split_clusters,
-    split_text,
 )
+from pan_scdg.research.data.records import format_records
 
 
 def clusters(*sizes: tuple[int, ...]) -> list[Cluster]:
@@ -38,7 +41,7 @@ def test_articles_are_read_from_every_form_of_the_file(tmp_path: Path) -> None:
     text = f"{line}\n\nAlone |||||\n{line} |||||\n"
     with gzip.open(tmp_path / "train.src.gz", "wt", encoding="utf-8") as file:
         file.write(text)
-    found = list(read_clusters(source_file(tmp_path)))
+    found = list(read_clusters(find_clusters(tmp_path)))
     articles = ("First. \n  \n Second.", "Other one")
     assert found == [
         Cluster("cluster-000001", articles),
@@ -46,22 +49,22 @@ def test_articles_are_read_from_every_form_of_the_file(tmp_path: Path) -> None:
         Cluster("cluster-000004", (*articles, "")),
     ]
     assert read_articles(tmp_path / "train.src.gz", ["cluster-000004"]) == {"cluster-000004": (*articles, "")}
-    with pytest.raises(UserError, match="1 clusters of the manifest are not there, cluster-000009 first"):
+    with pytest.raises(UserError, match="1 clusters of the manifest are not in the file, cluster-000009 first"):
         read_articles(tmp_path / "train.src.gz", ["cluster-000009"])
 
 
 def test_one_file_of_clusters_and_no_other(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no file of clusters"):
-        source_file(tmp_path)
+        find_clusters(tmp_path)
     (tmp_path / "train.src").touch()
     (tmp_path / "train.src.cleaned").touch()
     with pytest.raises(UserError, match="several files of clusters"):
-        source_file(tmp_path)
+        find_clusters(tmp_path)
 
 
 def test_the_limits_of_length_belong_to_the_range() -> None:
     (cluster,) = clusters((199, 200, 0, 32_000, 32_001))
-    assert cluster.eligible() == (1, 3)
+    assert cluster.find_eligible() == (1, 3)
 
 
 def test_pairs_are_drawn_as_the_rule_says() -> None:
@@ -82,7 +85,7 @@ def test_pairs_are_drawn_as_the_rule_says() -> None:
 @given(st.lists(st.lists(st.integers(150, 400), max_size=5).map(tuple), max_size=30), st.integers(0, 99))
 def test_pairs_are_of_two_eligible_articles_of_one_cluster_each(sizes: list[tuple[int, ...]], seed: int) -> None:
     data = {c.cluster_id: c for c in clusters(*sizes)}
-    eligible = {name for name, c in data.items() if len(c.eligible()) > 1}
+    eligible = {name for name, c in data.items() if len(c.find_eligible()) > 1}
     if not eligible:
         with pytest.raises(UserError, match="no cluster has two articles"):
             make_news_pairs(data.values(), seed)
@@ -91,7 +94,7 @@ def test_pairs_are_of_two_eligible_articles_of_one_cluster_each(sizes: list[tupl
     assert {p.cluster_id for p in pairs} == eligible
     assert len(pairs) == len(eligible)
     for pair in pairs:
-        assert {pair.susp_article, pair.src_article} <= set(data[pair.cluster_id].eligible())
+        assert {pair.susp_article, pair.src_article} <= set(data[pair.cluster_id].find_eligible())
         assert pair.susp_article != pair.src_article
     assert pairs == make_news_pairs(data.values(), seed)
 
@@ -105,7 +108,7 @@ def test_the_division_is_by_clusters_and_a_fifth_is_test(count: int, seed: int) 
     np.random.default_rng(seed).shuffle(shuffled)
     test = set(shuffled[: int(np.floor(count / 5 + 0.5))])
     assert {p.cluster_id for p in pairs if parts[p.pair_id] == "test"} == test
-    assert audit(pairs, parts) == {"cluster_overlap_count": 0, "pair_overlap_count": 0}
+    assert count_shared_clusters(pairs, parts) == {"cluster_overlap_count": 0, "pair_overlap_count": 0}
 
 
 def test_eight_thousand_pairs_are_divided_as_in_the_paper() -> None:
@@ -117,14 +120,14 @@ def test_eight_thousand_pairs_are_divided_as_in_the_paper() -> None:
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     pairs = make_news_pairs(MANY)
     parts = split_clusters(pairs)
-    (tmp_path / "m.jsonl").write_text(json_lines(pairs))
-    (tmp_path / "s.csv").write_text(split_text(pairs, parts))
+    (tmp_path / "m.jsonl").write_text(format_records(pairs))
+    (tmp_path / "s.csv").write_text(format_news_split(pairs, parts))
     assert read_news_pairs(tmp_path / "m.jsonl") == pairs
-    assert read_cluster_split(tmp_path / "s.csv", pairs) == parts
+    assert read_news_split(tmp_path / "s.csv", pairs) == parts
 
 
 def line(**changes: Any) -> str:
-    return json.dumps({**json.loads(json_lines(make_news_pairs(MANY)[:1])), **changes})
+    return json.dumps({**json.loads(format_records(make_news_pairs(MANY)[:1])), **changes})
 
 
 @pytest.mark.parametrize(
@@ -151,21 +154,21 @@ def test_a_manifest_of_other_articles_and_a_split_that_divides_a_cluster(tmp_pat
         with pytest.raises(UserError, match="are not in the data as the manifest has them"):
             check_articles(pairs, other, tmp_path)
     (tmp_path / "empty.jsonl").touch()
-    with pytest.raises(UserError, match="holds no pairs"):
+    with pytest.raises(UserError, match="holds no pair"):
         read_news_pairs(tmp_path / "empty.jsonl")
     first = pairs[0]
     twice = (first, type(first)("again", first.cluster_id, first.src_article, first.susp_article, 1, 1, 0))
     (tmp_path / "s.csv").write_text(f"pair_id,split\n{first.pair_id},train\nagain,test\n")
     with pytest.raises(UserError, match="1 clusters are in training and test"):
-        read_cluster_split(tmp_path / "s.csv", twice)
-    assert audit(twice, {first.pair_id: "train", "again": "test"}) == {
+        read_news_split(tmp_path / "s.csv", twice)
+    assert count_shared_clusters(twice, {first.pair_id: "train", "again": "test"}) == {
         "cluster_overlap_count": 1,
         "pair_overlap_count": 1,
     }
 
 
 def test_the_examples_are_read_unchanged() -> None:
-    found = list(read_clusters(source_file(EXAMPLES / "same-topic-news")))
+    found = list(read_clusters(find_clusters(find_examples().multinews)))
     pairs = make_news_pairs(found)
     assert len(found) == len(pairs) >= 30
     assert all("NEWLINE_CHAR" not in article and article for cluster in found for article in cluster.articles)

@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,17 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from pan_scdg.errors import UserError
-from pan_scdg.research.data.pair_splits import PairSplit
-from pan_scdg.research.pairs.pooled_threshold import choose_pooled
-from pan_scdg.research.pairs.same_topic_study import GAIN_DISTRIBUTION, TopicMethod, same_topic_study, scdg_methods
-from pan_scdg.research.pairs.score_table import ScoreTable
+from pan_scdg.research.data.splits import PairSplit
+from pan_scdg.research.pairs.same_topic import (
+    SCDG_ROWS,
+    TopicMethod,
+    choose_pooled,
+    evaluate_topic,
+    list_topic_methods,
+)
+from pan_scdg.research.pairs.scores import make_score_table
+
+GAIN_DISTRIBUTION = SCDG_ROWS["Gain-distribution logistic"]
 
 
 def f1(decided: list[bool], truth: list[bool]) -> Fraction:
@@ -67,7 +75,7 @@ def test_wrong_arguments_are_an_error() -> None:
         choose_pooled(np.array([1.0, math.nan]), np.array([True, False]), np.ones(2, bool))
 
 
-def drawn(prefix: str, pairs: int, seed: int, news: bool) -> ScoreTable:
+def drawn(prefix: str, pairs: int, seed: int, news: bool) -> Any:
     """Statistics of gains: news pairs have a large mean from few tokens, pairs of reuse gain on most tokens."""
     rng = np.random.default_rng(seed)
     labels = np.zeros(pairs, bool) if news else rng.random(pairs) < 0.7
@@ -76,20 +84,20 @@ def drawn(prefix: str, pairs: int, seed: int, news: bool) -> ScoreTable:
         "median": rng.normal(size=pairs) * 0.3 + labels * 0.5,
         "positive_gain_rate": 0.4 + rng.random(pairs) * 0.2 + 0.2 * labels,
     }
-    return ScoreTable(tuple(f"{prefix}{i}" for i in range(pairs)), labels, columns)
+    return make_score_table([f"{prefix}{i}" for i in range(pairs)], labels, columns)
 
 
 PAN25, NEWS = drawn("p", 120, 1, news=False), drawn("n", 100, 2, news=True)
-SPLIT = PairSplit("s", PAN25.ids[:90], PAN25.ids[90:])
-PARTS = {pair: "test" if i % 5 == 0 else "train" for i, pair in enumerate(NEWS.ids)}
+SPLIT = PairSplit("s", tuple(PAN25.index[:90]), tuple(PAN25.index[90:]))
+PARTS = {pair: "test" if i % 5 == 0 else "train" for i, pair in enumerate(NEWS.index)}
 
 
 def test_a_logistic_row_as_written_out() -> None:
-    result = same_topic_study([TopicMethod("gains", GAIN_DISTRIBUTION, PAN25, NEWS)], SPLIT, PARTS)[0]
-    news_training = [i for i, pair in enumerate(NEWS.ids) if PARTS[pair] == "train"]
-    values, news = (np.column_stack([t.columns[c] for c in GAIN_DISTRIBUTION]) for t in (PAN25, NEWS))
+    result = evaluate_topic(TopicMethod("gains", "", GAIN_DISTRIBUTION, PAN25, NEWS), SPLIT, PARTS)
+    news_training = [i for i, pair in enumerate(NEWS.index) if PARTS[pair] == "train"]
+    values, news = (np.column_stack([t[c] for c in GAIN_DISTRIBUTION]) for t in (PAN25, NEWS))
     pooled = np.concatenate([values[:90], news[news_training]])
-    truth = np.concatenate([PAN25.labels[:90], np.zeros(80, bool)])
+    truth = np.concatenate([PAN25["doc_label"].to_numpy()[:90], np.zeros(80, bool)])
     deviation = pooled.std(axis=0)
     model = LogisticRegression(C=1.0, tol=1e-12).fit((pooled - pooled.mean(axis=0)) / deviation, truth)
 
@@ -101,34 +109,30 @@ def test_a_logistic_row_as_written_out() -> None:
     threshold = literal(probability(pooled), truth.tolist(), [True] * 90 + [False] * 80)
     assert result.choice.threshold == pytest.approx(threshold, abs=1e-4)
     decided = np.array(probability(values[90:])) >= threshold
-    assert result.precision == pytest.approx(sk.precision_score(PAN25.labels[90:], decided))
-    assert result.recall == pytest.approx(sk.recall_score(PAN25.labels[90:], decided))
-    assert result.f1 == pytest.approx(sk.f1_score(PAN25.labels[90:], decided))
+    assert result.precision == pytest.approx(sk.precision_score(PAN25["doc_label"].to_numpy()[90:], decided))
+    assert result.recall == pytest.approx(sk.recall_score(PAN25["doc_label"].to_numpy()[90:], decided))
+    assert result.f1 == pytest.approx(sk.f1_score(PAN25["doc_label"].to_numpy()[90:], decided))
     news_test = [i for i in range(100) if i not in news_training]
     assert result.positive == sum(p >= threshold for p in probability(news[news_test]))
     assert (result.news, result.training) == (20, (int(truth.sum()), 170 - int(truth.sum())))
 
 
 def test_the_rows_of_scdg_tell_topic_from_reuse_as_planted() -> None:
-    mean, rate, model = same_topic_study(scdg_methods(PAN25, NEWS), SPLIT, PARTS)
-    assert [r.method for r in (mean, rate, model)] == [
+    methods = list_topic_methods([], {"scdg": PAN25}, {"scdg": NEWS})
+    mean, rate, model = (evaluate_topic(method, SPLIT, PARTS) for method in methods)
+    assert [r.method.name for r in (mean, rate, model)] == [
         "Average SCDG",
         "Positive-gain rate SCDG",
         "Gain-distribution logistic",
     ]
     assert mean.fit is None
     assert mean.positive_rate > 0.3 > 0.1 >= model.positive_rate
-    assert rate.choice.threshold in PAN25.columns["positive_gain_rate"]
+    assert rate.choice.threshold in set(PAN25["positive_gain_rate"])
 
 
 def test_another_table_for_another_method() -> None:
-    pan25 = ScoreTable(PAN25.ids, PAN25.labels, {"score": PAN25.labels.astype(float)})
-    news = ScoreTable(NEWS.ids, NEWS.labels, {"score": np.zeros(100)})
-    (result,) = same_topic_study([TopicMethod("BM25 pair score", ("score",), pan25, news)], SPLIT, PARTS)
+    pan25 = make_score_table(PAN25.index, PAN25["doc_label"], {"score": PAN25["doc_label"].to_numpy(float)})
+    news = make_score_table(NEWS.index, NEWS["doc_label"], {"score": np.zeros(100)})
+    result = evaluate_topic(TopicMethod("BM25 pair score", "", ("score",), pan25, news), SPLIT, PARTS)
     assert (result.precision, result.recall, result.f1, result.positive_rate) == (1.0, 1.0, 1.0, 0.0)
     assert result.choice == (1.0, 1.0, 1.0, 1.0)
-
-
-def test_a_missing_score_is_one_clear_line() -> None:
-    with pytest.raises(UserError, match=r"Average SCDG: 1 pairs have no scores, 'other' first"):
-        same_topic_study(scdg_methods(PAN25, NEWS), SPLIT, {**PARTS, "other": "test"})

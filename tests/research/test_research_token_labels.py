@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.research.retention.chunks import Span
-from pan_scdg.research.retention.token_labels import NEITHER, NEW, REUSED, token_labels
+from pan_scdg.research.retention.distractors import Span
+from pan_scdg.research.retention.tokens import NEITHER, NEW, REUSED, label_tokens
 
 LENGTH = 40
 SPANS = st.tuples(st.integers(0, LENGTH + 5), st.integers(0, LENGTH + 5)).map(lambda ends: Span(*sorted(ends)))
@@ -35,13 +35,13 @@ def literal_label(start: int, end: int, selected: Span, reused: list[Span]) -> i
 def test_labels_are_those_of_the_rules(tokens: list[list[int]], selected: Span, others: list[Span]) -> None:
     offsets = np.array(tokens, dtype=np.int64).reshape(-1, 2)
     expected = [literal_label(start, end, selected, others) for start, end in tokens]
-    assert token_labels(offsets, selected, others, LENGTH).tolist() == expected
-    assert token_labels(offsets, selected, [*others, selected], LENGTH).tolist() == expected
+    assert label_tokens(offsets, selected, others, LENGTH).tolist() == expected
+    assert label_tokens(offsets, selected, [*others, selected], LENGTH).tolist() == expected
 
 
 def test_each_rule_once() -> None:
     tokens = np.array([[0, 4], [8, 12], [9, 13], [20, 24], [18, 21], [28, 32], [15, 18], [7, 7]])
-    labels = token_labels(tokens, Span(10, 16), [Span(17, 22), Span(10, 16)], LENGTH)
+    labels = label_tokens(tokens, Span(10, 16), [Span(17, 22), Span(10, 16)], LENGTH)
     #        outside, half in, more, half in another, inside it, outside, a third of each, no characters
     assert labels.tolist() == [NEW, REUSED, REUSED, REUSED, REUSED, NEW, NEITHER, NEITHER]
 
@@ -49,4 +49,4 @@ def test_each_rule_once() -> None:
 def test_an_interval_outside_the_text_is_refused() -> None:
     for interval in ([3, 41], [-1, 2], [5, 4]):
         with pytest.raises(ValueError, match="an interval is not within 40 characters"):
-            token_labels(np.array([interval]), Span(0, 5), [], LENGTH)
+            label_tokens(np.array([interval]), Span(0, 5), [], LENGTH)

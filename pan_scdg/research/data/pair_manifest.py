@@ -1,47 +1,66 @@
 """The manifest of document pairs: ids, labels, annotations and token counts, and no text (paper, Data Appendix).
 
-It is made once and shared by all methods and language models, so that the pairs do not change with who scores them.
+It is made once and shared by all methods and language models, so that all score the same pairs.
 """
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import Field
-
-from pan_scdg.digests import text_digest
-from pan_scdg.errors import UserError
-from pan_scdg.pan.untrusted import check_id
-from pan_scdg.research.data.records import json_lines, read_records
+from pan_scdg.digests import file_digest, text_digest
+from pan_scdg.models.find import find_model
+from pan_scdg.models.fingerprint import METADATA, TOKENIZER
+from pan_scdg.models.load import load_tokenizer
+from pan_scdg.pan.text_alignment import read_text
+from pan_scdg.profile import ModelSettings
+from pan_scdg.progress import Progress
+from pan_scdg.records import TextFile
+from pan_scdg.research.data.corpora import Names, TruePair, drop_folder
+from pan_scdg.research.data.records import Count, Id, Label, Short, format_records, read_distinct
+from pan_scdg.store import Store, key_of
 
 MOST_TOKENS = 128_000
 """Of both documents of a pair together; longer pairs are left out (Length filtering and resulting manifest)."""
-
-Count = Annotated[int, Field(ge=0)]
-Label = Annotated[int, Field(ge=0, le=1)]  # not a Literal, which takes true for 1
-Short = Annotated[str, Field(max_length=512)]
-"""Longer strings could be document text, which no manifest holds."""
-Scalar = Short | int | float | bool | None
+NOT_OF_THE_TOKENIZER = ("config.json", "model.safetensors.index.json")
 
 
 @dataclass(frozen=True)
 class PairRecord:
-    """One pair, with the fields of the paper in its order."""
+    """One pair, with the fields of the paper in its order.
 
-    pair_id: Short
-    susp_file: Short
-    src_file: Short
+    Raises:
+        ValueError: the label or the number of annotations does not follow from the annotations.
+    """
+
+    pair_id: Id
+    susp_file: Id
+    src_file: Id
     xml_file: Short
     xml_exists: bool
     doc_label: Label
-    """1: at least one ``plagiarism`` annotation is of this source."""
+    """1: at least one ``plagiarism`` annotation names this source."""
     num_annotations_for_pair: Count
-    annotations: tuple[dict[Short, Scalar], ...]
-    """Of ours: this_offset, this_length, source_offset, source_length in characters, and obfuscation."""
+    annotations: tuple[dict[Short, Short | int | float | bool | None], ...]
+    """In ours: this_offset, this_length, source_offset, source_length in characters, and obfuscation."""
     susp_tokens: Count
     src_tokens: Count
     total_tokens: Count
+
+    def __post_init__(self) -> None:
+        count = len(self.annotations)
+        if self.num_annotations_for_pair != count:
+            raise ValueError(f"num_annotations_for_pair is {self.num_annotations_for_pair}, and there are {count}")
+        if self.doc_label != bool(count):
+            raise ValueError(
+                f"doc_label is {self.doc_label} with {count} annotations; a positive pair has at least one"
+            )
+
+    @property
+    def names(self) -> Names:
+        """Return the names of both documents without folders."""
+        return drop_folder(self.susp_file), drop_folder(self.src_file)
 
 
 @dataclass(frozen=True)
@@ -56,60 +75,119 @@ class ExcludedPair:
 
 
 def read_manifest(path: Path) -> tuple[PairRecord, ...]:
-    """The pairs of a manifest, ours or the paper's, in the order of the file.
+    """Return the pairs of a manifest, ours or the paper's, in the order of the file.
 
     Raises:
-        UserError: a line is no record, an id cannot be used, a label does not follow from its annotations, a pair or
-            its id is there twice, or there are none.
+        UserError: a record is invalid, a pair or its id occurs twice, or the file holds no pair.
     """
-    records: list[PairRecord] = []
-    seen: dict[tuple[str, ...], int] = {}
-    for number, record in read_records(path, PairRecord):
-        _check(record, path, number)
-        for key in ((record.pair_id,), (bare_name(record.susp_file), bare_name(record.src_file))):
-            if (line := seen.setdefault(key, number)) != number:
-                raise UserError(f"the pair {' '.join(key)!r} is in line {line} too", "keep one of them", path, number)
-        records.append(record)
-    if not records:
-        raise UserError("the manifest holds no pairs", "add at least one", path)
-    return tuple(records)
+    return read_distinct(path, PairRecord, "pair", lambda record: (record.pair_id, record.names))
 
 
-def _check(record: PairRecord, path: Path, number: int) -> None:
-    for text in (record.pair_id, record.susp_file, record.src_file):
-        check_id(text, path, number)
-    if record.num_annotations_for_pair != len(record.annotations):
-        raise UserError(
-            f"num_annotations_for_pair is {record.num_annotations_for_pair}, and there are {len(record.annotations)}",
-            "correct the line",
-            path,
-            number,
-        )
-    if record.doc_label != bool(record.annotations):
-        raise UserError(
-            f"doc_label is {record.doc_label} with {len(record.annotations)} annotations",
-            "a pair is positive when it has at least one: correct the line",
-            path,
-            number,
-        )
+def make_manifest(
+    corpus: Sequence[TruePair], tokens: Mapping[Path, int], most_tokens: int = MOST_TOKENS
+) -> tuple[tuple[PairRecord, ...], tuple[ExcludedPair, ...]]:
+    """Return the manifest of a corpus, and the pairs that are too long for it.
+
+    Args:
+        corpus: the pairs with their truth.
+        tokens: length of every document, by its file.
+        most_tokens: limit on both documents of a pair together.
+    """
+    records, excluded = [], []
+    for true in corpus:
+        susp, src = tokens[true.pair.suspicious.path], tokens[true.pair.source.path]
+        if susp + src > most_tokens:
+            reason = f"more than {most_tokens} tokens"
+            excluded.append(ExcludedPair(true.pair_id, susp, src, susp + src, reason))
+        else:
+            records.append(_make_record(true, susp, src))
+    return tuple(records), tuple(excluded)
 
 
-def bare_name(file: str) -> str:
-    """What a document of a manifest is found by, whatever folder is named in front of it."""
-    return file.rpartition("/")[2]
+def _make_record(true: TruePair, susp_tokens: int, src_tokens: int) -> PairRecord:
+    return PairRecord(
+        pair_id=true.pair_id,
+        susp_file=true.pair.suspicious.reference,
+        src_file=true.pair.source.reference,
+        xml_file=true.xml_name,
+        xml_exists=true.xml is not None,
+        doc_label=1 if true.passages else 0,
+        num_annotations_for_pair=len(true.passages),
+        annotations=tuple(dict(passage._asdict()) for passage in true.passages),
+        susp_tokens=susp_tokens,
+        src_tokens=src_tokens,
+        total_tokens=susp_tokens + src_tokens,
+    )
 
 
-def manifest_text(records: Iterable[PairRecord]) -> str:
-    """The text of a manifest file."""
-    return json_lines(records)
+def digest_manifest(records: Iterable[PairRecord]) -> str:
+    """Return the SHA-256 of a manifest as we write it, by which a split names it; the format read does not matter."""
+    return text_digest(format_records(records))
 
 
-def manifest_digest(records: Iterable[PairRecord]) -> str:
-    """SHA-256 of `manifest_text`: what a split says it is of. Formatting of the file that was read does not matter."""
-    return text_digest(manifest_text(records))
-
-
-def class_counts(records: Sequence[PairRecord]) -> dict[str, int]:
-    """The numbers of positive, negative and all pairs."""
+def count_classes(records: Sequence[PairRecord]) -> dict[str, int]:
+    """Return the numbers of positive, negative and all pairs."""
     positive = sum(record.doc_label for record in records)
     return {"positive": positive, "negative": len(records) - positive, "total": len(records)}
+
+
+class TokenCounter:
+    """Counts the tokens of documents with the tokenizer of a profile, without special tokens.
+
+    Args:
+        settings: the profile's ``[model]``.
+        model: folder of the checkpoint; None: the model cache.
+        state: folder that keeps counts, so that a stopped run continues; None: none are kept.
+
+    Raises:
+        UserError: the model does not exist, or its tokenizer cannot be loaded.
+    """
+
+    def __init__(self, settings: ModelSettings, model: Path | None = None, state: Path | None = None) -> None:
+        folder = find_model(settings.name, model).folder
+        self._tokenizer = load_tokenizer(folder, settings)
+        self._state = state
+        self.identity = {
+            "model": settings.name,
+            "tokenizer": settings.tokenizer,
+            "sha256": _digest_tokenizer(folder),
+        }
+        """The tokenizer that counted, without a path of this machine."""
+
+    def count(self, documents: Iterable[TextFile]) -> dict[Path, int]:
+        """Return the number of tokens of each document, by its file; each is read once.
+
+        Raises:
+            UserError: a document cannot be read.
+        """
+        files = {file.path: file for file in documents}
+        with ExitStack() as stack:
+            store = None if self._state is None else stack.enter_context(Store(self._state))
+            progress = stack.enter_context(Progress("counting tokens", len(files)))
+            tokens = {}
+            for path, file in files.items():
+                tokens[path] = self._count_text(read_text(file), store)
+                progress.update()
+            return tokens
+
+    def _count_text(self, text: str, store: Store | None) -> int:
+        key = key_of("token count", {**self.identity, "text": text_digest(text)})
+        if store is not None and (stored := store.read(key, _parse_count)) is not None:
+            return stored
+        count = len(self._tokenizer.encode(text, add_special_tokens=False))
+        if store is not None:
+            store.put([(key, str(count).encode())])
+        return count
+
+
+def _parse_count(data: bytes) -> int:
+    if not data.isdigit() or len(data) > 12:
+        raise ValueError("not a number of tokens")
+    return int(data)
+
+
+def _digest_tokenizer(folder: Path) -> str:
+    """Return the SHA-256 over the names and digests of the files of a tokenizer."""
+    names = [n for n in (*METADATA, *TOKENIZER) if n not in NOT_OF_THE_TOKENIZER and (folder / n).is_file()]
+    listing = "".join(f"{file_digest(folder / name)}  {name}\n" for name in sorted(names))
+    return hashlib.sha256(listing.encode()).hexdigest()

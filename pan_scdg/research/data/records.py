@@ -1,28 +1,37 @@
-"""Manifests are JSON Lines: one record a line, checked when read, the same bytes whenever the same is written."""
+"""Read and write manifests (JSON Lines with one checked record per line) and CSV tables."""
 
+import csv
+import io
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from pan_scdg.errors import UserError
-from pan_scdg.pan.untrusted import gzip_lines, json_object
+from pan_scdg.pan.untrusted import check_id, gzip_lines, json_object
 
 Record = TypeVar("Record")
+Count = Annotated[int, Field(ge=0)]
+Label = Annotated[int, Field(ge=0, le=1)]  # not a Literal, which takes true for 1
+Short = Annotated[str, Field(max_length=512)]
+"""A longer string could be document text, which no manifest holds."""
+Id = Annotated[Short, AfterValidator(lambda text: check_id(text, "", None))]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 def read_records(path: Path, kind: type[Record]) -> Iterator[tuple[int, Record]]:
-    """Line number and record of each line of ``path`` that is not blank; fields that ``kind`` lacks are left out.
+    """Yield the line number and the record of each line of ``path`` that is not blank.
 
     Args:
-        path: JSON Lines, compressed when the name ends in ``.gz``.
-        kind: a dataclass; the types of its fields are what is checked, and nothing is converted.
+        path: JSON Lines, compressed if the name ends in ``.gz``.
+        kind: a dataclass. The types of its fields and its ``__post_init__`` decide what is valid, nothing is converted,
+            and fields that it lacks are ignored.
 
     Raises:
-        UserError: not readable, not JSON, or a field is missing or of another type or size; names the line.
+        UserError: the file is not readable or not JSON, or a record is invalid; the message names the line.
     """
     adapter = TypeAdapter(kind)
     for number, line in gzip_lines(path):
@@ -31,20 +40,63 @@ def read_records(path: Path, kind: type[Record]) -> Iterator[tuple[int, Record]]
         json_object(line, path, number)  # within limits, finite
         try:
             record = adapter.validate_json(line, strict=True)
+        except UserError as e:
+            raise UserError(e.what, e.remedy, path, number) from e
         except ValidationError as e:
             fault = e.errors(include_url=False, include_input=False)[0]
             field = ".".join(map(str, fault["loc"]))
-            raise UserError(
-                f"{field}: {fault['msg']}" if field else fault["msg"], "correct the line", path, number
-            ) from e
+            what = fault["msg"].removeprefix("Value error, ")
+            raise UserError(f"{field}: {what}" if field else what, "correct the line", path, number) from e
         yield number, record
 
 
-def json_lines(records: Iterable[Any]) -> str:
-    """The text of a file with one record a line, in the order of the dataclass's fields."""
+def read_distinct(
+    path: Path,
+    kind: type[Record],
+    what: str,
+    keys: Callable[[Record], Iterable[Hashable]],
+    known: Collection[Hashable] | None = None,
+) -> tuple[Record, ...]:
+    """Return the records of a file in its order.
+
+    Args:
+        path: JSON Lines, see `read_records`.
+        kind: the dataclass of a record.
+        what: name of one record in messages, such as ``pair``.
+        keys: return the keys of a record that no other record may have.
+        known: the keys that may occur; None: any.
+
+    Raises:
+        UserError: the file holds no record, an invalid one, two with an equal key, or an unknown key.
+    """
+    records: list[Record] = []
+    lines: dict[Hashable, int] = {}
+    for number, record in read_records(path, kind):
+        for key in keys(record):
+            if known is not None and key not in known:
+                raise UserError(f"there is no {what} {key!r} in the data", "give the file of this data", path, number)
+            if (line := lines.setdefault(key, number)) != number:
+                raise UserError(f"the {what} {key!r} is there twice, first in line {line}", "keep one", path, number)
+        records.append(record)
+    if not records:
+        raise UserError(f"the file holds no {what}", "add at least one", path)
+    return tuple(records)
+
+
+def format_records(records: Iterable[Any]) -> str:
+    """Return JSON Lines with one record per line, its fields in the order of the dataclass."""
     return "".join(f"{json.dumps(asdict(record), ensure_ascii=True)}\n" for record in records)
 
 
-def json_text(value: Any) -> str:
-    """The text of a file with one JSON value, made to be read by people too."""
+def format_json(value: Any) -> str:
+    """Return indented JSON that ends with a line break."""
     return json.dumps(value, indent=1, ensure_ascii=True) + "\n"
+
+
+def format_csv(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    r"""Return a CSV table with a header and ``\n`` line ends."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return buffer.getvalue()

@@ -1,48 +1,230 @@
-"""``studies same-topic``: how often a shared topic is taken for reuse (paper, Robustness to Same-Topic Confounding)."""
+"""``studies same-topic``: how often a method takes a shared topic for reuse (paper, Robustness to Same-Topic
+Confounding).
 
+Training is the training part of PAN25 together with that of the news pairs, which count as negative. Logistic models
+are fitted on it and every threshold is chosen on it; then both are frozen. The test parts give precision, recall and F1
+on PAN25, and the share of news pairs that are decided positive. Nobody has verified that none of these is one of reuse,
+so that share is a proxy of a false-positive rate.
+
+The paper calls its PAN25 split a fixed held-out one and does not say which of the twenty. Ours is the first: its seed,
+20260714, is that of the division of the news pairs.
+"""
+
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pan_scdg.evaluation.logistic import TOLERANCE
-from pan_scdg.profile.baseline import CharNgrams
-from pan_scdg.research.data.data_folders import DataFolders
-from pan_scdg.research.data.data_tables import class_table, made_here, origin_table
-from pan_scdg.research.data.pair_sets import NEWS, PAN25, PairSet, news_pairs, pan25_pairs
-from pan_scdg.research.data.prepare import MANIFEST, NEWS_SPLIT
-from pan_scdg.research.data.same_topic_pairs import SEED, SPLIT_SEED, read_cluster_split, read_news_pairs
-from pan_scdg.research.pairs.job import Scored, Study, StudyOptions, run_study
-from pan_scdg.research.pairs.method_rows import topic_methods
-from pan_scdg.research.pairs.same_topic_study import TopicMethod, TopicResult, same_topic_study
-from pan_scdg.research.pairs.split_study import in_segments, splits_of
-from pan_scdg.research.report.page import Section
-from pan_scdg.research.report.table import Column, Percent, Row, Table
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.errors import UserError
+from pan_scdg.evaluation.logistic import TOLERANCE, LogisticFit, fit_logistic, probabilities
+from pan_scdg.evaluation.pairs import pair_metrics
+from pan_scdg.profile import Profile
+from pan_scdg.profile.baseline import BaselineSettings, CharNgrams, GramLogistic
+from pan_scdg.research.data.news import SEED, SPLIT_SEED
+from pan_scdg.research.data.pair_sets import NEWS, PAN25
+from pan_scdg.research.data.splits import TEST, TRAIN, PairSplit
+from pan_scdg.research.pairs.job import PairStudy, Scored, list_segmented, run_study
+from pan_scdg.research.pairs.methods import GRAM_OVERLAP, name_baselines
+from pan_scdg.research.pairs.scores import (
+    AVERAGE,
+    LABEL,
+    MEDIAN,
+    POSITIVE_RATE,
+    SCDG,
+    Baseline,
+    name_ngram,
+    select_features,
+)
+from pan_scdg.research.report.page import Section, list_made, make_class_table, make_origin_table
+from pan_scdg.research.report.table import Cell, Percent, Table, make_table
+from pan_scdg.research.study import StudyOptions
+from pan_scdg.scdg.arrays import Floats
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 DEFAULT = ("pan25-bm25", "pan25-containment", "pan25-gram-logistic")
 """The baselines of the paper's tables."""
-Groups = Mapping[str, str]
+LEXICAL, STATISTICS = "Lexical and retrieval baselines", "SCDG statistics and auxiliary calibrators"
+SCDG_ROWS = {
+    "Average SCDG": (AVERAGE,),
+    "Positive-gain rate SCDG": (POSITIVE_RATE,),
+    "Gain-distribution logistic": (AVERAGE, MEDIAN, POSITIVE_RATE),
+}
+"""The features of the rows of SCDG."""
+Flags = npt.NDArray[np.bool_]
 
 
-def study_same_topic(options: StudyOptions) -> list[str]:
-    """Carry out the same-topic study; the lines to show the user.
+class TopicMethod(NamedTuple):
+    """One row of the tables: a score, or with several features a logistic model of them."""
+
+    name: str
+    group: str
+    features: tuple[str, ...]
+    """Columns of both tables."""
+    pan25: "DataFrame"
+    news: "DataFrame"
+
+
+class PooledChoice(NamedTuple):
+    """A pair is positive if its score is at least ``threshold``; measures on the training pairs."""
+
+    threshold: float
+    f1: float
+    """On all pairs."""
+    own_f1: float
+    """On the pairs of PAN25 alone."""
+    accuracy: float
+    """On all pairs."""
+
+
+class TopicResult(NamedTuple):
+    """The results of a method on the two test parts."""
+
+    method: TopicMethod
+    fit: LogisticFit | None
+    """None if one column is the score."""
+    choice: PooledChoice
+    training: tuple[int, int]
+    """Positive and negative pairs of the pooled training set."""
+    precision: float
+    recall: float
+    f1: float
+    """On the test part of PAN25; nan if undefined."""
+    positive: int
+    """News pairs of the test part that are decided positive, of ..."""
+    news: int
+
+    @property
+    def positive_rate(self) -> float:
+        """Return the proxy of a false-positive rate, from 0 to 1; nan without news pairs."""
+        return self.positive / self.news if self.news else math.nan
+
+
+def choose_pooled(scores: Floats, labels: Flags, own: Flags) -> PooledChoice:
+    """Return the threshold with the largest pooled F1 (paper, Hyperparameter Selection).
+
+    Ties are broken by F1 on PAN25, then pooled accuracy, then the higher threshold. Candidates are the unique scores of
+    all pairs. Both F1 are quotients of whole numbers, rounded correctly, so that equal ones are equal floats (see
+    `pan_scdg.scdg.decision`); accuracy is compared as a count.
+
+    Args:
+        scores: shape ``[pairs]``.
+        labels: True for a pair of reuse, ``[pairs]``.
+        own: True for a pair of PAN25, ``[pairs]``.
+
+    Raises:
+        UserError: all pairs have the same label.
+        ValueError: lengths differ, or a score is not finite.
+    """
+    if not scores.shape == labels.shape == own.shape or scores.ndim != 1 or not np.isfinite(scores).all():
+        raise ValueError(f"scores, labels, own of shapes {scores.shape}, {labels.shape}, {own.shape}, or not finite")
+    if labels.all() or not labels.any():
+        missing = "negative" if len(labels) and labels.all() else "positive"
+        raise UserError(f"there is no {missing} pair to choose a threshold on", "give pairs with and without reuse")
+    order = np.argsort(-scores, kind="stable")
+    ranked = scores[order]
+    last = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
+    hits, flagged = np.cumsum(labels[order])[last], last + 1
+    own_hits, own_flagged = np.cumsum((labels & own)[order])[last], np.cumsum(own[order])[last]
+    f1 = 2 * hits / (flagged + labels.sum())
+    # at high thresholds there may be nothing of PAN25 yet, and at none if it has no positive pair
+    own_f1 = 2 * own_hits / np.maximum(own_flagged + (labels & own).sum(), 1)
+    correct = hits + (~labels).sum() - (flagged - hits)
+    at = np.lexsort((ranked[last], correct, own_f1, f1))[-1]
+    return PooledChoice(float(ranked[last][at]), float(f1[at]), float(own_f1[at]), float(correct[at]) / len(labels))
+
+
+def list_topic_methods(
+    baselines: Sequence[Baseline], pan25: "Mapping[str, DataFrame]", news: "Mapping[str, DataFrame]"
+) -> list[TopicMethod]:
+    """Return the rows in the paper's order.
+
+    Args:
+        baselines: the baselines with their settings.
+        pan25: scores by the name of the baseline's profile, those of SCDG under `scores.SCDG`.
+        news: the same for the news pairs.
+    """
+    rows = [
+        TopicMethod(name, LEXICAL, _list_features(b.settings), pan25[b.profile.name], news[b.profile.name])
+        for name, b in zip(name_baselines(baselines), baselines, strict=True)
+    ]
+    ours = [TopicMethod(name, STATISTICS, of, pan25[SCDG], news[SCDG]) for name, of in SCDG_ROWS.items()]
+    return [*rows, *ours]
+
+
+def _list_features(settings: BaselineSettings) -> tuple[str, ...]:
+    if isinstance(settings, GramLogistic):
+        return GRAM_OVERLAP
+    return (name_ngram(settings.n),) if isinstance(settings, CharNgrams) else ("score",)
+
+
+def evaluate_topic(method: TopicMethod, split: PairSplit, news_parts: Mapping[str, str]) -> TopicResult:
+    """Return the results of one method.
+
+    Args:
+        method: row of the tables.
+        split: training and test part of PAN25.
+        news_parts: ``train`` or ``test`` of each news pair, by id.
+
+    Raises:
+        UserError: the training pairs have one class alone.
+        KeyError: a pair or a column is not in the tables of the method.
+    """
+    news = {part: [pair for pair, of in news_parts.items() if of == part] for part in (TRAIN, TEST)}
+    own_features, own_labels = _select(method, method.pan25, split.train)
+    topic_features, topic_labels = _select(method, method.news, news[TRAIN])
+    features, labels = np.concatenate([own_features, topic_features]), np.concatenate([own_labels, topic_labels])
+    fit = fit_logistic(features, labels) if len(method.features) > 1 else None
+    choice = choose_pooled(_score(fit, features), labels, np.arange(len(labels)) < len(own_labels))
+
+    test_features, test_labels = _select(method, method.pan25, split.test)
+    scores = _score(fit, test_features)
+    measured = pair_metrics(test_labels, scores, scores >= choice.threshold)
+    news_scores = _score(fit, _select(method, method.news, news[TEST])[0])
+    return TopicResult(
+        method,
+        fit,
+        choice,
+        (int(labels.sum()), int((~labels).sum())),
+        measured["precision"],
+        measured["recall"],
+        measured["f1"],
+        int((news_scores >= choice.threshold).sum()),
+        len(news_scores),
+    )
+
+
+def _select(method: TopicMethod, table: "DataFrame", ids: Sequence[str]) -> tuple[Floats, Flags]:
+    """Return features ``[ids, features]`` and labels ``[ids]``."""
+    return select_features(table, method.features, ids), table.loc[list(ids), LABEL].to_numpy(np.bool_)
+
+
+def _score(fit: LogisticFit | None, features: Floats) -> Floats:
+    return features[:, 0] if fit is None else probabilities(fit, features)
+
+
+def study_same_topic(
+    profile: Profile, baselines: Sequence[Profile], vectors: Path | None, options: StudyOptions
+) -> list[str]:
+    """Carry out the same-topic study; return the lines to show the user.
 
     Raises:
         UserError: see `run_study`; or the training pairs have one class alone.
     """
-    return run_study(Study("same-topic", ("pan25", "multinews"), _sets, _sections), options)
+    return run_study(PairStudy("same-topic", profile, baselines, vectors, options, True, _write_sections))
 
 
-def _sets(prepared: Path, folders: DataFolders, scratch: Path) -> list[PairSet]:
-    return [pan25_pairs(prepared, folders), news_pairs(prepared, folders, scratch)]
-
-
-def _sections(scored: Scored) -> tuple[str, list[Section], dict[str, Any]]:
-    split = splits_of(scored.prepared)[0]
-    parts = read_cluster_split(scored.prepared / NEWS / NEWS_SPLIT, read_news_pairs(scored.prepared / NEWS / MANIFEST))
-    by_group = topic_methods(scored.baselines, scored.tables[PAN25], scored.tables[NEWS])
-    methods = [method for of in by_group.values() for method in of]
-    groups = {method.name: group for group, of in by_group.items() for method in of}
-    results = same_topic_study(methods, split, parts)
+def _write_sections(scored: Scored) -> tuple[str, list[Section], dict[str, Any]]:
+    data = scored.data
+    if data.news is None:
+        raise ValueError("the same-topic study needs news pairs")
+    split = data.pan25.splits[0]
+    methods = list_topic_methods(scored.baselines, scored.tables[PAN25], scored.tables[NEWS])
+    results = [evaluate_topic(method, split, data.news.parts) for method in methods]
     studied = (
         f"Training is the training part of {split.name} of PAN25 together with that of the news pairs, which count as "
         "negative. Logistic models are fitted on it, and every threshold is the one with the largest F1 on it; ties by "
@@ -53,18 +235,19 @@ def _sections(scored: Scored) -> tuple[str, list[Section], dict[str, Any]]:
     )
     sections = [
         Section("What was studied", studied),
-        Section("Data", tables=[origin_table(scored.prepared), class_table(scored.sets.values())]),
+        Section("Data", tables=[make_origin_table(data.parts), make_class_table(data.sets.values())]),
         Section(
             "Results",
-            tables=[_proxy(results, groups), _trade_off(results, groups), _thresholds(results, groups)],
-            linked=[_models(results, methods)],
+            tables=[_make_proxy_table(results), _make_utility_table(results), _make_threshold_table(results)],
+            linked=[_make_model_table(results)],
         ),
-        Section("What is not the paper's", points=[*made_here(scored.prepared), *_differences(scored, split.name)]),
+        Section("What is not the paper's", points=[*list_made(data.parts), *_list_differences(scored, split.name)]),
     ]
     return "Same-topic stress test", sections, {"news pairs": SEED, "news split": SPLIT_SEED, "PAN25 split": split.name}
 
 
-def _differences(scored: Scored, split: str) -> list[str]:
+def _list_differences(scored: Scored, split: str) -> list[str]:
+    """Return sentences on what differs from the paper."""
     found = [
         f"The paper calls its PAN25 split a fixed held-out one and does not say which; this is {split}, the first.",
         "Statistics of BM25 are over the sources of PAN25 for its pairs, and over those of the news pairs for these.",
@@ -74,40 +257,49 @@ def _differences(scored: Scored, split: str) -> list[str]:
     for baseline in scored.baselines:
         if isinstance(baseline.settings, CharNgrams):
             found.append(f"Character n-grams have the n of the profile, {baseline.settings.n}.")
-    return [*found, *in_segments(scored)]
+    return [*found, *list_segmented(scored)]
 
 
-def _proxy(results: Sequence[TopicResult], groups: Groups) -> Table:
-    """The paper's first table."""
-    rows = [Row((r.method, Percent(r.positive_rate), r.positive, r.news), groups[r.method]) for r in results]
-    columns = (Column("Method"), Column("Proxy FPR", "low"), Column("Positive"), Column("News pairs"))
-    return Table("proxy-fpr", "Proxy false-positive rates on the news pairs of the test part", columns, tuple(rows))
+def _name_row(result: TopicResult) -> dict[str, Cell]:
+    return {"group": result.method.group, "Method": result.method.name}
 
 
-def _trade_off(results: Sequence[TopicResult], groups: Groups) -> Table:
-    """The paper's second table."""
-    rows = [Row((r.method, r.precision, r.recall, r.f1, Percent(r.positive_rate)), groups[r.method]) for r in results]
-    best = (Column("Prec.", "high"), Column("Rec.", "high"), Column("F1", "high"), Column("Pos. rate", "low"))
+def _make_proxy_table(results: Sequence[TopicResult]) -> Table:
+    """Return the paper's first table."""
+    rows = [
+        {**_name_row(r), "Proxy FPR": Percent(r.positive_rate), "Positive": r.positive, "News pairs": r.news}
+        for r in results
+    ]
+    caption = "Proxy false-positive rates on the news pairs of the test part"
+    return make_table("proxy-fpr", caption, rows, {"Proxy FPR": "low"})
+
+
+def _make_utility_table(results: Sequence[TopicResult]) -> Table:
+    """Return the paper's second table."""
+    rows = [
+        {**_name_row(r), "Prec.": r.precision, "Rec.": r.recall, "F1": r.f1, "Pos. rate": Percent(r.positive_rate)}
+        for r in results
+    ]
     caption = "PAN25 utility and positive decisions on the news pairs, both on the test parts"
-    return Table("trade-off", caption, (Column("Method"), *best), tuple(rows))
+    better = {"Prec.": "high", "Rec.": "high", "F1": "high", "Pos. rate": "low"}
+    return make_table("trade-off", caption, rows, better)
 
 
-def _thresholds(results: Sequence[TopicResult], groups: Groups) -> Table:
-    rows = []
-    for r in results:
-        cells = (r.method, r.choice.threshold, r.choice.f1, r.choice.own_f1, r.choice.accuracy, *r.training)
-        rows.append(Row(cells, groups[r.method]))
-    names = ("Method", "Threshold", "Pooled F1", "PAN25 F1", "Accuracy", "Positive", "Negative")
-    return Table("thresholds", "What was chosen on the pooled training pairs", tuple(map(Column, names)), tuple(rows))
+def _make_threshold_table(results: Sequence[TopicResult]) -> Table:
+    names = ("Threshold", "Pooled F1", "PAN25 F1", "Accuracy", "Positive", "Negative")
+    rows = [{**_name_row(r), **dict(zip(names, (*r.choice, *r.training), strict=True))} for r in results]
+    return make_table("thresholds", "What was chosen on the pooled training pairs", rows)
 
 
-def _models(results: Sequence[TopicResult], methods: Sequence[TopicMethod]) -> Table:
-    """The fitted coefficients, of standardised features."""
-    rows = []
-    for result, method in zip(results, methods, strict=True):
+def _make_model_table(results: Sequence[TopicResult]) -> Table:
+    """Return the fitted coefficients, of standardised features."""
+    columns = ("Method", "Feature", "Coefficient", "Mean", "Standard deviation")
+    cells: list[tuple[Cell, ...]] = []
+    for result in results:
         if result.fit is not None:
-            rows.append(Row((result.method, "intercept", result.fit.intercept, None, None)))
+            name = result.method.name
+            cells.append((name, "intercept", result.fit.intercept, None, None))
             fitted = (result.fit.coefficients, result.fit.mean, result.fit.scale)
-            rows += [Row((result.method, *cells)) for cells in zip(method.features, *fitted, strict=True)]
-    names = ("Method", "Feature", "Coefficient", "Mean", "Standard deviation")
-    return Table("logistic-models", "The logistic models", tuple(map(Column, names)), tuple(rows))
+            cells += [(name, *row) for row in zip(result.method.features, *fitted, strict=True)]
+    rows = [dict(zip(columns, row, strict=True)) for row in cells]
+    return make_table("logistic-models", "The logistic models", rows, columns=columns)

@@ -1,16 +1,16 @@
-"""The folder in which a study reports: one page, every table in three forms, and what it all was made from.
+"""Write the report of a study: one page, every table in three formats, and a manifest of its inputs.
 
-    index.md           what was studied, on what data, the tables, and what is not the paper's
+    index.md           method, data, tables, and differences from the paper
     tables/NAME.*      each table in Markdown, CSV and LaTeX
     manifest.json      inputs, profiles, models and libraries; no time, no path, no name of a machine
-    and what the study puts beside them: prepared/, scores/, figures/
+    prepared/, scores/, runs/, figures/  from the study itself
 
 The same tables give the same bytes.
 """
 
 import platform
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,12 +18,22 @@ from typing import Any, NamedTuple
 import pan_scdg
 from pan_scdg.digests import file_digest
 from pan_scdg.own_files import write_atomically
-from pan_scdg.research.data.records import json_text
-from pan_scdg.research.report.table import Table, csv_table, latex_table, markdown, markdown_table
+from pan_scdg.research.data.folders import GIVEN
+from pan_scdg.research.data.pair_sets import PairSet
+from pan_scdg.research.data.prepared import Parts
+from pan_scdg.research.data.records import format_json
+from pan_scdg.research.report.table import (
+    Table,
+    escape_markdown,
+    format_latex,
+    format_markdown,
+    format_table_csv,
+    make_table,
+)
 
 PAGE, MANIFEST = "index.md", "manifest.json"
 MOVING = ("numpy", "scipy", "scikit-learn", "torch", "transformers", "tokenizers", "sentence-transformers")
-"""Libraries another version of which may move digits."""
+"""Libraries of which another version may change digits."""
 
 
 class Section(NamedTuple):
@@ -40,18 +50,18 @@ class Section(NamedTuple):
 
 
 class Report(NamedTuple):
-    """All that a study has to say."""
+    """The contents of a report."""
 
     title: str
     sections: Sequence[Section]
     files: Sequence[str] = ()
-    """Names of files that are in the folder already."""
+    """Names of files that the study has written into the folder."""
     made_from: Mapping[str, Any] = {}
-    """What the manifest says besides versions and files, as JSON values."""
+    """Entries of the manifest besides versions and files, as JSON values."""
 
 
 def write_report(folder: Path, report: Report) -> list[str]:
-    """Write the report into ``folder``; the names of all its files, the page last.
+    """Write the report into ``folder``; return the names of all its files, the page last.
 
     Raises:
         ValueError: two tables have one name.
@@ -61,47 +71,47 @@ def write_report(folder: Path, report: Report) -> list[str]:
         raise ValueError(f"two tables have one name: {[table.name for table in tables]}")
     names = list(report.files)
     for table in tables:
-        for name, text in _forms(table):
+        for name, text in _format_table(table):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_atomically(folder / name, text)
             names.append(name)
-    write_atomically(folder / PAGE, page(report))
+    write_atomically(folder / PAGE, format_page(report))
     files = {name: file_digest(folder / name) for name in (*names, PAGE)}
-    write_atomically(folder / MANIFEST, json_text({**report.made_from, "versions": versions(), "files": files}))
+    write_atomically(folder / MANIFEST, format_json({**report.made_from, "versions": list_versions(), "files": files}))
     return [*names, MANIFEST, PAGE]
 
 
-def _forms(table: Table) -> Iterator[tuple[str, str]]:
-    yield f"tables/{table.name}.md", f"{markdown(table.caption)}\n\n{markdown_table(table)}"
-    yield f"tables/{table.name}.csv", csv_table(table)
-    yield f"tables/{table.name}.tex", latex_table(table)
+def _format_table(table: Table) -> Iterator[tuple[str, str]]:
+    yield f"tables/{table.name}.md", f"{escape_markdown(table.caption)}\n\n{format_markdown(table)}"
+    yield f"tables/{table.name}.csv", format_table_csv(table)
+    yield f"tables/{table.name}.tex", format_latex(table)
 
 
-def page(report: Report) -> str:
-    """The text of the page."""
-    blocks = [f"# {markdown(report.title)}"]
+def format_page(report: Report) -> str:
+    """Return the text of the page."""
+    blocks = [f"# {escape_markdown(report.title)}"]
     for section in report.sections:
-        blocks.append(f"## {markdown(section.heading)}")
-        blocks += [markdown(text) for text in section.paragraphs]
+        blocks.append(f"## {escape_markdown(section.heading)}")
+        blocks += [escape_markdown(text) for text in section.paragraphs]
         if section.points:
-            blocks.append("\n".join(f"- {markdown(text)}" for text in section.points))
+            blocks.append("\n".join(f"- {escape_markdown(text)}" for text in section.points))
         for table in section.tables:
-            blocks += [f"{markdown(table.caption)} ({_links(table)})", markdown_table(table).rstrip("\n")]
-        blocks += [f"{markdown(table.caption)}: {_links(table)}" for table in section.linked]
-        blocks += [f"![{markdown(name)}]({name})" for name in section.figures]
+            blocks += [f"{escape_markdown(table.caption)} ({_link(table)})", format_markdown(table).rstrip("\n")]
+        blocks += [f"{escape_markdown(table.caption)}: {_link(table)}" for table in section.linked]
+        blocks += [f"![{escape_markdown(name)}]({name})" for name in section.figures]
     blocks.append("## Files")
     folders = Counter(name.rpartition("/")[0] or name for name in report.files)
-    lines = [f"- [{markdown(name)}]({name}): {count} file{'s' if count > 1 else ''}" for name, count in folders.items()]
+    lines = [f"- [{escape_markdown(n)}]({n}): {count} file{'s' if count > 1 else ''}" for n, count in folders.items()]
     blocks.append("\n".join([*lines, f"- [{MANIFEST}]({MANIFEST})"]))
     return "\n\n".join(blocks) + "\n"
 
 
-def _links(table: Table) -> str:
+def _link(table: Table) -> str:
     return ", ".join(f"[{end}](tables/{table.name}.{end})" for end in ("md", "csv", "tex"))
 
 
-def versions() -> dict[str, str]:
-    """This program, Python, and those of `MOVING` that are installed."""
+def list_versions() -> dict[str, str]:
+    """Return the versions of this program, of Python, and of those of `MOVING` that are installed."""
     found = {"pan_scdg": pan_scdg.__version__, "python": platform.python_version()}
     for name in MOVING:
         try:
@@ -109,3 +119,43 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def make_origin_table(parts: Parts) -> Table:
+    """Return the manifests and splits with their counts and their origin."""
+    rows = []
+    for part, artefacts in sorted(parts.items()):
+        for artefact in artefacts:
+            origin = "made here, not the paper's" if artefact.is_made else f"from {artefact.facts.get('from')}"
+            rows.append({"Data": part, "Artefact": artefact.name, "Counts": artefact.counts, "Origin": origin})
+    return make_table("data", "Manifests and splits", rows)
+
+
+def list_made(parts: Parts) -> list[str]:
+    """Return one sentence that names the manifests and splits that were made, none if all were given."""
+    made = [
+        (part, artefact.name)
+        for part, artefacts in sorted(parts.items())
+        for artefact in artefacts
+        if artefact.is_made and not artefact.name.endswith("log")
+    ]
+    if not made:
+        return []
+    kinds = ", ".join(kind for kind in GIVEN if any(kind.startswith(f"{part}-") for part, _ in made))
+    what = ", ".join(f"{part} {name}" for part, name in made)
+    return [f"Made here, since no file was given: {what}. The authors' files are taken with --given ({kinds})."]
+
+
+def make_class_table(sets: Iterable[PairSet]) -> Table:
+    """Return the numbers of pairs by class and of distinct documents of each set."""
+    rows = [
+        {
+            "Data": pairs.name,
+            "Pairs": len(pairs.ids),
+            "Positive": int(pairs.labels.sum()),
+            "Negative": int((~pairs.labels).sum()),
+            "Documents": len(pairs.facts),
+        }
+        for pairs in sets
+    ]
+    return make_table("pairs", "Pairs that were scored", rows)

@@ -1,9 +1,12 @@
-"""Passages of news that stand where evidence was removed, each as long as what it replaces (paper, Distractor source).
+"""Divide source evidence into chunks, and replace chunks by news of the same length (paper, Nested Evidence-Retention
+Intervention; Distractor source).
 
-Where the paper leaves it open: an article's white space becomes single spaces; a distractor runs on through the
-following articles, behind the last one through the first; a cut is the space within two characters of the wanted
-length that is nearest to it (the shorter text of two), else the wanted length itself, so that nothing need be padded;
-of a text that is there already the start moves on by one sentence; and reuse is looked for within a pair and seed.
+Where the paper leaves it open: sentences are those of the first stage (`retrieval.units`), and of the sentence ends
+the k-th cut takes the one nearest to k eighths of the text that leaves every chunk a sentence, the earlier one of two.
+An article's white space becomes single spaces; a distractor runs on through the following articles, behind the last one
+through the first; a cut is the space within two characters of the wanted length that is nearest to it (the shorter text
+of two), else the wanted length itself, so that nothing need be padded; if a text was drawn before, the start moves on
+by one sentence; and texts are compared within a pair and seed.
 """
 
 import hashlib
@@ -20,17 +23,55 @@ from pydantic import Field
 from pan_scdg.digests import text_digest
 from pan_scdg.errors import UserError
 from pan_scdg.pan.untrusted import is_file, list_directory, read_document
-from pan_scdg.research.data.multinews import FILES, read_clusters, source_file
-from pan_scdg.research.retention.chunks import CHUNKS, divide
-from pan_scdg.retrieval.sentences import split_sentences
+from pan_scdg.research.data.news import FILES, find_clusters, read_clusters
+from pan_scdg.retrieval.sentences import find_sentence_spans, split_sentences
 
+CHUNKS = 8
+SMALLEST_TARGET = 40
+"""Fewest characters of the target size, an eighth of the evidence rounded down."""
 ARTICLES = 500
 TOLERANCE = 2
 """Characters by which a distractor may miss the wanted length."""
 
 
+class Span(NamedTuple):
+    """Half-open, in characters."""
+
+    start: int
+    end: int
+
+
+def divide(evidence: str) -> tuple[Span, ...]:
+    """Return the spans of eight sentence-aligned chunks of about one size, without white space around them.
+
+    Raises:
+        ValueError: the text is too short, or has too few sentences.
+    """
+    if len(evidence) // CHUNKS < SMALLEST_TARGET:
+        raise ValueError(f"source span shorter than {CHUNKS} chunks of {SMALLEST_TARGET} characters")
+    ends = [end for _, end in find_sentence_spans(evidence)]
+    if len(ends) < CHUNKS:
+        raise ValueError(f"source span of fewer than {CHUNKS} sentences")
+    cuts = [0]
+    last = -1
+    for k in range(1, CHUNKS):
+        last = _find_nearest(ends, last + 1, len(ends) - (CHUNKS - k), k * len(evidence))
+        cuts.append(ends[last])
+    return tuple(_strip(evidence, start, end) for start, end in zip(cuts, [*cuts[1:], len(evidence)]))
+
+
+def _find_nearest(ends: list[int], first: int, last: int, eighths: int) -> int:
+    """Return the index from ``first`` to ``last - 1`` of the end that is nearest to ``eighths / 8``."""
+    return min(range(first, last), key=lambda i: abs(CHUNKS * ends[i] - eighths))
+
+
+def _strip(text: str, start: int, end: int) -> Span:
+    chunk = text[start:end]
+    return Span(start + len(chunk) - len(chunk.lstrip()), end - len(chunk) + len(chunk.rstrip()))
+
+
 class Sentence(NamedTuple):
-    """A sentence of the pool: which article it is of, its number there from 0, and its text with single spaces."""
+    """A sentence of the pool: its article, its number there from 0, and its text with single spaces."""
 
     article: str
     number: int
@@ -39,7 +80,7 @@ class Sentence(NamedTuple):
 
 @dataclass(frozen=True)
 class Distractor:
-    """Where a distractor begins and what length was wanted: enough to make its text again."""
+    """The first sentence of a distractor and the wanted length, from which its text follows."""
 
     article: str
     sentence: Annotated[int, Field(ge=0)]
@@ -54,7 +95,7 @@ class DistractorPool:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over all sentences: a manifest of contexts is for one pool."""
+        """Return the SHA-256 over all sentences, by which a manifest of contexts names its pool."""
         return text_digest("".join(f"{s.article}\t{s.number}\t{s.text}\n" for s in self.sentences))
 
     @cached_property
@@ -65,19 +106,28 @@ class DistractorPool:
     def _places(self) -> dict[tuple[str, int], int]:
         return {(s.article, s.number): place for place, s in enumerate(self.sentences)}
 
-    def lacks(self, evidence: str) -> str | None:
-        """Why the pool cannot replace every chunk of ``evidence``; None: it can (condition 6 of an instance)."""
-        chunks = divide(evidence)
-        if isinstance(chunks, str):
-            return chunks
+    def explain_lack(self, evidence: str) -> str | None:
+        """Return the reason why ``evidence`` cannot be divided or one of its chunks not be replaced, None if both can.
+
+        These are conditions 5 and 6 of an instance.
+        """
+        try:
+            chunks = divide(evidence)
+        except ValueError as e:
+            return str(e)
         for length in {chunk.end - chunk.start for chunk in chunks}:
-            texts = (self._text(place, length) for place in range(len(self.sentences)))
-            if length + TOLERANCE >= self._characters or len(set(_first_distinct(texts))) < CHUNKS:
+            texts = (self._make_text(place, length) for place in range(len(self.sentences)))
+            if length + TOLERANCE >= self._characters or len(set(_take_distinct(texts))) < CHUNKS:
                 return "the distractor pool is too small"
         return None
 
     def draw(self, wanted: int, generator: random.Random, used: set[str]) -> Distractor:
-        """A distractor from a random sentence on whose text is not yet in ``used``, which holds MD5 digests.
+        """Return a distractor that begins at a random sentence, with a text that was not drawn before.
+
+        Args:
+            wanted: length in characters.
+            generator: draws the sentence.
+            used: MD5 digests of drawn texts; the new one is added.
 
         Raises:
             UserError: every text of this length is used already.
@@ -85,14 +135,14 @@ class DistractorPool:
         first = generator.randrange(len(self.sentences))
         for step in range(len(self.sentences)):
             place = (first + step) % len(self.sentences)
-            digest = hashlib.md5(self._text(place, wanted).encode(), usedforsecurity=False).hexdigest()
+            digest = hashlib.md5(self._make_text(place, wanted).encode(), usedforsecurity=False).hexdigest()
             if digest not in used:
                 used.add(digest)
                 return Distractor(self.sentences[place].article, self.sentences[place].number, wanted)
         raise UserError("the pool has no unused distractor left", "give more news articles", f"{wanted} characters")
 
-    def text(self, distractor: Distractor) -> str:
-        """The text of a distractor.
+    def read_text(self, distractor: Distractor) -> str:
+        """Return the text of a distractor.
 
         Raises:
             UserError: the pool has no such sentence.
@@ -101,34 +151,34 @@ class DistractorPool:
         if place is None:
             what = f"the distractor pool has no sentence {distractor.sentence} of {distractor.article!r}"
             raise UserError(what, "give the news articles that the contexts were made with")
-        return self._text(place, distractor.wanted)
+        return self._make_text(place, distractor.wanted)
 
-    def _text(self, place: int, wanted: int) -> str:
+    def _make_text(self, place: int, wanted: int) -> str:
         parts: list[str] = []
         size = 0
         while size <= wanted + TOLERANCE:
             parts.append(self.sentences[(place + len(parts)) % len(self.sentences)].text)
             size += len(parts[-1]) + 1
-        return fitted(" ".join(parts), wanted)
+        return cut_text(" ".join(parts), wanted)
 
 
-def fitted(text: str, wanted: int) -> str:
-    """The beginning of ``text``, of ``wanted`` characters up to two more or fewer where a word ends there."""
+def cut_text(text: str, wanted: int) -> str:
+    """Return the first ``wanted`` characters of ``text``, up to two more or fewer if a word ends there."""
     cuts = sorted(range(max(1, wanted - TOLERANCE), wanted + TOLERANCE + 1), key=lambda cut: abs(cut - wanted))
     return text[: next((cut for cut in cuts if text[cut : cut + 1] in (" ", "")), wanted)]
 
 
 def read_pool(directory: Path, articles: int = ARTICLES) -> DistractorPool:
-    """The sentences of the first ``articles`` files ``*.txt`` of a folder by name, each of which is an article.
+    """Return the sentences of the first ``articles`` files ``*.txt`` of a folder, by name.
 
-    In a folder without such files they are those of the first articles of its Multi-News clusters.
+    A folder without such files gives those of the first articles of its Multi-News clusters.
 
     Raises:
-        UserError: there are neither, something cannot be read, or there is not one sentence.
+        UserError: the folder has neither, a file cannot be read, or there is no sentence.
     """
     found = [
         Sentence(name, number, text)
-        for name, article in islice(_articles(directory), articles)
+        for name, article in islice(_read_articles(directory), articles)
         for number, text in enumerate(" ".join(sentence.split()) for sentence in split_sentences(article))
     ]
     if not found:
@@ -136,18 +186,18 @@ def read_pool(directory: Path, articles: int = ARTICLES) -> DistractorPool:
     return DistractorPool(tuple(found))
 
 
-def _articles(directory: Path) -> Iterator[tuple[str, str]]:
-    """Names and texts, as many as are taken."""
+def _read_articles(directory: Path) -> Iterator[tuple[str, str]]:
+    """Yield names and texts of articles."""
     files = [p for p in list_directory(directory) if p.suffix == ".txt" and p.name not in FILES and is_file(p)]
     if files:
         yield from ((path.name, read_document(path)) for path in files)
         return
-    for cluster in read_clusters(source_file(directory)):
+    for cluster in read_clusters(find_clusters(directory)):
         yield from ((f"{cluster.cluster_id}-{place}", text) for place, text in enumerate(cluster.articles) if text)
 
 
-def _first_distinct(texts: Iterable[str]) -> Iterator[str]:
-    """The distinct texts, at most as many as a context has slots."""
+def _take_distinct(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the distinct texts, at most one for each chunk."""
     seen: set[str] = set()
     for text in texts:
         if text not in seen:

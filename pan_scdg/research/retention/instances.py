@@ -1,25 +1,24 @@
-"""The instances of the retention study: pairs, each with a reused passage (paper, Selection of the 300 Pairs).
+"""Select the instances of the retention study: pairs with a reused passage each (paper, Selection of the 300 Pairs).
 
 One ``random.Random(42)`` shuffles the sorted names of the truth files and draws among eligible passages. Where the
-paper leaves it open: a passage is eligible when its lengths are (conditions 3 and 4), it is drawn before its text is
-divided, and classes of obfuscation other than the paper's three come after these, by name.
+paper leaves it open: a passage is eligible by its lengths (conditions 3 and 4), it is drawn before its text is divided,
+and classes of obfuscation other than the paper's three come after these, by name.
 """
 
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NamedTuple
-
-from pydantic import Field
+from typing import NamedTuple
 
 from pan_scdg.digests import text_digest
 from pan_scdg.errors import UserError
 from pan_scdg.pan.text_alignment import read_text
-from pan_scdg.pan.untrusted import check_id, parse_xml
+from pan_scdg.pan.untrusted import parse_xml
 from pan_scdg.records import Passage
-from pan_scdg.research.data.pair_corpus import PairDocuments, TruePair
-from pan_scdg.research.data.records import read_records
+from pan_scdg.research.data.corpora import Names, PairDocuments, TruePair, drop_folder
+from pan_scdg.research.data.records import Count, Digest, Id, read_distinct
+from pan_scdg.research.retention.distractors import Span
 
 SEED = 42
 INSTANCES = 300
@@ -28,39 +27,39 @@ EVIDENCE_CHARACTERS = (2_000, 8_000)
 FEWEST_REUSED = 200
 PRIORITY = ("simple", "medium", "hard")
 
-Check = Callable[[str], str | None]
-"""Why the text of a source passage cannot be used; None: it can."""
-Size = Annotated[int, Field(ge=0)]
-Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-
 
 @dataclass(frozen=True)
 class Instance:
     """A pair and its selected passage: offsets and lengths in characters, no text."""
 
-    pair_id: str
+    pair_id: Id
     susp_file: str
     src_file: str
     xml_file: str
     obfuscation: str
-    this_offset: Size
-    this_length: Size
-    source_offset: Size
-    source_length: Size
-    susp_characters: Size
+    this_offset: Count
+    this_length: Count
+    source_offset: Count
+    source_length: Count
+    susp_characters: Count
     susp_sha256: Digest
-    """Of the suspicious text and of the source passage: that they are still those that were selected."""
+    """Of the suspicious text, as ``evidence_sha256`` of the source passage: both must be those selected from."""
     evidence_sha256: Digest
 
     @property
+    def names(self) -> Names:
+        """Return the names of both documents."""
+        return self.susp_file, self.src_file
+
+    @property
     def passage(self) -> Passage:
-        """The selected passage."""
+        """Return the selected passage."""
         return Passage(self.this_offset, self.this_length, self.source_offset, self.source_length, self.obfuscation)
 
 
 @dataclass(frozen=True)
 class Rejected:
-    """A candidate that was looked at and not taken."""
+    """A candidate that was not taken."""
 
     xml_file: str
     pair_id: str
@@ -68,23 +67,36 @@ class Rejected:
 
 
 class Selection(NamedTuple):
-    """The instances and the rejected candidates, both in the order in which they were looked at."""
+    """The instances and the rejected candidates, each in the order of the candidates."""
 
     instances: tuple[Instance, ...]
     rejected: tuple[Rejected, ...]
 
 
+class Case(NamedTuple):
+    """An instance with its texts."""
+
+    pair_id: str
+    target: str
+    """The complete suspicious document."""
+    evidence: str
+    """The selected span of the source."""
+    selected: Span
+    """Where the target reuses the evidence."""
+    reused: tuple[Span, ...]
+    """Every annotated span of the target, the selected one included; they may overlap."""
+
+
 def select_instances(
-    corpus: Sequence[TruePair], cannot_divide: Check, cannot_supply: Check, most: int = INSTANCES, seed: int = SEED
+    corpus: Sequence[TruePair], explain_lack: Callable[[str], str | None], most: int = INSTANCES, seed: int = SEED
 ) -> Selection:
-    """Up to ``most`` instances of the pairs that have a truth file.
+    """Return up to ``most`` instances of the pairs that have a truth file.
 
     Args:
         corpus: pairs with their truth; their order does not matter.
-        cannot_divide: condition 5, on the text of the selected source passage.
-        cannot_supply: condition 6, on the same text.
-        most: instances; the candidates behind the last are not looked at.
-        seed: of the one generator.
+        explain_lack: returns why the text of a source passage cannot be used (conditions 5 and 6), None if it can.
+        most: number of instances; the candidates behind the last are not considered.
+        seed: seed of the one generator.
 
     Raises:
         UserError: a text or truth file cannot be read.
@@ -97,7 +109,7 @@ def select_instances(
     for true in candidates:
         if len(instances) == most:
             break
-        found = _instance(true, generator, (cannot_divide, cannot_supply))
+        found = _select_passage(true, generator, explain_lack)
         if isinstance(found, Instance):
             instances.append(found)
         else:
@@ -105,16 +117,18 @@ def select_instances(
     return Selection(tuple(instances), tuple(rejected))
 
 
-def _instance(true: TruePair, generator: random.Random, checks: Sequence[Check]) -> Instance | str:
-    """The instance of a pair, or why it has none."""
+def _select_passage(
+    true: TruePair, generator: random.Random, explain_lack: Callable[[str], str | None]
+) -> Instance | str:
+    """Return the instance of a pair, or the reason why it has none."""
     if true.xml is None or not true.passages:
         return "no annotation of this source"
-    if _sources_named(true.xml) > 1:
+    if _count_sources(true.xml) > 1:
         return "annotations of several sources"
     susp, src = read_text(true.pair.suspicious), read_text(true.pair.source)
     if not TARGET_CHARACTERS[0] <= len(susp) <= TARGET_CHARACTERS[1]:
         return "suspicious document not of 1,000 to 50,000 characters"
-    sized = [p for p in true.passages if _evidence_fits(p, len(src))]
+    sized = [p for p in true.passages if _fits_evidence(p, len(src))]
     if not sized:
         return "no source span of 2,000 to 8,000 characters"
     eligible = [p for p in sized if p.this_length >= FEWEST_REUSED and p.this_offset + p.this_length <= len(susp)]
@@ -122,28 +136,28 @@ def _instance(true: TruePair, generator: random.Random, checks: Sequence[Check])
         return "no suspicious span of 200 characters within the document"
     passage = _draw(eligible, generator)
     evidence = src[passage.source_offset : passage.source_offset + passage.source_length]
-    reason = next((reason for check in checks if (reason := check(evidence)) is not None), None)
-    return _described(true, passage, susp, evidence) if reason is None else reason
+    reason = explain_lack(evidence)
+    return _make_instance(true, passage, susp, evidence) if reason is None else reason
 
 
-def _sources_named(xml: Path) -> int:
+def _count_sources(xml: Path) -> int:
     features = (e for e in parse_xml(xml).iterchildren(tag="{*}*") if e.get("name") == "plagiarism")
     return len({(e.get("source_reference") or "").replace(".txt", "") for e in features})
 
 
-def _evidence_fits(passage: Passage, characters: int) -> bool:
+def _fits_evidence(passage: Passage, characters: int) -> bool:
     fewest, most = EVIDENCE_CHARACTERS
     return fewest <= passage.source_length <= most and passage.source_offset + passage.source_length <= characters
 
 
 def _draw(eligible: Sequence[Passage], generator: random.Random) -> Passage:
-    """A passage of the best class of obfuscation; a generator is used also where there is one only, as in the paper."""
+    """Return a passage of the best class of obfuscation; as in the paper, the generator draws among one as well."""
     kinds = {passage.obfuscation for passage in eligible}
     best = next((kind for kind in PRIORITY if kind in kinds), None) or min(kinds)
     return generator.choice([passage for passage in eligible if passage.obfuscation == best])
 
 
-def _described(true: TruePair, passage: Passage, susp: str, evidence: str) -> Instance:
+def _make_instance(true: TruePair, passage: Passage, susp: str, evidence: str) -> Instance:
     return Instance(
         pair_id=true.pair_id,
         susp_file=true.pair.suspicious.reference,
@@ -161,32 +175,23 @@ def _described(true: TruePair, passage: Passage, susp: str, evidence: str) -> In
 
 
 def read_instances(path: Path) -> tuple[Instance, ...]:
-    """The instances of a file, in its order.
+    """Return the instances of a file, in its order.
 
     Raises:
-        UserError: a line is no instance, a pair is there twice, or there are none.
+        UserError: a record is invalid, a pair occurs twice, or the file holds no instance.
     """
-    found: dict[str, Instance] = {}
-    for number, instance in read_records(path, Instance):
-        check_id(instance.pair_id, path, number)
-        if instance.pair_id in found:
-            raise UserError(f"the pair {instance.pair_id!r} is there twice", "keep one line", path, number)
-        found[instance.pair_id] = instance
-    if not found:
-        raise UserError("holds no instances", "add at least one", path)
-    return tuple(found.values())
+    return read_distinct(path, Instance, "instance", lambda instance: (instance.pair_id,))
 
 
-def instance_texts(instance: Instance, documents: PairDocuments) -> tuple[str, str]:
-    """The suspicious text and the source passage of an instance.
+def read_instance(instance: Instance, documents: PairDocuments) -> tuple[str, str]:
+    """Return the suspicious text and the source passage of an instance.
 
     Raises:
         UserError: a document is missing, cannot be read, or is not the one that was selected from.
     """
-    susp, src = documents.texts(instance)
+    susp, src = documents.read(instance.names)
     evidence = src[instance.source_offset : instance.source_offset + instance.source_length]
-    found = (text_digest(susp), text_digest(evidence))
-    if found != (instance.susp_sha256, instance.evidence_sha256):
+    if (text_digest(susp), text_digest(evidence)) != (instance.susp_sha256, instance.evidence_sha256):
         what = "the texts are not those that this instance was selected from"
         raise UserError(what, "select the instances again", instance.pair_id)
     return susp, evidence
@@ -194,6 +199,29 @@ def instance_texts(instance: Instance, documents: PairDocuments) -> tuple[str, s
 
 def check_instances(instances: Sequence[Instance], documents: PairDocuments, where: Path) -> None:
     """Raise UserError unless the texts of the instances in the file ``where`` are those of the data."""
-    documents.check(instances, where)
+    documents.check((instance.names for instance in instances), where)
     for instance in instances:
-        instance_texts(instance, documents)
+        read_instance(instance, documents)
+
+
+def read_cases(instances: Sequence[Instance], corpus: Sequence[TruePair]) -> tuple[Case, ...]:
+    """Return the instances with their texts, in order.
+
+    A document that reuses several sources has a truth file for each. Text that is annotated in any of them is not new
+    content (paper, Mapping Character Annotations: "in the suspicious document").
+
+    Raises:
+        UserError: a document is missing, cannot be read, or is not the one that was selected from.
+    """
+    documents = PairDocuments(corpus)
+    reused: dict[str, set[Span]] = {}
+    for true in corpus:
+        spans = (Span(p.this_offset, p.this_offset + p.this_length) for p in true.passages)
+        reused.setdefault(true.pair.suspicious.reference, set()).update(spans)
+    cases = []
+    for instance in instances:
+        target, evidence = read_instance(instance, documents)
+        selected = Span(instance.this_offset, instance.this_offset + instance.this_length)
+        marked = tuple(sorted(reused[drop_folder(instance.susp_file)] | {selected}))
+        cases.append(Case(instance.pair_id, target, evidence, selected, marked))
+    return tuple(cases)

@@ -1,24 +1,32 @@
-"""Every context of the manifest in front of its target: gains by the project's engine, stored as those of any pair.
+"""Score each target behind every context of its evidence, and average the gains of reused and of new tokens.
 
-The paper's gain is measured, whatever control the profile has for its own scores. One target is always scored in one
-way: where it is too long as a whole behind one of its contexts, it is scored by segments behind all of them, so that
-its tokens are the same everywhere. Its pass without a source is made once.
+The paper's gain is measured, whatever control the profile has for its own scores. A target is always scored in one way:
+if it is too long as a whole behind one of its contexts, it is scored by segments behind all of them, so that its tokens
+are the same everywhere.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
 from pan_scdg.profile import PairSettings
 from pan_scdg.records import DocumentPair, TextFile
-from pan_scdg.research.retention.cases import Case
-from pan_scdg.research.retention.contexts import Context, context_text
+from pan_scdg.research.retention.contexts import Context, read_context
 from pan_scdg.research.retention.distractors import DistractorPool
-from pan_scdg.research.retention.means import CONTENT, TokenMean, means_of
-from pan_scdg.research.retention.token_labels import NEITHER, Labels, token_labels
+from pan_scdg.research.retention.instances import Case
+from pan_scdg.research.retention.tokens import (
+    NEITHER,
+    NEW,
+    REUSED,
+    Labels,
+    label_tokens,
+)
 from pan_scdg.scoring.features import load_gains, load_ids
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import FailedPair, PlannedPair, make_pair_key, plan_pairs
@@ -26,17 +34,23 @@ from pan_scdg.scoring.pairs import check_longest_pair, score_pairs
 from pan_scdg.scoring.token_offsets import LocatedTokens, make_locator
 from pan_scdg.store import Store
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+CONTENT = {REUSED: "plagiarism", NEW: "new"}
+"""Names of the labels in results, in the order of `statistics.MeanTable`."""
+
 
 class ScoredContexts(NamedTuple):
-    """The rows of all contexts in their order, and what was counted on the way."""
+    """The mean gains of all contexts, and counts of targets and tokens."""
 
-    means: tuple[TokenMean, ...]
+    means: "DataFrame"
+    """Columns pair_id, retention, seed, content, tokens and mean_gain (nats per token); two rows per context."""
     facts: dict[str, dict[str, int]]
-    """How many targets were scored how and had their tokens placed how, and their tokens by content."""
 
 
 class LabelledTarget(NamedTuple):
-    """The scored tokens of a target: ids, where they stand, what content they are of."""
+    """The scored tokens of a target with their positions and labels."""
 
     tokens: LocatedTokens
     labels: Labels
@@ -47,7 +61,7 @@ def _make_pairs(cases: Mapping[str, Case], contexts: Sequence[Context], pool: Di
     for number, context in enumerate(contexts, start=1):
         case = cases[context.pair_id]
         target = TextFile(context.pair_id, context.pair_id, Path(context.pair_id), case.target)
-        text = context_text(context, case.evidence, pool)
+        text = read_context(context, case.evidence, pool)
         yield DocumentPair(target, TextFile(context.name, context.name, Path(context.name), text), number)
 
 
@@ -60,35 +74,68 @@ def score_contexts(
     store: Store,
     notices: Notices,
 ) -> ScoredContexts:
-    """The mean gains of every context; what the store knows is not computed again.
+    """Return the mean gains of every context; stored gains are not computed again.
 
     The store then holds the gain of every token: 24 bytes for each of a target's tokens, behind each context.
 
     Raises:
-        UserError: contexts and cases are of other pairs or texts, a target lacks one of the contents or, with a
-            context, cannot be scored.
+        UserError: contexts and cases are of other pairs or texts, a target lacks one of the contents, or cannot be
+            scored behind a context.
     """
+    import pandas
+
     settings = settings.model_copy(update={"control": "none"})
     by_id = {case.pair_id: case for case in cases}
     _check_pairs(by_id, contexts)
-    planned = _planned(list(_make_pairs(by_id, contexts, pool)), model, settings, notices)
+    planned = _plan_contexts(list(_make_pairs(by_id, contexts, pool)), model, settings, notices)
     modes = {plan.pair.suspicious.doc_id: plan.mode for plan in planned}
-    targets = _labelled(by_id, modes, model)
+    targets = _label_targets(by_id, modes, model)
     scored = score_pairs(planned, model, settings, store, keep_gains=True)
-    rows: list[TokenMean] = []
+    rows: list[dict[str, Any]] = []
     for context, done in zip(contexts, scored, strict=True):
-        rows += _means(context, targets[context.pair_id], done.plan.key, store)
+        target = targets[context.pair_id]
+        ids = load_ids(store, done.plan.key)
+        if ids is None or ids.tolist() != target.tokens.token_ids.tolist():
+            raise ValueError(f"{context.name}: the scored tokens are not those that were labelled")
+        rows += average_gains(context, load_gains(store, done.plan.key), target.labels)
     names = {**CONTENT, NEITHER: "neither"}
     facts = {
-        "targets by mode": _counted(modes.values()),
-        "targets by origin of offsets": _counted(target.tokens.how for target in targets.values()),
-        "tokens by content": _counted(names[y] for target in targets.values() for y in target.labels.tolist()),
+        "targets by mode": _count(modes.values()),
+        "targets by origin of offsets": _count(target.tokens.how for target in targets.values()),
+        "tokens by content": _count(names[y] for target in targets.values() for y in target.labels.tolist()),
     }
-    return ScoredContexts(tuple(rows), facts)
+    return ScoredContexts(pandas.DataFrame(rows), facts)
 
 
-def _counted(values: Iterable[str]) -> dict[str, int]:
+def _count(values: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(values).items()))
+
+
+def average_gains(context: Context, gains: npt.NDArray[np.float64], labels: Labels) -> Iterator[dict[str, Any]]:
+    """Yield the rows of one context: the mean gain of its reused and of its new tokens.
+
+    Args:
+        context: the context behind which the target was scored.
+        gains: gains of the scored tokens, ``[n]`` nats.
+        labels: labels of the same tokens; those that are neither content are left out.
+
+    Raises:
+        ValueError: the lengths differ, or a content has no token.
+    """
+    if gains.shape != labels.shape:
+        raise ValueError(f"{gains.shape} gains for {labels.shape} labels")
+    for label, content in CONTENT.items():
+        chosen = gains[labels == label]
+        if not len(chosen):
+            raise ValueError(f"{context.name}: no token of {content} content")
+        yield {
+            "pair_id": context.pair_id,
+            "retention": context.retention,
+            "seed": context.seed,
+            "content": content,
+            "tokens": len(chosen),
+            "mean_gain": float(chosen.mean()),
+        }
 
 
 def _check_pairs(cases: Mapping[str, Case], contexts: Sequence[Context]) -> None:
@@ -99,10 +146,10 @@ def _check_pairs(cases: Mapping[str, Case], contexts: Sequence[Context]) -> None
         raise UserError(what, "prepare instances and contexts together", odd[0])
 
 
-def _planned(
+def _plan_contexts(
     pairs: Sequence[DocumentPair], model: ScoringModel, settings: PairSettings, notices: Notices
 ) -> list[PlannedPair]:
-    """How each context is scored; all that can go wrong before weights are loaded has been looked for then."""
+    """Return how each context is scored; everything that can be refused without the weights is refused here."""
     model.check_length(settings.limit, "pairs.limit")
     planned, failed = plan_pairs(pairs, model, settings, notices)
     if failed:
@@ -112,13 +159,13 @@ def _planned(
         raise UserErrors([fail.error for fail in first.values()])
     divided = {plan.pair.suspicious.doc_id for plan in planned if plan.mode == "segments"}
     planned = [
-        _by_segments(plan, model, settings) if plan.pair.suspicious.doc_id in divided else plan for plan in planned
+        _use_segments(plan, model, settings) if plan.pair.suspicious.doc_id in divided else plan for plan in planned
     ]
     check_longest_pair(planned, model)
     return planned
 
 
-def _by_segments(plan: PlannedPair, model: ScoringModel, settings: PairSettings) -> PlannedPair:
+def _use_segments(plan: PlannedPair, model: ScoringModel, settings: PairSettings) -> PlannedPair:
     if plan.mode == "segments":
         return plan
     texts = plan.texts()
@@ -126,16 +173,18 @@ def _by_segments(plan: PlannedPair, model: ScoringModel, settings: PairSettings)
     return plan._replace(mode="segments", key=key)
 
 
-def _labelled(cases: Mapping[str, Case], modes: Mapping[str, str], model: ScoringModel) -> dict[str, LabelledTarget]:
-    """The tokens of every target with their labels.
+def _label_targets(
+    cases: Mapping[str, Case], modes: Mapping[str, str], model: ScoringModel
+) -> dict[str, LabelledTarget]:
+    """Return the tokens of every target with their labels.
 
     Raises:
-        UserErrors: naming every target that has no token of one of the contents.
+        UserErrors: naming every target without a token of one of the contents.
     """
     locator, found, errors = make_locator(model), dict[str, LabelledTarget](), list[UserError]()
     for pair_id, case in cases.items():
         tokens = locator.locate(case.target, modes[pair_id] == "segments")
-        labels = token_labels(tokens.offsets, case.selected, case.reused, len(case.target))
+        labels = label_tokens(tokens.offsets, case.selected, case.reused, len(case.target))
         found[pair_id] = LabelledTarget(tokens, labels)
         if missing := [content for label, content in CONTENT.items() if label not in labels]:
             what = f"the target has no token of {missing[0]} content"
@@ -143,10 +192,3 @@ def _labelled(cases: Mapping[str, Case], modes: Mapping[str, str], model: Scorin
     if errors:
         raise UserErrors(errors)
     return found
-
-
-def _means(context: Context, target: LabelledTarget, key: str, store: Store) -> list[TokenMean]:
-    ids = load_ids(store, key)
-    if ids is None or ids.tolist() != target.tokens.token_ids.tolist():
-        raise ValueError(f"{context.name}: the scored tokens are not those that were labelled")
-    return list(means_of(context, load_gains(store, key), target.labels))

@@ -1,43 +1,45 @@
-"""``studies retrieval``, start to end: data and profile in, the report of first stages and reranked rows out."""
+"""``studies retrieval``: first stages on the PAN26 data, before and after reranking."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg.digests import file_digest, text_digest
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.retrieval import per_query
-from pan_scdg.jobs.options import RunOptions
-from pan_scdg.jobs.output import OutputDirectory
+from pan_scdg.jobs.lifecycle import produce_result
 from pan_scdg.logs import say
 from pan_scdg.models.find import FoundModel, describe_models
 from pan_scdg.models.fingerprint import fingerprint_folder
+from pan_scdg.models.fit import choose_device, choose_search_memory
 from pan_scdg.models.lock import list_origins
 from pan_scdg.notices import Notices
-from pan_scdg.own_files import write_atomically
 from pan_scdg.pan.inputs import input_digest
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries, stream_corpus
 from pan_scdg.profile import Profile
 from pan_scdg.records import Query
-from pan_scdg.research.data.data_folders import DataFolders, ready_file
-from pan_scdg.research.data.prepared import origin
-from pan_scdg.research.data.query_folds import QueryFold, folds_text, make_folds, read_folds
+from pan_scdg.research.data.folders import find_ready
+from pan_scdg.research.data.prepared import describe_origin
+from pan_scdg.research.data.queries import QueryFold, format_folds, make_folds, read_folds
 from pan_scdg.research.report.page import write_report
-from pan_scdg.research.retrieval.entries import Entry
-from pan_scdg.research.retrieval.rankings import Scored, all_rankings
-from pan_scdg.research.retrieval.report import FOLDS, Setting, report_of, write_gains, write_runs
-from pan_scdg.research.retrieval.stages import (
+from pan_scdg.research.retrieval.comparison import compare_rows, split_qrels
+from pan_scdg.research.retrieval.grid import Scored
+from pan_scdg.research.retrieval.rankings import (
     GivenRun,
     Search,
     Stages,
     check_documents,
-    not_in,
-    order_of,
+    drop_scored,
+    list_documents,
+    make_rankings,
     read_given,
     search_all,
 )
-from pan_scdg.research.retrieval.study import judged_parts, retrieval_rows
+from pan_scdg.research.retrieval.report import FOLDS, Setting, make_report, write_gains, write_runs
+from pan_scdg.research.retrieval.rows import Ranking
+from pan_scdg.research.study import StudyOptions, write_files
 from pan_scdg.retrieval.candidates import locate_encoder
 from pan_scdg.retrieval.index import hash_corpus
 from pan_scdg.scdg.gains import GainStatistics
@@ -48,186 +50,194 @@ from pan_scdg.store import Store
 QRELS, FOLDS_KIND = "qrels.txt", "pan26-folds"
 
 
-class Request(NamedTuple):
-    """What is asked for."""
+@dataclass(frozen=True)
+class RetrievalStudy:
+    """The study as the user asked for it."""
 
     profile: Profile
     """Its model and ``[retrieval]`` settings are those of the gains."""
-    entries: Sequence[Entry]
+    rows: Sequence[Ranking]
     search_on: str | None
-    """See `retrieval_entries.all_entries`."""
-    folders: DataFolders
-    given: Mapping[str, Path]
-    """The user's file of folds, if there is one."""
-    options: RunOptions
-    """With the folder of the retrieval data as input."""
+    """See `rows.choose_rows`."""
+    options: StudyOptions
+    index: Path | None = None
+    """Folder of ready indexes."""
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder of the retrieval data."""
+        return self.options.folders.pan26
 
 
-class Data(NamedTuple):
-    """What was read and checked."""
+class _Data(NamedTuple):
+    """The data, read and checked."""
 
     queries: Sequence[Query]
     qrels: dict[str, dict[str, int]]
     folds: Sequence[QueryFold]
-    """Empty where nothing is reranked."""
-    folds_from: Path | None
+    """Empty if nothing is reranked."""
+    folds_file: Path | None
     documents: int
     runs: dict[str, GivenRun]
-    notices: Notices
 
 
-def read_data(request: Request) -> Data:
-    """Everything that is read, checked before anything is computed.
+class _Reranker(NamedTuple):
+    """The language model, with the queries as targets."""
+
+    model: ScoringModel
+    targets: Sequence[Target]
+
+
+def study_retrieval(study: RetrievalStudy) -> list[str]:
+    """Carry out the study; return the lines to show the user.
+
+    Raises:
+        UserError: data, settings, models or output are not usable; the output is unchanged then.
+    """
+    options, notices = study.options, Notices()
+    device = choose_device(study.profile, options.device)
+    data = _read_data(study, notices)
+    reranker = _find_model(study, data, device)
+    places = _find_places(study, reranker)
+    identity = _identify(study, data, reranker, places, device)
+    with produce_result(options.output, identity, options.overwrite) as result:
+        if result.complete:
+            return [*notices.lines(), f"already complete: {options.output}"]
+        if result.needed:
+            say([describe_models(list(places.values()))] if places else [])
+            with result.compute(options.state) as store:
+                names = _compute(study, data, reranker, store, device, result.staged, result.job)
+            incidents = [] if reranker is None else reranker.model.incidents()
+            result.seal(names, incidents, origins=list_origins(places))
+    warnings = [] if reranker is None else [f"warning: {incident}" for incident in reranker.model.incidents()]
+    return [*notices.lines(), *warnings, f"studied {len(study.rows)} rankings: {options.output}"]
+
+
+def _read_data(study: RetrievalStudy, notices: Notices) -> _Data:
+    """Read all data and check it before anything is computed.
 
     Raises:
         UserError: data, folds or a run are missing, malformed or of other data, or there are too few judged queries.
     """
-    folder, notices = request.options.input, Notices(request.options.strict)
-    if unknown := sorted(request.given.keys() - {FOLDS_KIND}):
-        raise UserError(f"{unknown[0]!r} has no part in this study", f"give {FOLDS_KIND}", "--given")
+    folder, options = study.folder, study.options
+    if needless := sorted(options.given.keys() - {FOLDS_KIND}):
+        raise UserError(f"{needless[0]!r} has no part in this study", f"give {FOLDS_KIND}", "--given")
     queries, qrels = read_queries(folder, notices), read_qrels(folder / QRELS)
     asked, judged = {query.query_id for query in queries}, {doc_id for of in qrels.values() for doc_id in of}
-    folds_from = ready_file(FOLDS_KIND, request.folders, request.given) if request.search_on else None
+    folds_file = find_ready(FOLDS_KIND, options.folders, options.given) if study.search_on else None
     folds: Sequence[QueryFold] = ()
-    if request.search_on is not None:
-        folds = make_folds([q.query_id for q in queries]) if folds_from is None else read_folds(folds_from, asked)
-        judged_parts(qrels, folds)
+    if study.search_on is not None:
+        folds = make_folds([q.query_id for q in queries]) if folds_file is None else read_folds(folds_file, asked)
+        split_qrels(qrels, folds)
     per_query(qrels, {})  # refuses a grade that no run could be measured with
     known = frozenset(document.doc_id for document in stream_corpus(folder, notices))
     if unknown := sorted((qrels.keys() - asked) or (judged - known)):
         raise UserError(f"{unknown[0]!r} is judged and not in the data", "take the qrels of this data", folder / QRELS)
     runs = {}
-    for entry in request.entries:
-        if entry.run is not None:
-            runs[entry.name] = read_given(entry.run, queries, request.profile.need_retrieval(), notices)
-            check_documents(runs[entry.name], known, entry.run)
-    return Data(queries, qrels, folds, folds_from, len(known), runs, notices)
+    for row in study.rows:
+        if row.run is not None:
+            runs[row.name] = read_given(row.run, queries, study.profile.need_retrieval(), notices)
+            check_documents(runs[row.name], known, row.run)
+    return _Data(queries, qrels, folds, folds_file, len(known), runs)
 
 
-def study_retrieval(request: Request) -> list[str]:
-    """Make the report; returns the lines to show the user.
-
-    Raises:
-        UserError: data, settings, models or output are not usable; nothing has its final name then.
-    """
-    options = request.options
-    data = read_data(request)
-    model, targets = _model(request, data)
-    places = _places(request, model)
-    job = _job(request, data, model, places)
-    output = OutputDirectory(options.output, job)
-    with output.locked():
-        if output.prepare(options.overwrite):
-            return [*data.notices.lines(), f"already complete: {options.output}"]
-        if not output.publishing():
-            output.start()
-            say([describe_models(list(places.values()))] if places else [])
-            with Store(options.state or output.hidden) as store:
-                names = _computed(request, data, model, targets, store, output.staged, job)
-            output.seal(names, [] if model is None else model.incidents(), None, list_origins(places))
-        output.publish()
-    incidents = [] if model is None else [f"warning: {incident}" for incident in model.incidents()]
-    return [*data.notices.lines(), *incidents, f"studied {len(request.entries)} rankings: {options.output}"]
-
-
-def _model(request: Request, data: Data) -> tuple[ScoringModel | None, list[Target]]:
-    """The language model with the queries as targets, where any row is reranked."""
-    if request.search_on is None:
-        return None, []
-    profile, options = request.profile, request.options
-    profile.need_model()
-    model, settings = options.scoring_model(profile.need_model(), "retrieval"), profile.need_retrieval()
+def _find_model(study: RetrievalStudy, data: _Data, device: str) -> _Reranker | None:
+    """Return the language model, None if no row is reranked."""
+    if study.search_on is None:
+        return None
+    settings, options = study.profile.need_retrieval(), study.options
+    model = ScoringModel(study.profile.need_model(), device, folder=options.model, state=options.state, job="retrieval")
     model.check_length(settings.context, "retrieval.context")
-    return model, prepare_targets(data.queries, model, settings, options.input / "queries.jsonl")
+    return _Reranker(model, prepare_targets(data.queries, model, settings, study.folder / "queries.jsonl"))
 
 
-def _places(request: Request, model: ScoringModel | None) -> dict[str, FoundModel]:
-    """Where the models lie that the result depends on, by name.
+def _find_places(study: RetrievalStudy, reranker: _Reranker | None) -> dict[str, FoundModel]:
+    """Return the folders of the models that the result depends on, by name.
 
     Raises:
-        UserError: an encoder of a row is nowhere.
+        UserError: an encoder of a row is missing.
     """
-    places = {} if model is None else {"language_model": model.found}
-    for settings in (entry.settings for entry in request.entries if entry.settings is not None):
+    places = {} if reranker is None else {"language_model": reranker.model.found}
+    for settings in (row.settings for row in study.rows if row.settings is not None):
         if not all(route.startswith("bm25") for route in settings.routes):
             places[settings.need_dense().model] = locate_encoder(settings.need_dense())
     return places
 
 
-def _job(request: Request, data: Data, model: ScoringModel | None, places: Mapping[str, FoundModel]) -> dict[str, Any]:
-    """Everything that the bytes of the report depend on, and nothing of where it was made."""
-    options = request.options
+def _identify(
+    study: RetrievalStudy, data: _Data, reranker: _Reranker | None, places: Mapping[str, FoundModel], device: str
+) -> dict[str, Any]:
+    """Return everything that the bytes of the report depend on, without paths."""
+    folds = {"sha256": text_digest(format_folds(data.folds)), **describe_origin(data.folds_file)}
     encoders = {name: fingerprint_folder(of.folder) for name, of in places.items() if name != "language_model"}
+    model = None if reranker is None else reranker.model.identity()
     return {
         "task": "studies retrieval",
-        "input": input_digest(options.input, "retrieval"),
-        "qrels": file_digest(options.input / QRELS),
-        "folds": {"sha256": text_digest(folds_text(data.folds)), **origin(data.folds_from)} if data.folds else None,
-        "profile": request.profile.model_dump(mode="json", exclude={"needs_gpu"}),
-        "rows": [entry.record() for entry in request.entries],
-        "search_on": request.search_on,
-        "models": {"language_model": None if model is None else model.identity(), "encoders": encoders},
-        "device": options.device,
-        "engine": options.engine,
+        "input": input_digest(study.folder, "retrieval"),
+        "qrels": file_digest(study.folder / QRELS),
+        "folds": folds if data.folds else None,
+        "profile": study.profile.model_dump(mode="json", exclude={"needs_gpu"}),
+        "rows": [row.identify() for row in study.rows],
+        "search_on": study.search_on,
+        "models": {"language_model": model, "encoders": encoders},
+        "device": device,
+        "engine": "packed",
     }
 
 
-def _computed(
-    request: Request,
-    data: Data,
-    model: ScoringModel | None,
-    targets: Sequence[Target],
+def _compute(
+    study: RetrievalStudy,
+    data: _Data,
+    reranker: _Reranker | None,
     store: Store,
+    device: str,
     folder: Path,
     job: Mapping[str, Any],
 ) -> list[str]:
-    """Search, score, rerank and measure; the names of the files that were written into ``folder``, the page last."""
-    entries, options, settings = request.entries, request.options, request.profile.need_retrieval()
-    corpus = hash_corpus(options.input)
-    search = Search(options.input, corpus, options.index, options.device, options.search_memory << 20)
-    found: dict[str, Stages] = {**search_all(entries, data.queries, search, store)}
-    orders = {name: order_of(stages) for name, stages in found.items()}
+    """Search, score, rerank and evaluate; return the names of the files written into ``folder``, the page last."""
+    search = Search(study.folder, hash_corpus(study.folder), study.index, device, choose_search_memory() << 20)
+    found: dict[str, Stages] = {**search_all(study.rows, data.queries, search, store)}
+    orders = {name: list_documents(stages) for name, stages in found.items()}
     for name, run in data.runs.items():
         found[name], orders[name] = run.stages, run.order
-    stages = {entry.name: found[entry.name] for entry in entries if entry.reranked}
+    stages = {row.name: found[row.name] for row in study.rows if row.reranked}
     scored: Scored = {}
-    if model is not None:
-        with closing(model):
-            scored = _scored(request, targets, stages, model, store)
-    rankings = all_rankings(entries, orders, stages, scored, settings, store, data.qrels, data.folds, request.search_on)
-    rows = retrieval_rows(data.qrels, rankings.runs)
+    if reranker is not None:
+        with closing(reranker.model):
+            scored = _score(study, reranker, stages, store)
+    settings = study.profile.need_retrieval()
+    rankings = make_rankings(
+        study.rows, orders, stages, scored, settings, store, data.qrels, data.folds, study.search_on
+    )
+    rows = compare_rows(data.qrels, rankings.runs)
     files = [*write_runs(folder, rankings.runs), *(write_gains(folder, scored) if scored else [])]
     if data.folds:
-        (folder / FOLDS).parent.mkdir(exist_ok=True)
-        write_atomically(folder / FOLDS, folds_text(data.folds))
-        files.append(FOLDS)
+        files += write_files(folder, {FOLDS: format_folds(data.folds)})
     setting = Setting(
-        request.profile,
+        study.profile,
         data.documents,
         len(data.queries),
         len(data.qrels),
         data.folds,
-        data.folds_from is None,
-        request.search_on,
+        data.folds_file is None,
+        study.search_on,
         list(data.runs),
     )
-    return write_report(folder, report_of(setting, rows, rankings, files, {"study": "retrieval", **job}))
+    return write_report(folder, make_report(setting, rows, rankings, files, {"study": "retrieval", **job}))
 
 
-def _scored(
-    request: Request, targets: Sequence[Target], stages: Mapping[str, Stages], model: ScoringModel, store: Store
-) -> Scored:
-    """Gains of the candidates of all rows, each scored once.
+def _score(study: RetrievalStudy, reranker: _Reranker, stages: Mapping[str, Stages], store: Store) -> Scored:
+    """Return the gains of the candidates of all rows, each scored once.
 
-    What is computed together moves the last digits, and is part of a stored score's name. So it goes row by row, that
-    of the profile's own first stage before the others: its scores are those of ``run``, and each serves the other.
+    The batch moves the last digits and is part of a stored score's key. Therefore rows are scored one after the other,
+    that of the profile's own first stage first: its scores are those of ``run``, and each serves the other.
     """
-    settings, scored = request.profile.need_retrieval(), dict[tuple[str, str], tuple[GainStatistics, str]]()
+    settings, scored = study.profile.need_retrieval(), dict[tuple[str, str], tuple[GainStatistics, str]]()
     whole = settings.model_copy(update={"rerank": True, "scored": None})
-    reranked = [entry for entry in request.entries if entry.reranked]
-    for entry in sorted(reranked, key=lambda entry: not entry.searches_as(settings)):
-        rest = not_in(scored, stages[entry.name], settings.scored)
+    reranked = [row for row in study.rows if row.reranked]
+    for row in sorted(reranked, key=lambda row: not row.searches_as(settings)):
+        rest = drop_scored(scored, stages[row.name], settings.scored)
         scored |= score_candidates(
-            request.options.input, targets, rest, model, whole, store, keep_gains=False, moments=True
+            study.folder, reranker.targets, rest, reranker.model, whole, store, keep_gains=False, moments=True
         )
     return scored

@@ -1,40 +1,150 @@
-"""Every ranking of the retrieval study: first stages as they are, and reranked by the gains that were scored once."""
+"""Make the rankings of the retrieval study: search first stages, read runs, and rerank both."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
+from pan_scdg.errors import UserError
 from pan_scdg.evaluation.retrieval import Qrels, Run
 from pan_scdg.jobs.retrieval_results import aggregate_query_gains, rank_candidates
+from pan_scdg.models.encoder import Encoder
+from pan_scdg.notices import Notices
+from pan_scdg.pan.runs import read_run, run_file
 from pan_scdg.profile import RetrievalSettings
-from pan_scdg.research.data.query_folds import QueryFold
-from pan_scdg.research.retrieval.entries import Entry
-from pan_scdg.research.retrieval.rerank_grid import UPPER_TAILS, Candidates, Configuration, candidates_of
-from pan_scdg.research.retrieval.stages import Orders, Stages
-from pan_scdg.research.retrieval.study import Frozen, apply, frozen_choice, run_of
-from pan_scdg.scdg.gains import GainStatistics
+from pan_scdg.records import Query
+from pan_scdg.research.data.queries import QueryFold
+from pan_scdg.research.retrieval.comparison import Frozen, apply, choose_configuration, make_run
+from pan_scdg.research.retrieval.grid import UPPER_TAILS, Candidates, Configuration, Scored, make_candidates
+from pan_scdg.research.retrieval.rows import Ranking
+from pan_scdg.retrieval.candidate_files import read_candidates
+from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retrieval_encoder
+from pan_scdg.retrieval.index import check_catalogue, list_parts
 from pan_scdg.store import Store
 
 PAPER = Configuration("top-2%", 1000, 0.75)
-"""What the paper chose on its development folds."""
-Scored = Mapping[tuple[str, str], tuple[GainStatistics, str]]
-"""Statistics and store key of the gains by query and document, as `score_candidates` gives them."""
+"""The paper's choice on its development folds."""
+Stages = Mapping[str, FirstStage]
+"""The first stage of each query."""
+Orders = Mapping[str, Sequence[str]]
+"""Documents of each query, the best first."""
+
+
+class Search(NamedTuple):
+    """The corpus of a first stage, and the means to search it."""
+
+    folder: Path
+    """The input."""
+    corpus: str
+    """Digest of its corpus file."""
+    ready: Path | None
+    """Folder of ready indexes; None: they are made in the store's folder."""
+    device: str
+    memory: int
+    """Bytes that a dense search may use."""
+
+
+class GivenRun(NamedTuple):
+    """A ranking from elsewhere."""
+
+    stages: dict[str, FirstStage]
+    """Its first candidates, which can be reranked."""
+    order: dict[str, list[str]]
+    """The whole run, as evaluators order it."""
 
 
 class Rankings(NamedTuple):
-    """The rows of the table, in order, and the choice that the reranked ones rest on."""
+    """The rows of the table in order, and the choice that the reranked ones depend on."""
 
     runs: Sequence[tuple[str, Run]]
     frozen: Frozen | None
     """None: nothing is reranked."""
 
 
-def unchanged(orders: Orders) -> Run:
-    """A ranking as it is."""
-    return {query_id: run_of(order) for query_id, order in orders.items()}
+def search_all(
+    rows: Sequence[Ranking], queries: Sequence[Query], search: Search, store: Store
+) -> dict[str, dict[str, FirstStage]]:
+    """Return the first stage of every row that has settings, by name; one encoder is in memory at a time.
+
+    Raises:
+        UserError: an encoder is missing, or an index does not exist or cannot be made.
+    """
+    settings_by = [(row.name, row.settings) for row in rows if row.settings is not None]
+    found = {}
+    for key in dict.fromkeys(_name_encoder(settings) for _, settings in settings_by):
+        alike = [(name, settings) for name, settings in settings_by if _name_encoder(settings) == key]
+        encoder = load_retrieval_encoder(alike[0][1], search.device)
+        for name, settings in alike:
+            found[name] = _search(settings, queries, encoder, search, store)
+        if encoder is not None:
+            encoder.release()
+    return found
 
 
-def all_rankings(
-    entries: Sequence[Entry],
+def _name_encoder(settings: RetrievalSettings) -> tuple[str, int] | None:
+    if all(route.startswith("bm25") for route in settings.routes):
+        return None
+    return settings.need_dense().model, settings.need_dense().batch
+
+
+def _search(
+    settings: RetrievalSettings, queries: Sequence[Query], encoder: Encoder | None, search: Search, store: Store
+) -> dict[str, FirstStage]:
+    if search.ready is not None:
+        check_catalogue(search.ready, search.corpus, list_parts(settings, encoder, search.corpus))
+
+    def search_routes(of: RetrievalSettings, by: Encoder | None) -> dict[str, FirstStage]:
+        return find_candidates(search.folder, queries, of, by, store, search.corpus, search.ready, search.memory)
+
+    # route by route, so that one that another row has searched already is not searched again
+    for route in settings.routes:
+        by = None if route.startswith("bm25") else encoder
+        search_routes(settings.model_copy(update={"routes": (route,), "fusion": "none"}), by)
+    return search_routes(settings, encoder)
+
+
+def read_given(path: Path, queries: Sequence[Query], settings: RetrievalSettings, notices: Notices) -> GivenRun:
+    """Return a TREC run; its first ``settings.depth`` documents are reranked, as with ``run --candidates``.
+
+    Raises:
+        UserError: the file is missing or no TREC run.
+    """
+    stages = read_candidates(path, queries, settings, notices)
+    wanted = {query.query_id for query in queries}
+    run = {query_id: found for query_id, found in read_run(run_file(path)).items() if query_id in wanted}
+    return GivenRun(stages, {query_id: order_as_evaluators(found) for query_id, found in run.items()})
+
+
+def order_as_evaluators(scored: Sequence[tuple[str, float]]) -> list[str]:
+    """Return the documents as trec_eval does: by score in single precision, equal ones by id, the last id first."""
+    with np.errstate(over="ignore"):
+        by_id = sorted(((np.float32(score), doc_id) for doc_id, score in scored), reverse=True)
+    return [doc_id for _, doc_id in by_id]
+
+
+def check_documents(run: GivenRun, known: frozenset[str], path: Path) -> None:
+    """Raise UserError if a document of a given run is not in the corpus."""
+    if unseen := {doc_id for order in run.order.values() for doc_id in order} - known:
+        what = f"{len(unseen)} documents are not in the corpus, {min(unseen)!r} for one"
+        raise UserError(what, "give a run over this corpus", path)
+
+
+def drop_scored(scored: Container[tuple[str, str]], stages: Stages, most: int | None = None) -> dict[str, FirstStage]:
+    """Return the first ``most`` candidates (None: all) of every query without those that are ``scored`` already."""
+    return {
+        query_id: FirstStage({}, [c for c in stage.candidates[:most] if (query_id, c.doc_id) not in scored])
+        for query_id, stage in stages.items()
+    }
+
+
+def list_documents(stages: Stages) -> dict[str, list[str]]:
+    """Return the documents of every query in coarse order."""
+    return {query_id: [c.doc_id for c in stage.candidates] for query_id, stage in stages.items()}
+
+
+def make_rankings(
+    rows: Sequence[Ranking],
     orders: Mapping[str, Orders],
     stages: Mapping[str, Stages],
     scored: Scored,
@@ -44,70 +154,74 @@ def all_rankings(
     folds: Sequence[QueryFold],
     search_on: str | None,
 ) -> Rankings:
-    """Each entry and, below it where it is reranked, what SCDG makes of it.
+    """Return the run of each row and, below it, the reranked ones.
 
-    Reranked are the candidates by the configuration that is best on the development folds of ``search_on``; by the
-    paper's, where that is another; and by the profile's own, where that is neither, exactly as ``run`` does it.
+    Candidates are reranked by the configuration that is best on the development folds of ``search_on``; by the paper's,
+    if that is another; and by the profile's own, if that is neither, exactly as ``run`` does it.
 
     Args:
-        entries: in the order of the table.
+        rows: in the order of the table.
         orders: all documents of each, by name and query.
         stages: the candidates of each that is reranked.
         scored: gains of all these candidates, or of the first ``settings.scored`` of each ranking.
-        settings: the profile's, with its own configuration.
-        store: holds the gains themselves where that configuration needs them.
+        settings: those of the profile, with its own configuration.
+        store: holds the gains themselves if that configuration needs them.
         qrels: grades by query and document.
-        folds: of the queries.
-        search_on: see `retrieval_entries.all_entries`.
+        folds: folds of the queries.
+        search_on: see `rows.choose_rows`.
 
     Raises:
-        UserError: see `retrieval_study.frozen_choice`.
+        UserError: see `comparison.choose_configuration`.
     """
     candidates = {
-        name: {query: candidates_of(query, stage.candidates, scored, settings.scored) for query, stage in found.items()}
+        name: {query: make_candidates(query, of.candidates, scored, settings.scored) for query, of in found.items()}
         for name, found in stages.items()
     }
-    frozen = None if search_on is None else frozen_choice(qrels, candidates[search_on], folds)
+    frozen = None if search_on is None else choose_configuration(qrels, candidates[search_on], folds)
     runs: list[tuple[str, Run]] = []
-    for entry in entries:
-        runs.append((entry.name, unchanged(orders[entry.name])))
-        if frozen is None or not entry.reranked:
+    for row in rows:
+        runs.append((row.name, _make_runs(orders[row.name])))
+        if frozen is None or not row.reranked:
             continue
-        runs += _by_grid(entry.name, frozen.chosen, candidates[entry.name])
-        if has_own(settings, frozen.chosen):
-            own = _as_run_does(stages[entry.name], scored, settings, store)
-            runs.append((f"{entry.name} + SCDG as the profile has it", own))
+        runs += _rerank(row.name, frozen.chosen, candidates[row.name])
+        if has_own_configuration(settings, frozen.chosen):
+            own = _rerank_as_run(stages[row.name], scored, settings, store)
+            runs.append((f"{row.name} + SCDG as the profile has it", own))
     return Rankings(runs, frozen)
 
 
-def _by_grid(name: str, chosen: Configuration, candidates: Mapping[str, Candidates]) -> list[tuple[str, Run]]:
+def _make_runs(orders: Orders) -> Run:
+    return {query_id: make_run(order) for query_id, order in orders.items()}
+
+
+def _rerank(name: str, chosen: Configuration, candidates: Mapping[str, Candidates]) -> list[tuple[str, Run]]:
     rows: list[tuple[str, Run]] = [(f"{name} + SCDG", apply(chosen, candidates))]
     if chosen != PAPER:
         rows.append((f"{name} + SCDG, paper's configuration", apply(PAPER, candidates)))
     return rows
 
 
-def _as_run_does(stages: Stages, scored: Scored, settings: RetrievalSettings, store: Store) -> Run:
-    """The ranking that ``run --candidates`` writes for these candidates."""
+def _rerank_as_run(stages: Stages, scored: Scored, settings: RetrievalSettings, store: Store) -> Run:
+    """Return the ranking that ``run --candidates`` writes for these candidates."""
     orders = {}
     for query_id, stage in stages.items():
         gains = aggregate_query_gains(query_id, stage, scored, settings, store)
         orders[query_id] = [doc_id for doc_id, _ in rank_candidates(stage, gains, settings)]
-    return unchanged(orders)
+    return _make_runs(orders)
 
 
-def has_own(settings: RetrievalSettings, chosen: Configuration) -> bool:
-    """Whether the profile reranks otherwise than by the chosen and the paper's configuration."""
-    return settings.rerank and own_configuration(settings) not in (chosen, PAPER)
+def has_own_configuration(settings: RetrievalSettings, chosen: Configuration) -> bool:
+    """Return True if the profile reranks otherwise than by the chosen and the paper's configuration."""
+    return settings.rerank and find_own_configuration(settings) not in (chosen, PAPER)
 
 
-def own_configuration(settings: RetrievalSettings) -> Configuration | None:
-    """How the profile itself reranks, None where it does so by something that the grid has not."""
+def find_own_configuration(settings: RetrievalSettings) -> Configuration | None:
+    """Return the configuration by which the profile reranks, None if it is not in the grid."""
     named = [name for name, q in UPPER_TAILS.items() if settings.aggregation == "top" and q == settings.q]
     depth = min(settings.depth, settings.scored or settings.depth)
     return Configuration(named[0], depth, settings.weight) if named else None
 
 
-def told(configuration: Configuration) -> str:
-    """A configuration in words."""
+def describe(configuration: Configuration) -> str:
+    """Return a configuration in words."""
     return f"{configuration.feature}, N = {configuration.depth}, weight {configuration.weight:g}"

@@ -1,4 +1,4 @@
-"""What the retrieval study says: its page and tables, a run file a row, and the gains that the rows rest on."""
+"""Report the retrieval study: its page and tables, a run file per row, and the gains behind the rows."""
 
 import json
 import re
@@ -6,23 +6,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pan_scdg.evaluation.report import Estimate
 from pan_scdg.evaluation.retrieval import Run
 from pan_scdg.pan.runs import open_gzip_text, run_lines
 from pan_scdg.profile import Profile
-from pan_scdg.research.data.query_folds import QueryFold
+from pan_scdg.research.data.queries import QueryFold
 from pan_scdg.research.report.page import Report, Section
-from pan_scdg.research.retrieval.rankings import PAPER, Rankings, Scored, has_own, told
-from pan_scdg.research.retrieval.rerank_grid import FEATURES, UPPER_TAILS, gain_features
-from pan_scdg.research.retrieval.study import Frozen, RetrievalRow
-from pan_scdg.research.retrieval.tables import all_differences_table, differences_table, grid_table, rows_table
+from pan_scdg.research.report.table import Cell, Table, make_table
+from pan_scdg.research.retrieval.comparison import METRICS, Frozen, RetrievalRow
+from pan_scdg.research.retrieval.grid import FEATURES, UPPER_TAILS, GridRow, Scored, list_features
+from pan_scdg.research.retrieval.rankings import PAPER, Rankings, describe, has_own_configuration
 
 FOLDS, GAINS = "prepared/folds.jsonl", "scores/gains.jsonl.gz"
+SHOWN = {"RR": "MRR", "AP": "MAP"}
+"""The paper's names of means."""
+HEADLINES = ("nDCG@10", "AP")
+"""Measures whose differences stand on the page."""
 OURS = ", ".join(name for name in FEATURES if name not in UPPER_TAILS)
 TAG = "pan-scdg"
 
 
 class Setting(NamedTuple):
-    """What was studied, as far as the page tells of it."""
+    """The data and settings that the page mentions."""
 
     profile: Profile
     documents: int
@@ -36,7 +41,7 @@ class Setting(NamedTuple):
 
 
 def write_runs(folder: Path, runs: Sequence[tuple[str, Run]]) -> list[str]:
-    """Write each row as a TREC run, numbered as in the table; returns the files' names."""
+    """Write each row as a TREC run, numbered as in the table; return the files' names."""
     (folder / "runs").mkdir(parents=True, exist_ok=True)
     names = []
     for number, (row, run) in enumerate(runs, 1):
@@ -49,32 +54,32 @@ def write_runs(folder: Path, runs: Sequence[tuple[str, Run]]) -> list[str]:
 
 
 def write_gains(folder: Path, scored: Scored) -> list[str]:
-    """Write the features of every candidate that was scored, one JSON line each; returns the file's name."""
+    """Write the features of every scored candidate, one JSON line each; return the file's name."""
     (folder / GAINS).parent.mkdir(parents=True, exist_ok=True)
     with open_gzip_text(folder / GAINS) as file:
         for (query_id, doc_id), (statistics, _) in sorted(scored.items()):
-            features = dict(zip(FEATURES, gain_features(statistics), strict=True))
+            features = dict(zip(FEATURES, list_features(statistics), strict=True))
             file.write(json.dumps({"query": query_id, "document": doc_id, **features}) + "\n")
     return [GAINS]
 
 
-def report_of(
+def make_report(
     setting: Setting,
     rows: Sequence[RetrievalRow],
     rankings: Rankings,
     files: Sequence[str],
     made_from: Mapping[str, Any],
 ) -> Report:
-    """The whole report; ``files`` are already in its folder."""
+    """Return the whole report; ``files`` are in its folder already."""
     frozen = rankings.frozen
-    sections = [Section("What was studied", list(_studied(setting, frozen))), _all_rows(setting, rows)]
+    sections = [Section("What was studied", list(_describe_study(setting, frozen))), _make_row_section(setting, rows)]
     if frozen is not None:
-        sections.append(_choice(setting, frozen))
-    sections.append(Section("What is not the paper's", points=list(_not_the_papers(setting, frozen))))
+        sections.append(_make_choice_section(setting, frozen))
+    sections.append(Section("What is not the paper's", points=list(_list_differences(setting, frozen))))
     return Report("Retrieval of sources, before and after SCDG", sections, files, made_from)
 
 
-def _studied(setting: Setting, frozen: Frozen | None) -> Iterator[str]:
+def _describe_study(setting: Setting, frozen: Frozen | None) -> Iterator[str]:
     yield (
         f"{setting.judged} judged queries of {setting.queries} against {setting.documents} documents. Every row is "
         "measured with the same judgements: nDCG with gains 2^grade - 1, the other measures with every grade above 0 "
@@ -90,30 +95,30 @@ def _studied(setting: Setting, frozen: Frozen | None) -> Iterator[str]:
     )
     yield (
         "A row that ends in SCDG has the documents of the nearest row above that does not, reranked by one "
-        f"configuration for all: {told(frozen.chosen)}."
+        f"configuration for all: {describe(frozen.chosen)}."
     )
 
 
-def _all_rows(setting: Setting, rows: Sequence[RetrievalRow]) -> Section:
+def _make_row_section(setting: Setting, rows: Sequence[RetrievalRow]) -> Section:
     queries = f"over {setting.judged} queries"
     against = "Against the row above: difference of means with a 95 % bootstrap interval over queries, and p of a"
     test = "two-sided paired randomisation test, not corrected for the number of rows"
     return Section(
         "All rows",
         tables=[
-            rows_table("rows", f"All rows, means {queries}", rows),
-            differences_table("differences", f"{against} {test}", rows),
+            make_row_table("rows", f"All rows, means {queries}", rows),
+            make_difference_table("differences", f"{against} {test}", rows),
         ],
-        linked=[all_differences_table("differences-all", "Differences in all measures", rows)],
+        linked=[make_all_difference_table("differences-all", "Differences in all measures", rows)],
     )
 
 
-def _choice(setting: Setting, frozen: Frozen) -> Section:
+def _make_choice_section(setting: Setting, frozen: Frozen) -> Section:
     held = sum(fold.role == "holdout" for fold in setting.folds)
     text = (
         f"{len(frozen.grid)} configurations (a feature of the gains, the number N of candidates that change their "
         f"places, the weight of the gains) were compared on the {len(setting.folds) - held} development queries, with "
-        f"the candidates of {setting.search_on}, by nDCG@10, then R@10, then R@100. Chosen: {told(frozen.chosen)}. "
+        f"the candidates of {setting.search_on}, by nDCG@10, then R@10, then R@100. Chosen: {describe(frozen.chosen)}. "
         f"The {held} queries of the hold-out had no part in it."
     )
     both = [*frozen.development, *frozen.holdout]
@@ -122,14 +127,14 @@ def _choice(setting: Setting, frozen: Frozen) -> Section:
         "Choice of the configuration",
         [text],
         tables=[
-            rows_table("folds", f"{setting.search_on} on development and held-out queries", both, groups),
-            differences_table("folds-holdout", "On the hold-out, against the row above", frozen.holdout),
+            make_row_table("folds", f"{setting.search_on} on development and held-out queries", both, groups),
+            make_difference_table("folds-holdout", "On the hold-out, against the row above", frozen.holdout),
         ],
-        linked=[grid_table("grid", "The grid on the development queries", frozen.grid)],
+        linked=[make_grid_table("grid", "The grid on the development queries", frozen.grid)],
     )
 
 
-def _not_the_papers(setting: Setting, frozen: Frozen | None) -> Iterator[str]:
+def _list_differences(setting: Setting, frozen: Frozen | None) -> Iterator[str]:
     if setting.given:
         yield (
             f"Runs from elsewhere: {', '.join(setting.given)}. They are measured as they are, equal scores in the "
@@ -160,7 +165,63 @@ def _not_the_papers(setting: Setting, frozen: Frozen | None) -> Iterator[str]:
         yield f"Gains are those over the control {settings.control}; the paper has none."
     if model != "Qwen3-8B-Base":
         yield f"The language model is {model}; the paper's is Qwen3-8B-Base."
-    if has_own(settings, frozen.chosen):
+    if has_own_configuration(settings, frozen.chosen):
         yield f"Rows that {setting.profile.name} has in its own way are what run writes with it for these candidates."
     if frozen.chosen != PAPER:
-        yield f"The paper's configuration, {told(PAPER)}, has rows of its own."
+        yield f"The paper's configuration, {describe(PAPER)}, has rows of its own."
+
+
+def make_row_table(name: str, caption: str, rows: Sequence[RetrievalRow], groups: Sequence[str] = ()) -> Table:
+    """Return every row with all measures; ``groups`` are headings, one per row."""
+    cells = [
+        {
+            **({"group": groups[i]} if groups else {}),
+            "Row": row.name,
+            **{_name_measure(metric): row.metrics[metric] for metric in METRICS},
+        }
+        for i, row in enumerate(rows)
+    ]
+    return make_table(name, caption, cells, {_name_measure(metric): "high" for metric in METRICS})
+
+
+def make_difference_table(name: str, caption: str, rows: Sequence[RetrievalRow]) -> Table:
+    """Return the differences of the headline measures from the row above, one line per row."""
+    lines = []
+    for row in rows:
+        cells: dict[str, Cell] = {"Row": row.name}
+        for metric in HEADLINES:
+            found = row.above.get(metric)
+            cells[f"{_name_measure(metric)}, difference"] = None if found is None else Estimate(*found[:3])
+            cells[f"{_name_measure(metric)}, p"] = None if found is None else found.p_value
+        lines.append(cells)
+    return make_table(name, caption, lines)
+
+
+def make_all_difference_table(name: str, caption: str, rows: Sequence[RetrievalRow]) -> Table:
+    """Return the differences of all measures from the row above, one line per row and measure."""
+    lines = [
+        {
+            "Row": row.name,
+            "Above": above.name,
+            "Measure": _name_measure(metric),
+            "Difference": Estimate(*found[:3]),
+            "p": found.p_value,
+        }
+        for above, row in zip(rows, rows[1:])
+        for metric, found in row.above.items()
+    ]
+    return make_table(name, caption, lines, columns=("Row", "Above", "Measure", "Difference", "p"))
+
+
+def make_grid_table(name: str, caption: str, grid: Sequence[GridRow]) -> Table:
+    """Return all configurations, the best first."""
+    columns = ("Place", "Feature", "N", "Weight", "nDCG@10", "R@10", "R@100")
+    lines = [
+        dict(zip(columns, (place, *row.configuration, row.ndcg, row.recall, row.deep_recall), strict=True))
+        for place, row in enumerate(grid, 1)
+    ]
+    return make_table(name, caption, lines, dict.fromkeys(columns[4:], "high"))
+
+
+def _name_measure(metric: str) -> str:
+    return SHOWN.get(metric, metric)

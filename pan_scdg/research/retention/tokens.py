@@ -1,4 +1,4 @@
-"""Which target tokens are reused and which are new content (paper, Mapping Character Annotations to Target Tokens)."""
+"""Label target tokens as reused or new (paper, Mapping Character Annotations to Target Tokens)."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.research.retention.chunks import Span
+from pan_scdg.research.retention.distractors import Span
 from pan_scdg.scdg.arrays import Offsets
 
 REUSED, NEW, NEITHER = 1, 0, -1
@@ -15,11 +15,11 @@ REUSED, NEW, NEITHER = 1, 0, -1
 Labels = npt.NDArray[np.int8]
 
 
-def token_labels(offsets: Offsets, selected: Span, reused: Iterable[Span], characters: int) -> Labels:
-    """The label of each token (paper, Eq. supp-retention-token-label), ``[n]``.
+def label_tokens(offsets: Offsets, selected: Span, reused: Iterable[Span], characters: int) -> Labels:
+    """Return the label of each token (paper, Eq. supp-retention-token-label), ``[n]``.
 
     The first that covers at least half of a token's characters decides: the selected span, the other annotated spans,
-    the text outside of all. A token without characters, as BOS is, is neither.
+    the text outside of all. A token without characters, such as BOS, is neither.
 
     Args:
         offsets: half-open intervals in characters of the target, ``[n, 2]``.
@@ -36,20 +36,20 @@ def token_labels(offsets: Offsets, selected: Span, reused: Iterable[Span], chara
     of_selected = _mask([selected], characters)
     of_others = _mask(reused, characters) & ~of_selected
     size = ends - starts
-    covered, others = (_sums(mask)[ends] - _sums(mask)[starts] for mask in (of_selected, of_others))
+    covered, others = (_count_before(mask)[ends] - _count_before(mask)[starts] for mask in (of_selected, of_others))
     new = size - covered - others
     rules = [size == 0, 2 * covered >= size, 2 * others >= size, 2 * new >= size]
     return np.select(rules, [NEITHER, REUSED, REUSED, NEW], NEITHER).astype(np.int8)
 
 
 def _mask(spans: Iterable[Span], characters: int) -> npt.NDArray[np.bool_]:
-    """Which characters are in any of the spans."""
+    """Return True for each character in any of the spans, ``[characters]``."""
     mask = np.zeros(characters, dtype=bool)
     for start, end in spans:
         mask[max(0, start) : max(0, end)] = True
     return mask
 
 
-def _sums(mask: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """How many are set before each place, ``[characters + 1]``."""
+def _count_before(mask: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return the number of True values before each place, ``[characters + 1]``."""
     return np.concatenate([[0], np.cumsum(mask, dtype=np.int64)])

@@ -1,10 +1,10 @@
-"""The grid of reranking configurations on one coarse ranking (paper, Hyperparameter Selection).
+"""Search the grid of reranking configurations on one coarse ranking (paper, Hyperparameter Selection).
 
 Nine features of the gains, three numbers N of candidates and four weights are 108 configurations. The paper names the
 four upper-tail features only; the other five are ours: the statistics of gains that it speaks of elsewhere (mean,
-median, positive-gain rate), the mean of the positive gains and the standard deviation. It leaves open, too, what
-happens behind the first N candidates: here scores are normalised over these N, and the others keep their coarse order
-behind them.
+median, positive-gain rate), the mean of the positive gains and the standard deviation. It also leaves
+open the order behind the first N candidates: here scores are normalised over these N, and the others keep their coarse
+order behind them.
 
 Nothing is sorted. The measures need the ranks of the judged documents alone, and a rank is one more than the number of
 candidates before it: with the same arithmetic and the same ties as `pan_scdg.scdg.rerank`.
@@ -33,7 +33,7 @@ CUT = 10
 """Of nDCG and of the first recall; the second is at ten times as many."""
 _DISCOUNTS = np.log2(np.arange(2, CUT + 2))
 Scored = Mapping[tuple[str, str], tuple[GainStatistics, str]]
-"""Statistics of the gains of a candidate, and their key, by query and document, as `score_candidates` gives them."""
+"""Statistics and store key of the gains by query and document, as `score_candidates` returns them."""
 Ranks = npt.NDArray[np.intp]
 
 
@@ -44,23 +44,22 @@ class Candidates(NamedTuple):
     coarse: Floats
     """``[candidates]``."""
     gains: Floats
-    """``[scored, features]`` of the first so many candidates, the features in the order of `FEATURES`. The others keep
-    their places whatever N is."""
+    """``[scored, features]`` of the first candidates, in the order of `FEATURES`; the others keep their places."""
 
 
 class Configuration(NamedTuple):
-    """How candidates are reranked."""
+    """Settings by which candidates are reranked."""
 
     feature: str
     """One of `FEATURES`."""
     depth: int
-    """N, the number of candidates that change their places."""
+    """N, the number of candidates that are reordered."""
     weight: float
-    """Of the gains; the coarse scores have the rest."""
+    """Weight of the gains; that of the coarse scores is the rest."""
 
 
 class GridRow(NamedTuple):
-    """Means over the queries that the choice is made on."""
+    """Means over the development queries."""
 
     configuration: Configuration
     ndcg: float
@@ -71,68 +70,68 @@ class GridRow(NamedTuple):
     """R@100."""
 
 
-def gain_features(statistics: GainStatistics) -> list[float]:
-    """The features of one candidate, in the order of `FEATURES`.
+def list_features(statistics: GainStatistics) -> list[float]:
+    """Return the features of one candidate, in the order of `FEATURES`.
 
     Raises:
         KeyError: the statistics lack an upper tail.
-        ValueError: they were stored without moments; ask for them (`pan_scdg.scoring.features.Wanted`).
+        ValueError: the statistics were stored without moments (see `pan_scdg.scoring.features.Wanted`).
     """
     if statistics.positive_mean is None or statistics.deviation is None:
-        raise ValueError("the mean of the positive gains and the deviation are not known of a candidate")
+        raise ValueError("a candidate lacks the mean of the positive gains and the deviation")
     tails = [statistics.top[q] for q in UPPER_TAILS.values()]
     moments = [statistics.positive_mean, statistics.deviation]
     return [*tails, statistics.mean, statistics.median, statistics.positive_rate, *moments]
 
 
-def candidates_of(query_id: str, ranking: Sequence[Ranked], scored: Scored, most: int | None = None) -> Candidates:
-    """The candidates of a first-stage ranking, with the features of the gains of the first ``most`` (None: of all).
+def make_candidates(query_id: str, ranking: Sequence[Ranked], scored: Scored, most: int | None = None) -> Candidates:
+    """Return the candidates of a first-stage ranking, with the gain features of the first ``most`` (None: of all).
 
     Raises:
         KeyError: a candidate was not scored, or its statistics lack an upper tail.
-        ValueError: see `gain_features`.
+        ValueError: see `list_features`.
     """
-    gains = [gain_features(scored[query_id, candidate.doc_id][0]) for candidate in ranking[:most]]
+    gains = [list_features(scored[query_id, candidate.doc_id][0]) for candidate in ranking[:most]]
     coarse = np.array([candidate.score for candidate in ranking], dtype=np.float64)
     shape = (len(gains), len(FEATURES))
     return Candidates(tuple(c.doc_id for c in ranking), coarse, np.array(gains, dtype=np.float64).reshape(shape))
 
 
-def configurations() -> list[Configuration]:
-    """All of the grid, the cheaper first: fewer candidates, smaller weight, then the order of `FEATURES`."""
+def list_configurations() -> list[Configuration]:
+    """Return the whole grid, the cheaper first: fewer candidates, smaller weight, then the order of `FEATURES`."""
     return [Configuration(f, depth, weight) for depth in DEPTHS for weight in WEIGHTS for f in FEATURES]
 
 
-def rerank_grid(qrels: Qrels, candidates: Mapping[str, Candidates]) -> list[GridRow]:
-    """Every configuration, the best first: by nDCG@10, then R@10, then R@100, then the order of `configurations`.
+def search_grid(qrels: Qrels, candidates: Mapping[str, Candidates]) -> list[GridRow]:
+    """Return every configuration, the best first: by nDCG@10, R@10, R@100, then the order of `list_configurations`.
 
-    Means are over the queries of ``qrels``; one without candidates or without a relevant document counts 0.
+    Means are over the queries of ``qrels``; a query without candidates or without a relevant document counts 0.
 
     Raises:
-        UserError: a grade above 20.
-        ValueError: there is no query, a document is twice among the candidates of one, or the features are not nine.
+        UserError: a grade is above 20.
+        ValueError: there is no query, its candidates repeat a document, or the features are not nine.
     """
     if not qrels:
         raise ValueError("there are no judged queries to choose on")
     if (highest := max((grade for of in qrels.values() for grade in of.values()), default=0)) > LARGEST_GRADE:
         raise UserError(f"qrels hold the grade {highest}", f"use grades up to {LARGEST_GRADE}")
-    values = np.stack([_measures(qrels[query], candidates.get(query)) for query in qrels])
+    values = np.stack([_measure(qrels[query], candidates.get(query)) for query in qrels])
     # correctly rounded sums: whether two configurations tie must not depend on the order of the queries
     means = [[math.fsum(column) / len(values) for column in of.T] for of in values.transpose(1, 0, 2)]
-    rows = [GridRow(c, *mean) for c, mean in zip(configurations(), means, strict=True)]
+    rows = [GridRow(c, *mean) for c, mean in zip(list_configurations(), means, strict=True)]
     return sorted(rows, key=lambda row: row[1:], reverse=True)
 
 
-def reranked(candidates: Candidates, chosen: Configuration) -> list[str]:
-    """All documents in the order of one configuration, by `pan_scdg.scdg.rerank`."""
+def rerank_by(candidates: Candidates, chosen: Configuration) -> list[str]:
+    """Return all documents in the order of one configuration, by `pan_scdg.scdg.rerank`."""
     n, feature = min(chosen.depth, len(candidates.gains)), FEATURES.index(chosen.feature)
     head = candidates.doc_ids[:n]
     order = rerank(head, candidates.coarse[:n], candidates.gains[:n, feature], chosen.weight)
     return [*(doc_id for doc_id, _ in order), *candidates.doc_ids[n:]]
 
 
-def _measures(grades: Mapping[str, int], candidates: Candidates | None) -> Floats:
-    """nDCG@10, R@10 and R@100 of one query in every configuration, ``[configurations, 3]``."""
+def _measure(grades: Mapping[str, int], candidates: Candidates | None) -> Floats:
+    """Return nDCG@10, R@10 and R@100 of one query in every configuration, ``[configurations, 3]``."""
     relevant = {doc_id: grade for doc_id, grade in grades.items() if grade > 0}
     if candidates is None or not relevant:
         return np.zeros((len(DEPTHS) * len(WEIGHTS) * len(FEATURES), 3))
@@ -140,15 +139,15 @@ def _measures(grades: Mapping[str, int], candidates: Candidates | None) -> Float
     place = {doc_id: i for i, doc_id in enumerate(candidates.doc_ids) if doc_id in relevant}
     places = np.array(list(place.values()), dtype=np.intp)
     gains = np.array([2.0 ** relevant[doc_id] - 1 for doc_id in place])
-    ranks = np.concatenate([_ranks(candidates, places, depth) for depth in DEPTHS])
+    ranks = np.concatenate([_rank(candidates, places, depth) for depth in DEPTHS])
     best = np.sort([2.0**grade - 1 for grade in relevant.values()])[::-1][:CUT]
-    ideal = _discounted(np.pad(best, (0, CUT - len(best))))
+    ideal = _discount(np.pad(best, (0, CUT - len(best))))
     recalls = [(ranks <= cut).sum(axis=1) / len(relevant) for cut in (CUT, 10 * CUT)]
-    return np.column_stack([_discounted(_in_order(ranks, gains)) / ideal, *recalls])
+    return np.column_stack([_discount(_order_gains(ranks, gains)) / ideal, *recalls])
 
 
-def _ranks(candidates: Candidates, places: Ranks, depth: int) -> Ranks:
-    """Ranks from 1 of the documents at ``places``, for every weight and feature: ``[weights * features, places]``."""
+def _rank(candidates: Candidates, places: Ranks, depth: int) -> Ranks:
+    """Return the ranks from 1 of the documents at ``places``, ``[weights * features, places]``."""
     n = min(depth, len(candidates.gains))
     head = candidates.doc_ids[:n]
     coarse = min_max(candidates.coarse[:n])
@@ -166,21 +165,21 @@ def _ranks(candidates: Candidates, places: Ranks, depth: int) -> Ranks:
     return ranks
 
 
-def _in_order(ranks: Ranks, gains: Floats) -> Floats:
-    """The gain at each of the first ranks, ``[rows, CUT]``: summed in one order, equal rankings are equal floats."""
+def _order_gains(ranks: Ranks, gains: Floats) -> Floats:
+    """Return the gain at each of the first ranks, ``[rows, CUT]``: equal rankings are summed in one order."""
     slots = np.zeros((len(ranks), CUT))
     row, column = np.nonzero(ranks <= CUT)
     slots[row, ranks[row, column] - 1] = gains[column]
     return slots
 
 
-def _discounted(gains: Floats) -> Floats:
+def _discount(gains: Floats) -> Floats:
     return np.asarray((gains / _DISCOUNTS).sum(axis=-1), dtype=np.float64)
 
 
 def _check(candidates: Candidates) -> None:
     n = len(candidates.doc_ids)
     if len(set(candidates.doc_ids)) != n:
-        raise ValueError("a document is twice among the candidates of a query")
+        raise ValueError("the candidates of a query repeat a document")
     if candidates.coarse.shape != (n,) or candidates.gains.shape != (min(n, len(candidates.gains)), len(FEATURES)):
         raise ValueError(f"{n} candidates, coarse scores {candidates.coarse.shape}, gains {candidates.gains.shape}")

@@ -1,0 +1,223 @@
+"""Methods on the splits of the PAN25 pairs: chosen on training, evaluated on test (paper, Pair-Level Classification).
+
+A method has one score per pair for every value of its parameter. On the training part of each split the parameter and
+the threshold are chosen; on the test part a pair is positive if its score is at least that threshold.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.baselines.official_threshold import official_threshold
+from pan_scdg.evaluation.logistic import fit_logistic, probabilities
+from pan_scdg.evaluation.pairs import PAIR_METRICS, pair_metrics
+from pan_scdg.profile import PAPER_GRID, PairSettings, Profile
+from pan_scdg.profile.baseline import (
+    BaselineSettings,
+    Bm25Pairs,
+    CharNgrams,
+    Containment,
+    Cosine,
+    GramLogistic,
+    Prompted,
+    VectorCosine,
+)
+from pan_scdg.research.data.splits import PairSplit
+from pan_scdg.research.pairs.scores import (
+    AVERAGE,
+    LABEL,
+    SCDG,
+    Baseline,
+    find_windows,
+    name_ngram,
+    name_top,
+    select_features,
+)
+from pan_scdg.scdg.arrays import Floats
+from pan_scdg.scdg.decision import Choice, choose
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+NO_PARAMETER = 0.0
+"""Stands for the parameter of a method that has none."""
+GRAM_OVERLAP = ("jaccard", "target_containment", "source_containment")
+"""Features of the 4-gram model, as `pan_scdg.baselines.token_grams` calls them."""
+BASELINES, OURS = "Baselines", "SCDG"
+ScoresBy = Mapping[float, Floats]
+"""Scores ``[pairs]`` by parameter."""
+Rule = Callable[[ScoresBy, npt.NDArray[Any]], Choice]
+"""Chooses parameter and threshold from scores and labels of the training pairs."""
+
+
+class Method(NamedTuple):
+    """One row of the table."""
+
+    name: str
+    group: str
+    table: "DataFrame"
+    """The scores of all pairs, see `pairs.scores`."""
+    columns: Mapping[float, str]
+    """Parameter -> column of the table; empty for a logistic model."""
+    features: Sequence[str] = ()
+    """Columns of a logistic model, which is fitted on the training part of each split."""
+    rule: Rule = choose
+
+    def score(self, training: Sequence[str]) -> "dict[float, Series]":
+        """Return the scores of all pairs by parameter; only a logistic model reads ``training``."""
+        if not self.features:
+            return {parameter: self.table[column] for parameter, column in self.columns.items()}
+        from pandas import Series
+
+        fitted = select_features(self.table, self.features, training)
+        fit = fit_logistic(fitted, self.table.loc[training, LABEL])
+        everything = select_features(self.table, self.features, self.table.index)
+        return {NO_PARAMETER: Series(probabilities(fit, everything), index=self.table.index)}
+
+
+def publish_threshold(threshold: float) -> Rule:
+    """Return the rule of a method whose threshold is published, as for the paper's embedding baselines."""
+
+    def rule(scores_by: ScoresBy, labels: npt.NDArray[Any]) -> Choice:
+        return _judge(scores_by, labels, threshold)
+
+    return rule
+
+
+def choose_officially(scores_by: ScoresBy, labels: npt.NDArray[Any]) -> Choice:
+    """Choose as the official embedding baseline does: among 100 values, by sensitivity + specificity."""
+    (scores,) = scores_by.values()
+    return _judge(scores_by, labels, official_threshold(scores, labels).threshold)
+
+
+def _judge(scores_by: ScoresBy, labels: npt.NDArray[Any], threshold: float) -> Choice:
+    """Return a threshold that was not chosen by F1, with its F1 and accuracy on the training pairs."""
+    ((parameter, scores),) = scores_by.items()
+    decided = scores >= threshold
+    found, both = int((decided & labels).sum()), int(decided.sum()) + int(labels.sum())
+    return Choice(parameter, threshold, 2 * found / both if both else 0.0, float(np.mean(decided == labels)))
+
+
+def evaluate_splits(methods: Sequence[Method], splits: Sequence[PairSplit]) -> "DataFrame":
+    """Return one row for every method on every split, in their order.
+
+    Returns:
+        Columns method, group, split, parameter (nan without one), threshold, training_f1, training_accuracy, and
+        `PAIR_METRICS` on the test part, nan where one is undefined.
+
+    Raises:
+        UserError: a training part has one class alone.
+        ValueError: two methods have one name, or the parts of a split share a pair.
+        KeyError: a pair or a column is not in the table of a method.
+    """
+    import pandas
+
+    names = [method.name for method in methods]
+    if len(set(names)) != len(names):
+        raise ValueError(f"two methods have one name: {names}")
+    return pandas.DataFrame([_evaluate(method, split) for method in methods for split in splits])
+
+
+def _evaluate(method: Method, split: PairSplit) -> dict[str, Any]:
+    if set(split.train) & set(split.test):
+        raise ValueError(f"a pair is in both parts of {split.name}")
+    training, test = list(split.train), list(split.test)
+    labels, scores_by = method.table[LABEL], method.score(training)
+    own = {parameter: scores.loc[training].to_numpy() for parameter, scores in scores_by.items()}
+    choice = method.rule(own, labels.loc[training].to_numpy())
+    scores = scores_by[choice.parameter].loc[test].to_numpy()
+    return {
+        "method": method.name,
+        "group": method.group,
+        "split": split.name,
+        "parameter": math.nan if choice.parameter == NO_PARAMETER else choice.parameter,
+        "threshold": choice.threshold,
+        "training_f1": choice.f1,
+        "training_accuracy": choice.accuracy,
+        **measure(labels.loc[test].to_numpy(), scores, choice.threshold),
+    }
+
+
+def measure(labels: npt.NDArray[np.bool_], scores: Floats, threshold: float) -> dict[str, float]:
+    """Return the eight measures; the correlation of decisions that are all alike is 0, as in the paper's table."""
+    found = pair_metrics(labels, scores, scores >= threshold)
+    if math.isnan(found["mcc"]) and labels.any() and not labels.all():
+        found["mcc"] = 0.0
+    return {name: found[name] for name in PAIR_METRICS}
+
+
+def list_methods(
+    baselines: Sequence[Baseline], tables: "Mapping[str, DataFrame]", settings: PairSettings, profile: Profile
+) -> list[Method]:
+    """Return the rows of the pair study in the paper's order.
+
+    Args:
+        baselines: the baselines with their settings.
+        tables: scores by the name of the baseline's profile, those of SCDG under `scores.SCDG`.
+        settings: pair settings of ``profile``; its windows, if any, are a row that the paper does not have.
+        profile: the profile of SCDG.
+    """
+    own, backend = tables[SCDG], f"SCDG & {profile.need_model().name}"
+    rows = [
+        _make_method(name, baseline.settings, tables[baseline.profile.name])
+        for name, baseline in zip(name_baselines(baselines), baselines, strict=True)
+    ]
+    rows.append(Method(f"{backend}, Average", OURS, own, {NO_PARAMETER: AVERAGE}))
+    rows.append(Method(f"{backend}, Top-q", OURS, own, {float(q): name_top(q) for q in PAPER_GRID}))
+    if windows := find_windows(settings):
+        columns = {w: aggregate.name for w, aggregate in windows.items()}
+        rows.append(Method(f"{backend}, {settings.aggregation}", OURS, own, columns))
+    return rows
+
+
+def _make_method(name: str, settings: BaselineSettings, table: "DataFrame") -> Method:
+    if isinstance(settings, CharNgrams):
+        return Method(name, BASELINES, table, {float(n): name_ngram(n) for n in settings.n_grid})
+    if isinstance(settings, GramLogistic):
+        return Method(name, BASELINES, table, {}, GRAM_OVERLAP)
+    rule: Rule = choose
+    if isinstance(settings, Cosine | VectorCosine):
+        rule = choose_officially if settings.threshold is None else publish_threshold(settings.threshold)
+    return Method(name, BASELINES, table, {NO_PARAMETER: "score"}, rule=rule)
+
+
+def name_baselines(baselines: Sequence[Baseline]) -> list[str]:
+    """Return the paper's names, with that of the profile where two baselines would have the same."""
+    names = [name_in_paper(baseline.settings) for baseline in baselines]
+    return [
+        f"{name} ({baseline.profile.name})" if names.count(name) > 1 else name
+        for name, baseline in zip(names, baselines, strict=True)
+    ]
+
+
+def name_in_paper(settings: BaselineSettings) -> str:
+    """Return the paper's name of a baseline."""
+    if isinstance(settings, CharNgrams):
+        return "PAN12-style n-gram overlap"
+    if isinstance(settings, Containment):
+        return f"Max {settings.n}-token-gram containment"
+    if isinstance(settings, GramLogistic):
+        return f"{settings.n}-token-gram logistic"
+    if isinstance(settings, Bm25Pairs):
+        return "BM25 pair score"
+    if isinstance(settings, Cosine | VectorCosine):
+        return f"{settings.model} cosine"
+    return f"PlagBench {settings.shots}-shot ({'CoT' if settings.chain_of_thought else 'vanilla'})"
+
+
+def describe_rule(settings: BaselineSettings) -> str:
+    """Return in words how the threshold of a baseline is chosen in the pair study."""
+    if isinstance(settings, CharNgrams):
+        return "n and threshold by training F1"
+    if isinstance(settings, GramLogistic):
+        return "fitted on training, threshold by training F1"
+    if isinstance(settings, Cosine | VectorCosine):
+        if settings.threshold is None:
+            return "100 values on [0, 1], sensitivity + specificity on training"
+        return f"published threshold {settings.threshold:g}"
+    if isinstance(settings, Prompted):
+        return "threshold on the label scores by training F1"
+    return "threshold by training F1"

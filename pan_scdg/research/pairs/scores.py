@@ -1,0 +1,202 @@
+"""Score the pairs of a study: gains by the language model, and each baseline.
+
+Scores are stored under the keys of ``run``, so that a pair is scored once for all studies, whatever their splits and
+thresholds. A table of scores is a `pandas.DataFrame` with one row per pair, indexed by pair id: the boolean column
+``doc_label`` (True for reuse), and one column for each number of a pair.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from pan_scdg.errors import UserError
+from pan_scdg.models.fit import choose_device
+from pan_scdg.pan.runs import open_gzip_text
+from pan_scdg.profile import PAPER_GRID, PairSettings, Profile
+from pan_scdg.profile.baseline import BaselineSettings, CharNgrams, VectorCosine
+from pan_scdg.research.data.pair_sets import PairSet
+from pan_scdg.scdg.aggregation import Aggregate
+from pan_scdg.scdg.arrays import Floats
+from pan_scdg.scdg.gains import GainStatistics
+from pan_scdg.scoring.baseline_parts import BaselineParts, find_parts, need_baseline
+from pan_scdg.scoring.baseline_scoring import make_collection
+from pan_scdg.scoring.baseline_scoring import score_pairs as score_with_baseline
+from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pair_plan import PlannedPair
+from pan_scdg.scoring.pairs import score_pairs
+from pan_scdg.store import Store
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+SCDG = "scdg"
+"""Name of the language model's scores among those of the baselines."""
+LABEL = "doc_label"
+AVERAGE, MEDIAN, POSITIVE_RATE = "mean", "median", "positive_gain_rate"
+
+
+class Baseline(NamedTuple):
+    """A baseline with the models or vectors that it needs."""
+
+    profile: Profile
+    parts: BaselineParts
+
+    @property
+    def settings(self) -> BaselineSettings:
+        """Return the ``[baseline]`` table of the profile."""
+        return need_baseline(self.profile)
+
+    def identify(self) -> dict[str, Any]:
+        """Return everything but the texts that its scores depend on, as JSON values."""
+        return {"profile": self.profile.model_dump(mode="json", exclude={"needs_gpu"}), **self.parts.identity}
+
+
+def find_baselines(
+    profiles: Sequence[Profile], sets: Sequence[PairSet], device: str, vectors: Path | None, state: Path | None
+) -> list[Baseline]:
+    """Find the models and vectors of the baselines; nothing heavy is loaded.
+
+    Args:
+        profiles: the profiles of the baselines.
+        sets: all pairs to be scored.
+        device: "auto", "cpu" or "cuda".
+        vectors: folder of document vectors, for baselines that read them.
+        state: folder that keeps the digests of weights.
+
+    Raises:
+        UserError: a profile is not a baseline, two have one name, or a model or vectors are missing.
+    """
+    for profile in profiles:
+        if profile.baseline is None:
+            raise UserError(f"profile {profile.name} is no baseline", "choose others with --baseline: see `profiles`")
+    names = [SCDG, *(profile.name for profile in profiles)]
+    if doubled := sorted({name for name in names if names.count(name) > 1}):
+        raise UserError(f"two methods have the name {doubled[0]!r}", "leave one out, or rename its profile")
+    reads_vectors = [isinstance(profile.baseline, VectorCosine) for profile in profiles]
+    if vectors is not None and not any(reads_vectors):
+        raise UserError("--vectors is given, and no baseline takes vectors", "add one with --baseline")
+    ids = sorted({name for pairs in sets for name in pairs.facts})
+    return [
+        Baseline(
+            profile,
+            find_parts(
+                need_baseline(profile),
+                choose_device(profile, device),
+                ids,
+                vectors=vectors if reads else None,
+                state=state,
+            ),
+        )
+        for profile, reads in zip(profiles, reads_vectors, strict=True)
+    ]
+
+
+def make_score_table(ids: Sequence[str], labels: Sequence[bool] | Any, columns: Mapping[str, Floats]) -> "DataFrame":
+    """Return a table of scores.
+
+    Args:
+        ids: distinct pair ids.
+        labels: True for each pair of reuse.
+        columns: numbers of each pair, by name.
+
+    Raises:
+        ValueError: two pairs have one id, lengths differ, or a number is not finite.
+    """
+    import pandas
+
+    for name, values in columns.items():
+        if not np.isfinite(values).all():
+            raise ValueError(f"column {name!r} holds a number that is not finite")
+    table = pandas.DataFrame({LABEL: np.asarray(labels, dtype=np.bool_), **columns}, index=list(ids))
+    if not table.index.is_unique:
+        raise ValueError("two pairs have one id")
+    return table
+
+
+def select_features(table: "DataFrame", names: Sequence[str], ids: Iterable[str]) -> Floats:
+    """Return some columns of some pairs, ``[pairs, names]``.
+
+    Raises:
+        KeyError: the table lacks a column or a pair.
+    """
+    # in C order whatever pandas keeps, since the order of the summands moves the last digits of a mean
+    return np.ascontiguousarray(table.loc[list(ids), list(names)].to_numpy(np.float64))
+
+
+def score_gains(
+    pairs: PairSet, planned: Sequence[PlannedPair], model: ScoringModel, settings: PairSettings, store: Store
+) -> "DataFrame":
+    """Return the columns of `list_statistics`, and those of the profile's own windows if it has any."""
+    statistics = [scored.features for scored in score_pairs(planned, model, settings, store, keep_gains=False)]
+    columns = list_statistics(statistics)
+    for aggregate in find_windows(settings).values():
+        columns[aggregate.name] = np.array([aggregate.of(of) for of in statistics], dtype=np.float64)
+    return make_score_table(pairs.ids, pairs.labels, columns)
+
+
+def list_statistics(statistics: Sequence[GainStatistics], grid: Iterable[float] = PAPER_GRID) -> dict[str, Floats]:
+    """Return mean, median, positive-gain rate and the mean of each top q of the gains of every pair.
+
+    Raises:
+        KeyError: the statistics of a pair lack a q of ``grid``.
+    """
+    values = {
+        AVERAGE: [s.mean for s in statistics],
+        MEDIAN: [s.median for s in statistics],
+        POSITIVE_RATE: [s.positive_rate for s in statistics],
+        **{name_top(q): [s.top[float(q)] for s in statistics] for q in grid},
+    }
+    return {name: np.array(column, dtype=np.float64) for name, column in values.items()}
+
+
+def name_top(q: float) -> str:
+    """Return the column of the mean of the top q percent, named as in ``scores.jsonl.gz``."""
+    return f"top_{q:g}"
+
+
+def find_windows(settings: PairSettings) -> dict[float, Aggregate]:
+    """Return the aggregations by windows that a profile chooses from, by w; none if it aggregates as the paper does."""
+    if settings.aggregation == "top":
+        return {}
+    widths = sorted({*settings.w_grid, *([] if settings.w is None else [settings.w])})
+    return {float(w): Aggregate(settings.aggregation, w) for w in widths}
+
+
+def score_baseline(pairs: PairSet, baseline: Baseline, store: Store) -> "DataFrame":
+    """Return the numbers of a baseline under their names; those of character n-grams for each n of the grid.
+
+    Statistics of a collection are over the sources of these pairs.
+    """
+    columns = {}
+    renamed = pairs.rename_documents()
+    collection = make_collection((pair.source for pair in renamed), pairs.facts)
+    for prefix, settings in _list_variants(baseline.settings).items():
+        scorer = baseline.parts.make_scorer(settings, collection, store)
+        rows = score_with_baseline(renamed, scorer, store, pairs.facts)
+        for name, values in zip(scorer.features, zip(*rows, strict=True), strict=True):
+            columns[prefix or name] = np.array(values, dtype=np.float64)
+    return make_score_table(pairs.ids, pairs.labels, columns)
+
+
+def name_ngram(n: int) -> str:
+    """Return the column of character n-grams of this length."""
+    return f"n_{n}"
+
+
+def _list_variants(settings: BaselineSettings) -> dict[str, BaselineSettings]:
+    """Return settings by the column that they fill; the name is empty if the scorer names its columns."""
+    if not isinstance(settings, CharNgrams):
+        return {"": settings}
+    return {name_ngram(n): settings.model_copy(update={"n": n}) for n in sorted({*settings.n_grid, settings.n})}
+
+
+def write_scores(path: Path, table: "DataFrame") -> None:
+    """Write a table as JSON Lines to ``path``, which ends in ``.jsonl.gz``: ids, labels and exact numbers, no text."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open_gzip_text(path) as file:
+        for pair_id, scores in zip(table.index, table.to_dict("records"), strict=True):
+            label = int(scores.pop(LABEL))
+            file.write(json.dumps({"pair_id": pair_id, LABEL: label, "scores": scores}) + "\n")
