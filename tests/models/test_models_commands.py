@@ -1,4 +1,4 @@
-"""``models verify`` and ``models list``: what they print of checkpoints, and what they refuse."""
+"""The output and the errors of ``models verify`` and ``models list``."""
 
 import hashlib
 import json
@@ -23,13 +23,13 @@ PROFILE = Path(__file__).parents[1] / "profiles" / "small.toml"
 
 @pytest.fixture
 def model(tiny_folder: Callable[[str], Path], tmp_path: Path) -> Path:
-    """A checkpoint that a test may damage."""
+    """Return a checkpoint that a test may damage."""
     return Path(shutil.copytree(tiny_folder("qwen3"), tmp_path / "model"))
 
 
 @pytest.fixture
 def recorded(model: Path, tmp_path: Path) -> Path:
-    """A profile with probes and with the fingerprint of every file of ``model``."""
+    """Return a profile with probes and with the fingerprint of every file of ``model``."""
     from pan_scdg.models.load import load_tokenizer
     from pan_scdg.profile import ModelSettings
 
@@ -184,7 +184,7 @@ def test_a_profile_without_a_model(capsys: pytest.CaptureFixture[str]) -> None:
 def listed(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., dict[str, dict[str, str]]]:
-    """``listed()``: the models of ``models list --json``; a stand-in of Qwen3-8B-Base is in the cache."""
+    """Return a function that runs ``models list --json``, with a stand-in for Qwen3-8B-Base in the cache."""
     monkeypatch.setenv(MODEL_CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setenv("PYTERRIER_HOME", str(tmp_path / "jars"))

@@ -1,4 +1,4 @@
-"""Which device is taken, on machines that are played: no GPU is needed, and none that is there is looked at."""
+"""The choice of a device on simulated machines: the tests need no GPU and ignore an existing one."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -31,7 +31,7 @@ VERSION = "NVRM version: NVIDIA UNIX {}  Release Build\nGCC version:  gcc versio
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
-    """Plays a machine with one GPU of a compute capability and a torch with code for some architectures."""
+    """Simulate a machine with one GPU of a compute capability and a torch with code for some architectures."""
 
     def play(capability: tuple[int, int], built: list[str] = WHEEL, bf16: bool = True) -> None:
         found: dict[str, Any] = {"is_available": True, "device_count": 1, "get_arch_list": built}
@@ -50,7 +50,7 @@ def no_gpu_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Plays a machine on which torch finds no GPU, whatever the operating system shows."""
+    """Simulate a machine on which torch finds no GPU, whatever the operating system shows."""
 
     def play(seen: Seen, cuda: str | None = "12.8", reason: Exception | None = None) -> None:
         def init() -> None:
@@ -131,7 +131,7 @@ def test_a_visible_gpu_that_torch_cannot_use_is_an_error_with_its_cause(
 
 @pytest.mark.parametrize("wanted", ["auto", "cuda"])
 def test_a_gpu_that_is_counted_and_does_not_begin(gpu: Gpu, monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
-    """torch counts by the driver's management library, which works beside a driver that is too old."""
+    """torch counts by the driver's management library, which works even if the driver is too old."""
 
     def capability(_: str) -> None:
         raise RuntimeError("The NVIDIA driver on your system is too old (found version 11040).\nmore")

@@ -1,4 +1,4 @@
-"""``models fetch`` of a model, against a hub on this machine: what comes, what is locked, and what can go wrong."""
+"""``models fetch`` against a hub on this machine: the fetched files, the lock, and the errors."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def hub(tiny_folder: Callable[[str], Path]) -> Iterator[LocalHub]:
 
 @pytest.fixture
 def start(hub: LocalHub, cache: Path, tmp_path: Path) -> Callable[..., "subprocess.Popen[str]"]:
-    """``start(name, revision, **environment)`` in its own process: the library reads its settings when imported."""
+    """Return a function that starts the command in a process: the library reads its settings when imported."""
 
     def call(name: str = NAME, revision: str = "main", **more: str) -> "subprocess.Popen[str]":
         kept = {k: v for k, v in os.environ.items() if not k.startswith("HF_") and not k.lower().endswith("_proxy")}
@@ -73,7 +73,7 @@ def start(hub: LocalHub, cache: Path, tmp_path: Path) -> Callable[..., "subproce
 
 @pytest.fixture
 def fetch(start: Callable[..., "subprocess.Popen[str]"]) -> Fetch:
-    """The same, to its end."""
+    """Return a function that runs the command to its end."""
 
     def call(*arguments: str, **more: str) -> "subprocess.CompletedProcess[str]":
         with start(*arguments, **more) as process:
@@ -92,7 +92,7 @@ def held(folder: Path) -> dict[str, bytes]:
 
 
 def refused(done: "subprocess.CompletedProcess[str]", cache: Path) -> str:
-    """The only line of a refusal; nothing has its final name then, and nothing is locked."""
+    """Return the only line of a refusal, after which nothing has its final name and nothing is locked."""
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     assert not (cache / NAME).exists()
     assert not (cache / LOCK).exists()
@@ -283,9 +283,9 @@ def test_verify_holds_what_was_fetched_against_the_lock(
     assert code == 2
     assert re.search(r"^lock +does not fit$", out, re.M)
     starts = [
-        f"error: {cache / NAME / 'merges.txt'}: the lock has this file and it is missing",
-        f"error: {weights}: SHA-256 is ",
-        f"error: {cache / NAME / 'model-9.safetensors'}: the lock does not have this file",
+        f"{cache / NAME / 'merges.txt'}: the lock has this file and it is missing",
+        f"{weights}: SHA-256 is ",
+        f"{cache / NAME / 'model-9.safetensors'}: the lock does not have this file",
     ]
     lines = [line.removeprefix("error: ") for line in err.splitlines()]
     assert [line for line in lines if any(line.startswith(start) for start in starts)] == lines

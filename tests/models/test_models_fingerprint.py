@@ -1,3 +1,5 @@
+"""Fingerprints of model folders, by hand and after every kind of change."""
+
 import hashlib
 import json
 import os
@@ -12,7 +14,7 @@ from pan_scdg.models.fingerprint import fingerprint_metadata, fingerprint_weight
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Not a real checkpoint: only bytes and names count."""
+    """Return a folder that is not a real checkpoint: only bytes and names count."""
     model = tmp_path / "model"
     model.mkdir()
     for name in ("a.safetensors", "b.safetensors", "config.json", "tokenizer.json", "README.md"):

@@ -1,4 +1,4 @@
-"""A profile that cannot run where it is started is refused at once; the machines here are played."""
+"""A profile that cannot run on a machine is refused at once; the machines here are simulated."""
 
 import json
 import math
@@ -38,7 +38,7 @@ CONFIG = {"hidden_size": 4096, "intermediate_size": 12288, "vocab_size": 151_936
 
 
 def write_header(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Path:
-    """A safetensors file in bfloat16 with a header and no bytes on the disk behind it."""
+    """Write a sparse safetensors file in bfloat16: a header, and no bytes on the disk behind it."""
     header, end = {}, 0
     for name, shape in shapes.items():
         size = 2 * math.prod(shape)
@@ -54,7 +54,7 @@ def write_header(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Path:
 
 @pytest.fixture
 def qwen3_8b(tmp_path: Path) -> Path:
-    """What is read of Qwen3-8B before it is loaded: its config and the headers of its weights, 16.4 GB."""
+    """Return the part of Qwen3-8B that is read before loading: config and headers of 16.4 GB of weights."""
     shapes = {f"model.layers.{i}.{name}.weight": shape for i in range(36) for name, shape in LAYER.items()}
     shapes |= dict.fromkeys(("model.embed_tokens.weight", "lm_head.weight"), (151936, 4096))
     folder = write_header(tmp_path / "qwen" / "model.safetensors", shapes).parent
@@ -68,7 +68,7 @@ class Properties(NamedTuple):
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], None]:
-    """Plays a machine with one GPU of a name and so many bytes."""
+    """Simulate a machine with one GPU with a given name and memory in bytes."""
 
     def play(name: str, memory: int) -> None:
         found: dict[str, Any] = {"is_available": True, "device_count": 1, "get_device_capability": (8, 6)}
@@ -90,7 +90,7 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[[Seen], None]:
 
 
 def fits(profile: Profile, job: Job, device: str, folder: Path) -> None:
-    """Check as for a run: in the dtype that the device computes in."""
+    """Check as a run does: in the dtype in which the device computes."""
     check_weights_fit(folder, choose_dtype(profile.need_model(), device), device, job)
 
 

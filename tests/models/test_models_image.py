@@ -1,4 +1,4 @@
-"""The models that an image is built with, fetched by the files that the Dockerfile copies for it and no others."""
+"""The models of an image, fetched with only those files of the package that the Dockerfile copies for it."""
 
 import os
 import re
@@ -71,7 +71,7 @@ def test_what_the_folder_for_images_has_is_not_fetched_on_top_of_it(cache: Path)
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Path:
-    """The files of the package that the Dockerfile's stage ``models`` has."""
+    """Return a folder with the files of the package that the Dockerfile's stage ``models`` has."""
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
     (body,) = re.findall(r"^FROM packages AS models\n(.*?)^FROM ", text, re.M | re.S)
     for words in map(shlex.split, re.findall(r"^COPY (pan_scdg/.*)$", body, re.M)):

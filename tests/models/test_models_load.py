@@ -1,3 +1,5 @@
+"""Loading of checkpoints, intact and damaged."""
+
 import json
 import shutil
 from collections.abc import Callable
@@ -21,7 +23,7 @@ EAGER = ModelSettings(name="tiny", dtype="float32", attention="eager")  # the on
 
 @pytest.fixture
 def copied(tiny_folder: Callable[[str], Path], tmp_path: Path) -> Path:
-    """A Qwen3 checkpoint that a test may damage."""
+    """Return a Qwen3 checkpoint that a test may damage."""
     return Path(shutil.copytree(tiny_folder("qwen3"), tmp_path / "model"))
 
 

@@ -1,4 +1,4 @@
-"""Bytes of a model before it is loaded, compared with what torch really allocates."""
+"""The memory that a model needs, computed before it is loaded and compared with what torch allocates."""
 
 import json
 import shutil
@@ -141,7 +141,7 @@ def test_a_pass_takes_at_least_as_much(
 
 
 def _peak(call: Callable[[], object]) -> int:
-    """Most bytes that torch held at one time during a call, beside those from before."""
+    """Return the peak of bytes that torch allocated during a call."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:

@@ -1,4 +1,4 @@
-"""In which order models are looked for, and what a run says and records of where it found one."""
+"""The order in which places are searched for a model, and what a run prints and records of its origin."""
 
 import gzip
 import json
@@ -24,7 +24,7 @@ REVISIONS = ("a" * 40, "b" * 40)
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty model cache; beside it an empty Hugging Face cache."""
+    """Return an empty model cache, beside an empty Hugging Face cache."""
     monkeypatch.setenv(MODEL_CACHE_VARIABLE, str(tmp_path / "model_cache"))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     (tmp_path / "model_cache").mkdir()
@@ -34,7 +34,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def mount(cache: Path) -> Callable[..., Path]:
-    """``mount("org/name", revision, main=revision)``: a snapshot as the library keeps it, its files links to blobs."""
+    """Return a function that makes a snapshot as the library does: its files are links to blobs."""
 
     def make(repository: str, revision: str, main: str | None = None, source: Path | None = None) -> Path:
         snapshot = add_snapshot(cache.parent / "hub", repository, revision, source)
@@ -142,7 +142,7 @@ def test_a_place_that_may_not_be_read_is_the_user_s_error(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whichever it is on the way: root's folders and another user of a container; who runs the tests may be root."""
+    """Any folder on the way may belong to root and the user be another; the test itself may run as root."""
     mark = "config.json" if find is find_model else "modules.json"
     snapshot = mount("org/m", REVISIONS[0], main=REVISIONS[0])
     folder = cache / "m" if own else snapshot
@@ -188,7 +188,7 @@ def test_a_user_without_a_home_has_no_hugging_face_cache(monkeypatch: pytest.Mon
 
 @pytest.fixture
 def pairs(tmp_path: Path) -> Path:
-    """Two pairs of a few words."""
+    """Return an input of two short pairs."""
     for side in ("susp", "src"):
         (tmp_path / "pairs" / side).mkdir(parents=True)
         for i in range(2):
@@ -201,7 +201,7 @@ def pairs(tmp_path: Path) -> Path:
 def run(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[list[str], dict[str, Any]]]:
-    """``run(name, *more)``: what is said, and what the mark of the output says of the language model."""
+    """Return a function that runs the pairs and returns what it prints and records of the language model."""
 
     def call(name: str, *more: object) -> tuple[list[str], dict[str, Any]]:
         output = tmp_path / name

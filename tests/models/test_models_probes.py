@@ -1,3 +1,5 @@
+"""Probes: texts whose token ids a profile records."""
+
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ def settings(probes: dict[str, tuple[int, ...]]) -> ModelSettings:
 
 @pytest.fixture
 def ids(tiny_tokenizer: Callable[..., Any]) -> dict[str, tuple[int, ...]]:
-    """What the tokenizers library itself gives, without transformers around it."""
+    """Return the ids from the tokenizers library itself, without transformers."""
     backend = tiny_tokenizer().backend_tokenizer
     return {text: tuple(backend.encode(text, add_special_tokens=False).ids) for text in TEXTS}
 
