@@ -23,8 +23,7 @@ from pan_scdg.progress import Progress
 from pan_scdg.scdg.sequences import AlignmentError, pair_passes
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import Mode, make_pair_key
-from pan_scdg.scoring.passes import PassScorer
-from pan_scdg.scoring.works import PairText
+from pan_scdg.scoring.passes import PairText, PassScorer
 from pan_scdg.store import Store, key_of, pack_array, unpack_array
 
 BUILD = "python -m benchmarks.development.build --data DATA --out pairs.jsonl"
@@ -129,7 +128,7 @@ def _pair(pair: Pair, mode: Mode, scorer: PassScorer, settings: PairSettings, st
     stored = store.get(key)
     if stored is None:
         text = PairText(pair.source, pair.target, mode == "segments")
-        gains = scorer.gains(text.passes(scorer.model.tokenizer, settings))
+        gains = scorer.compute_gains(text.make_passes(scorer.model.tokenizer, settings))
         if gains.control is None:
             raise ValueError("the passes have no shuffled source")
         stored = pack_array(np.stack([gains.unconditional, gains.conditional, gains.control]).astype(np.float32))

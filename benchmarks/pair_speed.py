@@ -16,11 +16,10 @@ from pan_scdg.jobs.requests import Computing
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs, read_text
 from pan_scdg.profile import load_profile
-from pan_scdg.scoring.features import features_of, pair_features
+from pan_scdg.scoring.features import choose_pair_features, compute_features
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import Mode
-from pan_scdg.scoring.passes import PassScorer
-from pan_scdg.scoring.works import PairText
+from pan_scdg.scoring.passes import PairText, PassScorer
 
 
 def texts_of(model: ScoringModel, count: int, source_tokens: int, target_tokens: int) -> list[tuple[str, str]]:
@@ -58,10 +57,10 @@ def main(profile: str, model: Path | None, device: str, count: int, source_token
         if number == 1:
             began, before, scored = time.perf_counter(), scorer.tokens, 0
         mode: Mode = "whole" if source_tokens + target_tokens + 3 <= settings.limit else "segments"
-        gains = scorer.gains(
-            PairText(source, target, mode == "segments").passes(at_hand.tokenizer, settings), settings.control
+        gains = scorer.compute_gains(
+            PairText(source, target, mode == "segments").make_passes(at_hand.tokenizer, settings), settings.control
         )
-        features_of(gains, pair_features(settings.q, settings.w_grid))
+        compute_features(gains, choose_pair_features(settings.q, settings.w_grid))
         scored += len(gains.token_ids)
     seconds = time.perf_counter() - began
     click.echo(

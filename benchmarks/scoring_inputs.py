@@ -20,7 +20,7 @@ from pan_scdg.scdg.sequences import (
     retrieval_unconditional,
     token_ids,
 )
-from pan_scdg.scoring.batches import batches
+from pan_scdg.scoring.batches import make_batches
 
 COPIED, REPLACED = 0.4, 0.25
 """Share of a target that is copied, and of the copied tokens those that are others."""
@@ -131,5 +131,5 @@ def _alone(tokenizer: Tokenizer, targets: Sequence[TokenIds], budget: int) -> It
 
 
 def _batched(items: Sequence[ScoringInput], names: Sequence[Name], budget: int) -> Iterator[Unit]:
-    for batch in batches([str(name) for name in names], [item.length for item in items], budget):
+    for batch in make_batches([str(name) for name in names], [item.length for item in items], budget):
         yield Unit(tuple(items[i] for i in batch.members), tuple(names[i] for i in batch.members))

@@ -22,7 +22,7 @@ from pan_scdg.jobs.requests import Computing
 from pan_scdg.profile import load_profile
 from pan_scdg.scdg.aggregation import aggregate_of
 from pan_scdg.scdg.gains import Gains
-from pan_scdg.scoring.features import features_of, pair_features
+from pan_scdg.scoring.features import choose_pair_features, compute_features
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
 
@@ -72,7 +72,7 @@ def main(development: Path, profile: str, most: int, short: int, long: int, stat
                 ids = np.zeros(len(arrays.unconditional), dtype=np.int64)
                 alone, given, shuffled = (a.astype(np.float64) for a in arrays)
                 gains = Gains(ids, alone, given, shuffled, settings.control)
-                scores.append(aggregate.of(features_of(gains, pair_features(settings.q, settings.w_grid))))
+                scores.append(aggregate.of(compute_features(gains, choose_pair_features(settings.q, settings.w_grid))))
             overall.append(float(roc_auc_score(labels, scores)))
             for kind in KINDS:
                 mine = [i for i, pair in enumerate(picked) if pair.kind == kind]

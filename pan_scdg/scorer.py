@@ -29,13 +29,12 @@ from pan_scdg.scoring.calibration import (
     warn_about_range,
 )
 from pan_scdg.scoring.candidates import prepare_targets
-from pan_scdg.scoring.features import Wanted, feature_grid, features_of
+from pan_scdg.scoring.features import Wanted, compute_features, make_grid
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import PlannedPair, plan_pairs
 from pan_scdg.scoring.pairs import describe_control
-from pan_scdg.scoring.passes import PassScorer
+from pan_scdg.scoring.passes import PairsWork, PassScorer, SourceWork
 from pan_scdg.scoring.token_offsets import TokenLocator, make_locator
-from pan_scdg.scoring.works import PairsWork, SourceWork
 
 TARGET = TextFile("target", "target", Path("target"))
 SOURCE = TextFile("the text", "source", Path("source"))
@@ -127,8 +126,8 @@ class Scorer:
             UserError: the target is empty, the pair is too long for the profile, or the profile is not for pairs.
         """
         settings, plan = self.profile.need_pairs(), self._plan(target, source)
-        passes = plan.texts().passes(self._model.tokenizer, settings)
-        return self._describe(plan, PassScorer(self._model, None).gains(passes, settings.control))
+        passes = plan.read_texts().make_passes(self._model.tokenizer, settings)
+        return self._describe(plan, PassScorer(self._model, None).compute_gains(passes, settings.control))
 
     def score_pairs(self, pairs: Iterable[tuple[str, str]]) -> Iterator[PairResult]:
         """Yield the result of each ``(target, source)``, in order; pairs are read as they are needed.
@@ -173,8 +172,8 @@ class Scorer:
         for doc_id, text in documents.items() if isinstance(documents, Mapping) else documents:
             if doc_id in gains:
                 raise UserError(f"the document id {doc_id!r} is repeated", "give each document its own id")
-            (found,) = scorer.scored([SourceWork(text, [asked.text], settings)])
-            gains[doc_id] = scorer.assembled([asked.unconditional], found, settings.control)
+            (found,) = scorer.score_works([SourceWork(text, [asked.text], settings)])
+            gains[doc_id] = scorer.assemble_gains([asked.unconditional], found, settings.control)
         return rank_best(_aggregate(gains, settings), len(gains)) if gains else []
 
     @property
@@ -198,15 +197,15 @@ class Scorer:
 
     def _score_batch(self, plans: Sequence[PlannedPair]) -> Iterator[PairResult]:
         settings, tokenizer = self.profile.need_pairs(), self._model.tokenizer
-        texts = [plan.texts() for plan in plans]
-        alone = [text.unconditional(tokenizer, settings) for text in texts]
+        texts = [plan.read_texts() for plan in plans]
+        alone = [text.make_unconditional(tokenizer, settings) for text in texts]
         scorer = PassScorer(self._model, None)
         scorer.plan_unconditional(item for items in alone for item in items)
-        (found,) = scorer.scored([PairsWork(texts, settings)])
+        (found,) = scorer.score_works([PairsWork(texts, settings)])
         start, each = 0, 1 if settings.control == "none" else 2
         for plan, items in zip(plans, alone, strict=True):
             end = start + each * len(items)
-            yield self._describe(plan, scorer.assembled(items, found[start:end], settings.control))
+            yield self._describe(plan, scorer.assemble_gains(items, found[start:end], settings.control))
             start = end
 
     def _describe(self, plan: PlannedPair, gains: Gains) -> PairResult:
@@ -214,7 +213,7 @@ class Scorer:
         settings = self.profile.need_pairs()
         aggregate = aggregate_of(settings) or Aggregate("top", 100.0)
         values = _compute_statistics(gains, aggregate, settings)
-        score, target = aggregate.of(values), plan.texts().target
+        score, target = aggregate.of(values), plan.read_texts().target
         foreign = explain_foreign_model(settings.calibration, self._model)
         known, threshold = (None, None) if foreign else (settings.calibration, settings.threshold)
         record = {
@@ -270,8 +269,8 @@ class Scorer:
 def _compute_statistics(
     gains: Gains, aggregate: Aggregate, settings: PairSettings | RetrievalSettings
 ) -> GainStatistics:
-    grid = feature_grid([] if settings.q is None else [settings.q])
-    return features_of(gains, Wanted(grid, aggregate.windows, aggregate.medians, aggregate.bounded))
+    grid = make_grid([] if settings.q is None else [settings.q])
+    return compute_features(gains, Wanted(grid, aggregate.windows, aggregate.medians, aggregate.bounded))
 
 
 def _aggregate(gains: Mapping[str, Gains], settings: RetrievalSettings) -> dict[str, float]:

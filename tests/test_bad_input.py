@@ -197,7 +197,7 @@ def test_a_file_to_write_whose_folder_is_none_is_told_before_any_work(
             ("limit = 512", "limit = 5000"),
             "pairs.limit is 5000 tokens, but qwen2.* reads at most 2048; lower pairs.limit",
         ),
-        (("threshold = 0.5", ""), "profile small has no threshold, so it decides nothing; calibrate it on pairs"),
+        (("threshold = 0.5", ""), "profile small has no threshold and cannot decide; calibrate it on pairs"),
         (("threshold = 0.5", "threshold = nan"), ": pairs.threshold: .* finite number; correct the profile"),
         (("threshold = 0.5", "threshold = -inf"), ": pairs.threshold: .* finite number; correct the profile"),
         (("q = 10.0", "q = 10.0\nq_grid = [1, inf]"), r": pairs.q_grid.1: .* finite number; correct the profile"),

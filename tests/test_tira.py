@@ -10,7 +10,7 @@ import yaml
 from pan_scdg.cli import run_command
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.jobs import tira as tira_submission
-from pan_scdg.jobs.tira import call_of, chosen, read_manifest
+from pan_scdg.jobs.tira import choose_submission, make_call, read_manifest
 from pan_scdg.profile import SHIPPED, load_profile
 
 ROOT = Path(__file__).parents[1]
@@ -50,14 +50,14 @@ def test_the_shipped_manifest_has_an_entry_for_each_task_and_kind() -> None:
 
 @pytest.mark.parametrize("name", ["pan26-leaderboard", "pan26-offline", "pan25-offline"])
 def test_the_call_of_an_entry(name: str) -> None:
-    entry = chosen(read_manifest(MANIFEST), name, MANIFEST)
-    words = call_of(entry, ROOT, True, "--build-arg BASE_IMAGE=base")
+    entry = choose_submission(read_manifest(MANIFEST), name, MANIFEST)
+    words = make_call(entry, ROOT, True, "--build-arg BASE_IMAGE=base")
     assert words[1:3] == ["code-submission", "--dry-run"]
     options = dict(zip(words[3:9:2], words[4:10:2], strict=True))
     assert options == {"--path": str(ROOT), "--task": entry.task, "--dataset": entry.dataset}
     assert words[9:12] == ["--build-args=--build-arg BASE_IMAGE=base", "--command", entry.command]
     assert words[12:] == (["--mount-hf-model", *entry.models] if entry.models else [])
-    assert "--dry-run" not in call_of(entry, ROOT, False)
+    assert "--dry-run" not in make_call(entry, ROOT, False)
 
 
 def test_the_client_understands_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def test_the_client_understands_the_call(monkeypatch: pytest.MonkeyPatch) -> Non
 
     entry = read_manifest(MANIFEST)["pan26-leaderboard"]
     for dry_run in (True, False):
-        words = call_of(entry, ROOT, dry_run, "--build-arg BASE_IMAGE=base")
+        words = make_call(entry, ROOT, dry_run, "--build-arg BASE_IMAGE=base")
         monkeypatch.setattr(sys, "argv", words)
         found = parse_args()
         assert (found.executable.__name__, found.dry_run) == ("code_submission_command", dry_run)
@@ -148,18 +148,16 @@ def test_a_profile_that_the_image_does_not_hold_is_refused_before_anything_is_bu
     mine = tmp_path / "mine.toml"
     mine.write_bytes((SHIPPED / "offline.toml").read_bytes())
     path = written(tmp_path, profile=str(mine), command=ENTRY["command"].replace("offline", str(mine)))
-    with pytest.raises(
-        UserError, match=r"one\.profile is .*mine\.toml, a file that the image does not hold; put it into"
-    ):
-        chosen(read_manifest(path), "one", path)
+    with pytest.raises(UserError, match=r"one\.profile is .*mine\.toml, which is not in the image; move it to"):
+        choose_submission(read_manifest(path), "one", path)
 
 
 def test_unknown_submissions_profiles_and_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, profile="unheard-of", command=ENTRY["command"].replace("offline", "unheard-of"))
     with pytest.raises(UserError, match="unheard-of"):
-        chosen(read_manifest(path), "one", path)
+        choose_submission(read_manifest(path), "one", path)
     with pytest.raises(UserError, match="has no submission 'two'; choose one of one"):
-        chosen(read_manifest(path), "two", path)
+        choose_submission(read_manifest(path), "two", path)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="tira-cli is not installed"):

@@ -122,7 +122,7 @@ def run(
     from pan_scdg.jobs.detect import detect_pairs
     from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request
     from pan_scdg.jobs.retrieve import retrieve_sources
-    from pan_scdg.jobs.targets import check_folders, profile_file
+    from pan_scdg.jobs.targets import check_folders, find_profile_file
     from pan_scdg.models.fit import choose_device, choose_search_memory
     from pan_scdg.pan.inputs import detect_task
 
@@ -130,7 +130,7 @@ def run(
         raise click.UsageError("--json needs --plan")
     if rest["share"] is not None and (plan or rest["stop_after"]):
         raise click.UsageError("--shard cannot be combined with --plan or --stop-after")
-    inputs = {"--input": directory, "--profile": profile_file(profile)}
+    inputs = {"--input": directory, "--profile": find_profile_file(profile)}
     check_folders(output, rest["state"], inputs | {f"--{name}": rest[name] for name in READ})
     found = detect_task(directory, task)  # type: ignore[arg-type]
     chosen = load_chosen_profile(profile, over_long)
@@ -175,12 +175,12 @@ def index(directory: Path, folder: Path, profile: str, device: str) -> None:
       pan-scdg index --input examples/pan26-retrieval --index my-index
       pan-scdg run --input examples/pan26-retrieval --index my-index --output out
     """
-    from pan_scdg.jobs.targets import check_folders, profile_file
+    from pan_scdg.jobs.targets import check_folders, find_profile_file
     from pan_scdg.models.fit import choose_device
     from pan_scdg.retrieval.candidates import load_retrieval_encoder
     from pan_scdg.retrieval.index import index_corpus
 
-    check_folders(folder, None, {"--input": directory, "--profile": profile_file(profile)}, "--index")
+    check_folders(folder, None, {"--input": directory, "--profile": find_profile_file(profile)}, "--index")
     chosen = load_chosen_profile(profile)
     settings = chosen.need_retrieval()
     for line in index_corpus(
@@ -220,7 +220,7 @@ def score(
       pan-scdg score suspicious.txt source.txt --tokens gains.jsonl
     """
     from pan_scdg.jobs.score import STANDARD, score_files, token_lines
-    from pan_scdg.jobs.targets import check_file, holds_tokens, profile_file
+    from pan_scdg.jobs.targets import check_file, find_profile_file, holds_tokens
     from pan_scdg.own_files import write_atomically
 
     if suspicious == source == STANDARD:
@@ -229,7 +229,7 @@ def score(
     if tokens is not None and tokens != STANDARD and not os.access(tokens.parent, os.W_OK | os.X_OK):
         raise UserError("cannot be written", "give a file in an existing, writable folder with --tokens", tokens)
     if tokens is not None and tokens != STANDARD:
-        inputs = {"SUSPICIOUS": suspicious, "SOURCE": source, "--model": model, "--profile": profile_file(profile)}
+        inputs = {"SUSPICIOUS": suspicious, "SOURCE": source, "--model": model, "--profile": find_profile_file(profile)}
         check_file(tokens, "--tokens", inputs, "the tokens of a pair", holds_tokens)
     result = score_files(chosen, suspicious, source, device=device, model=model, engine=engine)
     if tokens == STANDARD:

@@ -64,14 +64,14 @@ def submit(name: str | None, manifest: Path, build_args: str | None) -> None:
 
 def call_client(name: str | None, manifest: Path, build_args: str | None, dry: bool) -> None:
     """Print the command line of tira-cli and run it."""
-    from pan_scdg.jobs.tira import call_of, chosen, read_manifest
+    from pan_scdg.jobs.tira import choose_submission, make_call, read_manifest
 
     submissions = read_manifest(manifest)
     if name is None:
         for key, entry in submissions.items():
             click.echo(f"{key:20} {entry.task}, profile {entry.profile}")
         return
-    words = call_of(chosen(submissions, name, manifest), manifest.resolve().parent, dry, build_args)
+    words = make_call(choose_submission(submissions, name, manifest), manifest.resolve().parent, dry, build_args)
     say([shlex.join(words)])
     code = subprocess.run(words, check=False).returncode
     if code:

@@ -63,7 +63,7 @@ def calibrate(
     from pan_scdg.jobs.calibrate import check_target, read_labelled_pairs, write_profile
     from pan_scdg.jobs.calibrate_baseline import calibrate_baseline
     from pan_scdg.jobs.requests import Computing
-    from pan_scdg.jobs.targets import check_file, check_state, holds_profile, profile_file
+    from pan_scdg.jobs.targets import check_file, check_state, find_profile_file, holds_profile
     from pan_scdg.models.fit import choose_device
     from pan_scdg.notices import Notices
 
@@ -71,7 +71,7 @@ def calibrate(
     check_target(profile, write)
     inputs = {"--input": directory, "--truth": truth, "--model": model, "--vectors": vectors}
     check_state(state, inputs)
-    check_file(write, "--write", {**inputs, "--profile": profile_file(profile)}, "a profile", holds_profile)
+    check_file(write, "--write", {**inputs, "--profile": find_profile_file(profile)}, "a profile", holds_profile)
     computing = Computing(choose_device(chosen, device), model, engine, state=state)
     notices = Notices()
     known = read_labelled_pairs(directory, truth, notices)

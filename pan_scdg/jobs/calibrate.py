@@ -25,7 +25,7 @@ from pan_scdg.scdg.aggregation import Aggregate
 from pan_scdg.scdg.calibration_range import range_of, thinned
 from pan_scdg.scdg.decision import choose
 from pan_scdg.scoring.calibration import find_noise, measure_targets
-from pan_scdg.scoring.features import feature_grid
+from pan_scdg.scoring.features import make_grid
 from pan_scdg.scoring.pairs import check_pairs, score_pairs, tabulate_scores
 from pan_scdg.store import Store
 
@@ -43,31 +43,31 @@ class LabelledPairs(NamedTuple):
 
 
 class Calibrated(NamedTuple):
-    """What was chosen, and how well it decides the pairs it was chosen on."""
+    """Chosen values of a profile, with their quality on the pairs they were chosen on."""
 
     chosen: dict[str, Any]
-    """The threshold and the other fields of the profile that were chosen, by name."""
+    """The threshold and the other chosen fields of the profile, by name."""
     words: str
-    """The same in words."""
+    """The choice in words."""
     f1: float
     accuracy: float
     pairs: int
     positives: int
     edit: Callable[[tomlkit.TOMLDocument], None]
-    """Writes the choice into a profile file."""
+    """Write the choice into a profile file."""
 
     def summary(self) -> str:
         """Return the choice and its quality in one line."""
         return f"{self.words}: {describe_quality(self.f1, self.accuracy, self.pairs, self.positives)}"
 
     def record(self) -> dict[str, Any]:
-        """Return the same as JSON values."""
+        """Return the choice and its quality as JSON values."""
         quality = {"f1": self.f1, "accuracy": self.accuracy, "pairs": self.pairs, "positives": self.positives}
         return {**self.chosen, **quality}
 
 
 def describe_quality(f1: float, accuracy: float, pairs: int, positives: int) -> str:
-    """Return how well a choice decides the pairs it was made on, in words."""
+    """Return the quality of a choice in words."""
     return f"F1 {f1:.4f}, accuracy {accuracy:.4f} on {pairs} pairs ({positives} positive)"
 
 
@@ -76,11 +76,11 @@ def read_labelled_pairs(directory: Path, truth: Path | None, notices: Notices) -
 
     Args:
         directory: the input.
-        truth: the folder of truth XML; None: beside the pairs.
-        notices: counts what is unusual.
+        truth: the folder of truth XML; None: searched beside the pairs.
+        notices: collects unusual findings.
 
     Raises:
-        UserError: there is no truth, or all pairs have the same label.
+        UserError: the truth is missing, or all pairs have the same label.
     """
     corpus = read_pairs(directory, notices)
     found = truth or find_truth(directory)
@@ -98,14 +98,13 @@ def calibrate(
 ) -> Calibrated:
     """Choose the parameter of the aggregation from the profile's grid, and the threshold.
 
-    What a verdict says of these pairs is kept with the choice: the range of their targets, and the scores of the
-    negative ones.
+    The range of the targets and the scores of the negative pairs are part of the choice; later verdicts refer to them.
 
     Args:
         profile: has a language model.
         known: the pairs to choose on.
-        computing: how the model computes.
-        notices: counts what is unusual.
+        computing: model folder, device and engine.
+        notices: collects unusual findings.
         scores: the folder of the store.
 
     Raises:
@@ -113,11 +112,11 @@ def calibrate(
     """
     settings = profile.need_pairs()
     model = computing.open_model(profile.need_model())
-    # the percentages and widths of the grids are features of every pair, whatever the profile has now
+    # every pair has the features of all grids, whatever q or w the profile has
     wanted = settings.model_copy(update={"q": None, "w": None, "threshold": None})
-    if missing := set(map(float, settings.q_grid)) - set(feature_grid([])):
+    if missing := set(map(float, settings.q_grid)) - set(make_grid([])):
         raise UserError(
-            f"q_grid has percentages that are not scored: {sorted(missing)}", "take them from the paper's grid"
+            f"q_grid has percentages that are not computed: {sorted(missing)}", "use percentages of the paper's grid"
         )
     planned, _none_failed = check_pairs(known.pairs, model, wanted, notices)
     say([describe_models([model.found])])
@@ -146,12 +145,12 @@ def calibrate(
     chosen = {**parameter, "threshold": float(choice.threshold)}
 
     def edit(document: tomlkit.TOMLDocument) -> None:
-        if model.found.where == "--model":  # so that the threshold is not taken for that of the profile's model
+        if model.found.where == "--model":  # the threshold is of this model, not of the one in the profile
             table: Any = document["model"]
             table["name"] = model.found.name
         pairs: Any = document["pairs"]
         pairs.update(chosen)
-        if pairs.get("over_long", "error") != settings.over_long:  # what the threshold was chosen under
+        if pairs.get("over_long", "error") != settings.over_long:  # the threshold depends on it
             pairs["over_long"] = settings.over_long
         pairs["calibration"] = _make_table(calibration)
 
@@ -172,10 +171,10 @@ def _make_table(calibration: Calibration) -> tomlkit.items.Table:
 
 
 def check_target(profile: str, target: Path) -> None:
-    """Check, before hours of scoring, that the profile can be written to ``target``.
+    """Check before scoring that the profile can be written to ``target``.
 
     Raises:
-        UserError: its folder is missing or not writable, or no profile can have its name.
+        UserError: its folder is missing or not writable, or its name is not valid for a profile.
     """
     parse_profile(copy_profile(profile, target).unwrap(), target)
     if target.is_dir() or not os.access(target.parent, os.W_OK | os.X_OK):
@@ -183,7 +182,7 @@ def check_target(profile: str, target: Path) -> None:
 
 
 def write_profile(profile: str, target: Path, found: Calibrated) -> None:
-    """Copy the file of ``profile`` to ``target`` with the choice written into it; comments are kept."""
+    """Copy the file of ``profile`` to ``target`` and write the choice into it; comments are kept."""
     document = copy_profile(profile, target)
     found.edit(document)
     parse_profile(document.unwrap(), target)
@@ -191,7 +190,7 @@ def write_profile(profile: str, target: Path, found: Calibrated) -> None:
 
 
 def copy_profile(profile: str, target: Path) -> tomlkit.TOMLDocument:
-    """Return the file of a profile under the name of ``target``, so that results tell the two apart."""
+    """Return the file of a profile, renamed to the stem of ``target`` so that results distinguish the two."""
     document = read_document(find_profile(profile))
     if target.stem != document["name"]:
         document["name"] = target.stem

@@ -33,7 +33,7 @@ from pan_scdg.store import Store
 
 
 class _Scoring(NamedTuple):
-    """Scores the pairs under any settings of the method."""
+    """Scores the pairs with any settings of the method."""
 
     known: LabelledPairs
     facts: dict[str, TextFacts]
@@ -49,28 +49,25 @@ class _Scoring(NamedTuple):
 def calibrate_baseline(
     profile: Profile, known: LabelledPairs, computing: Computing, scores: Path, vectors: Path | None = None
 ) -> Calibrated:
-    """Choose the threshold of a baseline, and what else it has to choose.
+    """Choose the threshold of a baseline, and its n or weights.
 
-    The threshold of a cosine is found as by the official baseline, where the paper takes it from; every other one by
-    the paper's rule: unique scores, F1, ties by accuracy. The n of character n-grams is chosen like q, together with
-    the threshold, ties to the larger n. A logistic model is fitted first, on the same pairs.
+    The threshold of a cosine is chosen as in the official baseline, which the paper uses; every other one by the
+    paper's rule: unique scores, F1, ties by accuracy. The n of character n-grams is chosen together with the threshold,
+    like q; the larger n wins ties. A logistic model is first fitted on the same pairs.
 
     Args:
         profile: has a baseline.
         known: the pairs to choose on.
-        computing: how models compute.
+        computing: model folder and device.
         scores: the folder of the store.
-        vectors: folder of document vectors, for a baseline that takes such.
+        vectors: folder of document vectors, if the baseline needs them.
 
     Raises:
-        UserError: a text cannot be read, something the method needs is missing, or a model is to be asked and nothing
-            keeps its answers.
+        UserError: a text cannot be read, a model or vectors are missing, or a prompted baseline lacks a state folder.
     """
     settings = need_baseline(profile)
     if isinstance(settings, Prompted) and computing.state is None:
-        raise UserError(
-            "answers of a model would be lost if this stopped", "give a folder that keeps them with --state"
-        )
+        raise UserError("answers of the model would be lost if this run stopped", "give a folder for them with --state")
     refuse_unused(settings, {"--engine reference": computing.engine == "reference"})
     documents = [document for pair in known.pairs for document in (pair.suspicious, pair.source)]
     ids = sorted({document.doc_id for document in documents})
@@ -90,7 +87,7 @@ def calibrate_baseline(
 
 
 def _choose(settings: BaselineSettings, scoring: _Scoring) -> tuple[BaselineSettings, npt.NDArray[Any]]:
-    """Return the settings with everything chosen, and the scores under them, ``[pairs]``."""
+    """Return the settings with the chosen values and the scores with these settings, ``[pairs]``."""
     labels = scoring.known.labels
     if isinstance(settings, CharNgrams):
         by_n = {n: settings.model_copy(update={"n": n}) for n in settings.n_grid}
@@ -121,13 +118,13 @@ def _describe(chosen: BaselineSettings, scores: npt.NDArray[Any], known: Labelle
     comment = f"by calibrate: {describe_quality(f1, accuracy, pairs, positives)}, input {known.digest[:12]}"
 
     def edit(document: tomlkit.TOMLDocument) -> None:
-        _edit(document, chosen, threshold, comment)
+        _write_choice(document, chosen, threshold, comment)
 
     return Calibrated({**n, "threshold": threshold}, words, f1, accuracy, pairs, positives, edit)
 
 
-def _edit(document: tomlkit.TOMLDocument, chosen: BaselineSettings, threshold: float, comment: str) -> None:
-    """Write the choice; a baseline's table has no place for what it was chosen on, so a comment says that."""
+def _write_choice(document: tomlkit.TOMLDocument, chosen: BaselineSettings, threshold: float, comment: str) -> None:
+    """Write the choice into a profile file, and its quality as a comment."""
     table: Any = document["baseline"]
     for name in ("threshold", "weights", "calibrated_with"):
         table.pop(name, None)

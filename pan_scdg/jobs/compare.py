@@ -1,9 +1,9 @@
 """Compare two results of one task, and decide if one reproduces the other.
 
-Reproduced means that the files have the same bytes, or that both jobs were the same but for what moves last digits
-(`DIGITS`) or nothing at all (`WITHOUT_EFFECT`) and the results differ by no more than `Tolerances` permit. A job does
-not record which processor or GPU computed it, so one job on two machines may well differ in last digits; ``exact`` asks
-for the bytes. Where a result has no record of its job, the results alone decide.
+A result is reproduced if its files have the same bytes, or if the jobs differ only in fields that change last digits
+(`DIGITS`) or nothing (`WITHOUT_EFFECT`) and the results differ within the `Tolerances`. A job does not record its
+processor or GPU, so that the same job on two machines may differ in last digits; ``exact`` requires the same bytes.
+Without a record of a job, only the results are compared.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ DIGITS = (
     "profile.model.head_rows",
     "profile.retrieval.dense.batch",
 )
-"""Beginnings of the names of job fields that move last digits."""
+"""Prefixes of job fields that change last digits."""
 WITHOUT_EFFECT = (
     "keep_gains",
     "on_error",
@@ -35,59 +35,59 @@ WITHOUT_EFFECT = (
     "profile.pairs.calibration",
     "profile.retrieval.tag",
 )
-"""The same for those that change no decision and no ranking of a finished run."""
+"""Prefixes of job fields that change no decision and no ranking of a finished run."""
 THRESHOLD = "profile.pairs.threshold"
-"""It may differ as a score may: calibrated on another machine, it is a score from there."""
+"""May differ like a score, since it is one, possibly computed on another machine."""
 TOP = 10
-"""Best documents of a query that a reader sees."""
+"""Depth of the compared rankings."""
 SHOWN, LONGEST = 10, 100
 
 
 @dataclass(frozen=True)
 class Tolerances:
-    """How much two results may differ and still count as the same."""
+    """Largest differences of results that count as the same."""
 
     score: float = 0.05
-    """In nats: how near to its threshold a score is where the decision may turn, and how much scores of pairs may
-    differ on average. In bfloat16 the mean gain differs by up to 0.02 nats between the engines."""
+    """In nats: the largest distance of a score from its threshold if the decision differs, and the largest mean
+    difference of scores. In bfloat16 the mean gain differs by up to 0.02 nats between the engines."""
     top10: float = 0.05
-    """Share of the documents in all top 10s that may be replaced. The tenth and the eleventh change places easily: with
-    `offline` on the examples another engine replaces 2 of 150 in 2 of 15 queries."""
+    """Largest share of replaced documents in all top 10s. Ranks 10 and 11 swap easily: with `offline` on the examples,
+    the other engine replaces 2 of 150 documents in 2 of 15 queries."""
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many pairs or queries two results have in common."""
+    """Numbers of pairs or queries that two results share or do not share."""
 
     both: int
     only_a: int
     only_b: int
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Return the numbers in words."""
         return f"{self.both} in both, {self.only_a} only in A, {self.only_b} only in B"
 
-    def faults(self, what: str) -> list[str]:
-        """Return why these are no results of the same input."""
+    def list_faults(self, what: str) -> list[str]:
+        """Return the reasons why the results are not of the same input."""
         alone = self.only_a or self.only_b
         return [f"{what} only in A: {self.only_a}, only in B: {self.only_b}"] if alone else []
 
 
 @dataclass(frozen=True)
 class Flip:
-    """A pair that was decided in two ways."""
+    """A pair with different decisions."""
 
     pair: Pair
     a: Decision
     b: Decision
 
     def is_near(self, tolerance: float) -> bool:
-        """Return True if a score is known and every known one lies within ``tolerance`` of its threshold."""
+        """Return True if there is a score and all scores lie within ``tolerance`` of their thresholds."""
         known = [(d.score, d.threshold) for d in (self.a, self.b)]
         gaps = [abs(s - t) for s, t in known if s is not None and t is not None]
         return bool(gaps) and max(gaps) <= tolerance
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Return both decisions in words."""
         scores = ["" if d.score is None else f", {d.score:.6g} nats" for d in (self.a, self.b)]
         words = [f"{'positive' if d.positive else 'negative'}{s}" for d, s in zip((self.a, self.b), scores)]
@@ -96,43 +96,43 @@ class Flip:
 
 @dataclass(frozen=True)
 class PairComparison:
-    """Two sets of decisions."""
+    """Differences of two sets of decisions."""
 
     pairs: Coverage
     flips: tuple[Flip, ...]
     scored_once: int
-    """Pairs of both with a score in one of them alone, if both have scores at all."""
+    """Number of pairs with a score in only one of two results that have scores."""
     largest: float | None
-    """Largest difference of two scores, in nats; None: no pair has two."""
+    """Largest difference of two scores, in nats; None if no pair has two scores."""
     mean: float | None
     moved: tuple[Pair, ...]
-    """Pairs decided alike whose passages differ."""
+    """Pairs with the same decision but different passages."""
 
-    def faults(self, tolerances: Tolerances) -> list[str]:
+    def list_faults(self, tolerances: Tolerances) -> list[str]:
         """Return what differs by more than the tolerances permit."""
-        faults, both = self.pairs.faults("pairs"), self.pairs.both
+        faults, both = self.pairs.list_faults("pairs"), self.pairs.both
         if far := sum(not flip.is_near(tolerances.score) for flip in self.flips):
-            faults.append(f"decided otherwise and not near the threshold: {far} of {both} pairs")
+            faults.append(f"other decisions that are not near the threshold: {far} of {both} pairs")
         if self.scored_once:
-            faults.append(f"scored in one alone: {self.scored_once} of {both} pairs")
+            faults.append(f"scored in only one result: {self.scored_once} of {both} pairs")
         if self.mean is not None and not self.mean <= tolerances.score:
             faults.append(f"scores differ by {self.mean:.6g} nats on average")
         if self.moved:
-            faults.append(f"other passages, though decided alike: {len(self.moved)} of {both} pairs")
+            faults.append(f"other passages with the same decision: {len(self.moved)} of {both} pairs")
         return faults
 
     def lines(self) -> Iterator[str]:
         """Yield the report."""
-        yield f"pairs: {self.pairs.words()}"
-        yield f"decided otherwise: {len(self.flips)}"
-        yield from (f"  {flip.words()}" for flip in self.flips[:SHOWN])
+        yield f"pairs: {self.pairs.describe()}"
+        yield f"other decisions: {len(self.flips)}"
+        yield from (f"  {flip.describe()}" for flip in self.flips[:SHOWN])
         if self.largest is not None:
             yield f"scores in nats: largest difference {self.largest:.6g}, mean {self.mean:.6g}"
 
 
 @dataclass(frozen=True)
 class RankingComparison:
-    """Two rankings, over the queries that both have."""
+    """Differences of the rankings of shared queries."""
 
     queries: Coverage
     changed: tuple[str, ...]
@@ -140,20 +140,20 @@ class RankingComparison:
     reordered: int
     """Queries with the same documents in the top 10, in another order."""
     replaced: int
-    """Documents of all top 10s that the other does not have ..."""
+    """Number of documents of all top 10s that the other result lacks."""
     listed: int
-    """... and how many documents the top 10s have."""
+    """Number of documents of all top 10s."""
 
-    def faults(self, tolerances: Tolerances) -> list[str]:
+    def list_faults(self, tolerances: Tolerances) -> list[str]:
         """Return what differs by more than the tolerances permit."""
-        faults = self.queries.faults("queries")
+        faults = self.queries.list_faults("queries")
         if self.listed and not self.replaced / self.listed <= tolerances.top10:
             faults.append(f"other documents in the top 10: {self.replaced} of {self.listed}")
         return faults
 
     def lines(self) -> Iterator[str]:
         """Yield the report."""
-        yield f"queries: {self.queries.words()}"
+        yield f"queries: {self.queries.describe()}"
         replaced = f"{self.replaced} of {self.listed} documents replaced, for {len(self.changed)} queries"
         yield f"top 10: {replaced}; another order for {self.reordered} more"
 
@@ -166,12 +166,12 @@ class Comparison:
     b: Result
     found: PairComparison | RankingComparison
     changed: list[str]
-    """Files that both have, with other bytes."""
+    """Files of both results with different bytes."""
     jobs: Mapping[str, tuple[Any, Any]] | None
-    """Fields in which the jobs differ, by dotted name; None: one has no record of its job."""
+    """Values of the job fields that differ, by dotted name; None if a job was not recorded."""
     tolerances: Tolerances
     faults: list[str]
-    """Why it is not reproduced; empty if it is."""
+    """Reasons why the result is not reproduced; empty if it is."""
 
     def record(self) -> dict[str, Any]:
         """Return the comparison as JSON values."""
@@ -193,16 +193,16 @@ class Comparison:
         said = [
             f"A: {self.a.path}",
             f"B: {self.b.path}",
-            f"files: {len(both) - len(self.changed)} with the same bytes, {len(self.changed)} with others",
+            f"files: {len(both) - len(self.changed)} with the same bytes, {len(self.changed)} with different bytes",
             *self.found.lines(),
-            *self._job_lines(),
+            *self._list_job_lines(),
             "reproduced" if not self.faults else f"not reproduced: {'; '.join(self.faults)}",
         ]
         return [one_line(line).encode("ascii", "backslashreplace").decode() for line in said]
 
-    def _job_lines(self) -> Iterator[str]:
+    def _list_job_lines(self) -> Iterator[str]:
         if self.jobs is None:
-            yield "jobs: not known of both"
+            yield "jobs: not recorded in both"
             return
         yield f"jobs: {f'fields that differ: {len(self.jobs)}' if self.jobs else 'the same'}"
         for name, (a, b) in list(self.jobs.items())[:SHOWN]:
@@ -216,10 +216,10 @@ def compare_results(a: Path, b: Path, tolerances: Tolerances, exact: bool = Fals
         a: an output directory of ``run``, a TREC run, or a folder of detection XML.
         b: the other.
         tolerances: how much they may differ.
-        exact: the files that both have must have the same bytes.
+        exact: require the same bytes in all files that both have.
 
     Raises:
-        UserError: one is no result, or damaged, or they are of different tasks.
+        UserError: one is not a result or is damaged, or they are of different tasks.
     """
     one, other = read_result(a), read_result(b)
     found: PairComparison | RankingComparison
@@ -230,12 +230,12 @@ def compare_results(a: Path, b: Path, tolerances: Tolerances, exact: bool = Fals
     else:
         kinds = ["pairs" if isinstance(result.content, Detections) else "a ranking" for result in (one, other)]
         raise UserError(f"A holds {kinds[0]}, B {kinds[1]}", "give two results of one task", b)
-    faults = found.faults(tolerances)
+    faults = found.list_faults(tolerances)
     changed = sorted(name for name in one.files.keys() & other.files.keys() if one.files[name] != other.files[name])
     jobs = None if one.job is None or other.job is None else _find_differences(one.job, other.job)
     if changed and exact:
-        faults.append(f"files with other bytes: {len(changed)}, {changed[0]} for one")
-    if changed and (others := _other_jobs(jobs or {}, found, tolerances)):
+        faults.append(f"files with different bytes: {len(changed)}, for example {changed[0]}")
+    if changed and (others := _select_effective(jobs or {}, found, tolerances)):
         more = " and more" if len(others) > SHOWN else ""
         faults.append(f"the jobs differ in {', '.join(map(_cut, others[:SHOWN]))}{more}")
     return Comparison(one, other, found, changed, jobs, tolerances, faults)
@@ -244,7 +244,7 @@ def compare_results(a: Path, b: Path, tolerances: Tolerances, exact: bool = Fals
 def compare_pairs(a: Detections, b: Detections) -> PairComparison:
     """Compare decisions, scores and passages.
 
-    A result without decisions has those that its passages tell, about the pairs that the other one names.
+    The decisions of a result without ``decisions.jsonl`` follow from its passages.
     """
     of_a, of_b = a.decisions, b.decisions
     if of_a is None:
@@ -287,7 +287,7 @@ def _cover(a: Iterable[Hashable], b: Iterable[Hashable]) -> Coverage:
 
 
 def _find_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return the fields that differ, by dotted name; one that is missing counts as null."""
+    """Return the fields that differ, by dotted name; a missing field counts as null."""
     one, other = dict(_flatten(a)), dict(_flatten(b))
     names = sorted(one.keys() | other.keys())
     return {name: (one.get(name), other.get(name)) for name in names if one.get(name) != other.get(name)}
@@ -301,10 +301,10 @@ def _flatten(job: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any
             yield f"{above}{name}", value
 
 
-def _other_jobs(
+def _select_effective(
     jobs: Mapping[str, tuple[Any, Any]], found: PairComparison | RankingComparison, tolerances: Tolerances
 ) -> list[str]:
-    """Return the differing fields that make it another job."""
+    """Return the differing fields that can change results."""
     unread = "profile.retrieval." if isinstance(found, PairComparison) else "profile.pairs."
     names = [name for name in jobs if not name.startswith((*DIGITS, *WITHOUT_EFFECT, unread))]
     return [name for name in names if name != THRESHOLD or not _is_near(*jobs[name], tolerances.score)]
@@ -315,5 +315,5 @@ def _is_near(a: Any, b: Any, tolerance: float) -> bool:
 
 
 def _cut(text: str) -> str:
-    """Return what a stranger wrote, no longer than fits a line."""
+    """Return untrusted text, shortened to fit a line."""
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

@@ -1,6 +1,6 @@
 """Read a result to compare: an output directory of ``run``, a bare TREC run, or a folder of detection XML.
 
-It may come from anybody, so everything in it is untrusted.
+Everything in it is untrusted.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -37,7 +37,7 @@ class Mark(BaseModel):
 
 @dataclass(frozen=True)
 class Decision:
-    """The decision about a pair; score in nats and threshold where they are known."""
+    """The decision about a pair, with its score in nats and the threshold if recorded."""
 
     positive: bool
     score: float | None = None
@@ -51,7 +51,7 @@ class Detections(NamedTuple):
     passages: frozenset[Span]
 
     def decide(self, pairs: Iterable[Pair] = ()) -> dict[Pair, Decision]:
-        """Return the decisions that the passages tell: positive where there is one, negative for the rest."""
+        """Return the decisions that follow from the passages: positive with a passage, otherwise negative."""
         found = {pair: Decision(False) for pair in pairs}
         return found | {(span.suspicious, span.source or ""): Decision(True) for span in sorted(self.passages, key=str)}
 
@@ -63,7 +63,7 @@ class Ranked(NamedTuple):
 
 
 class Result(NamedTuple):
-    """A result, with the SHA-256 of its files and the record of its job, if there is one."""
+    """A result, with the SHA-256 of its files and the record of its job or None."""
 
     path: Path
     content: Detections | Ranked
@@ -75,55 +75,55 @@ def read_result(path: Path) -> Result:
     """Read the result at ``path``.
 
     Raises:
-        UserError: there is none, it is unfinished, of both tasks or one shard of several, or a file is damaged or is
-            not as the run left it.
+        UserError: no result is found, it is unfinished, of both tasks or a single shard, or a file is damaged or was
+            changed.
     """
     if not path.is_dir():
-        return Result(path, _read_rankings(run_file(path)), {"run": _digest(path)}, None)
-    list_directory(path)  # says so if that is not permitted
+        return Result(path, _read_rankings(run_file(path)), {"run": _hash_file(path)}, None)
+    list_directory(path)  # raises if it is not permitted
     mark = _read_mark(path)
     job = None if mark is None else mark.job
     decisions, runs = path / DECISIONS, [path / name for name in RUN_NAMES if is_file(path / name)]
-    xml = list(_detection_files(path))
+    xml = list(_list_detection_files(path))
     if job is not None and "shard" in job:
-        raise UserError("is one shard of several", "compare what `merge` makes of all", path)
+        raise UserError("is a single shard", "compare the merged result of all shards", path)
     if runs and (is_file(decisions) or xml):
         raise UserError("holds results of both tasks", "give a folder with one of them", path)
     if runs:
         run, scores = run_file(path), path / SCORES
         names = {"run": run, **({SCORES: scores} if is_file(scores) else {})}
-        return Result(path, _read_rankings(run), _digests(names), job)
+        return Result(path, _read_rankings(run), _hash_files(names), job)
     if not is_file(decisions) and not xml:
         unfinished = (path / HIDDEN).is_dir()
-        what = "the run is not finished" if unfinished else "there is no result of a run"
+        what = "the run is not finished" if unfinished else "no result of a run is in it"
         raise UserError(what, "give an output directory, a TREC run or a folder of detection XML", path)
     found = Detections(
         _read_decisions(decisions) if is_file(decisions) else None, frozenset(read_spans(path, DETECTED))
     )
     names = {str(file.relative_to(path)): file for file in xml}
-    digests = _digests(names | ({DECISIONS: decisions} if found.decisions is not None else {}))
+    digests = _hash_files(names | ({DECISIONS: decisions} if found.decisions is not None else {}))
     return Result(path, found, digests, job)
 
 
-def _detection_files(folder: Path) -> Iterator[Path]:
-    """Those that `read_spans` reads, by name."""
+def _list_detection_files(folder: Path) -> Iterator[Path]:
+    """Yield the files that `read_spans` reads, in the order of their names."""
     for path in sorted([*folder.glob("*.xml"), *folder.glob("*/*.xml")]):
         if not any(part.startswith(".") for part in path.relative_to(folder).parts):
             yield path
 
 
-def _digests(names: Mapping[str, Path]) -> dict[str, str]:
-    return {name: _digest(path) for name, path in names.items()}
+def _hash_files(names: Mapping[str, Path]) -> dict[str, str]:
+    return {name: _hash_file(path) for name, path in names.items()}
 
 
-def _digest(path: Path) -> str:
-    open_regular(path).close()  # says so if it may not be read, or is a pipe that never ends
+def _hash_file(path: Path) -> str:
+    open_regular(path).close()  # raises if it is not readable, or is a pipe that never ends
     return file_digest(path)
 
 
 def _read_mark(folder: Path) -> Mark | None:
     """Return the record of a finished output, and check the files that it names."""
-    mark = read_record(folder / MARK, Mark, "give an output as `run` left it")
+    mark = read_record(folder / MARK, Mark, "give an unchanged output of `run`")
     for name, digest in ({} if mark is None else mark.files).items():
         if not is_unchanged(folder, name, digest):
             remedy = f"run again, or remove {MARK} to compare without it"
@@ -142,8 +142,8 @@ def _read_decisions(path: Path) -> dict[Pair, Decision]:
     found = {}
     for number, record in enumerate(read_decisions(path), start=1):
         if record["decision"] is None:
-            what = "nothing is decided here: only scores were computed"
-            raise UserError(what, "give a run that decides", path, number)
+            what = "the run computed scores but no decisions"
+            raise UserError(what, "give a run with a calibrated profile", path, number)
         score, threshold = (read_score(record, name, path, number) for name in ("score", "threshold"))
         found[record["suspicious"], record["source"]] = Decision(record["decision"], score, threshold)
     return found

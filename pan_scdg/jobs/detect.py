@@ -1,4 +1,4 @@
-"""Pair detection, start to end: pairs in, a detection XML a pair and ``decisions.jsonl`` out (paper, PAN25)."""
+"""Pair detection: read pairs, write a detection XML per pair and ``decisions.jsonl`` (paper, PAN25)."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,20 +40,20 @@ def detect_pairs(
 
     Args:
         profile: SCDG with a threshold, or a baseline.
-        request: what is read and written.
-        computing: how models compute.
-        vectors: folder of document vectors, for a baseline that takes such.
-        merged: the shards that hold every score; then nothing is computed.
+        request: input, output and options.
+        computing: model folder, device and engine.
+        vectors: folder of document vectors, if the baseline needs them.
+        merged: shards with all scores; then nothing is computed.
 
     Raises:
-        UserError: input, settings or output are not usable; nothing has its final name then.
+        UserError: input, settings or output are not usable; no result is published.
     """
     notices = Notices(request.strict)
     corpus = read_pairs(request.input, notices)
     pairs, partial = take_first(corpus.pairs, request.limit, "pairs")
     names = read_names(request.input)
     with closing(open_method(profile, request, computing, corpus.pairs, pairs, vectors, merged)) as method:
-        job = _describe(profile, request, computing, method, partial, names)
+        job = _describe_pairs_job(profile, request, computing, method, partial, names)
         if merged is not None:
             merged.check(job)
         with produce_result(request.output, job, request.overwrite) as result:
@@ -74,13 +74,13 @@ def detect_pairs(
                         if request.keep_gains and isinstance(method, GainMethod):
                             method.write_gains(result.staged / GAINS, scored, store)
                             files.insert(0, GAINS)
-                        _warn_of_few(method, verdicts.values(), notices, request.output)
+                        _warn_about_few_detections(method, verdicts.values(), notices, request.output)
                 origins = list_origins(method.models) if merged is None else merged.origins
-                result.seal(files, _incidents(method), partial and partial._asdict(), origins)
+                result.seal(files, _list_incidents(method), partial and partial._asdict(), origins)
     told = [] if partial is None else [partial.warning()]
     if result.complete:
         return [*told, f"already complete: {request.output}"]
-    warnings = [f"warning: {incident}" for incident in _incidents(method)]
+    warnings = [f"warning: {incident}" for incident in _list_incidents(method)]
     return [*notices.lines(), *warnings, *told, _summarise(request, method, len(pairs))]
 
 
@@ -93,19 +93,19 @@ def open_method(
     vectors: Path | None = None,
     merged: Shards | None = None,
 ) -> PairMethod[Any, Any]:
-    """Find what the method of a profile needs; nothing heavy is loaded.
+    """Return the method of a profile; its models are found and checked but not loaded.
 
     Args:
-        profile: see `detect_pairs`, as the rest.
-        request: its options for gains and shares.
-        computing: how models compute.
-        all_pairs: of the input.
-        pairs: those to be decided.
+        profile: see `detect_pairs`.
+        request: see `detect_pairs`.
+        computing: see `detect_pairs`.
+        all_pairs: all pairs of the input.
+        pairs: the pairs to decide.
         vectors: see `detect_pairs`.
         merged: see `detect_pairs`.
 
     Raises:
-        UserError: something is missing, or was given without being used, or the profile cannot decide.
+        UserError: a model or vectors are missing, an option has no effect, or the profile cannot decide.
     """
     if profile.baseline is None:
         model = open_model(profile, computing, "pairs", merged)
@@ -123,7 +123,7 @@ def open_method(
     return BaselineMethod(profile, parts, all_pairs)
 
 
-def _describe(
+def _describe_pairs_job(
     profile: Profile,
     request: Request,
     computing: Computing,
@@ -141,17 +141,17 @@ def _describe(
         engine=computing.engine,
         partial=partial,
     )
-    # the results show the user's own names
+    # results show the user's own names
     job["names"] = text_digest(json.dumps(sorted(names.items()))) if names else None
     return job
 
 
-def _incidents(method: PairMethod[Any, Any]) -> list[str]:
+def _list_incidents(method: PairMethod[Any, Any]) -> list[str]:
     return [] if method.model is None else method.model.incidents()
 
 
 def write_verdicts(folder: Path, verdicts: Sequence[Verdict]) -> list[str]:
-    """Write a detection XML a pair and then the decisions; return the names of the files in that order."""
+    """Write a detection XML per pair, then the decisions; return the names of the files in this order."""
     written = []
     for verdict in verdicts:
         written.append(detection_name(verdict.pair))
@@ -161,8 +161,10 @@ def write_verdicts(folder: Path, verdicts: Sequence[Verdict]) -> list[str]:
     return [*written, DECISIONS]
 
 
-def _warn_of_few(method: PairMethod[Any, Any], verdicts: Iterable[Verdict], notices: Notices, output: Path) -> None:
-    """Note a result with too few detections for TIRA's check; raise UserError in strict mode."""
+def _warn_about_few_detections(
+    method: PairMethod[Any, Any], verdicts: Iterable[Verdict], notices: Notices, output: Path
+) -> None:
+    """Add a notice if TIRA's check would refuse the result for having fewer than two detections."""
     positives = sum(bool(verdict.passages) for verdict in verdicts)
     if method.threshold is not None and positives < 2:
         what = "pair was" if positives == 1 else "pairs were"

@@ -1,4 +1,4 @@
-"""The life of a result, the same for every job: lock, check, compute, seal, publish.
+"""The lifecycle of a result, shared by all jobs: lock, check, compute, seal, publish.
 
     with produce_result(output, job, overwrite) as result:
         if result.needed:
@@ -6,7 +6,7 @@
                 names = write_files(result.staged, store)
             result.seal(names)
 
-A result that is complete already, or that a killed run left ready to be published, is not computed again.
+A complete result, or one that a killed run sealed but did not publish, is not computed again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pan_scdg.jobs.output import Job, OutputDirectory
-from pan_scdg.jobs.run_metadata import run_metadata
+from pan_scdg.jobs.run_metadata import track_run
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
 
@@ -29,22 +29,22 @@ class Attempt:
 
     @property
     def needed(self) -> bool:
-        """Return True if something has to be computed: there is no result, and none is sealed."""
+        """Return True unless the result is complete or sealed."""
         return not self.complete and not self._directory.publishing()
 
     @contextmanager
     def compute(self, state: Path | None, metadata: bool = False, model: ScoringModel | None = None) -> Iterator[Store]:
-        """Begin, or continue where a killed run was, and open the store; from here on no former result is left.
+        """Remove a former result that is overwritten, and open the store, which a killed run may have begun.
 
         Args:
-            state: the folder of the store; None: one inside the output directory, which goes when it is published.
-            metadata: stage ir-metadata.yml when the body ends; see `run_metadata`.
-            model: the language model of the job, for that file.
+            state: the folder of the store; None: inside the output directory until it is published.
+            metadata: stage ir-metadata.yml when the body ends; see `track_run`.
+            model: the language model of the job, for this file.
         """
         self._directory.start()
         with (
             Store(state or self._directory.hidden) as store,
-            run_metadata(self.staged, self.job, metadata, model),
+            track_run(self.staged, self.job, metadata, model),
         ):
             yield store
 
@@ -65,7 +65,7 @@ def produce_result(path: Path, job: Job, overwrite: bool = False) -> Iterator[At
 
     Args:
         path: the output directory, created if it is missing.
-        job: everything the bytes of the result depend on.
+        job: all fields that the bytes of the result depend on.
         overwrite: replace the result of another job.
 
     Raises:

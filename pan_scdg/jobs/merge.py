@@ -15,17 +15,17 @@ def merge_shards(
 ) -> list[str]:
     """Write the result of a job from all of its shards; return the lines to show the user.
 
-    Profile and settings are those of the shards, and no device is needed, since every score is stored in them.
+    Uses the profile and settings of the shards. No device is needed, since the shards hold all scores.
 
     Args:
         directory: the input that the shards were made from.
         output: the output directory.
         folders: the output directory of every shard, in any order.
-        model: the language model's folder, where it is not in the model cache; its tokenizer is read.
-        overwrite: redo a finished output.
+        model: folder of the language model if it is not in the model cache; its tokenizer is read.
+        overwrite: replace a finished output.
 
     Raises:
-        UserError: a shard is missing, unfinished, damaged or of another job, or input or models are not theirs.
+        UserError: a shard is missing, unfinished, damaged or of another job, or was made with another input or model.
     """
     shards = read_shards(folders)
     job = shards.job

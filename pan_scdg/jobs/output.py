@@ -1,14 +1,13 @@
-"""The output directory: staged in a hidden folder, published in one pass, recognised when it is already there.
+"""The output directory: results are staged in a hidden folder and published in one pass.
 
-Life of a directory: the hidden folder ``.pan_scdg`` appears with ``job.json`` (what is being computed), results are
-staged in it, ``manifest.json`` lists them when all are complete, then each file is renamed to its final name, the mark
-of completeness last, and ``.pan_scdg.json`` (job and digests) stays. A kill or a loss of power at any moment leaves a
-directory from which the same command continues; nothing incomplete ever has its final name. ``ir-metadata.yml`` is
-published along with the results if it is there; nothing depends on it, and no digest is taken of it.
+The hidden folder ``.pan_scdg`` first holds ``job.json`` (the job that is computed) and the staged results.
+``manifest.json`` lists them when all are complete. Then each file is renamed to its final name, and ``.pan_scdg.json``
+(job and hashes) marks the output as finished. After a kill or a power failure, the same command continues, and
+no incomplete file has its final name. ``ir-metadata.yml`` is published with the results if it exists, but not hashed.
 
 Results are staged here and not in a ``--state`` folder elsewhere: a rename is atomic only within one file system.
 
-The directory itself may be a symbolic link, for the user named it. Everything in it is untrusted: no link in it is
+The directory itself may be a symbolic link, since the user named it. Its content is untrusted: no link in it is
 followed, and no name that leads out of it is accepted.
 """
 
@@ -33,7 +32,7 @@ from pan_scdg.own_files import HIDDEN, MARK, find_link, read_record, sync_file, 
 METADATA = "ir-metadata.yml"
 """Written by `run_metadata`."""
 NO_LOCKS = {errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
-"""What locking a folder ends with on file systems that have no such locks, NFS for one."""
+"""Errors of file systems that cannot lock a folder, such as NFS."""
 
 Job = Mapping[str, Any]
 
@@ -44,19 +43,18 @@ class JobRecord(RootModel[dict[str, JsonValue]]):
 
 @contextmanager
 def locked_output(path: Path) -> Iterator[None]:
-    """Make a directory if need be, and keep other runs out of it.
+    """Create a directory if it is missing, and lock it against other runs.
 
-    The lock is one of the folder itself, so that no file is left behind and a result that is only looked at may be
-    read-only.
+    The folder itself is locked, so that no lock file remains and a finished result may be read-only.
 
     Raises:
-        UserError: it cannot be made, or another run is at work in it.
+        UserError: it cannot be created, or another run has locked it.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as e:
-        raise _not_writable(path, e.strerror) from e
+        raise _make_write_error(path, e.strerror) from e
     try:
         _lock(folder, path)
         yield
@@ -72,10 +70,10 @@ def _lock(folder: int, path: Path) -> None:
     except OSError as e:
         if e.errno not in NO_LOCKS:
             raise
-        say([f"warning: {path}: no locks on this file system; start no second run with this output"])
+        say([f"warning: {path}: this file system has no locks; do not start a second run with this output"])
 
 
-def _not_writable(path: Path, why: str | None) -> UserError:
+def _make_write_error(path: Path, why: str | None) -> UserError:
     return UserError(f"cannot write the output directory: {why}", "choose another --output", path)
 
 
@@ -83,8 +81,8 @@ class OutputDirectory:
     """One job's output directory.
 
     Args:
-        path: the directory, made when missing.
-        job: everything the result depends on, as JSON values: two jobs are the same when these are equal.
+        path: the directory, created if it is missing.
+        job: all fields that the result depends on, as JSON values; jobs are the same if these are equal.
 
     Raises:
         UserError: see `prepare`.
@@ -99,59 +97,58 @@ class OutputDirectory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Make the directory if need be, and keep other runs out of it; see `locked_output`."""
+        """Create the directory if it is missing, and lock it; see `locked_output`."""
         with locked_output(self.path):
             yield
 
     def prepare(self, overwrite: bool = False) -> bool:
-        """Check the directory; True when the finished result of this very job is already in it.
+        """Check the directory; return True if it holds the finished result of this job.
 
-        Nothing of a former result is touched yet: a run that is refused later must not cost it.
+        A former result is not changed yet, since the run may still be refused.
 
         Raises:
-            UserError: it is not writable, or holds a visible entry, or the state or result of another job
-                (``overwrite`` permits results and state of ours, never anything else), or something that this
-                program did not write stands where its own files are.
+            UserError: it is not writable, or holds other visible entries, the state or result of another job (which
+                ``overwrite`` permits), or foreign files under the names of its own.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as e:
-            raise _not_writable(self.path, e.strerror) from e
+            raise _make_write_error(self.path, e.strerror) from e
         if not os.access(self.path, os.W_OK | os.X_OK):
-            raise _not_writable(self.path, os.strerror(errno.EACCES))
-        self._refuse_planted()
+            raise _make_write_error(self.path, os.strerror(errno.EACCES))
+        self._refuse_planted_folders()
         self._overwrite = overwrite
         if not overwrite and self._is_complete():
             return True
         if not overwrite:
             self._refuse_other_state()
-        former = self._sealed() or (read_mark(self.path) if overwrite else None)
+        former = self._read_manifest() or (read_mark(self.path) if overwrite else None)
         if former is not None:
             self._refuse_links(self.path, former.files)
-        self._refuse_entries_beside(set() if former is None else {METADATA, *_with_folders(former.files)})
+        self._refuse_entries_beside(set() if former is None else {METADATA, *_append_folders(former.files)})
         return False
 
     def start(self) -> None:
-        """Begin or go on: from here on there is a hidden folder and, with ``overwrite``, no former result.
+        """Create the hidden folder; with ``overwrite``, remove a former result.
 
         Raises:
-            UserError: it is not writable.
+            UserError: the directory is not writable.
         """
         try:
             if self._overwrite:
-                self._remove_ours()
-            if self.staged.exists():  # of an attempt that did not end, and all of it is written again
+                self._remove_former()
+            if self.staged.exists():  # left by an interrupted attempt; all files are written again
                 shutil.rmtree(self.staged)
             self.staged.mkdir(parents=True)
             write_atomically(self.hidden / "job.json", dump(self.job))
             sync_folder(self.path)
         except OSError as e:
-            raise _not_writable(self.path, e.strerror) from e
+            raise _make_write_error(self.path, e.strerror) from e
 
-    def _refuse_planted(self) -> None:
+    def _refuse_planted_folders(self) -> None:
         for folder in (self.hidden, self.staged):
             if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-                raise UserError("is not a folder that this program made", "remove it", folder)
+                raise UserError("is not a folder that this program created", "remove it", folder)
 
     def _refuse_links(self, folder: Path, names: Iterable[str]) -> None:
         for name in names:
@@ -171,18 +168,17 @@ class OutputDirectory:
             )
         for name, digest in mark.files.items():
             if not is_unchanged(self.path, name, digest):
-                there = (self.path / name).exists()
-                what = "is not as it was finished" if there else "is gone since"
-                raise UserError(f"was finished, but {name} {what}", "redo it with --overwrite", self.path)
+                what = "was changed" if (self.path / name).exists() else "was removed"
+                raise UserError(f"was finished, but {name} {what} since", "run again with --overwrite", self.path)
         shutil.rmtree(self.hidden, ignore_errors=True)
         return True
 
-    def _sealed(self) -> Mark | None:
+    def _read_manifest(self) -> Mark | None:
         return read_record(self.hidden / "manifest.json", Mark, f"remove the folder {HIDDEN}")
 
     def _refuse_other_state(self) -> None:
         job = read_record(self.hidden / "job.json", JobRecord, f"remove the folder {HIDDEN}")
-        sealed = self._sealed()
+        sealed = self._read_manifest()
         if (job is not None and job.root != self.job) or (sealed is not None and sealed.job != self.job):
             raise UserError(
                 "holds the unfinished state of another input, profile or setting",
@@ -192,7 +188,7 @@ class OutputDirectory:
 
     def _refuse_entries_beside(self, ours: Container[str]) -> None:
         entries = list(self.path.iterdir())
-        for entry in entries:  # those of our folders, too, which are added while we go
+        for entry in entries:  # grows by the entries of our own folders
             if entry.relative_to(self.path).as_posix() in ours and entry.is_dir() and not entry.is_symlink():
                 entries += entry.iterdir()
         names = (p.relative_to(self.path).as_posix() for p in entries if not p.name.startswith("."))
@@ -202,13 +198,13 @@ class OutputDirectory:
                 f"the output directory is not empty: it holds {foreign[0]!r}", "choose an empty --output", self.path
             )
 
-    def _remove_ours(self) -> None:
-        former = self._sealed() or read_mark(self.path)
-        for name in [] if former is None else [METADATA, *_with_folders(former.files)]:
+    def _remove_former(self) -> None:
+        former = self._read_manifest() or read_mark(self.path)
+        for name in [] if former is None else [METADATA, *_append_folders(former.files)]:
             if find_link(self.path, str(PurePosixPath(name).parent)) is not None:
                 continue
             if (self.path / name).is_dir() and not (self.path / name).is_symlink():
-                with suppress(OSError):  # something that is not ours was put into it since
+                with suppress(OSError):  # it holds foreign files
                     (self.path / name).rmdir()
             else:
                 (self.path / name).unlink(missing_ok=True)
@@ -216,7 +212,7 @@ class OutputDirectory:
         shutil.rmtree(self.hidden, ignore_errors=True)
 
     def publishing(self) -> bool:
-        """Whether a former run had all results staged, so that only renaming is left."""
+        """Return True if an earlier run sealed its results, so that only publishing is left."""
         return not self._overwrite and (self.hidden / "manifest.json").is_file()
 
     def seal(
@@ -226,14 +222,13 @@ class OutputDirectory:
         partial: Mapping[str, Any] | None = None,
         origins: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
-        """Say that the files ``names`` in the staging folder are complete; the last one will be published last.
+        """Declare the staged files complete: sync them, and write the manifest.
 
-        A name may lead through folders (``tables/medians.csv``), which are made. The files are durable before the
-        manifest is.
-
-        ``incidents`` are what may have moved last digits, such as memory that was short, ``partial`` says what part
-        of the input the results are of, and ``origins`` where each model was found; they stay beside the job, whose
-        identity does not depend on them.
+        Args:
+            names: files in the staging folder, in the order of publication; may lie in folders.
+            incidents: events that may have changed last digits, such as a lack of memory.
+            partial: the part of the input that the results cover; None: all of it.
+            origins: where each model was found. Like incidents and partial, not part of the job's identity.
         """
         files = {name: file_digest(self.staged / name) for name in names}
         for name in files:
@@ -245,12 +240,12 @@ class OutputDirectory:
         write_atomically(self.hidden / "manifest.json", Mark(job=self.job, files=files, **told).text())
 
     def publish(self) -> None:
-        """Rename every sealed file to its final name, in the order of `seal`, then leave the mark.
+        """Rename every sealed file to its final name, in the order of `seal`, then write the mark.
 
         Raises:
-            UserError: a file changed since it was sealed, or something else has its final name by now.
+            UserError: a file was changed after `seal`, or its final name is taken.
         """
-        manifest = self._sealed()
+        manifest = self._read_manifest()
         if manifest is None:
             raise ValueError("publish before seal")
         self._check_publishable(manifest)
@@ -263,20 +258,22 @@ class OutputDirectory:
         shutil.rmtree(self.hidden, ignore_errors=True)
 
     def _check_publishable(self, manifest: Mark) -> None:
-        """Check everything before the first file is renamed: what was a while ago may be so no longer."""
-        self._refuse_planted()
+        """Raise UserError if any file cannot be published; called before the first is renamed."""
+        self._refuse_planted_folders()
         self._refuse_links(self.path, manifest.files)
         if (self.path / MARK).exists():
-            raise UserError("holds a finished result by now", "choose another --output, or --overwrite", self.path)
-        self._refuse_entries_beside({METADATA, *_with_folders(manifest.files)})
+            raise UserError(
+                "another run has finished a result in it", "choose another --output, or --overwrite", self.path
+            )
+        self._refuse_entries_beside({METADATA, *_append_folders(manifest.files)})
         for name, digest in manifest.files.items():
             if is_unchanged(self.path, name, digest) and not (self.staged / name).exists():
                 continue  # published before the run was stopped
             if not is_unchanged(self.staged, name, digest):
-                what = f"the staged result {name} is not as it was written"
+                what = f"the staged result {name} was changed"
                 raise UserError(what, "run again with --overwrite", self.path)
             if (self.path / name).exists():
-                raise UserError(f"holds {name} by now, which this run did not put there", "move it away", self.path)
+                raise UserError(f"holds {name}, which this run did not write", "move it away", self.path)
 
     def _sync_folders(self, folder: Path, names: Iterable[str]) -> None:
         for inner in {str(PurePosixPath(name).parent) for name in names}:
@@ -284,8 +281,8 @@ class OutputDirectory:
         sync_folder(folder)
 
 
-def _with_folders(names: Iterable[str]) -> list[str]:
-    """The names, and behind them the folders that they lead through, the innermost first."""
+def _append_folders(names: Iterable[str]) -> list[str]:
+    """Return the names, followed by all folders in them, innermost first."""
     inside = [PurePosixPath(name) for name in names]
     folders = {folder for path in inside for folder in path.parents} - {PurePosixPath(".")}
     return [str(path) for path in (*inside, *sorted(folders, key=lambda folder: (-len(folder.parts), folder)))]

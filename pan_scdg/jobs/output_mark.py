@@ -1,4 +1,4 @@
-"""The mark of a finished output: what was computed, and the digest of each of its files."""
+"""The mark of a finished output: its job and the hash of each file."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 
 
 class PartRecord(OwnRecord):
-    """The part of the input that a result is of: see `jobs.options.Partial`."""
+    """The part of the input that a result covers; see `jobs.requests.Partial`."""
 
     done: PositiveInt
     of: PositiveInt
@@ -21,7 +21,7 @@ class PartRecord(OwnRecord):
 
 
 class Mark(OwnRecord):
-    """The content of the mark, and of the list of sealed files in the hidden folder."""
+    """The content of the mark, and of the manifest in the hidden folder."""
 
     job: dict[str, JsonValue]
     files: dict[InnerName, Digest] = Field(min_length=1)
@@ -30,7 +30,7 @@ class Mark(OwnRecord):
     origins: dict[str, dict[str, str]] = Field(default_factory=dict)
 
     def text(self) -> str:
-        """Return the JSON text of the fields that were given, in the order of the class."""
+        """Return the given fields as JSON text, in the order of the class."""
         return dump(self.model_dump(mode="json", exclude_unset=True))
 
 
@@ -40,16 +40,16 @@ def dump(value: object) -> str:
 
 
 def read_mark(directory: Path) -> Mark | None:
-    """Return the mark of a finished output directory, None when it has none.
+    """Return the mark of an output directory, None if it is not finished.
 
     Raises:
-        UserError: there is one that this program did not write.
+        UserError: the mark was not written by this program.
     """
     return read_record(directory / MARK, Mark, "remove it, or choose another folder")
 
 
 def is_unchanged(folder: Path, name: str, digest: str) -> bool:
-    """Return True if ``folder`` has a regular file of this name and digest, and no symbolic link leads to it."""
+    """Return True if ``folder`` has a regular file of this name and hash that no symbolic link leads to."""
     if find_link(folder, name) is not None:
         return False
     try:

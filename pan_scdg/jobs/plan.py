@@ -1,4 +1,4 @@
-"""Estimate what a run will take: count the tokens of its batches and measure the speed of the model on some of them."""
+"""Estimate the cost of a run: count the tokens of its batches, and measure the speed of the model on some of them."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,50 +18,49 @@ from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.profile import Profile
 from pan_scdg.progress import Progress
 from pan_scdg.scdg.sequences import ScoringInput
-from pan_scdg.scoring.batches import batches
+from pan_scdg.scoring.batches import make_batches
 from pan_scdg.scoring.candidates import Target, select_scored
 from pan_scdg.scoring.gain_method import GainMethod
 from pan_scdg.scoring.model import ScoringModel, list_devices
 from pan_scdg.scoring.pair_plan import PlannedPair
-from pan_scdg.scoring.passes import digest_input
-from pan_scdg.scoring.works import PairsWork, SourceWork
+from pan_scdg.scoring.passes import PairsWork, SourceWork, digest_input
 
 PROBED = 16
-"""Most batches that the probe has to choose from, evenly over all."""
+"""Largest number of batches given to the probe, evenly over all."""
 SAMPLED = 64
-"""Documents whose tokens are counted, evenly over the candidates or the corpus."""
+"""Number of documents whose tokens are counted, evenly over the candidates or the corpus."""
 GIB = 1 << 30
 
 
 class Tokens(NamedTuple):
-    """Tokens that go through the model; fractions where they were sampled."""
+    """Numbers of tokens to compute; fractions if they were sampled."""
 
     packed: float
-    """With common prefixes once, as the default engine computes them."""
+    """Common prefixes count once, as in the default engine."""
     full: float
-    """Every input in full, as the reference engine does."""
+    """Every input counts in full, as in the reference engine."""
 
     def __add__(self, other: "Tokens") -> "Tokens":  # type: ignore[override]
         """Return the sum."""
         return Tokens(self.packed + other.packed, self.full + other.full)
 
     def times(self, factor: float) -> "Tokens":
-        """Return the tokens, multiplied."""
+        """Return the tokens multiplied by a factor."""
         return Tokens(self.packed * factor, self.full * factor)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will take; None: does not apply."""
+    """The estimated cost of a run; a field that does not apply is None."""
 
     task: str
     profile: str
     device: str
     engine: str
     devices: int
-    """Models side by side."""
+    """Number of models that compute in parallel."""
     pairs: int
-    """Document pairs, or queries with a candidate each, that are to be scored."""
+    """Number of document pairs, or of pairs of a query and a candidate."""
     queries: int | None
     documents: int | None
     tokens: Tokens | None
@@ -126,7 +125,7 @@ class Plan:
 
 
 def plan_pairs(profile: Profile, request: Request, computing: Computing) -> tuple[Plan, list[str]]:
-    """Return what pair detection will take, and the lines to show beside; nothing is written.
+    """Return the plan of pair detection and the lines to show with it; nothing is written.
 
     Raises:
         UserError: the run would be refused.
@@ -136,7 +135,7 @@ def plan_pairs(profile: Profile, request: Request, computing: Computing) -> tupl
     pairs, partial = take_first(corpus.pairs, request.limit, "pairs")
     method = open_method(profile, request, _for_probe(computing), corpus.pairs, pairs)
     if not isinstance(method, GainMethod):
-        raise UserError("a baseline has no batches to plan", "choose a profile with a language model")
+        raise UserError("--plan does not support baselines", "choose a profile with a language model")
     with closing(method):
         planned, failed = method.check(pairs, notices, request.on_error)
         distinct = list({plan.key: plan for plan in planned}.values())
@@ -149,7 +148,7 @@ def plan_pairs(profile: Profile, request: Request, computing: Computing) -> tupl
 
 
 def _for_probe(computing: Computing) -> Computing:
-    """Return the same for one process, with a state folder only if there is one, since a plan makes none."""
+    """Return the settings for one process, with the state folder only if it exists, since a plan creates none."""
     state = computing.state if computing.state is not None and computing.state.is_dir() else None
     return replace(computing, workers=1, state=state)
 
@@ -159,16 +158,18 @@ def _count_pairs(pairs: Sequence[PlannedPair], method: GainMethod) -> tuple[Toke
     model, settings = method.model, method.settings
     budget = model.settings.pack_tokens
     texts = {(pair.pair.suspicious.doc_id, pair.mode): pair for pair in pairs}
-    inputs = (item for pair in texts.values() for item in pair.texts().unconditional(model.tokenizer, settings))
+    inputs = (
+        item for pair in texts.values() for item in pair.read_texts().make_unconditional(model.tokenizer, settings)
+    )
     alone = {digest_input(item): item for item in inputs}
     items, tokens, sampled = list(alone.values()), Tokens(0, 0), dict[int, Work]()
-    for batch in batches(list(alone), [item.length for item in items], budget):
+    for batch in make_batches(list(alone), [item.length for item in items], budget):
         tokens += count_tokens([items[i] for i in batch.members], budget)
-    found = batches([pair.key for pair in pairs], [pair.tokens for pair in pairs], budget)
+    found = make_batches([pair.key for pair in pairs], [pair.tokens for pair in pairs], budget)
     chosen = set(choose_evenly(PROBED, len(found)))
     with Progress("counting tokens", len(pairs)) as progress:
         for number, batch in enumerate(found):
-            work = PairsWork([pairs[i].texts() for i in batch.members], settings).inputs(model.tokenizer)
+            work = PairsWork([pairs[i].read_texts() for i in batch.members], settings).inputs(model.tokenizer)
             tokens += count_tokens(work, budget)
             if number in chosen:
                 sampled[number] = work
@@ -179,10 +180,9 @@ def _count_pairs(pairs: Sequence[PlannedPair], method: GainMethod) -> tuple[Toke
 def plan_retrieval(
     profile: Profile, request: Request, computing: Computing, stages: FirstStageOptions
 ) -> tuple[Plan, list[str]]:
-    """Return what source retrieval will take, and the lines to show beside; nothing is written.
+    """Return the plan of source retrieval and the lines to show with it; nothing is written.
 
-    Candidates are known only if they are given. Otherwise no source is taken to be shared by two queries, which is
-    more than the run will compute.
+    Without given candidates, each query is assumed to have its own sources, which overestimates the cost.
 
     Raises:
         UserError: the run would be refused.
@@ -208,7 +208,7 @@ def plan_retrieval(
 
 
 def _count_scored(prepared: Prepared) -> int:
-    """Return how many candidates of all queries are to be scored."""
+    """Return the number of candidates of all queries that would be scored."""
     settings, given = prepared.settings, prepared.given
     if given is not None:
         return sum(len(select_scored(given[query.query_id], settings)) for query in prepared.queries)
@@ -219,9 +219,9 @@ def _count_scored(prepared: Prepared) -> int:
 def _count_candidates(
     request: Request, prepared: Prepared, model: ScoringModel
 ) -> tuple[Tokens, bool, Work, list[Work]]:
-    """Return the tokens of all passes, True if they are exact, the largest work, and a sample of works.
+    """Return the tokens of all inputs, True if they are exact, the largest work, and a sample of works.
 
-    Counts the passes of sampled documents and scales them up.
+    Counts the inputs of sampled documents and extrapolates.
     """
     targets = list({target.text.digest: target for target in prepared.targets}.values())
     wanted = _group_by_source(targets, prepared)
@@ -254,7 +254,7 @@ def _count_candidates(
 
 
 def _group_by_source(targets: Sequence[Target], prepared: Prepared) -> Mapping[str, list[Target]] | None:
-    """Return the queries of each candidate that is to be scored; None: candidates are not known."""
+    """Return the queries of each candidate to score; None without given candidates."""
     if prepared.given is None:
         return None
     found: dict[str, list[Target]] = defaultdict(list)
@@ -295,11 +295,11 @@ def _make_plan(
 
 
 def count_tokens(items: Sequence[ScoringInput], budget: int) -> Tokens:
-    """Return the tokens of inputs that are computed together, in calls of at most ``budget`` tokens."""
+    """Return the tokens of a batch that is computed in calls of at most ``budget`` tokens."""
     rows = [row for chain in plan(items, budget) for row in chain]
     return Tokens(sum(row_tokens(row, items) for row in rows), sum(item.length for item in items))
 
 
 def choose_evenly(count: int, of: int) -> list[int]:
-    """Return at most ``count`` positions, evenly over ``of``."""
+    """Return at most ``count`` positions, spread evenly over ``of``."""
     return [position * of // count for position in range(count)] if of > count else list(range(of))

@@ -1,4 +1,4 @@
-"""Measure the speed of a model on inputs of the job itself, for some seconds, and the memory that it takes."""
+"""Measure the speed and memory of a model on inputs of the job for about ten seconds."""
 
 import resource
 import sys
@@ -12,11 +12,11 @@ from pan_scdg.scdg.sequences import ScoringInput
 from pan_scdg.scoring.model import ScoringModel
 
 SECONDS = 10.0
-"""The probe starts nothing after this time, and nothing that would take longer."""
+"""Time limit of the probe; works that would exceed it are shortened."""
 ENOUGH = 2.0
-"""Seconds for which a few works are repeated."""
+"""Seconds for which a small sample is repeated."""
 WARM_UP = 256
-"""Tokens of the first call, which finds kernels and buffers and is not counted."""
+"""Tokens of the first, uncounted calls, which initialise kernels and buffers."""
 
 Work = Sequence[ScoringInput]
 
@@ -25,24 +25,24 @@ class Speed(NamedTuple):
     """The result of a probe."""
 
     tokens_per_second: float
-    """As the engine counts: a prefix that several inputs share counts once."""
+    """A prefix that several inputs share counts once."""
     seconds: float
-    """Of the whole probe."""
+    """Duration of the whole probe."""
     weights: int
-    """Bytes of the model."""
+    """Size of the model in bytes."""
     peak: int
-    """Bytes: on a GPU the most that was allocated, otherwise the largest size of this process."""
+    """Bytes: the peak allocation of a GPU, otherwise the peak memory of this process."""
     largest_call: int
-    """Most tokens of a call of the probe."""
+    """Tokens of the largest call of the probe."""
 
 
 def probe(model: ScoringModel, largest: Work, works: Sequence[Work]) -> Speed:
-    """Score some works, and the largest for its memory, and forget the results.
+    """Score some works to measure speed, and the largest to measure memory; results are discarded.
 
     Args:
         model: computes in this process, on one device; its weights are loaded first.
-        largest: the work that takes the most memory, or as much of it as takes as much.
-        works: a fair sample, not empty; the speed is measured on these.
+        largest: the work that needs the most memory.
+        works: a representative sample, not empty, to measure the speed on.
     """
     _reset_peak(model.device)
     began, rate = time.monotonic(), 0.0
@@ -56,11 +56,11 @@ def probe(model: ScoringModel, largest: Work, works: Sequence[Work]) -> Speed:
             break
         if again and not counts:
             continue
-        # a work that would not end in time at the speed known so far is shortened
+        # a work that would exceed the time limit at the measured speed is shortened
         fitting = _shorten(work, int(rate * max(1.0, SECONDS - passed)))
         speed, took = _measure(model, fitting)
         rate = max(rate, speed)
-        largest_call = max(largest_call, _largest_call(fitting, model))
+        largest_call = max(largest_call, _find_largest_call(fitting, model))
         if counts:
             tokens, spent = tokens + speed * took, spent + took
     weights = [*model.loaded.model.parameters(), *model.loaded.model.buffers()]
@@ -69,29 +69,29 @@ def probe(model: ScoringModel, largest: Work, works: Sequence[Work]) -> Speed:
 
 
 def _measure(model: ScoringModel, work: Work) -> tuple[float, float]:
-    """Return tokens per second of one work, and its seconds."""
+    """Return the tokens per second of one work and its duration in seconds."""
     before, began = model.engine.tokens, time.monotonic()
-    model.engine.log_probs(work)  # its results come to the host, so the clock waits for the device
+    model.engine.log_probs(work)  # results are copied to the host, so the time includes the device
     took = max(time.monotonic() - began, 1e-6)
     return (model.engine.tokens - before) / took, took
 
 
 def _shorten(work: Work, tokens: int) -> Work:
-    """Return the first inputs of a work that have at most ``tokens`` tokens, or a part of the first one."""
+    """Return the first inputs of a work with at most ``tokens`` tokens, or a part of the first input."""
     ends = accumulate(item.length for item in work)
     kept = [item for item, end in zip(work, ends, strict=True) if end <= tokens]
     half, first = max(1, tokens // 2), work[0]
     return kept or [ScoringInput(first.context_ids[:half], first.target_ids[:half])]
 
 
-def _largest_call(work: Work, model: ScoringModel) -> int:
+def _find_largest_call(work: Work, model: ScoringModel) -> int:
     if not model.packs:
         return max(item.length for item in work)
     return max(row_tokens(row, work) for chain in plan(work, model.batch_tokens) for row in chain)
 
 
 def _reset_peak(device: str) -> None:
-    """Forget what an encoder took before; the peak of a process cannot be forgotten."""
+    """Reset the peak memory of a GPU; that of a process cannot be reset."""
     if device != "cpu":
         import torch
 

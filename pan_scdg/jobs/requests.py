@@ -1,4 +1,4 @@
-"""What a user asked for, besides the profile: records that the command line fills and the jobs read."""
+"""Records of the options of a run, which the command line fills and the jobs read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Computing:
-    """Where models are found and how they compute."""
+    """Options of finding models and computing with them."""
 
     device: str = "cpu"
     """"cpu" or "cuda"."""
@@ -25,9 +25,9 @@ class Computing:
     """Folder of the language model; None: found by its name in the profile."""
     engine: EngineName = "packed"
     workers: int | None = None
-    """Processes that score side by side; None: one a GPU. No result depends on it."""
+    """Number of scoring processes; None: one per GPU. No result depends on it."""
     state: Path | None = None
-    """Folder that keeps scores for later runs; None: inside the output, until it is published."""
+    """Folder that caches scores for later runs; None: inside the output until it is published."""
 
     def open_model(self, settings: ModelSettings, job: Job = "pairs", scored_in: Path | None = None) -> ScoringModel:
         """Find and check the language model of a profile; its weights load when first needed.
@@ -49,7 +49,7 @@ class Computing:
 
 @dataclass(frozen=True)
 class Request:
-    """What a run reads and writes."""
+    """Input, output and options of a run."""
 
     input: Path
     output: Path
@@ -57,23 +57,23 @@ class Request:
     """Only the first pairs or queries of the input; None: all."""
     overwrite: bool = False
     strict: bool = False
-    """Unusual input is an error."""
+    """Treat unusual input as an error."""
     on_error: OnError = "stop"
     keep_gains: bool = False
     share: Share | None = None
-    """Score a share of the whole, for `merge`; None: all."""
+    """Score one shard, for `merge`; None: all."""
     metadata: bool = False
-    """Write ir-metadata.yml beside the results; see `run_metadata`."""
+    """Write ir-metadata.yml beside the results; see `track_run`."""
 
 
 @dataclass(frozen=True)
 class FirstStageOptions:
-    """Where the candidates of source retrieval come from."""
+    """Options of the first stage of source retrieval."""
 
     index: Path | None = None
-    """Folder of ready indexes; None: they are made in the state folder."""
+    """Folder of prebuilt indexes; None: they are built in the state folder."""
     candidates: Path | None = None
-    """TREC run to rerank instead of a first stage."""
+    """TREC run to rerank instead of running a first stage."""
     stop: bool = False
     """Write the candidates as the result and score nothing."""
     search_memory: int = 1024
@@ -81,7 +81,7 @@ class FirstStageOptions:
 
 
 class Partial(NamedTuple):
-    """The part of an input that a limit leaves; the output directory records it."""
+    """The part of an input that --limit selects; the output directory records it."""
 
     done: int
     of: int
@@ -89,12 +89,12 @@ class Partial(NamedTuple):
     """"pairs" or "queries"."""
 
     def warning(self) -> str:
-        """Return one line for the user."""
+        """Return the warning about a partial result."""
         return f"warning: partial: the first {self.done} of {self.of} {self.what}, the rest was left out by --limit"
 
 
 def take_first(items: Sequence[Item], limit: int | None, what: str) -> tuple[Sequence[Item], Partial | None]:
-    """Return the first items of an input, and the part that they are if the limit leaves any out."""
+    """Return the first items of an input, and the part they are, or None if they are all items."""
     if limit is None or limit >= len(items):
         return items, None
     return items[:limit], Partial(limit, len(items), what)
@@ -113,9 +113,9 @@ def describe_job(
     candidates: str | None = None,
     partial: Partial | None = None,
 ) -> dict[str, Any]:
-    """Return everything that the bytes of a result depend on; the identity of an output directory.
+    """Return all fields that the bytes of a result depend on, which identify an output directory.
 
-    A limit is named only where it leaves something out.
+    A limit is included only if it excludes some of the input.
     """
     return {
         "task": task,

@@ -1,4 +1,4 @@
-"""What job 2 writes: the run, a line of scores for every candidate, and the gains on request."""
+"""Write the results of source retrieval: the run, the scores of every candidate and, on request, the gains."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,13 +26,13 @@ SCORES = "scores.jsonl.gz"
 GAINS = "gains.jsonl.gz"
 
 Features = Mapping[tuple[str, str], tuple[GainStatistics, str]]
-"""Statistics and store key of the gains of scored candidates, by (query, document)."""
+"""Gain statistics and store key of scored candidates, by (query, document)."""
 
 
 def aggregate_query_gains(
     query_id: str, stage: FirstStage, features: Features, settings: RetrievalSettings, store: Store
 ) -> dict[str, float]:
-    """What each scored candidate of a query is reranked by: its aggregated gain, or its share of the query."""
+    """Return the score of each candidate of a query: its aggregated gain, or its share of the query."""
     head = [c.doc_id for c in select_scored(stage, settings)]
     aggregate = aggregate_of(settings)
     if aggregate is not None:
@@ -46,7 +46,7 @@ def aggregate_query_gains(
 def rank_candidates(
     stage: FirstStage, gain: Mapping[str, float], settings: RetrievalSettings
 ) -> list[tuple[str, float | None]]:
-    """The reranked candidates, then those below ``scored`` in their coarse order, without a score."""
+    """Return the reranked candidates, then those below ``scored`` in coarse order, without a score."""
     head = select_scored(stage, settings)
     tail = stage.candidates[len(head) :]
     order = rerank(
@@ -67,9 +67,9 @@ def write_ranking(
     store: Store,
     keep_gains: bool,
 ) -> list[str]:
-    """Write scores and run into ``folder``, and the gains on request; returns the files' names, the run's last.
+    """Write scores, run and, on request, gains into ``folder``; return the names of the files, the run last.
 
-    Without reranking the run is one of candidates, so that the first stage lies beside it for whoever reranks them.
+    Without reranking, the first stage is written, too, so that a later run can rerank these candidates.
     """
     gains = {
         q.query_id: aggregate_query_gains(q.query_id, found[q.query_id], features, settings, store) for q in queries
@@ -78,7 +78,7 @@ def write_ranking(
     with open_gzip_text(folder / SCORES) as file:
         for query in queries:
             ranking, gain = rankings[query.query_id], gains[query.query_id]
-            file.writelines(_score_lines(query.query_id, found[query.query_id], ranking, features, gain, settings))
+            file.writelines(_format_scores(query.query_id, found[query.query_id], ranking, features, gain, settings))
     names = [SCORES]
     if keep_gains:
         with open_gzip_text(folder / GAINS) as file:
@@ -96,7 +96,7 @@ def write_ranking(
     return [*names, RUN]
 
 
-def _score_lines(
+def _format_scores(
     query_id: str,
     stage: FirstStage,
     ranking: Sequence[tuple[str, float | None]],
@@ -104,7 +104,7 @@ def _score_lines(
     gain: Mapping[str, float],
     settings: RetrievalSettings,
 ) -> Iterator[str]:
-    """One JSON line a candidate, in final order: ranks in the routes, coarse score, gain features, final score."""
+    """Yield a JSON line per candidate, in final order, with its ranks, coarse score, gain features and final score."""
     ranks = {name: {r.doc_id: i for i, r in enumerate(found, 1)} for name, found in stage.routes.items()}
     coarse = {c.doc_id: (i, c.score) for i, c in enumerate(stage.candidates, 1)}
     for position, (doc_id, final) in enumerate(ranking, 1):
@@ -112,9 +112,9 @@ def _score_lines(
             "query": query_id,
             "document": doc_id,
             "rank": position,
-            "final": _rounded(final),
+            "final": _round(final),
             "coarse_rank": coarse[doc_id][0],
-            "coarse": _rounded(coarse[doc_id][1], 9),
+            "coarse": _round(coarse[doc_id][1], 9),
             **{f"{name.replace('-', '_')}_rank": found.get(doc_id) for name, found in ranks.items()},
         }
         scored = features.get((query_id, doc_id))
@@ -123,17 +123,17 @@ def _score_lines(
             record |= {
                 **describe_control(settings.control),
                 "tokens": values.tokens,
-                "mean": _rounded(values.mean),
-                "median": _rounded(values.median),
-                "positive_gain_rate": _rounded(values.positive_rate),
-                **{f"top_{q:g}": _rounded(v) for q, v in sorted(values.top.items())},
-                **{f"window_{w}": _rounded(v) for w, v in sorted(values.window.items())},
-                **{f"window_bounded_{w}": _rounded(v) for w, v in sorted(values.window_bounded.items())},
-                **{f"window_median_{w}": _rounded(v) for w, v in sorted(values.window_median.items())},
-                **({f"share_{settings.w}": _rounded(gain[doc_id])} if settings.aggregation == "share" else {}),
+                "mean": _round(values.mean),
+                "median": _round(values.median),
+                "positive_gain_rate": _round(values.positive_rate),
+                **{f"top_{q:g}": _round(v) for q, v in sorted(values.top.items())},
+                **{f"window_{w}": _round(v) for w, v in sorted(values.window.items())},
+                **{f"window_bounded_{w}": _round(v) for w, v in sorted(values.window_bounded.items())},
+                **{f"window_median_{w}": _round(v) for w, v in sorted(values.window_median.items())},
+                **({f"share_{settings.w}": _round(gain[doc_id])} if settings.aggregation == "share" else {}),
             }
         yield json.dumps(record, ensure_ascii=True) + "\n"
 
 
-def _rounded(value: float | None, digits: int = 6) -> float | None:
+def _round(value: float | None, digits: int = 6) -> float | None:
     return None if value is None else round(float(value), digits)

@@ -1,4 +1,4 @@
-"""Source retrieval, start to end: corpus and queries in, ``run.txt.gz`` and ``scores.jsonl.gz`` out (paper, PAN26)."""
+"""Source retrieval: read corpus and queries, write ``run.txt.gz`` and ``scores.jsonl.gz`` (paper, PAN26)."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ from pan_scdg.store import Store
 
 
 class CorpusSize(NamedTuple):
-    """Which documents, how many characters they have, and the SHA-256 of their file."""
+    """The ids of all documents, their total number of characters, and the SHA-256 of the file."""
 
     ids: frozenset[str]
     characters: int
@@ -38,12 +38,12 @@ class CorpusSize(NamedTuple):
 
     @property
     def documents(self) -> int:
-        """How many there are."""
+        """Return the number of documents."""
         return len(self.ids)
 
 
 class Prepared(NamedTuple):
-    """What a run reads and checks before anything is computed or written."""
+    """The checked input, models and settings of a run, before anything is computed or written."""
 
     settings: RetrievalSettings
     notices: Notices
@@ -52,13 +52,13 @@ class Prepared(NamedTuple):
     model: ScoringModel | None
     targets: list[Target]
     given: dict[str, FirstStage] | None
-    """The candidates, if the user gave them or the shards hold them."""
+    """Candidates of the user or of the shards; None: they are searched."""
     encoder: Encoder | None
     corpus: str
-    """Its digest."""
+    """Hash of the corpus."""
     size: CorpusSize
     places: Mapping[str, FoundModel]
-    """Where the models were found that the result depends on."""
+    """The models that the result depends on, by their names in the job."""
 
 
 def prepare(
@@ -89,7 +89,7 @@ def prepare(
         known = {query.query_id for query in asked}
         given = read_candidates(stages.candidates, queries, settings, notices, known)
     if merged is not None:
-        given = merged.candidates(query.query_id for query in queries)
+        given = merged.read_candidates(query.query_id for query in queries)
     size = check_corpus(request.input, notices)
     if given is not None:
         check_candidates(given, size, "give a run over this corpus", stages.candidates)
@@ -113,18 +113,18 @@ def retrieve_sources(
 
     Args:
         profile: has the settings of a first stage and, to rerank, a model.
-        request: what is read and written.
-        computing: how models compute.
-        stages: where the candidates come from; None: from the profile's first stage.
-        merged: the shards that hold every score and the candidates; then nothing is computed.
+        request: input, output and options.
+        computing: model folder, device and engine.
+        stages: options of the first stage; None: defaults.
+        merged: shards with all scores and candidates; then nothing is computed.
 
     Raises:
-        UserError: input, settings or output are not usable; nothing has its final name then.
+        UserError: input, settings or output are not usable; no result is published.
     """
     stages = stages or FirstStageOptions()
     prepared = prepare(profile, request, computing, stages, merged)
     model, partial = prepared.model, prepared.partial
-    job = _describe(profile, request, computing, stages, prepared, merged)
+    job = _describe_retrieval_job(profile, request, computing, stages, prepared, merged)
     if merged is not None:
         merged.check(job)
     with produce_result(request.output, job, request.overwrite) as result:
@@ -136,7 +136,7 @@ def retrieve_sources(
                     say(explain_scores(stages.candidates))
                 if merged is not None:
                     merged.restore(store)
-                files = _compute(request, stages, prepared, store, result)
+                files = _stage_results(request, stages, prepared, store, result)
             origins = list_origins(prepared.places) if merged is None else merged.origins
             result.seal(files, [] if model is None else model.incidents(), partial and partial._asdict(), origins)
     told = [] if partial is None else [partial.warning()]
@@ -146,7 +146,7 @@ def retrieve_sources(
     return [*prepared.notices.lines(), *warnings, *told, _summarise(request, prepared)]
 
 
-def _describe(
+def _describe_retrieval_job(
     profile: Profile,
     request: Request,
     computing: Computing,
@@ -175,7 +175,7 @@ def _describe(
     )
 
 
-def _compute(
+def _stage_results(
     request: Request, stages: FirstStageOptions, prepared: Prepared, store: Store, result: Attempt
 ) -> list[str]:
     """Find candidates, score them, and stage the results; return their names."""
@@ -186,7 +186,7 @@ def _compute(
     )
     if prepared.given is None:
         where = stages.index or store.folder
-        check_candidates(found, prepared.size, "make the index again, and delete the state", where)
+        check_candidates(found, prepared.size, "rebuild the index, or delete the state", where)
     if prepared.encoder is not None:
         prepared.encoder.release()  # the language model needs the memory
     features = {}
@@ -224,7 +224,7 @@ def check_corpus(directory: Path, notices: Notices) -> CorpusSize:
 def check_candidates(
     stages: Mapping[str, FirstStage], corpus: CorpusSize, remedy: str, where: Path | None = None
 ) -> None:
-    """Raise UserError when a candidate is not in the corpus: a run, an index or a state may say anything."""
+    """Raise UserError if a candidate is not in the corpus, since runs, indexes and states are untrusted."""
     if unseen := {c.doc_id for stage in stages.values() for c in stage.candidates} - corpus.ids:
-        what = f"{len(unseen)} candidates are not in the corpus, {min(unseen)!r} for one"
+        what = f"{len(unseen)} candidates are not in the corpus, for example {min(unseen)!r}"
         raise UserError(what, remedy, where)

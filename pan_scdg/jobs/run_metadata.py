@@ -1,9 +1,8 @@
-"""``ir-metadata.yml``: with what, where and at what cost a result was computed, in the format that TIRA reads.
+"""Write ``ir-metadata.yml``: software, machine and resources of a run, in the format that TIRA reads.
 
-tirex-tracker is native code, which may abort the process it is in, and signals an exception into whatever that process
-is doing. So it watches from a process of its own (`tracker_process`), and gets a bounded time to answer: whatever goes
-wrong there costs the file and one line of warning, never the run. Times and machine differ from run to run, hence the
-file is no part of the sealed result.
+tirex-tracker is native code that may abort its process or raise exceptions in it. It therefore runs in a process of its
+own (`tracker_process`) with a bounded time to answer: on failure the file is missing, a warning is logged, and the run
+goes on. Times and machine differ between runs, so the file is not part of the sealed result.
 """
 
 import json
@@ -24,30 +23,30 @@ from pan_scdg.own_files import write_atomically
 from pan_scdg.scoring.model import ScoringModel
 
 SECTIONS = ("platform", "implementation", "resources")
-"""What the tracker has to tell about."""
+"""Required sections of the tracker's answer."""
 PATIENCE, SHARE = 10.0, 0.005
-"""So many seconds, and this share of the run's, may pass until the tracker answers, for it goes through all samples."""
+"""The tracker has this many seconds, plus this share of the run's duration, to answer from all samples."""
 GRACE = 1.0
-"""Seconds in which a tracker that nobody asks ends by itself."""
+"""Seconds after which a tracker that does not end by itself is killed."""
 UNKNOWN_DATASET = "id"
-"""What TIRA's client calls a data set that it has no name for."""
+"""Name of an unknown data set in TIRA's client."""
 TEAM, REPOSITORY = "PAN_SCDG_TEAM", "PAN_SCDG_REPOSITORY"
-"""Variables whose values are named in the file; where there are none, nobody is."""
+"""Environment variables whose values are written to the file if they are set."""
 
 Tracker = subprocess.Popen[str]
 
 
 @contextmanager
-def run_metadata(staged: Path, job: Mapping[str, Any], wanted: bool, model: ScoringModel | None) -> Iterator[None]:
-    """Track what is computed in the body, and stage the file when it ends.
+def track_run(staged: Path, job: Mapping[str, Any], wanted: bool, model: ScoringModel | None) -> Iterator[None]:
+    """Track the body of the context, and stage the file when it ends.
 
     Args:
         staged: the folder of staged results.
         job: the job, which the file describes.
         wanted: False: do nothing.
-        model: the language model of the run, if there is one.
+        model: the language model of the run, if any.
     """
-    tracker = _started() if wanted else None
+    tracker = _start_tracker() if wanted else None
     if tracker is None:
         yield
         return
@@ -56,16 +55,16 @@ def run_metadata(staged: Path, job: Mapping[str, Any], wanted: bool, model: Scor
         yield
         seconds = time.monotonic() - began
         try:
-            figures = _asked(tracker, PATIENCE + SHARE * seconds)
-            write_atomically(staged / METADATA, _yaml(_document(figures, job, model, seconds)))
-        except Exception as e:  # whatever it is, it is not worth the run
+            figures = _ask_tracker(tracker, PATIENCE + SHARE * seconds)
+            write_atomically(staged / METADATA, _dump_yaml(_make_document(figures, job, model, seconds)))
+        except Exception as e:  # no failure of the tracker may stop the run
             _warn(e)
     finally:
-        _end(tracker)
+        _end_tracker(tracker)
 
 
-def _started() -> Tracker | None:
-    """The tracker, in a session of its own so that Ctrl-C is not for it; None, with a warning, if it cannot be."""
+def _start_tracker() -> Tracker | None:
+    """Start the tracker in a session of its own, which Ctrl-C does not reach; return None with a warning on failure."""
     command = [sys.executable, "-m", "pan_scdg.jobs.tracker_process", str(os.getpid())]
     pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
     here = Path(pan_scdg.__file__).parents[1]
@@ -78,12 +77,12 @@ def _started() -> Tracker | None:
         return None
 
 
-def _asked(tracker: Tracker, seconds: float) -> dict[str, Any]:
-    """The tracker's figures.
+def _ask_tracker(tracker: Tracker, seconds: float) -> dict[str, Any]:
+    """Return the measurements of the tracker.
 
     Raises:
-        subprocess.TimeoutExpired: it does not answer.
-        ValueError: it ended, or what it says is of no use.
+        subprocess.TimeoutExpired: it does not answer in time.
+        ValueError: it failed, or its answer is not valid.
     """
     said, _ = tracker.communicate("now\n", timeout=seconds)
     if tracker.returncode:
@@ -94,8 +93,8 @@ def _asked(tracker: Tracker, seconds: float) -> dict[str, Any]:
     return answer
 
 
-def _end(tracker: Tracker) -> None:
-    """Let it clean up, which it does once nobody can ask it any more; nobody waits for one that hangs."""
+def _end_tracker(tracker: Tracker) -> None:
+    """Close the pipes, after which the tracker cleans up and ends; kill it if it hangs."""
     for pipe in filter(None, (tracker.stdin, tracker.stdout)):
         with suppress(OSError):
             pipe.close()
@@ -110,10 +109,10 @@ def _warn(fault: Exception) -> None:
     say([f"warning: no {METADATA}: {fault}"])
 
 
-def _document(
+def _make_document(
     figures: dict[str, Any], job: Mapping[str, Any], model: ScoringModel | None, seconds: float
 ) -> dict[str, Any]:
-    """What the tracker found, what ir_metadata wants to know of the run, and the run's own record."""
+    """Return the measurements with the fields of ir_metadata about the run and the record of this project."""
     profile, retrieves = job["profile"], job["task"] == "retrieval"
     team, repository = os.environ.get(TEAM), os.environ.get(REPOSITORY)
     if repository:
@@ -141,7 +140,7 @@ def _document(
     }
 
 
-def _yaml(document: Mapping[str, Any]) -> str:
+def _dump_yaml(document: Mapping[str, Any]) -> str:
     import yaml
 
     text: str = yaml.safe_dump(document, sort_keys=False)

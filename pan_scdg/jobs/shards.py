@@ -1,7 +1,7 @@
-"""One job in several shards: each scores a share of the batches, ``merge`` puts them together.
+"""Divide a job into shards: each scores some of the batches, and ``merge`` combines them.
 
-What a batch holds, and which share has it, follows from the whole input. So a score is the same in a shard as in a
-single run, and so is every byte of the merged result.
+The whole input determines the batches and their shards, so that scores and the merged result are the same, byte for
+byte, as those of a single run.
 """
 
 import json
@@ -32,15 +32,15 @@ FIELDS = {
     "models": "other models",
     "names": "another map of original names",
 }
-"""What differing fields of a job are called to the user; the rest by their own names."""
+"""Descriptions of differing job fields in messages; other fields are shown by name."""
 
 
 SHOWN = 10
-"""Missing shards that are named."""
+"""Number of missing shards that a message names."""
 
 
 class ShardJob(BaseModel):
-    """The part of a shard's job that ``merge`` takes its settings from; the rest is compared only."""
+    """The fields of a shard's job that ``merge`` uses as settings; the others are only compared."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
@@ -62,13 +62,13 @@ class Shards:
 
     folders: Sequence[Path]
     job: Mapping[str, Any]
-    """That of the whole, as a single run would have it."""
+    """The job of a single run over the whole input."""
     incidents: Sequence[str]
     origins: Mapping[str, Mapping[str, str]]
-    """Where the first had its models from."""
+    """Where the first shard found its models."""
 
-    def settled(self, settings: ModelSettings) -> ModelSettings:
-        """The settings in which the shards were computed, whatever this machine could do."""
+    def settle_model(self, settings: ModelSettings) -> ModelSettings:
+        """Return the settings that the shards were computed with, whatever this machine supports."""
         models: Any = self.job["models"]
         changes = {"dtype": models.get("language_model", {}).get("dtype"), "dtype_without_bf16": None}
         try:
@@ -77,9 +77,9 @@ class Shards:
             raise UserError("the mark names no dtype of a language model", AGAIN, self.folders[0] / MARK) from e
 
     def check(self, job: Mapping[str, Any]) -> None:
-        """Raise UserError, naming what differs, unless ``job`` is what the shards were made for."""
+        """Raise UserError, naming the differing fields, unless the shards are of ``job``."""
         asked = json.loads(json.dumps(job))
-        if differ := _differing(self.job, asked):
+        if differ := _list_differences(self.job, asked):
             raise UserError(
                 f"the shards were made for {' and '.join(FIELDS.get(name, f'another {name}') for name in differ)}",
                 "merge them with the input, models and version that they were made with",
@@ -87,15 +87,15 @@ class Shards:
             )
 
     def restore(self, store: Store) -> None:
-        """Put all scores into the store of the merging job."""
+        """Copy all scores into the store of the merging job."""
         for folder in self.folders:
             store.absorb(folder / SCORES)
 
-    def candidates(self, queries: Iterable[str]) -> dict[str, FirstStage]:
-        """The first stage of job 2 for these queries, which every shard has found for itself.
+    def read_candidates(self, queries: Iterable[str]) -> dict[str, FirstStage]:
+        """Return the first stage of source retrieval for these queries, which every shard has stored.
 
         Raises:
-            UserError: they did not all find the same, or not for these queries.
+            UserError: the shards stored different candidates, or none for a query.
         """
         first, *others = self.folders
         found = read_stages(first / CANDIDATES, AGAIN)
@@ -105,21 +105,21 @@ class Shards:
             if read_stages(folder / CANDIDATES, AGAIN) != found:
                 raise UserError(
                     f"has other candidates than {first}",
-                    "make one run of the first stage (--stop-after first-stage) and give it to all with --candidates",
+                    "run the first stage once (--stop-after first-stage) and give it to all with --candidates",
                     folder,
                 )
         return found
 
 
 def open_model(profile: Profile, computing: Computing, job: Job, merged: Shards | None) -> ScoringModel:
-    """Find the language model of a profile; it may not compute if every score is in ``merged`` shards.
+    """Return the language model of a profile; it does not compute if ``merged`` shards hold all scores.
 
     Raises:
         UserError: see `ScoringModel`.
     """
     if merged is None:
         return computing.open_model(profile.need_model(), job)
-    model = computing.open_model(merged.settled(profile.need_model()), job, scored_in=merged.folders[0])
+    model = computing.open_model(merged.settle_model(profile.need_model()), job, scored_in=merged.folders[0])
     model.inherit(merged.incidents)
     return model
 
@@ -127,7 +127,7 @@ def open_model(profile: Profile, computing: Computing, job: Job, merged: Shards 
 def write_shard(
     folder: Path, store: Store, keys: Iterable[str], first_stage: Mapping[str, FirstStage] | None = None
 ) -> list[str]:
-    """Write the entries of ``keys`` (and the gains kept beside them) and the first stage of job 2; names of files."""
+    """Write the stored entries of ``keys`` and the first stage of source retrieval; return the names of the files."""
     store.export([name for key in keys for name in (key, f"{key}/gains", f"{key}/ids")], folder / SCORES)
     if first_stage is None:
         return [SCORES]
@@ -136,22 +136,22 @@ def write_shard(
 
 
 def read_shards(folders: Sequence[Path]) -> Shards:
-    """All shards of one job.
+    """Read and check all shards of one job.
 
     Raises:
-        UserError: one is unfinished, damaged, twice there, missing, or was made for another job than the first.
+        UserError: a shard is unfinished, damaged, given twice, missing, or of another job than the first.
     """
-    marks = [_mark(folder) for folder in folders]
-    first, (_, of) = folders[0], _share_of(marks[0], folders[0])
-    whole = _whole(marks[0])
+    marks = [_read_shard_mark(folder) for folder in folders]
+    first, (_, of) = folders[0], _read_share(marks[0], folders[0])
+    whole = _remove_share(marks[0])
     found: dict[int, Path] = {}
     incidents: dict[int, list[str]] = {}
     origins: dict[int, Mapping[str, Mapping[str, str]]] = {}
     for folder, mark in zip(folders, marks, strict=True):
-        number, count = _share_of(mark, folder)
+        number, count = _read_share(mark, folder)
         if count != of:
             raise UserError(f"is one of {count} shards, {first} one of {of}", "merge the shards of one job", folder)
-        if differ := _differing(whole, _whole(mark)):
+        if differ := _list_differences(whole, _remove_share(mark)):
             what = FIELDS.get(differ[0], f"another {differ[0]}")
             raise UserError(f"was made for {what} than {first}", "merge the shards of one job", folder)
         if number in found:
@@ -171,11 +171,11 @@ def read_shards(folders: Sequence[Path]) -> Shards:
     return Shards([found[number] for number in order], whole, told, origins[order[0]])
 
 
-def _mark(folder: Path) -> Mark:
-    """What a finished shard says of itself; its files are unchanged since."""
+def _read_shard_mark(folder: Path) -> Mark:
+    """Return the mark of a finished shard whose files are unchanged."""
     mark = read_mark(folder)
     if mark is None or "shard" not in mark.job:
-        raise UserError("holds no finished shard", "run it to its end with --shard", folder)
+        raise UserError("holds no finished shard", "finish `run --shard` on it first", folder)
     try:
         ShardJob.model_validate(mark.job)
     except ValidationError as e:
@@ -187,22 +187,22 @@ def _mark(folder: Path) -> Mark:
         raise UserError("is not the mark of a shard: it names other files", AGAIN, folder / MARK)
     for name, digest in mark.files.items():
         if not is_unchanged(folder, name, digest):
-            raise UserError("is not as the shard left it", AGAIN, folder / name)
+            raise UserError("was changed since the shard was finished", AGAIN, folder / name)
     return mark
 
 
-def _share_of(mark: Mark, folder: Path) -> Share:
+def _read_share(mark: Mark, folder: Path) -> Share:
     shard: Any = mark.job["shard"]
     if not shard[0] <= shard[1]:
-        raise UserError(f"says that it is shard {shard[0]} of {shard[1]}", AGAIN, folder / MARK)
+        raise UserError(f"is not valid: it names shard {shard[0]} of {shard[1]}", AGAIN, folder / MARK)
     return Share(*shard)
 
 
-def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Names of the fields in which two jobs differ, also those that only one has."""
+def _list_differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Return the names of the fields that differ between two jobs or are missing in one."""
     return [name for name in {**one, **other} if one.get(name) != other.get(name)]
 
 
-def _whole(mark: Mark) -> dict[str, Any]:
-    """The job that a shard is a part of."""
+def _remove_share(mark: Mark) -> dict[str, Any]:
+    """Return the job that the shard is part of."""
     return {name: value for name, value in mark.job.items() if name != "shard"}

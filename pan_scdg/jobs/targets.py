@@ -1,4 +1,4 @@
-"""Refuse to write where something is read: nobody means to, and the input would be lost."""
+"""Check that no output replaces or lies in an input, which would be lost."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -12,19 +12,19 @@ from pan_scdg.profile import find_profile, load_profile
 LONGEST_RECORD = 1 << 16
 
 Inputs = Mapping[str, Path | None]
-"""What a command reads, by the option that names it; None where it was not given."""
+"""Paths that a command reads, by their options; None if an option was not given."""
 
 
 def check_folders(output: Path, state: Path | None, inputs: Inputs, option: str = "--output") -> None:
-    """Check that no folder that is written lies in one that is read, or the other way round.
+    """Check that no output folder lies in an input or contains one.
 
     Symbolic links are resolved. The input may lie in the state folder, which no command lists.
 
     Args:
-        output: the folder of results, given by ``option``.
+        output: the folder of results.
         state: the folder of ``--state``.
         inputs: files and folders that are read.
-        option: the name of the option of ``output``.
+        option: the option that names ``output``.
 
     Raises:
         UserError: an output or state is, or lies in, an input; an input lies in the output; the state is, or lies
@@ -50,17 +50,17 @@ def check_state(state: Path | None, inputs: Inputs) -> None:
 
 
 def check_file(target: Path, option: str, inputs: Inputs, kind: str, recognise: Callable[[Path], bool]) -> None:
-    """Check that writing the file ``target`` loses nothing but an older file of the same kind.
+    """Check that ``target`` replaces nothing but an older file of the same kind.
 
     Args:
         target: the file of ``option``.
         option: the option that named it.
         inputs: files and folders that are read.
-        kind: what is written, in words.
-        recognise: tells if an existing file is of that kind.
+        kind: description of the file, for messages.
+        recognise: returns True if an existing file is of this kind.
 
     Raises:
-        UserError: it is, or lies in, an input; or something else than such a file has its name.
+        UserError: it is, or lies in, an input, or is an existing file of another kind.
     """
     remedy = f"choose another file with {option}"
     for name, path in inputs.items():
@@ -72,13 +72,13 @@ def check_file(target: Path, option: str, inputs: Inputs, kind: str, recognise: 
         with open_own(target) as file:
             empty = not file.read(1)
     except UserError as e:
-        raise UserError(f"is there and {e.what}", remedy, target) from e
+        raise UserError(f"exists already and {e.what}", remedy, target) from e
     if not empty and not recognise(target):
-        raise UserError(f"is there and holds something else than {kind}", remedy, target)
+        raise UserError(f"exists already and does not hold {kind}", remedy, target)
 
 
-def profile_file(name_or_file: str) -> Path | None:
-    """Return the file of a profile, None if there is none; see `profile.find_profile`."""
+def find_profile_file(name_or_file: str) -> Path | None:
+    """Return the file of a profile, or None if it is not found; see `profile.find_profile`."""
     try:
         return find_profile(name_or_file)
     except UserError:
@@ -95,7 +95,7 @@ def holds_profile(path: Path) -> bool:
 
 
 def holds_tokens(path: Path) -> bool:
-    """Return True if a file begins like one that ``score --tokens`` writes."""
+    """Return True if a file begins like the output of ``score --tokens``."""
     with path.open("rb") as file:
         line = file.readline(LONGEST_RECORD)
     try:

@@ -1,4 +1,4 @@
-"""``tira.yml``: the submissions of a repository, and the ``tira-cli code-submission`` call that each stands for."""
+"""Read ``tira.yml``, the submissions of a repository, and compose their ``tira-cli code-submission`` calls."""
 
 import shutil
 import sys
@@ -15,13 +15,13 @@ from pan_scdg.scoring.gain_method import need_rule
 
 MANIFEST = "tira.yml"
 LARGEST = 1 << 14
-"""Bytes of a manifest: nested lists take time that grows with the square of their depth."""
+"""Largest size of a manifest in bytes; the time to parse nested lists is quadratic in their depth."""
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Repository = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 
 class Submission(Table):
-    """One entry: what is run, on which data set it is tried first, and what it needs."""
+    """An entry: the command, the data set of its first test, and the resources it needs."""
 
     task: Identifier
     dataset: Identifier
@@ -33,39 +33,41 @@ class Submission(Table):
 
 
 class Manifest(Table):
-    """All entries by name."""
+    """A ``tira.yml``: all entries by name."""
 
     submissions: dict[Identifier, Submission] = Field(min_length=1)
 
 
 def read_manifest(path: Path) -> dict[str, Submission]:
-    """The submissions in a ``tira.yml``.
+    """Return the submissions in a ``tira.yml``.
 
     Raises:
-        UserError: it is missing, too large, no YAML, or a field is missing, unknown or wrong; each is named.
+        UserError: it is missing, too large or not YAML, or fields are missing, unknown or wrong.
     """
     import yaml
 
     if not is_file(path):
-        raise UserError("there is no manifest", "run this in the repository, or give it with --manifest", path)
+        raise UserError(
+            "the manifest does not exist", "run this in the repository, or give its path with --manifest", path
+        )
     text = read_utf8(path, LARGEST)
     try:
-        # every value is a text: no tag of YAML makes something else, which its constructors fail at in many ways
+        # every value stays a string, since YAML's constructors can fail in many ways
         data: Any = yaml.load(text, Loader=yaml.BaseLoader)
         found = Manifest.model_validate(data).submissions
     except ValidationError as e:
         faults = [f"{'.'.join(map(str, fault['loc'])) or 'manifest'}: {fault['msg']}" for fault in e.errors()]
         raise UserErrors([UserError(fault, "correct the entry", path) for fault in faults]) from e
-    except (ValueError, RecursionError, yaml.YAMLError) as e:  # the second: a thousand brackets
+    except (ValueError, RecursionError, yaml.YAMLError) as e:  # RecursionError: deeply nested brackets
         raise UserError(f"cannot be read as YAML: {e}", "correct it", path) from e
-    faults = [f"{name}.command {fault}" for name, entry in found.items() for fault in _faults(entry)]
+    faults = [f"{name}.command {fault}" for name, entry in found.items() for fault in _list_faults(entry)]
     if faults:
         raise UserErrors([UserError(fault, "correct the entry", path) for fault in faults])
     return found
 
 
-def _faults(entry: Submission) -> list[str]:
-    """What TIRA would stumble over in a command."""
+def _list_faults(entry: Submission) -> list[str]:
+    """Return the reasons why TIRA cannot run the command of an entry."""
     words = entry.command.split()
     follows = [words[i + 1 : i + 2] for i, word in enumerate(words) if word == "--profile"]
     return [
@@ -75,19 +77,19 @@ def _faults(entry: Submission) -> list[str]:
     ]
 
 
-def chosen(submissions: dict[str, Submission], name: str, manifest: Path) -> Submission:
-    """The submission of that name, with a profile that can decide.
+def choose_submission(submissions: dict[str, Submission], name: str, manifest: Path) -> Submission:
+    """Return the submission of this name, with a profile that can decide.
 
     Raises:
-        UserError: there is none, or its profile is missing, not in the image or was never calibrated.
+        UserError: the name is unknown, or its profile is missing, not in the image or was never calibrated.
     """
     if name not in submissions:
         raise UserError(f"has no submission {name!r}", f"choose one of {', '.join(submissions)}", manifest)
     entry = submissions[name]
     profile = load_profile(entry.profile)
     if entry.profile not in shipped_profiles():
-        what = f"{name}.profile is {entry.profile}, a file that the image does not hold"
-        raise UserError(what, f"put it into {SHIPPED} and give its name without .toml", manifest)
+        what = f"{name}.profile is {entry.profile}, which is not in the image"
+        raise UserError(what, f"move it to {SHIPPED} and give its name without .toml", manifest)
     _check_decides(profile, entry)
     return entry
 
@@ -100,28 +102,28 @@ def _check_decides(profile: Profile, entry: Submission) -> None:
         profile.need_retrieval()
 
 
-def call_of(entry: Submission, repository: Path, dry_run: bool, build_args: str | None = None) -> list[str]:
-    """The ``tira-cli`` call.
+def make_call(entry: Submission, repository: Path, dry_run: bool, build_args: str | None = None) -> list[str]:
+    """Return the ``tira-cli`` call.
 
     Args:
-        entry: what is submitted.
+        entry: the submission.
         repository: its git work tree, which holds the Dockerfile.
-        dry_run: build and try it, upload nothing.
+        dry_run: build and test it without uploading.
         build_args: for ``docker build``, in one string.
     """
     mounted = ["--mount-hf-model", *entry.models] if entry.models else []
-    # an option whose value begins with a dash has to be one word
+    # a value that begins with a dash must be one word with its option
     build: Sequence[str] = [] if build_args is None else [f"--build-args={build_args}"]
     where = ["--path", str(repository), "--task", entry.task, "--dataset", entry.dataset]
     dry = ["--dry-run"] if dry_run else []
-    return [client(), "code-submission", *dry, *where, *build, "--command", entry.command, *mounted]
+    return [find_client(), "code-submission", *dry, *where, *build, "--command", entry.command, *mounted]
 
 
-def client() -> str:
-    """The program ``tira-cli`` beside this Python or on the path.
+def find_client() -> str:
+    """Return the program ``tira-cli`` beside this Python or on the path.
 
     Raises:
-        UserError: there is none.
+        UserError: it is not installed.
     """
     beside = Path(sys.executable).parent / "tira-cli"
     found = str(beside) if beside.is_file() else shutil.which("tira-cli")

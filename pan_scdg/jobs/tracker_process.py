@@ -1,7 +1,8 @@
-"""The process that watches a run: tirex-tracker follows its parent, and answers once it is asked.
+"""A process that tracks a run with tirex-tracker and prints the measurements when asked.
 
-`run_metadata` starts it as ``python -m`` with the id of the process to follow. A line on stdin asks for the figures,
-the end of stdin says that nobody will. The answer on stdout is one JSON object: the figures, or ``{"error": "..."}``.
+`run_metadata` starts it as ``python -m`` with the id of the process to track. A line on stdin asks for the
+measurements; the end of stdin discards them. The answer on stdout is one JSON object: the measurements, or
+``{"error": "..."}``.
 """
 
 import json
@@ -11,19 +12,19 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 EVERY = 2000
-"""Milliseconds between two looks at the run."""
+"""Milliseconds between two samples."""
 LEFT_OUT = {
-    "INVOCATION",  # holds paths, and with them names of users
+    "INVOCATION",  # contains paths and thus user names
     "DEVCONTAINER_CONF_PATHS",
     "PYTHON_VERSION",  # exported as the version of "modules"
     "PYTHON_MODULES",
     "PYTHON_NOTEBOOK_FILE_PATH_IN_CODE_ARCHIVE",
 }
-"""Not measured; nor is anything of git, which would tell of whatever repository the work directory is in."""
+"""Measures that are excluded, like all of git, which would describe the repository of the work directory."""
 
 
-def figures(pid: int) -> dict[str, Any] | None:
-    """Sections of ir_metadata on machine, packages and resources of the process ``pid``; None: nobody asked."""
+def track_process(pid: int) -> dict[str, Any] | None:
+    """Return the ir_metadata sections about the process ``pid``; None if stdin ended without a request."""
     import yaml
     from tirex_tracker import ALL_MEASURES, ExportFormat, tracking
 
@@ -38,22 +39,22 @@ def figures(pid: int) -> dict[str, Any] | None:
             pid=pid,
         ):
             asked = sys.stdin.readline()
-        found: dict[str, Any] = _without_series(yaml.safe_load(path.read_text(encoding="utf-8")))
-    found["implementation"]["source"].pop("archive path", None)  # an empty archive, gone with the folder
+        found: dict[str, Any] = _drop_series(yaml.safe_load(path.read_text(encoding="utf-8")))
+    found["implementation"]["source"].pop("archive path", None)  # the archive is empty and deleted with the folder
     return found if asked else None
 
 
-def _without_series(value: Any) -> Any:
-    """Of what was sampled only mean and extremes, so that the file does not grow with the run."""
+def _drop_series(value: Any) -> Any:
+    """Return nested measurements without their time series, which grow with the run."""
     if not isinstance(value, dict):
         return value
-    return {name: _without_series(part) for name, part in value.items() if name != "timeseries"}
+    return {name: _drop_series(part) for name, part in value.items() if name != "timeseries"}
 
 
 def main() -> None:
-    """Answer, whatever happens."""
+    """Print the measurements, or the error if they could not be taken."""
     try:
-        answer = figures(int(sys.argv[1]))
+        answer = track_process(int(sys.argv[1]))
     except Exception as e:
         answer = {"error": f"{type(e).__name__}: {e}"}
     if answer is not None:

@@ -1,4 +1,4 @@
-"""A baseline as a method for document pairs: its number against the profile's threshold."""
+"""The pair method of a baseline: compare its score with the threshold of the profile."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from pan_scdg.scoring.baseline_scoring import (
     read_texts,
     score_pairs,
 )
-from pan_scdg.scoring.gain_method import refuse_uncalibrated
+from pan_scdg.scoring.gain_method import make_uncalibrated_error
 from pan_scdg.scoring.pair_method import Verdict, cover_both, explain_failure, name_pair
 from pan_scdg.scoring.pair_plan import FailedPair, OnError
 from pan_scdg.store import Store, key_of
@@ -36,7 +36,7 @@ _PASSAGES = TypeAdapter(list[Annotated[_Numbers, Strict(False)]], config=EXACT)
 
 
 class ScoredByBaseline(NamedTuple):
-    """A pair, the numbers that the method computed by name, and the one that decides."""
+    """A pair with the values that the method computed, by name, and the score that decides."""
 
     pair: DocumentPair
     numbers: Mapping[str, float]
@@ -48,8 +48,8 @@ class BaselineMethod:
 
     Args:
         profile: has a baseline with a threshold.
-        parts: what it needs besides the texts.
-        all_pairs: of the input: statistics of a collection are over the sources of all.
+        parts: models or vectors that the method needs.
+        all_pairs: all pairs of the input; collection statistics are computed over their sources.
 
     Raises:
         UserError: the profile was never calibrated.
@@ -74,7 +74,7 @@ class BaselineMethod:
             self.threshold = None
 
     def identity(self) -> dict[str, Any]:
-        """Return what the job records of the models."""
+        """Return the fields that identify the models in the job."""
         return self._parts.identity
 
     def check(
@@ -93,7 +93,7 @@ class BaselineMethod:
         return [pair for pair in pairs if pair not in failed], list(failed.values())
 
     def score(self, planned: Sequence[DocumentPair], store: Store) -> list[ScoredByBaseline]:
-        """Compute the numbers of the pairs, in order."""
+        """Return the scores of the pairs, in order."""
         collection = make_collection((pair.source for pair in self._all_pairs), self._facts)
         scorer = self._parts.make_scorer(self.settings, collection, store)
         rows = score_pairs(planned, scorer, store, self._facts)
@@ -106,8 +106,8 @@ class BaselineMethod:
     def judge(self, scored: Sequence[ScoredByBaseline], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
         """Yield the verdict about each pair, in order.
 
-        The passages of a positive pair are the matches of character n-grams; other methods decide about documents, and
-        their passage is the whole of both.
+        The passages of a positive pair are the matches of character n-grams. Other methods decide about whole
+        documents, which are then the only passage.
         """
         positive = [item.pair for item in scored if self._decide(item)]
         matches = None
@@ -156,7 +156,7 @@ class BaselineMethod:
     def _find_matches(
         self, pairs: Sequence[DocumentPair], n: int, store: Store
     ) -> dict[DocumentPair, tuple[Passage, ...]]:
-        """Return the matching passages of each pair, from the store where they are known."""
+        """Return the matching passages of each pair; stored ones are reused, and new ones are stored."""
         found = {}
         with Progress("finding passages", len(pairs)) as progress:
             for pair in pairs:
@@ -172,19 +172,19 @@ class BaselineMethod:
         return found
 
     def close(self) -> None:
-        """Do nothing: no process is left running."""
+        """Do nothing; the method holds no process."""
 
 
 def need_threshold(profile: Profile) -> float:
     """Return the threshold of a baseline.
 
     Raises:
-        UserError: it was never calibrated.
+        UserError: the profile was never calibrated.
     """
     settings = need_baseline(profile)
     if settings.threshold is None:
         lacks_weights = isinstance(settings, GramLogistic) and settings.weights is None
-        raise refuse_uncalibrated(profile, "weights" if lacks_weights else "threshold")
+        raise make_uncalibrated_error(profile, "weights" if lacks_weights else "threshold")
     return settings.threshold
 
 

@@ -1,4 +1,4 @@
-"""What a baseline needs besides its profile and the texts: a model, or vectors that were made elsewhere."""
+"""Find the model or the precomputed vectors that a baseline needs."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -28,22 +28,22 @@ _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class BaselineParts(NamedTuple):
-    """What a baseline needs, found and fingerprinted; nothing is loaded yet."""
+    """The model or vectors of a baseline, found and fingerprinted but not loaded."""
 
     identity: dict[str, Any]
-    """What the job records of it; empty for a lexical method."""
+    """Fields that identify them in the job; empty for a lexical method."""
     device: str
-    """Where it runs; "cpu" for a method without a model."""
+    """Device that computes; "cpu" for a method without a model."""
     places: dict[str, FoundModel]
-    """Where its models were found, by their names in the job."""
+    """The models, by their names in the job."""
     folder: Path | None = None
     fingerprint: str = ""
-    """Of its model: SHA-256 of the files, or the name at an endpoint; empty without a model."""
+    """SHA-256 of the model's files, or its name at an endpoint; empty without a model."""
     vectors: VectorScorer | None = None
     local_judge: Callable[[Prompted, Store], PromptJudge] | None = None
 
     def make_scorer(self, settings: BaselineSettings, collection: Collection, store: Store) -> PairScorer:
-        """Return the scorer of these settings."""
+        """Return a scorer with these settings."""
         if self.vectors is not None:
             return self.vectors
         given = Given(store, collection, (), self.folder, self.fingerprint, self.device, self.local_judge)
@@ -54,7 +54,7 @@ def need_baseline(profile: Profile) -> BaselineSettings:
     """Return the baseline of a profile.
 
     Raises:
-        ValueError: it has none.
+        ValueError: the profile has no baseline.
     """
     if profile.baseline is None:
         raise ValueError(f"profile {profile.name} has no [baseline] table")
@@ -70,15 +70,15 @@ def find_parts(
     model: Path | None = None,
     state: Path | None = None,
 ) -> BaselineParts:
-    """Find what the method needs.
+    """Find the model or the vectors of a baseline.
 
     Args:
-        settings: the profile's.
+        settings: the baseline of the profile.
         device: "cpu" or "cuda".
-        doc_ids: all documents of the job.
-        vectors: the folder of vectors that were made elsewhere.
-        model: the folder of a language model that answers on this machine.
-        state: digests of its weights are remembered in this folder.
+        doc_ids: ids of all documents of the job.
+        vectors: folder of precomputed document vectors.
+        model: folder of a language model that answers on this machine.
+        state: folder that caches hashes of the model's weights.
 
     Raises:
         UserError: something is missing, or ``vectors`` or ``model`` are given to a method that does not use them.
@@ -92,7 +92,7 @@ def find_parts(
     if isinstance(settings, VectorCosine):
         if vectors is None:
             raise UserError(
-                f"the vectors of {settings.model} are not made here",
+                f"profile needs document vectors of {settings.model}, which this project does not compute",
                 "give the folder with their .npy files with --vectors",
             )
         scorer = VectorScorer(vectors, doc_ids)
@@ -113,11 +113,11 @@ def refuse_unused(settings: BaselineSettings, given: Mapping[str, object]) -> No
     """Raise UserError if an option was given that a baseline does not use.
 
     Args:
-        settings: the profile's.
-        given: whether each option was given, by its name.
+        settings: the baseline of the profile.
+        given: a true value for every option that was given, by its name.
     """
     if unused := [name for name, value in given.items() if value]:
-        raise UserError(f"{unused[0]} has no use for a {settings.kind} baseline", "leave it out")
+        raise UserError(f"{unused[0]} has no effect on a {settings.kind} baseline", "omit it")
 
 
 def _find_judge(settings: Prompted, device: str, folder: Path | None, state: Path | None) -> BaselineParts:
@@ -144,11 +144,11 @@ def _find_judge(settings: Prompted, device: str, folder: Path | None, state: Pat
 
 
 def _find_instruct_model(settings: Prompted, device: str, folder: Path | None, state: Path | None) -> ScoringModel:
-    """Find a checkpoint that answers: bfloat16 where the device has it, as such models are published."""
+    """Find the checkpoint; it computes in bfloat16 if the device can, as such models are published."""
     if not _FOLDER.fullmatch(settings.model):
         raise UserError(
-            f"baseline.model {settings.model} is no name of a folder in the model cache",
-            'name the folder, without its owner, or write served = "endpoint"',
+            f"baseline.model {settings.model} is not the name of a folder in the model cache",
+            'give the folder name without an owner, or set served = "endpoint"',
         )
     chosen = ModelSettings(name=settings.model, dtype="bfloat16", dtype_without_bf16="float32")
     return ScoringModel(chosen, device, folder=folder, state=state)

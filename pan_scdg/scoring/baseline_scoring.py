@@ -1,7 +1,7 @@
-"""The numbers that a baseline computes for pairs: from the store where they are known, the rest computed and stored.
+"""Score document pairs by a baseline; stored scores are reused and new ones are stored.
 
-Texts are read twice, once for the digests under which numbers are kept and once more for those that are missing, and
-one pair at a time, so that any number of documents of any length fits.
+Texts are read one pair at a time, so that memory does not depend on their number. Each is read once for its hash, which
+is part of the store's key, and once more if a score is missing.
 """
 
 import json
@@ -28,11 +28,11 @@ from pan_scdg.store import Store, key_of
 
 _NUMBERS = TypeAdapter(list[float], config=EXACT)
 STEP = 32
-"""Pairs whose numbers are stored together; as many are lost at most when a run is killed."""
+"""Number of pairs whose scores are stored together; a killed run loses at most these."""
 
 
 class TextFacts(NamedTuple):
-    """What is remembered of a text."""
+    """Hash and length of a text."""
 
     digest: str
     length: int
@@ -40,7 +40,7 @@ class TextFacts(NamedTuple):
 
 
 def read_facts(documents: Iterable[TextFile]) -> tuple[dict[str, TextFacts], dict[str, UserError]]:
-    """Return digest and length of every document by its id, each read once, and the errors about those unreadable."""
+    """Return hash and length of every document by its id, and the errors of unreadable documents."""
     distinct = {document.doc_id: document for document in documents}
     facts: dict[str, TextFacts] = {}
     faults: dict[str, UserError] = {}
@@ -56,16 +56,16 @@ def read_facts(documents: Iterable[TextFile]) -> tuple[dict[str, TextFacts], dic
 
 
 def make_collection(sources: Iterable[TextFile], facts: Mapping[str, TextFacts]) -> Collection:
-    """Return the collection of these sources, each document once, without those that have no facts."""
+    """Return the collection of the distinct sources that have facts."""
     known = {source.doc_id: source for source in sources if source.doc_id in facts}
     digest = collection_digest(facts[doc_id].digest for doc_id in known)
     return Collection(digest, lambda: (read_text(source) for source in known.values()))
 
 
 def make_key(pair: DocumentPair, scorer: PairScorer, facts: Mapping[str, TextFacts]) -> str:
-    """Return the store's key of a pair's numbers."""
+    """Return the store's key of a pair's scores."""
     target, source = pair.suspicious.doc_id, pair.source.doc_id
-    # vectors that were made elsewhere belong to ids and not to texts
+    # precomputed vectors belong to ids, not to texts
     ids = {"ids": [target, source]} if isinstance(scorer, VectorScorer) else {}
     texts = {"target": facts[target].digest, "source": facts[source].digest}
     return key_of("baseline", {"scorer": scorer.identity(), **texts, **ids})
@@ -74,21 +74,23 @@ def make_key(pair: DocumentPair, scorer: PairScorer, facts: Mapping[str, TextFac
 def score_pairs(
     pairs: Sequence[DocumentPair], scorer: PairScorer, store: Store, facts: Mapping[str, TextFacts]
 ) -> list[tuple[float, ...]]:
-    """Return the scorer's numbers of every pair, in order; missing ones are computed and stored in steps.
+    """Return the scorer's values of every pair, in order; missing ones are computed and stored in steps.
 
     Raises:
-        UserError: a pair cannot be scored; what was computed before is kept.
+        UserError: a pair cannot be scored; values computed before remain stored.
     """
     keys = [make_key(pair, scorer, facts) for pair in pairs]
-    stored = {key: store.read(key, lambda data: _unpacked(data, scorer)) for key in dict.fromkeys(keys)}
+    stored = {key: store.read(key, lambda data: _unpack_values(data, scorer)) for key in dict.fromkeys(keys)}
     missing = {key: pair for key, pair in zip(keys, pairs, strict=True) if stored[key] is None}
     known = {key: values for key, values in stored.items() if values is not None}
     if missing:
-        known |= _compute(missing, scorer, store)
+        known |= _compute_missing(missing, scorer, store)
     return [known[key] for key in keys]
 
 
-def _compute(missing: Mapping[str, DocumentPair], scorer: PairScorer, store: Store) -> dict[str, tuple[float, ...]]:
+def _compute_missing(
+    missing: Mapping[str, DocumentPair], scorer: PairScorer, store: Store
+) -> dict[str, tuple[float, ...]]:
     found: dict[str, tuple[float, ...]] = {}
     numbers = zip(missing, scorer.score(map(read_texts, missing.values())), strict=True)
     with Progress("scoring pairs", len(missing)) as progress:
@@ -101,14 +103,14 @@ def _compute(missing: Mapping[str, DocumentPair], scorer: PairScorer, store: Sto
 def _store_steps(
     numbers: Iterator[tuple[str, tuple[float, ...]]], store: Store
 ) -> Iterator[list[tuple[str, tuple[float, ...]]]]:
-    """Yield groups of numbers as they come, each stored; a group that a failure cuts short is stored, too."""
+    """Yield groups of values, each already stored; a group that an error cuts short is stored, too."""
     step: list[tuple[str, tuple[float, ...]]] = []
     while True:
         try:
             for item in islice(numbers, STEP):
                 step.append(item)
         finally:
-            store.put((key, _packed(values)) for key, values in step)
+            store.put((key, _pack_values(values)) for key, values in step)
         if not step:
             return
         yield step
@@ -116,16 +118,16 @@ def _store_steps(
 
 
 def read_texts(pair: DocumentPair) -> TextPair:
-    """Return the texts of a pair, read now."""
+    """Read the texts of a pair."""
     target, source = pair.suspicious, pair.source
     return TextPair(target.doc_id, source.doc_id, read_text(target), read_text(source))
 
 
 def choose_scores(settings: BaselineSettings, rows: Sequence[tuple[float, ...]]) -> Floats:
-    """Return the number of each pair that is compared with the threshold, ``[pairs]``.
+    """Return the score of each pair that is compared with the threshold, ``[pairs]``.
 
     Raises:
-        ValueError: the method has weights, and they were not fitted.
+        ValueError: the weights of the method were not fitted.
     """
     if not isinstance(settings, GramLogistic):
         return np.array([row[0] for row in rows], dtype=np.float64)
@@ -135,12 +137,12 @@ def choose_scores(settings: BaselineSettings, rows: Sequence[tuple[float, ...]])
     return probabilities(LogisticFit(w.intercept, w.coefficients, w.mean, w.scale), np.array(rows, dtype=np.float64))
 
 
-def _packed(values: tuple[float, ...]) -> bytes:
+def _pack_values(values: tuple[float, ...]) -> bytes:
     return json.dumps([float(value) for value in values]).encode()
 
 
-def _unpacked(data: bytes, scorer: PairScorer) -> tuple[float, ...]:
+def _unpack_values(data: bytes, scorer: PairScorer) -> tuple[float, ...]:
     values = parse_as(data, _NUMBERS)
     if len(values) != len(scorer.features):
-        raise ValueError(f"{len(values)} numbers of a pair, not {len(scorer.features)}")
+        raise ValueError(f"{len(values)} values of a pair, expected {len(scorer.features)}")
     return tuple(values)

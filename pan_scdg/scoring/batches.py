@@ -1,4 +1,4 @@
-"""What is scored together: a function of the keys and sizes of all that is to be scored, and of nothing else."""
+"""Divide work into batches and shards, as a function of the keys and sizes of all items alone."""
 
 import heapq
 from collections.abc import Sequence
@@ -7,62 +7,63 @@ from typing import NamedTuple
 from pan_scdg.store import key_of
 
 MOST = 100_000
-"""Shares of a job; nobody has more machines."""
+"""Largest number of shards of a job."""
 
 
 class Batch(NamedTuple):
-    """Some of a list of things, by their positions."""
+    """Items that are computed together, by their positions in a list."""
 
     members: tuple[int, ...]
     digest: str
-    """Of the members' keys: results that differ in the last digits between two batches have different keys."""
+    """Hash of the members' keys, part of the store's keys, since results of two batches may differ in last digits."""
 
 
-def batches(keys: Sequence[str], sizes: Sequence[int], budget: int) -> list[Batch]:
-    """Batches of at most ``budget`` tokens (a thing that is larger alone is alone), the largest things first.
+def make_batches(keys: Sequence[str], sizes: Sequence[int], budget: int) -> list[Batch]:
+    """Divide items into batches of at most ``budget`` tokens, the largest items first.
 
-    Whether memory suffices then shows at the beginning.
+    A larger item is a batch of its own. A lack of memory thus shows at the beginning.
 
     Args:
-        keys: the key of each thing.
-        sizes: about how many tokens each has.
+        keys: the key of each item.
+        sizes: the approximate number of tokens of each item.
         budget: tokens of a batch.
 
     Raises:
-        ValueError: there are not as many keys as sizes.
+        ValueError: the numbers of keys and sizes differ.
     """
     if len(keys) != len(sizes):
         raise ValueError(f"{len(keys)} keys but {len(sizes)} sizes")
     order = sorted(range(len(keys)), key=lambda i: (-sizes[i], keys[i]))
     found: list[list[int]] = []
-    room = 0
+    left = 0
     for number in order:
-        if not found or sizes[number] > room:
+        if not found or sizes[number] > left:
             found.append([])
-            room = budget
+            left = budget
         found[-1].append(number)
-        room -= sizes[number]
+        left -= sizes[number]
     return [Batch(tuple(members), digest_keys([keys[i] for i in members])) for members in found]
 
 
 def digest_keys(keys: Sequence[str]) -> str:
-    """A digest of the keys of one batch."""
+    """Return a hash of the keys of one batch."""
     return key_of("batch", {"keys": list(keys)})
 
 
 class Share(NamedTuple):
-    """One of several parts of a job's work."""
+    """The work of one shard."""
 
     number: int
-    """From 1."""
+    """Number of the shard, from 1."""
     of: int
+    """Number of shards."""
 
     def __str__(self) -> str:
         return f"shard {self.number}/{self.of}"
 
-    def mine(self, names: Sequence[str], sizes: Sequence[int]) -> set[int]:
-        """Positions of what this share has to do: the largest first, each to the share with the least so far."""
-        # a share beyond the number of things has nothing to do, so that the list is never longer than the work
+    def select(self, names: Sequence[str], sizes: Sequence[int]) -> set[int]:
+        """Return the positions of this shard's items: the largest go first, each to the shard with the least work."""
+        # a shard beyond the number of items stays empty, so the list is never longer than the work
         loads = [(0, number) for number in range(1, min(self.of, len(names)) + 1)]
         found = set()
         for position in sorted(range(len(names)), key=lambda i: (-sizes[i], names[i])):

@@ -1,4 +1,4 @@
-"""What a verdict says about how far the calibration carries: warnings, and the negatives that score as much."""
+"""Compare a pair with the data that its threshold was calibrated on: warnings and the rank among negatives."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,9 +15,9 @@ from pan_scdg.scoring.pairs import ScoredPair
 
 
 def explain_foreign_model(calibration: Calibration | None, model: ScoringModel) -> str | None:
-    """Return one line that says why a calibrated threshold cannot decide about this model's scores; None: it can.
+    """Return the reason why a calibrated threshold does not apply to this model's scores; None if it does.
 
-    A threshold that somebody wrote without a calibration is taken to be meant for whatever model is used.
+    A threshold without a calibration applies to every model.
     """
     if calibration is None or calibration.model in (None, model.fingerprint):
         return None
@@ -28,13 +28,13 @@ def explain_foreign_model(calibration: Calibration | None, model: ScoringModel) 
 
 
 def warn_about_model(calibration: Calibration | None, model: ScoringModel) -> list[str]:
-    """Return what is to be said on stderr about a calibration before this model's scores are compared with it."""
+    """Return the warnings about a calibration that is used with this model."""
     if calibration is None:
         return []
     if (foreign := explain_foreign_model(calibration, model)) is not None:
         return [f"warning: {foreign}"]
     if calibration.model is None:
-        return ["warning: the profile does not say which model it was calibrated with: `calibrate` records it"]
+        return ["warning: the profile does not name the model it was calibrated with; `calibrate` records it"]
     if calibration.dtype not in (None, model.settings.dtype):
         return [
             f"warning: calibrated in {calibration.dtype} and computed in {model.settings.dtype}: scores next to the "
@@ -44,54 +44,54 @@ def warn_about_model(calibration: Calibration | None, model: ScoringModel) -> li
 
 
 def find_noise(calibration: Calibration | None, model: ScoringModel) -> float | None:
-    """Return the noise of scores that the calibration knows, if it was measured for this model in this dtype."""
+    """Return the noise of scores in nats, None unless it was measured for this model in this dtype."""
     if calibration is None or (calibration.model, calibration.dtype) != (model.fingerprint, model.settings.dtype):
         return None
     return calibration.noise
 
 
 def measure_target(tokenizer: Tokenizer, target: str, features: GainStatistics) -> TargetFacts:
-    """What of a target is held against the range.
+    """Return the measurements of a target that are compared with the calibration's range.
 
     Raises:
-        ValueError: the features have no code length.
+        ValueError: the features were stored without a code length.
     """
-    return _facts(len(target.encode("utf-8")), common_words(tokenizer, token_ids(tokenizer, target)), features)
+    return _make_facts(len(target.encode("utf-8")), common_words(tokenizer, token_ids(tokenizer, target)), features)
 
 
 def measure_targets(scored: Sequence[ScoredPair], tokenizer: Tokenizer) -> Iterator[TargetFacts]:
-    """Those of each pair, in order; a target that stands in many pairs is looked at once."""
+    """Yield the measurements of each pair's target, in order; each target is read once."""
     seen: dict[str, tuple[int, float]] = {}
     for item in scored:
         document = item.plan.pair.suspicious
         if document.doc_id not in seen:
             text = read_text(document)
             seen[document.doc_id] = len(text.encode("utf-8")), common_words(tokenizer, token_ids(tokenizer, text))
-        yield _facts(*seen[document.doc_id], item.features)
+        yield _make_facts(*seen[document.doc_id], item.features)
 
 
-def _facts(size: int, words: float, features: GainStatistics) -> TargetFacts:
+def _make_facts(size: int, words: float, features: GainStatistics) -> TargetFacts:
     if features.code_length is None:
         raise ValueError("these features have no code length")
     return TargetFacts(features.tokens, features.code_length / size, words)
 
 
 def warn_about_range(facts: TargetFacts | None, calibration: Calibration | None, aggregate: Aggregate) -> list[str]:
-    """What is outside the calibration's range; nothing where no range is known."""
+    """Return a warning for each measurement outside the calibration's range; empty without a range."""
     if facts is None or calibration is None or calibration.range is None:
         return []
     return range_warnings(facts, calibration.range, aggregate)
 
 
 def describe_nearness(score: float | None, threshold: float | None, noise: float | None) -> dict[str, bool | None]:
-    """Return ``near_threshold`` where the noise is known: another processor may then decide otherwise."""
+    """Return ``near_threshold`` if the noise is known: another processor may then decide otherwise."""
     if threshold is None or noise is None:
         return {}
     return {"near_threshold": None if score is None else abs(score - threshold) <= noise}
 
 
 def describe_negatives(score: float | None, calibration: Calibration | None) -> dict[str, Any]:
-    """The share of development negatives that score at least as much, and how many there are, where they are known."""
+    """Return the share of development negatives that score at least as high and their number, if they are known."""
     if calibration is None or not calibration.negatives:
         return {}
     share = None if score is None else share_at_least(calibration.negatives, score)

@@ -1,4 +1,4 @@
-"""Job 2, the reranking part: gains of every candidate that is to be scored (paper, PAN26)."""
+"""Compute the gains of the candidates of source retrieval (paper, PAN26)."""
 
 import heapq
 from collections import defaultdict, deque
@@ -26,20 +26,19 @@ from pan_scdg.scdg.sequences import (
 )
 from pan_scdg.scdg.windows import overlap_terms
 from pan_scdg.scoring.batches import Share, digest_keys
-from pan_scdg.scoring.features import Wanted, feature_grid, load_features, save_features
+from pan_scdg.scoring.features import Wanted, load_features, make_grid, save_features
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.passes import PassScorer
-from pan_scdg.scoring.works import QueryText, SourceWork
+from pan_scdg.scoring.passes import PassScorer, QueryText, SourceWork
 from pan_scdg.store import Store, key_of
 
 LONGEST_FIRST = 16
-"""So many of the largest groups are scored first: if memory is short, that shows in the beginning."""
+"""Number of the largest groups that are scored first, so that a lack of memory shows at the beginning."""
 Found = dict[tuple[str, str], tuple[GainStatistics, str]]
-"""Statistics and store key of the gains of a candidate, by query and document."""
+"""Gain statistics and store key of each candidate, by (query, document)."""
 
 
 class Target(NamedTuple):
-    """A query ready to be scored."""
+    """A tokenised query."""
 
     query_id: str
     text: QueryText
@@ -52,20 +51,20 @@ class Group(NamedTuple):
     doc_id: str
     text: str
     targets: tuple[Target, ...]
-    """Queries of different texts."""
+    """One for each distinct text."""
     keys: tuple[str, ...]
-    """Of the features of each target."""
+    """Store keys of the features of each target."""
     names: tuple[tuple[tuple[str, str], ...], ...]
-    """Queries with the text of each target, each with the document."""
+    """The (query, document) pairs that have the text of each target."""
 
     @property
     def candidates(self) -> int:
-        """How many queries have this source among their candidates."""
+        """Return the number of queries that have this source among their candidates."""
         return sum(map(len, self.names))
 
     @property
     def size(self) -> int:
-        """Characters of the source and tokens of the queries: about what memory it takes."""
+        """Return characters of the source plus tokens of the queries, which memory grows with."""
         return len(self.text) + sum(len(target.text.token_ids) for target in self.targets)
 
 
@@ -75,7 +74,7 @@ def prepare_targets(
     """Tokenise all queries.
 
     Raises:
-        UserErrors: naming every query that leaves no room for a source.
+        UserErrors: naming every query that leaves no tokens of the context for a source.
     """
     targets, errors = [], []
     for query in queries:
@@ -94,14 +93,14 @@ def prepare_targets(
 
 
 def make_candidate_key(document: Document, target: Target, model: ScoringModel, settings: RetrievalSettings) -> str:
-    """The store's key of a candidate's features: neither the aggregation nor the fusion weight is.
+    """Return the store's key of a candidate's features; aggregation and fusion weight are not part of it.
 
-    What the paper does not have is part of it only where the profile has it: what was stored without keeps its key.
+    Extensions of the paper are part of it only if the profile uses them, so that older entries keep their keys.
     """
     control = {} if settings.control == "none" else {"control": settings.control}
     most = {} if settings.source_tokens is None else {"source_tokens": settings.source_tokens}
     parts = {
-        **model.key_parts(),
+        **model.list_key_parts(),
         **control,
         **most,
         "context": settings.context,
@@ -113,7 +112,7 @@ def make_candidate_key(document: Document, target: Target, model: ScoringModel, 
 
 
 def select_scored(stage: FirstStage, settings: RetrievalSettings) -> Ranking:
-    """The candidates of a query that are reranked: the first ``scored``, or all, or none without reranking."""
+    """Return the candidates of a query to rerank: the first ``scored``, or all, or none without reranking."""
     return stage.candidates[: settings.scored] if settings.rerank else []
 
 
@@ -128,30 +127,39 @@ def score_candidates(
     share: Share | None = None,
     moments: bool = False,
 ) -> Found:
-    """Statistics and store key of the gains of every candidate that is to be scored, by (query, document).
+    """Return gain statistics and store key of every candidate to score, by (query, document).
 
-    The corpus is streamed once more and each document meets all queries that have it among their candidates, so that
-    few documents' texts are in memory at a time, and what all these queries have in common is computed once. With a
-    ``share`` these are the candidates of its documents alone. With ``moments`` the mean of positive gains and the
-    deviation are known of all, whatever was stored.
+    Streams the corpus and scores each document with all queries that have it among their candidates, so that few texts
+    are in memory and the keys and values of the source are computed once.
+
+    Args:
+        directory: the input.
+        targets: all queries.
+        found: the first stage of each query.
+        model: the language model.
+        settings: the profile's.
+        store: scores in it are reused and new ones are added.
+        keep_gains: store the gain of every token, too.
+        share: score the documents of one shard only.
+        moments: include the mean of positive gains and the deviation, even if older entries lack them.
     """
     wanted: dict[str, list[Target]] = {}
     for target in targets:
         for candidate in select_scored(found[target.query_id], settings):
             wanted.setdefault(candidate.doc_id, []).append(target)
     if share is not None:
-        wanted = _share_of(wanted, share)
-    # queries alone are so few passes that each is its own batch: so no gain depends on what other queries there are
-    known = _Known(model, store, settings, keep_gains, moments)
+        wanted = _select_share(wanted, share)
+    # each query without a source is its own batch, so that no gain depends on the other queries
+    known = _StoredFeatures(model, store, settings, keep_gains, moments)
     scorer, waiting = PassScorer(model, store), deque[Group]()
     total = sum(map(len, wanted.values()))
-    # the largest come first: a minute of those says nothing of the rest
+    # the largest groups come first, and their speed is not typical
     forecast = Forecast(f"{total} pairs", total, untypical=LONGEST_FIRST if len(wanted) > LONGEST_FIRST else 1)
     with Progress("scoring candidates", total) as progress:
 
-        def works() -> Iterator[SourceWork]:
-            for group in groups(directory, wanted, model, settings):
-                if known.has(group):
+        def list_works() -> Iterator[SourceWork]:
+            for group in read_groups(directory, wanted, model, settings):
+                if known.load(group):
                     progress.update(group.candidates)
                     forecast.skip(group.candidates)
                 else:
@@ -159,12 +167,12 @@ def score_candidates(
                     yield SourceWork(group.text, [target.text for target in group.targets], settings)
 
         before = 0
-        for passes in scorer.scored(works()):
+        for passes in scorer.score_works(list_works()):
             group = waiting.popleft()
             each = len(passes) // len(group.targets)
             parts = (passes[start : start + each] for start in range(0, len(passes), each))
             gains = [
-                scorer.assembled([target.unconditional], part, settings.control)
+                scorer.assemble_gains([target.unconditional], part, settings.control)
                 for target, part in zip(group.targets, parts, strict=True)
             ]
             known.save(group, gains)
@@ -174,15 +182,15 @@ def score_candidates(
     return known.features
 
 
-def _share_of(wanted: Mapping[str, list[Target]], share: Share) -> dict[str, list[Target]]:
-    """The documents of a share, by the tokens of their queries: each share has about as many documents, too."""
+def _select_share(wanted: Mapping[str, list[Target]], share: Share) -> dict[str, list[Target]]:
+    """Return the documents of a shard, which are divided by the tokens of their queries."""
     names = list(wanted)
     sizes = [sum(len(target.text.token_ids) for target in wanted[name]) for name in names]
-    return {names[i]: wanted[names[i]] for i in sorted(share.mine(names, sizes))}
+    return {names[i]: wanted[names[i]] for i in sorted(share.select(names, sizes))}
 
 
-class _Known:
-    """The features of candidates that are in the store, group by group."""
+class _StoredFeatures:
+    """The features of candidates, loaded from the store and saved to it group by group."""
 
     def __init__(
         self, model: ScoringModel, store: Store, settings: RetrievalSettings, keep_gains: bool, moments: bool
@@ -191,12 +199,12 @@ class _Known:
         self._model, self._store, self._keep_gains = model, store, keep_gains or settings.aggregation == "share"
         self._control = settings.control
         widths = ((), (), ()) if aggregate is None else (aggregate.windows, aggregate.medians, aggregate.bounded)
-        self._wanted = Wanted(feature_grid([settings.q]), *widths, moments=moments)
+        self._wanted = Wanted(make_grid([settings.q]), *widths, moments=moments)
         self.features = Found()
 
-    def has(self, group: Group) -> bool:
-        """Whether the store has all of a group; one that lacks anything is done again as a whole."""
-        stored = [self._load(key) for key in group.keys]
+    def load(self, group: Group) -> bool:
+        """Load the features of a group; return False if any is missing, since a group is scored as a whole."""
+        stored = [self._load_target(key) for key in group.keys]
         values = [found for found in stored if found is not None]
         if len(values) < len(stored):
             return False
@@ -204,7 +212,7 @@ class _Known:
         self._add(group, values)
         return True
 
-    def _load(self, key: str) -> GainStatistics | None:
+    def _load_target(self, key: str) -> GainStatistics | None:
         return load_features(self._store, key, self._wanted, self._keep_gains, self._control)
 
     def save(self, group: Group, gains: Sequence[Gains]) -> None:
@@ -219,12 +227,12 @@ class _Known:
             self.features.update(dict.fromkeys(names, (value, key)))
 
 
-def groups(
+def read_groups(
     directory: Path, wanted: Mapping[str, Sequence[Target]], model: ScoringModel, settings: RetrievalSettings
 ) -> Iterator[Group]:
-    """Every wanted document of the corpus with its queries: the largest groups first, the rest as the corpus has it."""
+    """Yield every wanted document with its queries: the largest groups first, the rest in the order of the corpus."""
 
-    def made() -> Iterator[Group]:
+    def group_documents() -> Iterator[Group]:
         for document in stream_corpus(directory, Notices()):
             if targets := wanted.get(document.doc_id):
                 alike: dict[str, list[Target]] = defaultdict(list)
@@ -235,13 +243,13 @@ def groups(
                     document.doc_id,
                     document.text,
                     tuple(same[0] for same in alike.values()),
-                    tuple(model.batched(key, digest) for key in alike),
+                    tuple(model.make_batch_key(key, digest) for key in alike),
                     tuple(tuple((target.query_id, document.doc_id) for target in same) for same in alike.values()),
                 )
 
-    largest = heapq.nlargest(LONGEST_FIRST, made(), key=lambda group: group.size)
+    largest = heapq.nlargest(LONGEST_FIRST, group_documents(), key=lambda group: group.size)
     yield from largest
     done = {group.doc_id for group in largest}
     if len(done) < len(wanted):
         del largest
-        yield from (group for group in made() if group.doc_id not in done)
+        yield from (group for group in group_documents() if group.doc_id not in done)

@@ -1,4 +1,4 @@
-"""What is stored of a scored pair: the statistics of its gains and, on request, the gains themselves."""
+"""Store and load the gain statistics of scored pairs and, on request, the gains."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,14 +15,14 @@ from pan_scdg.scdg.gains import Gains, GainStatistics, baseline_of, statistics
 from pan_scdg.store import Store, pack_array, unpack_array, unpack_floats
 
 STORED_GRID = (*PAPER_GRID, 100)
-"""Percentages whose Top-q mean is stored with every pair, so that another q rescores nothing."""
+"""Percentages whose Top-q mean is stored with every pair, so that a change of q needs no new scores."""
 STORED_WINDOWS = (32, 64, 96, 128, 192, 256, 384)
-"""Widths whose best windows are stored with every pair of job 1, so that another w rescores nothing."""
+"""Widths whose best windows are stored in pair detection, so that a change of w needs no new scores."""
 _TABLES: dict[str, Callable[[str], float]] = {"top": float, "window": int, "window_median": int, "window_bounded": int}
 
 
 class _Statistics(OwnRecord):
-    """`GainStatistics` as they are stored; JSON has no keys but texts."""
+    """`GainStatistics` in JSON, whose keys are strings."""
 
     tokens: PositiveInt
     mean: float
@@ -42,10 +42,9 @@ _STATISTICS = TypeAdapter(_Statistics)
 
 
 class Wanted(NamedTuple):
-    """The percentages and window widths that `statistics` is to know.
+    """The percentages and window widths of the statistics to compute.
 
-    ``moments``: the mean of the positive gains and the deviation, too. What was stored before there were such lacks
-    them, and is good enough for whoever does not ask.
+    With ``moments``, the mean of positive gains and the deviation are required, too; older entries lack them.
     """
 
     grid: tuple[float, ...]
@@ -54,8 +53,8 @@ class Wanted(NamedTuple):
     bounded: tuple[int, ...] = ()
     moments: bool = False
 
-    def known(self, statistics: GainStatistics) -> bool:
-        """Whether all of them are in ``statistics``."""
+    def covered_by(self, statistics: GainStatistics) -> bool:
+        """Return True if ``statistics`` has all of them."""
         return (
             set(self.grid) <= set(statistics.top)
             and set(self.windows) <= set(statistics.window)
@@ -65,19 +64,19 @@ class Wanted(NamedTuple):
         )
 
 
-def feature_grid(wanted: Iterable[float]) -> tuple[float, ...]:
-    """The stored percentages and those that a profile asks for besides."""
+def make_grid(wanted: Iterable[float]) -> tuple[float, ...]:
+    """Return the percentages that are always stored and the additional ones of a profile."""
     return tuple(sorted({float(q) for q in (*STORED_GRID, *wanted)}))
 
 
-def pair_features(q: float | None, windows: Iterable[int]) -> Wanted:
-    """What is known of every pair: the stored percentages and widths, and what a profile asks for besides."""
+def choose_pair_features(q: float | None, windows: Iterable[int]) -> Wanted:
+    """Return the percentages and widths that are always stored and the additional ones of a profile."""
     widths = tuple(sorted({*STORED_WINDOWS, *windows}))
-    return Wanted(feature_grid([] if q is None else [q]), widths, widths, widths)
+    return Wanted(make_grid([] if q is None else [q]), widths, widths, widths)
 
 
-def features_of(gains: Gains, wanted: Wanted) -> GainStatistics:
-    """The statistics of ``gains`` with the code length of the target alone."""
+def compute_features(gains: Gains, wanted: Wanted) -> GainStatistics:
+    """Return the statistics of ``gains`` with the code length of the target without a source."""
     found = statistics(gains.gains, wanted.grid, wanted.windows, wanted.medians, wanted.bounded)
     return found._replace(code_length=-float(np.sum(gains.unconditional)))
 
@@ -85,14 +84,14 @@ def features_of(gains: Gains, wanted: Wanted) -> GainStatistics:
 def save_features(
     store: Store, gains: Mapping[str, Gains], wanted: Wanted, keep_gains: bool, incidents: Sequence[str] = ()
 ) -> dict[str, GainStatistics]:
-    """Store the statistics of ``gains`` by key, and the gains when they are to be kept, in one transaction.
+    """Store the statistics of ``gains`` by key and, with ``keep_gains``, the gains, in one transaction.
 
-    ``incidents`` are noted beside them: whoever uses them later has to tell of these.
+    Incidents are stored beside them and reported by every run that uses them.
     """
-    values = {key: features_of(of, wanted) for key, of in gains.items()}
+    values = {key: compute_features(of, wanted) for key, of in gains.items()}
     items: list[tuple[str, bytes]] = []
     for key, found in values.items():
-        items.append((key, _packed(found)))
+        items.append((key, _pack_statistics(found)))
         items += store.note(key, incidents)
         if keep_gains:
             of = gains[key]
@@ -106,41 +105,41 @@ def save_features(
 def load_features(
     store: Store, key: str, wanted: Wanted, keep_gains: bool, baseline: Control = "none"
 ) -> GainStatistics | None:
-    """The stored statistics; None when there are none, or they lack the gains that are asked for or what is wanted.
+    """Return the stored statistics; None if they, required gains or wanted values are missing.
 
-    What they lack is made, and stored, from the gains where these were kept; ``baseline`` is what they are gains over.
+    Missing values are computed from the gains over ``baseline`` if these were stored.
     """
-    values = store.read(key, _unpacked)
+    values = store.read(key, _unpack_statistics)
     if values is None or (keep_gains and store.get(f"{key}/ids") is None):
         return None
-    return values if wanted.known(values) else _made_again(store, key, wanted, baseline)
+    return values if wanted.covered_by(values) else _recompute(store, key, wanted, baseline)
 
 
-def _made_again(store: Store, key: str, wanted: Wanted, baseline: Control) -> GainStatistics | None:
-    """The statistics of the gains that were kept; None where they were not."""
-    ids, rows = load_ids(store, key), store.read(f"{key}/gains", lambda data: _rows(data, baseline))
+def _recompute(store: Store, key: str, wanted: Wanted, baseline: Control) -> GainStatistics | None:
+    """Return the statistics of the stored gains; None if no gains were stored."""
+    ids, rows = load_ids(store, key), store.read(f"{key}/gains", lambda data: _parse_rows(data, baseline))
     if ids is None or rows is None:
         return None
     unconditional, conditional, *control = rows
     kept = Gains(ids, unconditional, conditional, control[0] if control else None, baseline)
-    values = features_of(kept, wanted)
-    store.put([(key, _packed(values))])
+    values = compute_features(kept, wanted)
+    store.put([(key, _pack_statistics(values))])
     return values
 
 
-def _packed(values: GainStatistics) -> bytes:
+def _pack_statistics(values: GainStatistics) -> bytes:
     tables = {name: {repr(k): v for k, v in getattr(values, name).items()} for name in _TABLES}
     return json.dumps({**values._asdict(), **tables}).encode()
 
 
-def _unpacked(data: bytes) -> GainStatistics:
+def _unpack_statistics(data: bytes) -> GainStatistics:
     found = parse_as(data, _STATISTICS).model_dump()
     tables = {name: {number(k): v for k, v in found[name].items()} for name, number in _TABLES.items()}
     return GainStatistics(**{**found, **tables})
 
 
-def _rows(data: bytes, baseline: Control) -> npt.NDArray[np.float64]:
-    """The stored log-probabilities, ``[2 or 3, n]`` nats; the third row is the control, if there is one."""
+def _parse_rows(data: bytes, baseline: Control) -> npt.NDArray[np.float64]:
+    """Return the stored log-probabilities, ``[2 or 3, n]`` nats; a third row is the control."""
     rows = unpack_floats(data, 2)
     if len(rows) not in (2, 3) or not rows.shape[1]:
         raise ValueError("not the log-probabilities of a pair")
@@ -150,11 +149,11 @@ def _rows(data: bytes, baseline: Control) -> npt.NDArray[np.float64]:
 
 
 def load_ids(store: Store, key: str) -> npt.NDArray[np.int64] | None:
-    """Return the token ids that `save_features` kept, ``[n]``, None where it kept none."""
-    return store.read(f"{key}/ids", _ids)
+    """Return the token ids that `save_features` stored, ``[n]``, or None."""
+    return store.read(f"{key}/ids", _parse_ids)
 
 
-def _ids(data: bytes) -> npt.NDArray[np.int64]:
+def _parse_ids(data: bytes) -> npt.NDArray[np.int64]:
     ids = unpack_array(data)
     if ids.ndim != 1 or ids.dtype.kind not in "iu":
         raise ValueError("not token ids")
@@ -162,10 +161,14 @@ def _ids(data: bytes) -> npt.NDArray[np.int64]:
 
 
 def load_gains(store: Store, key: str, baseline: Control = "none") -> npt.NDArray[np.float64]:
-    """The gains over ``baseline`` that `save_features` kept, ``[n]`` nats."""
-    rows = store.read(f"{key}/gains", lambda data: _rows(data, baseline))
+    """Return the gains over ``baseline`` that `save_features` stored, ``[n]`` nats.
+
+    Raises:
+        UserError: the store has no gains under this key.
+    """
+    rows = store.read(f"{key}/gains", lambda data: _parse_rows(data, baseline))
     if rows is None:
-        raise UserError("the gains of a pair are missing", "delete the state and run again", store.folder)
+        raise UserError("the gains of a pair are not in the store", "delete the state and run again", store.folder)
     unconditional, conditional, *control = rows
     gains: npt.NDArray[np.float64] = conditional - baseline_of(unconditional, control[0] if control else None, baseline)
     return gains

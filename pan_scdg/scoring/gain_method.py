@@ -1,4 +1,4 @@
-"""SCDG as a method for document pairs: the aggregated gain against the profile's threshold (paper, PAN25)."""
+"""The pair method SCDG: compare the aggregated gain with the threshold of the profile (paper, PAN25)."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,13 +34,13 @@ from pan_scdg.store import Store
 class GainMethod:
     """Scores pairs with a language model; see `PairMethod`.
 
-    A threshold that was calibrated with another model decides nothing: a warning says so, and ``threshold`` is None.
+    If the threshold was calibrated with another model, ``threshold`` is None, and a warning is logged.
 
     Args:
         profile: has a model, and a threshold.
-        model: the profile's, or another of the user's.
-        keep_gains: keep the gain of every token in the store, for `write_gains`.
-        share: score the pairs of a share of the batches only.
+        model: the language model.
+        keep_gains: store the gain of every token, for `write_gains`.
+        share: score the batches of one shard only.
 
     Raises:
         UserError: the profile was never calibrated.
@@ -61,7 +61,7 @@ class GainMethod:
         self._noise = find_noise(self.calibration, model)
 
     def identity(self) -> dict[str, Any]:
-        """Return what the job records of the model."""
+        """Return the fields that identify the model in the job."""
         return {"language_model": self.model.identity()}
 
     def check(
@@ -75,7 +75,7 @@ class GainMethod:
         return score_pairs(planned, self.model, self.settings, store, self._keep_gains, self._share)
 
     def judge(self, scored: Sequence[ScoredPair], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
-        """Yield the verdict about each pair, in order: the whole documents are the passage of a positive one."""
+        """Yield the verdict about each pair, in order; the passage of a positive pair covers both documents."""
         known_range = None if self.calibration is None else self.calibration.range
         facts: Iterator[TargetFacts | None] = (
             iter([None] * len(scored)) if known_range is None else measure_targets(scored, self.model.tokenizer)
@@ -126,7 +126,7 @@ class GainMethod:
         return Verdict(failed.pair, record, ())
 
     def write_gains(self, path: Path, scored: Sequence[ScoredPair], store: Store) -> None:
-        """Write one JSON line a pair with the gain of each token in nats, 6 decimals, and a control if there is one."""
+        """Write a JSON line per pair with the gain of each token in nats, rounded to 6 decimals."""
         with open_gzip_text(path) as file:
             for item in scored:
                 gains = [round(float(g), 6) for g in load_gains(store, item.plan.key, self.settings.control)]
@@ -134,7 +134,7 @@ class GainMethod:
                 file.write(json.dumps(record) + "\n")
 
     def close(self) -> None:
-        """End the worker processes, if there are any."""
+        """End the worker processes."""
         self.model.close()
 
 
@@ -142,18 +142,18 @@ def need_rule(profile: Profile) -> tuple[Aggregate, float | None]:
     """Return the aggregation and the threshold of a profile.
 
     Raises:
-        UserError: it was never calibrated.
+        UserError: the profile was never calibrated.
     """
     settings = profile.need_pairs()
     aggregate = aggregate_of(settings)
     if aggregate is None or settings.threshold is None:
-        raise refuse_uncalibrated(profile, "threshold")
+        raise make_uncalibrated_error(profile, "threshold")
     return aggregate, settings.threshold
 
 
-def refuse_uncalibrated(profile: Profile, lacks: str) -> UserError:
+def make_uncalibrated_error(profile: Profile, lacks: str) -> UserError:
     """Return the error about a profile that cannot decide."""
     return UserError(
-        f"profile {profile.name} has no {lacks}, so it decides nothing",
+        f"profile {profile.name} has no {lacks} and cannot decide",
         "calibrate it on pairs with truth: `calibrate --input DIR --profile NAME --write FILE`",
     )

@@ -1,4 +1,4 @@
-"""The language model of a run: known and checked at once, its weights loaded when something is to be scored."""
+"""The language model of a run: checked when it is opened, loaded when something is scored."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -22,22 +22,22 @@ from pan_scdg.store import key_of
 
 
 class ScoringModel:
-    """A checkpoint folder whose fingerprint and tokenizer are there at once and whose weights load when first needed.
+    """A checkpoint with its fingerprint and tokenizer, whose weights are loaded when first needed.
 
     Args:
-        settings: the profile's.
+        settings: the model of the profile.
         device: "cpu" or "cuda".
-        folder: where the checkpoint lies; None: in the model cache or the Hugging Face cache.
-        engine: how passes are computed; see `lm.engine`.
-        workers: processes that score side by side; None: one a GPU. No result depends on it.
-        state: weights' digests are remembered in this folder; None: nowhere.
-        job: what the profiles that an error names can do, too.
-        scored_in: the folder that every score was stored in, with these ``settings``: nothing may be computed, and
-            neither the device nor memory for the weights has to be there. None: scores are computed.
+        folder: the checkpoint; None: in the model cache or the Hugging Face cache.
+        engine: computes log-probabilities; see `lm.engine`.
+        workers: number of processes; None: one per GPU. No result depends on it.
+        state: folder that caches hashes of weights; None: no cache.
+        job: errors suggest profiles for this job.
+        scored_in: folder of a shard if all scores are stored already: then nothing is computed, and neither the device
+            nor memory for the weights is needed. None: scores are computed.
 
     Raises:
-        UserError: the folder is missing or incomplete, the device cannot do what the profile asks, or its memory
-            certainly cannot hold the weights.
+        UserError: the folder is missing or incomplete, the device does not support the settings, or its memory cannot
+            hold the weights.
     """
 
     def __init__(
@@ -57,10 +57,10 @@ class ScoringModel:
         self.found = find_model(settings.name, folder)
         settings = settings.model_copy(update={"name": self.found.name})
         self.folder = self.found.folder
-        remembered = None if state is None else _made(state) / "weights.json"
+        remembered = None if state is None else _make_folder(state) / "weights.json"
         self.positions = read_config(self.folder).positions
         say(read_provenance(self.found).warnings)
-        self.settings = settings = self._usable(settings)
+        self.settings = settings = self._settle(settings)
         if self.may_compute:
             check_weights_fit(self.folder, settings, device, job)
         self.fingerprint = fingerprint_weights(self.folder, remembered)
@@ -73,11 +73,11 @@ class ScoringModel:
 
     @property
     def may_compute(self) -> bool:
-        """Return False if every score has to be stored already."""
+        """Return True unless all scores are stored already."""
         return self._scored_in is None
 
-    def _usable(self, settings: ModelSettings) -> ModelSettings:
-        """The settings as the device can do them; where nothing is computed it need not be there."""
+    def _settle(self, settings: ModelSettings) -> ModelSettings:
+        """Return the settings that the device supports; unchanged if nothing is computed."""
         if not self.may_compute:
             return settings
         settings = choose_dtype(settings, self.device)
@@ -88,29 +88,29 @@ class ScoringModel:
 
     @property
     def loaded(self) -> LanguageModel:
-        """The model with its weights."""
+        """Return the model with its weights, which are loaded on the first call."""
         if self._loaded is None:
             self._loaded = load_model(self.folder, self.settings, self.device, fingerprint=self.fingerprint)
         return self._loaded
 
     @property
     def engine(self) -> Engine:
-        """What computes log-probabilities in this process."""
+        """Return the engine of this process."""
         if self._engine is None:
             self._engine = engine_of(self._engine_name, self.loaded, self.settings)
         return self._engine
 
     def map(self, works: Iterable[Work]) -> Iterator[Values]:
-        """Ids and log-probabilities of what each work asks for, in order; each work is computed by itself.
+        """Yield the target ids and log-probabilities of each work, in order; each work is a batch of its own.
 
-        With one device it is done here, otherwise by a process for each.
+        One device computes in this process, several in a process each.
 
         Raises:
-            UserError: it may not compute, for every score should have been stored.
+            UserError: the model may not compute, and a score is missing.
         """
         if self._scored_in is not None:
             for _ in works:
-                raise UserError("a score is in none of the shards", "run them again", self._scored_in)
+                raise UserError("a score is missing in all shards", "run them again with --overwrite", self._scored_in)
             return
         if len(self.devices) == 1:
             for work in works:
@@ -123,21 +123,21 @@ class ScoringModel:
         yield from self._workers.map(works)
 
     def close(self) -> None:
-        """End the worker processes, if there are any."""
+        """End the worker processes."""
         if self._workers is not None:
             self._workers.close()
 
     @property
     def tokens(self) -> int:
-        """Tokens that went through the model so far."""
+        """Return the number of tokens that were computed so far."""
         return sum(computer.tokens for computer in (self._engine, self._workers) if computer is not None)
 
     def inherit(self, incidents: Iterable[str]) -> None:
-        """Tell also of what happened when a stored number that is used now was computed."""
+        """Add the incidents of stored scores that are used."""
         self._inherited.update(dict.fromkeys(incidents))
 
     def incidents(self) -> list[str]:
-        """What went otherwise than planned: smaller calls for want of memory, workers that were replaced."""
+        """Return the incidents that may have changed last digits: smaller calls for lack of memory and lost workers."""
         splits = [
             split for computer in (self._engine, self._workers) if computer is not None for split in computer.splits
         ]
@@ -151,20 +151,20 @@ class ScoringModel:
 
     @property
     def packs(self) -> bool:
-        """Whether inputs are computed together, so that the last digits depend on which."""
+        """Return True if inputs are computed together, so that last digits depend on the batch."""
         return self._engine_name == "packed"
 
     @property
     def batch_tokens(self) -> int:
-        """About how many tokens are computed together; 1: each input alone."""
+        """Return the number of tokens of a batch; 1 if each input is computed alone."""
         return self.settings.pack_tokens if self.packs else 1
 
-    def batched(self, key: str, *digests: str) -> str:
-        """The store's key of something that was computed in these batches, where a batch moves its last digits."""
+    def make_batch_key(self, key: str, *digests: str) -> str:
+        """Return the store's key of a result of these batches; ``key`` itself if last digits do not depend on them."""
         return key_of("batched", {"key": key, "batches": digests}) if self.packs else key
 
     def check_length(self, tokens: int, field: str) -> None:
-        """Raise UserError when the profile permits inputs that the model cannot read."""
+        """Raise UserError if the profile permits longer inputs than the model supports."""
         if self.positions is not None and tokens > self.positions:
             raise UserError(
                 f"{field} is {tokens} tokens, but {self.settings.name} reads at most {self.positions}",
@@ -172,16 +172,18 @@ class ScoringModel:
             )
 
     def identity(self) -> dict[str, Any]:
-        """The fingerprint of the weights' bytes, the paper's fingerprints of the metadata files, and the dtype."""
+        """Return the hash of the weights, the paper's fingerprints of the metadata files, and the dtype."""
         return {
             "weights": self.fingerprint,
             "metadata": fingerprint_metadata(self.folder),
             "dtype": self.settings.dtype,
         }
 
-    def key_parts(self) -> dict[str, Any]:
-        """What every stored score depends on, on the side of the model. ``head_rows`` is not among it: it bounds
-        memory and changes no result."""
+    def list_key_parts(self) -> dict[str, Any]:
+        """Return the fields of the model that are part of the store's keys.
+
+        ``head_rows`` is none of them, since it only bounds memory.
+        """
         return {
             "model": self.fingerprint,
             "tokenizer": self.settings.tokenizer,
@@ -193,10 +195,10 @@ class ScoringModel:
 
 
 def list_devices(device: str, workers: int | None) -> list[str]:
-    """A device for each process: every GPU there is for "cuda", unless ``workers`` says how many.
+    """Return the device of each process: ``workers`` GPUs, or all of them, for "cuda".
 
     Raises:
-        UserError: there are fewer GPUs.
+        UserError: the machine has fewer GPUs than ``workers``.
     """
     if device != "cuda":
         return [device] * (workers or 1)
@@ -204,12 +206,12 @@ def list_devices(device: str, workers: int | None) -> list[str]:
 
     count = torch.cuda.device_count()
     if workers is not None and workers > count:
-        raise UserError(f"{workers} workers for {count} GPUs", "lower --workers")
+        raise UserError(f"--workers is {workers}, but this machine has {count} GPUs", "lower --workers")
     return [f"cuda:{number}" for number in range(workers or count)] if (workers or count) > 1 else [device]
 
 
-def _made(folder: Path) -> Path:
-    """The state folder, made when missing."""
+def _make_folder(folder: Path) -> Path:
+    """Create the state folder if it is missing, and return it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as e:

@@ -1,4 +1,4 @@
-"""A method that decides about document pairs, as pair detection uses it: SCDG or a baseline."""
+"""The protocol of pair methods, which pair detection uses: SCDG or a baseline."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -23,26 +23,26 @@ class Verdict(NamedTuple):
 
 
 class PairMethod(Protocol[Planned, Scored]):
-    """Checks, scores and judges pairs, in this order; nothing heavy is loaded before it scores."""
+    """A method that checks, scores and judges pairs, in this order; models are loaded when it scores."""
 
     @property
     def threshold(self) -> float | None:
-        """A pair is positive if its score is at least this (paper, PAN25 decision rule); None: nothing is decided."""
+        """Return the least score of a positive pair (paper, PAN25 decision rule); None if nothing is decided."""
 
     @property
     def device(self) -> str:
-        """Where it computes: "cpu" or "cuda"."""
+        """Return "cpu" or "cuda"."""
 
     @property
     def models(self) -> Mapping[str, FoundModel]:
-        """The models it uses, by their names in the job."""
+        """Return the models that it uses, by their names in the job."""
 
     @property
     def model(self) -> ScoringModel | None:
-        """The language model, if the method scores by gains."""
+        """Return the language model if the method scores by gains."""
 
     def identity(self) -> dict[str, Any]:
-        """Return what the job records of the models."""
+        """Return the fields that identify the models in the job."""
         ...
 
     def check(
@@ -52,7 +52,7 @@ class PairMethod(Protocol[Planned, Scored]):
 
         Raises:
             UserErrors: naming every pair that cannot be scored, if ``on_error`` is "stop".
-            UserError: nothing can be scored at all, e.g. for want of memory.
+            UserError: nothing can be scored, for lack of memory for example.
         """
         ...
 
@@ -65,8 +65,8 @@ class PairMethod(Protocol[Planned, Scored]):
 
         Args:
             scored: what `score` returned.
-            names: the user's own names of documents by id, if there are any.
-            store: holds what was computed besides.
+            names: the user's own names of documents by id; may be empty.
+            store: holds intermediate results.
         """
         ...
 
@@ -75,12 +75,12 @@ class PairMethod(Protocol[Planned, Scored]):
         ...
 
     def close(self) -> None:
-        """Free what scoring holds."""
+        """Free the resources of scoring."""
         ...
 
 
 def name_pair(pair: DocumentPair, names: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields of a record that name a pair: its ids, and the user's own names if there are any."""
+    """Return the fields of a record that name a pair: its ids, and the user's own names if given."""
     ids = {"suspicious": pair.suspicious.doc_id, "source": pair.source.doc_id}
     if names:
         ids["suspicious_name"] = names.get(pair.suspicious.doc_id, pair.suspicious.doc_id)
@@ -91,7 +91,7 @@ def name_pair(pair: DocumentPair, names: Mapping[str, str]) -> dict[str, Any]:
 def cover_both(target: int, source: int) -> tuple[Passage, ...]:
     """Return one passage over two documents of these lengths in characters.
 
-    Without one if either is empty: evaluators fail on a feature of length 0.
+    Returns no passage if either is empty, since evaluators fail on a feature of length 0.
     """
     return (Passage(0, target, 0, source, ""),) if target and source else ()
 

@@ -12,7 +12,7 @@ from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair
 from pan_scdg.scdg.sequences import AlignmentError, pair_passes
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.works import PairText
+from pan_scdg.scoring.passes import PairText
 from pan_scdg.store import key_of
 
 Mode = Literal["whole", "segments"]
@@ -31,7 +31,7 @@ class PlannedPair(NamedTuple):
     tokens: int
     """Of both texts together; pairs are put into batches by this size."""
 
-    def texts(self) -> PairText:
+    def read_texts(self) -> PairText:
         """Return the texts, read anew: those of all pairs may not fit in memory.
 
         Raises:
@@ -107,7 +107,7 @@ def make_pair_key(source: str, target: str, mode: Mode, model: ScoringModel, set
     """Return the store's key of a pair's features; the aggregation and the threshold are not part of it."""
     # named only if the profile has one, so that features stored without a control keep their keys
     parts: dict[str, Any] = {
-        **model.key_parts(),
+        **model.list_key_parts(),
         **({} if settings.control == "none" else {"control": settings.control}),
         "mode": mode,
         "segments": settings.segments.model_dump(mode="json") if mode == "segments" else None,

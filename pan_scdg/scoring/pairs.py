@@ -1,4 +1,4 @@
-"""The gain statistics of document pairs: checked first, then scored, each from the store where it is known."""
+"""Check and score document pairs: their gain statistics, reused from the store if possible."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,16 +15,15 @@ from pan_scdg.records import DocumentPair
 from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
 from pan_scdg.scdg.gains import Gains, GainStatistics
 from pan_scdg.scdg.sequences import ScoringInput
-from pan_scdg.scoring.batches import Share, batches
-from pan_scdg.scoring.features import load_features, pair_features, save_features
+from pan_scdg.scoring.batches import Share, make_batches
+from pan_scdg.scoring.features import choose_pair_features, load_features, save_features
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import FailedPair, Mode, OnError, PlannedPair, plan_pairs
-from pan_scdg.scoring.passes import PassScorer, Scored
-from pan_scdg.scoring.works import PairsWork
+from pan_scdg.scoring.passes import PairsWork, PassScorer, Scored
 from pan_scdg.store import Store
 
 Alone = Mapping[tuple[str, Mode], Sequence[ScoringInput]]
-"""The inputs without a source of each suspicious document, by its id and how it is scored."""
+"""Unconditional inputs of each suspicious document, by its id and mode."""
 
 
 class ScoredPair(NamedTuple):
@@ -45,7 +44,7 @@ def check_pairs(
 
     Raises:
         UserErrors: naming every pair that cannot be scored, if ``on_error`` is "stop".
-        UserError: the longest certainly does not fit in the memory of the device.
+        UserError: the longest pair does not fit in the memory of the device.
     """
     model.check_length(settings.limit, "pairs.limit")
     planned, failed = plan_pairs(pairs, model, settings, notices)
@@ -57,7 +56,7 @@ def check_pairs(
 
 
 def check_longest_pair(planned: Sequence[PlannedPair], model: ScoringModel) -> None:
-    """Raise UserError when the longest pair that is scored as a whole cannot fit beside the weights."""
+    """Raise UserError if the longest pair that is scored as a whole does not fit in memory with the weights."""
     whole = [plan for plan in planned if plan.mode == "whole"]
     if not whole:
         return
@@ -78,33 +77,35 @@ def score_pairs(
     keep_gains: bool,
     share: Share | None = None,
 ) -> list[ScoredPair]:
-    """The gain statistics of every planned pair, in order; the key in its plan is then that of its features.
+    """Return the gain statistics of the planned pairs, in order, with the store's keys of their features in the plans.
 
-    Pairs are scored in batches that follow from all of them, and so are targets alone; a batch is done again as a
-    whole or not at all. With a ``share`` these are the pairs of its batches alone.
+    All pairs together determine the batches, which are computed as a whole. With a ``share``, only the batches of this
+    shard are scored.
     """
-    wanted = pair_features(settings.q, [*settings.w_grid, *([] if settings.w is None else [settings.w])])
+    wanted = choose_pair_features(settings.q, [*settings.w_grid, *([] if settings.w is None else [settings.w])])
     distinct = list({plan.key: plan for plan in planned}.values())
-    scorer, alone = PassScorer(model, store), _alone(distinct, model, settings)
+    scorer, alone = PassScorer(model, store), _list_unconditional(distinct, model, settings)
     scorer.plan_unconditional(item for items in alone.values() for item in items)
     keys: dict[str, str] = {}
     features: dict[str, GainStatistics] = {}
     missing: list[list[PlannedPair]] = []
-    found = batches([plan.key for plan in distinct], [plan.tokens for plan in distinct], model.batch_tokens)
+    found = make_batches([plan.key for plan in distinct], [plan.tokens for plan in distinct], model.batch_tokens)
     if share is not None:
         sizes = [sum(distinct[i].tokens for i in batch.members) for batch in found]
-        found = [found[i] for i in sorted(share.mine([batch.digest for batch in found], sizes))]
+        found = [found[i] for i in sorted(share.select([batch.digest for batch in found], sizes))]
     for batch in found:
         plans = []
         for plan in (distinct[i] for i in batch.members):
-            keys[plan.key] = model.batched(plan.key, batch.digest, scorer.batches_of(alone[_target(plan)]))
+            keys[plan.key] = model.make_batch_key(
+                plan.key, batch.digest, scorer.digest_batches(alone[_identify_target(plan)])
+            )
             plans.append(plan._replace(key=keys[plan.key]))
         stored = {plan.key: load_features(store, plan.key, wanted, keep_gains, settings.control) for plan in plans}
         features |= {key: values for key, values in stored.items() if values is not None}
         if None in stored.values():
             missing.append(plans)
     if missing:
-        for gains in _computed(missing, scorer, alone, settings):
+        for gains in _compute_batches(missing, scorer, alone, settings):
             features |= save_features(store, gains, wanted, keep_gains, model.incidents())
     model.inherit(store.notes(keys.values()))
     return [
@@ -112,60 +113,62 @@ def score_pairs(
     ]
 
 
-def _alone(pairs: Sequence[PlannedPair], model: ScoringModel, settings: PairSettings) -> Alone:
-    """The unconditional inputs of every target."""
+def _list_unconditional(pairs: Sequence[PlannedPair], model: ScoringModel, settings: PairSettings) -> Alone:
+    """Return the unconditional inputs of every target."""
     found: dict[tuple[str, Mode], Sequence[ScoringInput]] = {}
     for plan in pairs:
-        if _target(plan) not in found:
-            found[_target(plan)] = plan.texts().unconditional(model.tokenizer, settings)
+        if _identify_target(plan) not in found:
+            found[_identify_target(plan)] = plan.read_texts().make_unconditional(model.tokenizer, settings)
     return found
 
 
-def _computed(
+def _compute_batches(
     missing: Sequence[Sequence[PlannedPair]], scorer: PassScorer, alone: Alone, settings: PairSettings
 ) -> Iterator[dict[str, Gains]]:
-    """The gains of the pairs of each batch, by key."""
-    needed = (item for plans in missing for plan in plans for item in alone[_target(plan)])
+    """Yield the gains of the pairs of each batch, by key."""
+    needed = (item for plans in missing for plan in plans for item in alone[_identify_target(plan)])
     with Progress("scoring targets alone", None) as progress:
         for tokens in scorer.compute_unconditional(needed):
             progress.update(tokens=tokens)
-    works = (PairsWork(tuple(plan.texts() for plan in plans), settings) for plans in missing)
+    works = (PairsWork(tuple(plan.read_texts() for plan in plans), settings) for plans in missing)
     with Progress("scoring pairs", sum(map(len, missing))) as progress:
         before = scorer.tokens
         count = sum(map(len, missing))
         forecast = Forecast(f"{count} pairs", sum(plan.tokens for plans in missing for plan in plans))
-        for plans, found in zip(missing, scorer.scored(works), strict=True):
-            each = zip(plans, _each(plans, found, alone, settings), strict=True)
-            yield {p.key: scorer.assembled(alone[_target(p)], parts, settings.control) for p, parts in each}
+        for plans, found in zip(missing, scorer.score_works(works), strict=True):
+            each = zip(plans, _split_by_pair(plans, found, alone, settings), strict=True)
+            yield {
+                p.key: scorer.assemble_gains(alone[_identify_target(p)], parts, settings.control) for p, parts in each
+            }
             progress.update(len(plans), tokens=scorer.tokens - before)
             progress.say(forecast.update(sum(plan.tokens for plan in plans)))
             before = scorer.tokens
 
 
-def _target(plan: PlannedPair) -> tuple[str, Mode]:
-    """What the unconditional passes of a pair depend on."""
+def _identify_target(plan: PlannedPair) -> tuple[str, Mode]:
+    """Return the document and mode that determine the unconditional inputs of a pair."""
     return plan.pair.suspicious.doc_id, plan.mode
 
 
-def _each(
+def _split_by_pair(
     plans: Sequence[PlannedPair],
     found: Sequence[Scored],
     alone: Alone,
     settings: PairSettings,
 ) -> Iterator[Sequence[Scored]]:
-    """The passes of a batch, pair by pair."""
+    """Yield the scored inputs of each pair of a batch."""
     start, each = 0, 1 if settings.control == "none" else 2
     for plan in plans:
-        end = start + each * len(alone[_target(plan)])
+        end = start + each * len(alone[_identify_target(plan)])
         yield found[start:end]
         start = end
 
 
 def name_aggregation(rule: float | PairSettings | RetrievalSettings) -> str:
-    """How an aggregation is called in results: that of a profile, or Top-q of a percentage.
+    """Return the name in results of a profile's aggregation, or of Top-q for a percentage.
 
     Raises:
-        ValueError: the profile has no parameter for its aggregation.
+        ValueError: the profile has no parameter of its aggregation.
     """
     chosen = Aggregate("top", rule) if isinstance(rule, int | float) else aggregate_of(rule)
     if chosen is None:
@@ -174,7 +177,7 @@ def name_aggregation(rule: float | PairSettings | RetrievalSettings) -> str:
 
 
 def describe_control(control: Control) -> dict[str, str]:
-    """What results say about the control: nothing where there is none, as in the paper."""
+    """Return the field of results that names the control; empty without a control, as in the paper."""
     return {} if control == "none" else {"control": control}
 
 
@@ -184,7 +187,7 @@ def tabulate_scores(
     grid: Sequence[float],
     kind: Aggregation = "top",
 ) -> tuple[npt.NDArray[np.bool_], dict[float, npt.NDArray[Any]]]:
-    """Labels ``[pairs]`` and, for each parameter in ``grid``, scores ``[pairs]``, in the order of ``scored``."""
+    """Return labels ``[pairs]`` and, for each parameter in ``grid``, scores ``[pairs]``, in the order of ``scored``."""
     labels = np.array([positive[s.plan.pair.suspicious.doc_id, s.plan.pair.source.doc_id] for s in scored], dtype=bool)
     scores = {float(p): np.array([Aggregate(kind, p).of(s.features) for s in scored]) for p in grid}
     return labels, scores

@@ -1,23 +1,135 @@
-"""The forward passes of a job: works in, log-probabilities out; what was computed before is taken from the store."""
+"""Turn texts into inputs of the language model and inputs into gains, with unconditional results in the store.
+
+The work classes can be pickled, since other processes compute them.
+"""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from pan_scdg.digests import text_digest
 from pan_scdg.lm.worker import Work
-from pan_scdg.profile import Control
+from pan_scdg.profile import Control, PairSettings, RetrievalSettings
+from pan_scdg.retrieval.sentences import find_sentence_spans
 from pan_scdg.scdg.arrays import TokenIds
+from pan_scdg.scdg.control import controlled_pair, shuffled_source
 from pan_scdg.scdg.gains import Gains, gains_of, join
-from pan_scdg.scdg.sequences import Passes, ScoringInput
-from pan_scdg.scoring.batches import Batch, batches, digest_keys
+from pan_scdg.scdg.segments import segment_passes, segment_unconditional
+from pan_scdg.scdg.sequences import (
+    Passes,
+    ScoringInput,
+    Tokenizer,
+    pair_passes,
+    pair_unconditional,
+    retrieval_conditional,
+    retrieval_unconditional,
+)
+from pan_scdg.scdg.windows import source_prefix
+from pan_scdg.scoring.batches import Batch, digest_keys, make_batches
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.works import Ready, list_with_source
 from pan_scdg.store import Store, key_of, pack_array, unpack_floats
 
 LogProbs = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class TokenisedInputs:
+    """A work of inputs that are tokenised already."""
+
+    items: Sequence[ScoringInput]
+
+    def inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
+        """Return the inputs."""
+        return list(self.items)
+
+
+class PairText(NamedTuple):
+    """The texts of a document pair; ``segments`` is True if it is scored segment by segment."""
+
+    source: str
+    target: str
+    segments: bool
+
+    def make_passes(self, tokenizer: Tokenizer, settings: PairSettings) -> list[Passes]:
+        """Return the passes: one of the whole texts, or one per segment; with a control if the profile has one."""
+        control = settings.control != "none"
+        if self.segments:
+            spans = find_sentence_spans(self.target)
+            return list(segment_passes(tokenizer, self.source, self.target, spans, settings.segments, control))
+        passes = pair_passes(tokenizer, self.source, self.target)
+        return [controlled_pair(tokenizer, passes, self.source, self.target) if control else passes]
+
+    def make_unconditional(self, tokenizer: Tokenizer, settings: PairSettings) -> list[ScoringInput]:
+        """Return the unconditional inputs of the passes, which do not depend on the source."""
+        if self.segments:
+            return list(
+                segment_unconditional(tokenizer, self.target, find_sentence_spans(self.target), settings.segments)
+            )
+        return [pair_unconditional(tokenizer, self.target)]
+
+
+@dataclass(frozen=True)
+class PairsWork:
+    """The inputs with a source of some pairs, pair by pair."""
+
+    pairs: Sequence[PairText]
+    settings: PairSettings
+
+    def inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
+        """Return, for each segment of each pair, the conditional input and the control if the profile has one."""
+        return [
+            item
+            for pair in self.pairs
+            for p in pair.make_passes(tokenizer, self.settings)
+            for item in list_with_source(p)
+        ]
+
+
+class QueryText(NamedTuple):
+    """A query: its token ids, terms for choosing windows, and the number of tokens left for a source."""
+
+    token_ids: TokenIds
+    terms: frozenset[str]
+    budget: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class SourceWork:
+    """The inputs of one candidate source with all its queries."""
+
+    text: str
+    queries: Sequence[QueryText]
+    settings: RetrievalSettings
+
+    def inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
+        """Return, for each query, the conditional input and the control if the profile has one."""
+        return [i for query in self.queries for i in list_with_source(self.make_passes(query, tokenizer))]
+
+    def make_passes(self, query: QueryText, tokenizer: Tokenizer) -> Passes:
+        """Return the inputs of a query and this candidate (paper, PAN26 source-prefix construction)."""
+
+        def encode(text: str) -> list[int]:
+            return list(tokenizer.encode(text, add_special_tokens=False))
+
+        prefix = source_prefix(self.text, set(query.terms), query.budget, encode, self.settings.windows)
+        passes = Passes(
+            retrieval_unconditional(tokenizer, query.token_ids),
+            retrieval_conditional(tokenizer, query.token_ids, prefix),
+        )
+        if self.settings.control == "none":
+            return passes
+        shuffled = shuffled_source(tokenizer, prefix, text_digest(self.text), query.digest)
+        return replace(passes, control=retrieval_conditional(tokenizer, query.token_ids, shuffled))
+
+
+def list_with_source(passes: Passes) -> list[ScoringInput]:
+    """Return all inputs but the unconditional one."""
+    return list(passes)[1:]
 
 
 class Scored(NamedTuple):
@@ -28,11 +140,11 @@ class Scored(NamedTuple):
 
 
 class PassScorer:
-    """Log-probabilities of works by the model at hand.
+    """Computes log-probabilities and gains with a language model.
 
     Args:
-        model: its engine is made when something is to be computed.
-        store: where unconditional passes are kept; None: nowhere.
+        model: the language model; its engine is created when first needed.
+        store: caches unconditional log-probabilities; None: they are kept in memory.
     """
 
     def __init__(self, model: ScoringModel, store: Store | None) -> None:
@@ -42,90 +154,93 @@ class PassScorer:
 
     @property
     def tokens(self) -> int:
-        """Tokens that went through the model so far."""
+        """Return the number of tokens that were computed so far."""
         return self.model.tokens
 
-    def scored(self, works: Iterable[Work]) -> Iterator[list[Scored]]:
-        """What each work asks for, in its order; each work is computed by itself."""
+    def score_works(self, works: Iterable[Work]) -> Iterator[list[Scored]]:
+        """Yield the scored inputs of each work, in order; each work is a batch of its own."""
         for found in self.model.map(works):
             yield [Scored(*values) for values in found]
 
     def plan_unconditional(self, items: Iterable[ScoringInput]) -> None:
-        """Say which unconditional inputs the job has; those that are computed together follow from all of them."""
+        """Divide all unconditional inputs of the job into batches."""
         distinct = {digest_input(item): item for item in items}
         names, inputs = list(distinct), list(distinct.values())
-        for batch in batches(names, [item.length for item in inputs], self.model.batch_tokens):
+        for batch in make_batches(names, [item.length for item in inputs], self.model.batch_tokens):
             members = tuple(inputs[i] for i in batch.members)
             self._planned.update(dict.fromkeys((names[i] for i in batch.members), (batch, members)))
 
-    def batches_of(self, items: Iterable[ScoringInput]) -> str:
-        """A digest of the batches in which these planned inputs are computed: gains over them depend on it."""
+    def digest_batches(self, items: Iterable[ScoringInput]) -> str:
+        """Return a hash of the batches of these planned inputs, which last digits of their gains depend on."""
         return digest_keys([self._planned[digest_input(item)][0].digest for item in items])
 
     def compute_unconditional(self, items: Iterable[ScoringInput]) -> Iterator[int]:
-        """Compute those of the items that are not known yet, with the rest of their batches; the tokens of each batch.
+        """Compute the missing inputs with the rest of their batches; yield the tokens of each batch.
 
-        What was not planned is a batch alone.
+        An input that was not planned is a batch of its own.
         """
         missing = {}
         for item in items:
             name = digest_input(item)
             batch, members = self._planned.setdefault(name, (Batch((0,), digest_keys([name])), (item,)))
-            if batch.digest not in missing and self._stored(name, item) is None:
+            if batch.digest not in missing and self._read_stored(name, item) is None:
                 missing[batch.digest] = members
-        for members, found in zip(missing.values(), self.scored(map(Ready, missing.values())), strict=True):
-            self._keep({digest_input(m): part.log_probs for m, part in zip(members, found, strict=True)})
+        scored = self.score_works(map(TokenisedInputs, missing.values()))
+        for members, found in zip(missing.values(), scored, strict=True):
+            self._store_values({digest_input(m): part.log_probs for m, part in zip(members, found, strict=True)})
             yield sum(member.length for member in members)
 
-    def unconditional(self, item: ScoringInput) -> LogProbs:
-        """Log-probabilities of a target without a source, ``[n]`` nats; computed with the rest of its batch."""
+    def score_unconditional(self, item: ScoringInput) -> LogProbs:
+        """Return the log-probabilities of a target without a source, ``[n]`` nats; its whole batch is computed."""
         list(self.compute_unconditional([item]))
         name = digest_input(item)
-        found = self._stored(name, item)
+        found = self._read_stored(name, item)
         if found is None:
-            raise ValueError("the store lost an unconditional pass")
+            raise ValueError("an unconditional result is missing in the store")
         if self.store is not None:
-            self.model.inherit(self.store.notes([self._key(name)]))
+            self.model.inherit(self.store.notes([self._make_key(name)]))
         return found
 
-    def _stored(self, name: str, item: ScoringInput) -> LogProbs | None:
+    def _read_stored(self, name: str, item: ScoringInput) -> LogProbs | None:
         if self.store is None:
             return self._unstored.get(name)
-        return self.store.read(self._key(name), lambda data: _log_probs(data, len(item.target_ids)))
+        return self.store.read(self._make_key(name), lambda data: _parse_log_probs(data, len(item.target_ids)))
 
-    def _keep(self, values: Mapping[str, LogProbs]) -> None:
+    def _store_values(self, values: Mapping[str, LogProbs]) -> None:
         if self.store is None:
             self._unstored.update(values)
         else:
-            items = [(self._key(name), pack_array(array)) for name, array in values.items()]
+            items = [(self._make_key(name), pack_array(array)) for name, array in values.items()]
             incidents = self.model.incidents()
             self.store.put([*items, *(note for key, _ in items for note in self.store.note(key, incidents))])
 
-    def _key(self, name: str) -> str:
+    def _make_key(self, name: str) -> str:
         batch, _ = self._planned[name]
-        return self.model.batched(key_of("unconditional", {**self.model.key_parts(), "ids": name}), batch.digest)
+        return self.model.make_batch_key(
+            key_of("unconditional", {**self.model.list_key_parts(), "ids": name}), batch.digest
+        )
 
-    def gains(self, passes: Iterable[Passes], baseline: Control = "none") -> Gains:
-        """The gains over ``baseline`` of consecutive segments (one for a pair that is not cut), joined in order.
+    def compute_gains(self, passes: Iterable[Passes], baseline: Control = "none") -> Gains:
+        """Return the gains over ``baseline`` of consecutive segments, or of a whole pair, joined in order.
 
         Raises:
-            ValueError: the baseline needs a control and the passes have none.
+            ValueError: the baseline needs a control that is missing.
         """
         known = list(passes)
-        (found,) = self.scored([Ready([item for p in known for item in list_with_source(p)])])
-        return self.assembled([p.unconditional for p in known], found, baseline)
+        (found,) = self.score_works([TokenisedInputs([item for p in known for item in list_with_source(p)])])
+        return self.assemble_gains([p.unconditional for p in known], found, baseline)
 
-    def assembled(self, alone: Sequence[ScoringInput], found: Sequence[Scored], baseline: Control) -> Gains:
-        """The gains of one pair or candidate from its passes with a source.
+    def assemble_gains(self, alone: Sequence[ScoringInput], found: Sequence[Scored], baseline: Control) -> Gains:
+        """Return the gains of one pair or candidate.
 
         Args:
             alone: the unconditional input of each segment.
-            found: of each segment the conditional pass and, where there is one, the control.
-            baseline: what the gains are gains over.
+            found: for each segment, the scored conditional input and, with a control, the scored control.
+            baseline: the control, or "none" for gains over the unconditional log-probabilities.
 
         Raises:
             AlignmentError: the passes do not score identical target ids.
-            ValueError: the baseline needs a control and there is none.
+            ValueError: the baseline needs a control that is missing.
         """
         each, rest = divmod(len(found), len(alone))
         if rest or each not in (1, 2):
@@ -133,24 +248,24 @@ class PassScorer:
         if baseline != "none" and each == 1:
             raise ValueError(f"baseline {baseline} needs passes with a control")
         return join(
-            _gains(item, self.unconditional(item), found[i * each : (i + 1) * each], baseline)
+            _compute_segment_gains(item, self.score_unconditional(item), found[i * each : (i + 1) * each], baseline)
             for i, item in enumerate(alone)
         )
 
 
-def _gains(item: ScoringInput, alone: LogProbs, found: Sequence[Scored], baseline: Control) -> Gains:
+def _compute_segment_gains(item: ScoringInput, alone: LogProbs, found: Sequence[Scored], baseline: Control) -> Gains:
     control = found[1].log_probs if len(found) > 1 else None
     return gains_of([item, *found], alone, found[0].log_probs, control, baseline)
 
 
-def _log_probs(data: bytes, tokens: int) -> LogProbs:
+def _parse_log_probs(data: bytes, tokens: int) -> LogProbs:
     found = unpack_floats(data, 1)
     if len(found) != tokens:
-        raise ValueError(f"not one number for each of {tokens} tokens")
+        raise ValueError(f"{len(found)} log-probabilities for {tokens} tokens")
     return found
 
 
 def digest_input(item: ScoringInput) -> str:
-    """What an input is known by: its ids, and where the target begins."""
+    """Return a hash of the ids of an input and the position where its target begins."""
     ids = np.concatenate([item.context_ids, [-1], item.target_ids]).astype(np.int64)
     return hashlib.sha256(ids.tobytes()).hexdigest()

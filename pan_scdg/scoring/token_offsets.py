@@ -1,10 +1,9 @@
 """Find the character offsets of scored tokens (paper, Mapping Character Annotations to Target Tokens).
 
-A fast tokenizer returns them, provided that it gives exactly the ids that are scored. Otherwise each token is decoded
-and searched for in the text after the previous one. The paper leaves these points of the search open: tokens that
-decode to a part of a character are taken together, up to `TOGETHER`, and share their interval; a token is found at most
-`AHEAD` characters further on, if necessary without the white space around it; a token that is not found has no
-characters.
+A fast tokenizer returns them if its ids are exactly those that are scored. Otherwise each token is decoded and searched
+for in the text after the previous one. The paper leaves details of this search open. Here, up to `TOGETHER` tokens that
+decode to parts of a character share one interval; a token is searched for in the next `AHEAD` characters, first as it
+is, then without surrounding white space; a token that is not found has an empty interval.
 """
 
 from collections.abc import Sequence
@@ -33,10 +32,10 @@ class LocatedTokens(NamedTuple):
 
 
 class TokenLocator:
-    """A search for the tokens of targets in their text.
+    """Locates the tokens of targets in their text.
 
     Args:
-        scoring: the tokenizer that gains are computed with.
+        scoring: the tokenizer of the scored ids.
         fast: a tokenizer of the same checkpoint that returns offsets, or None.
     """
 
@@ -48,29 +47,29 @@ class TokenLocator:
 
         Args:
             target: the whole text.
-            segments: True if it is scored segment by segment, so that each sentence is tokenised alone; otherwise it
+            segments: True if the target is scored in segments, so that each sentence is tokenised alone; otherwise it
                 is scored as a whole, and its first token is context.
         """
         if not segments:
-            whole = self._locate(target, special=True)
+            whole = self._locate_text(target, special=True)
             return LocatedTokens(whole.token_ids[1:], whole.offsets[1:], whole.how)
         spans = find_sentence_spans(target)
-        parts = [self._locate(target[start:end], special=False) for start, end in spans]
+        parts = [self._locate_text(target[start:end], special=False) for start, end in spans]
         offsets = [part.offsets + start for part, (start, _) in zip(parts, spans)]
         fast = all(part.how == "fast tokenizer" for part in parts)
         ids = np.concatenate([part.token_ids for part in parts])
         return LocatedTokens(ids, np.concatenate(offsets), "fast tokenizer" if fast else "search")
 
-    def _locate(self, text: str, special: bool) -> LocatedTokens:
+    def _locate_text(self, text: str, special: bool) -> LocatedTokens:
         ids = self._scoring.encode(text, add_special_tokens=special)
-        offsets = None if self._fast is None else fast_offsets(self._fast, text, ids, special)
+        offsets = None if self._fast is None else read_fast_offsets(self._fast, text, ids, special)
         if offsets is not None:
             return LocatedTokens(np.array(ids, dtype=np.int64), offsets, "fast tokenizer")
-        return LocatedTokens(np.array(ids, dtype=np.int64), searched_offsets(self._scoring, text, ids), "search")
+        return LocatedTokens(np.array(ids, dtype=np.int64), search_offsets(self._scoring, text, ids), "search")
 
 
 def make_locator(model: ScoringModel) -> TokenLocator:
-    """Return the locator of a model's tokens, with the fast tokenizer of its checkpoint if there is one."""
+    """Return the locator of a model's tokens; it uses the fast tokenizer of the checkpoint if that loads."""
     if model.settings.tokenizer == "fast":
         return TokenLocator(model.tokenizer, model.tokenizer)
     try:
@@ -80,20 +79,20 @@ def make_locator(model: ScoringModel) -> TokenLocator:
     return TokenLocator(model.tokenizer, fast)
 
 
-def fast_offsets(tokenizer: Tokenizer, text: str, ids: Sequence[int], special: bool) -> Offsets | None:
+def read_fast_offsets(tokenizer: Tokenizer, text: str, ids: Sequence[int], special: bool) -> Offsets | None:
     """Return the tokenizer's own intervals, empty for special tokens; None unless its ids are exactly ``ids``."""
     found = cast(Any, tokenizer)(text, add_special_tokens=special, return_offsets_mapping=True)
     if list(found["input_ids"]) != list(ids):
         return None
     offsets = np.array(found["offset_mapping"], dtype=np.int64).reshape(-1, 2)
-    offsets[np.isin(ids, sorted(_special_ids(tokenizer)))] = 0
+    offsets[np.isin(ids, sorted(_list_special_ids(tokenizer)))] = 0
     return offsets
 
 
-def searched_offsets(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> Offsets:
-    """Return the intervals that decoding finds; their starts never decrease."""
+def search_offsets(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> Offsets:
+    """Return the intervals of decoded tokens in the text, in increasing order."""
     offsets = np.zeros((len(ids), 2), dtype=np.int64)
-    special, place, done = _special_ids(tokenizer), 0, 0
+    special, place, done = _list_special_ids(tokenizer), 0, 0
     while done < len(ids):
         count, interval = 1, None
         if ids[done] not in special:
@@ -106,7 +105,7 @@ def searched_offsets(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> Off
 
 
 def _find_next(tokenizer: Tokenizer, text: str, ids: Sequence[int], place: int) -> tuple[int, tuple[int, int] | None]:
-    """Return the number of next tokens that share an interval, and the interval, None if the first is not found."""
+    """Return the number of tokens that share the next interval, and the interval or None."""
     for count in range(1, len(ids) + 1):
         piece = cast(Any, tokenizer).decode(list(ids[:count]), clean_up_tokenization_spaces=False)
         if BROKEN in piece and not text.startswith(piece, place):
@@ -119,5 +118,5 @@ def _find_next(tokenizer: Tokenizer, text: str, ids: Sequence[int], place: int) 
     return 1, None
 
 
-def _special_ids(tokenizer: Tokenizer) -> frozenset[int]:
+def _list_special_ids(tokenizer: Tokenizer) -> frozenset[int]:
     return frozenset(cast(Any, tokenizer).all_special_ids)

@@ -78,7 +78,7 @@ ROWS = {
     "tokens over a text": _target(f"{SCORE} {{input}}/src/r1.txt", "/src/r1.txt: lies in what SOURCE names; choose"),
     "tokens over a file of another kind": _target(
         f"{SCORE} {{input}}/thesis.md",
-        "/thesis.md: is there and holds something else than the ",
+        "/thesis.md: exists already and does not hold the ",
         {**PAIRS, "thesis.md": TEXT},
     ),
 }

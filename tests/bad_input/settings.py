@@ -49,7 +49,7 @@ ROWS = {
     ),
     "a profile without a threshold": Bad(
         PAIRS | {"mine.toml": _threshold("0.5").replace("threshold = 0.5\n", "")},
-        "^profile mine has no threshold, so it decides nothing; calibrate it",
+        "^profile mine has no threshold and cannot decide; calibrate it",
         f"{RUN} --profile {{input}}/mine.toml",
     ),
     "a profile of the other job": Bad(

@@ -15,7 +15,7 @@ from pan_scdg.jobs.shards import read_shards, write_shard
 from pan_scdg.profile import ModelSettings
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.retrieval.ranking import Ranked
-from pan_scdg.scoring.features import Wanted, feature_grid, load_features, load_gains, load_ids
+from pan_scdg.scoring.features import Wanted, load_features, load_gains, load_ids, make_grid
 from pan_scdg.store import Store
 
 JOB = {
@@ -115,9 +115,9 @@ def _make_shards(folder: Path) -> None:
 
 def _shards(folder: Path) -> None:
     found = read_shards([folder / "1", folder / "2"])
-    found.settled(ModelSettings(name="tiny", dtype="bfloat16"))
+    found.settle_model(ModelSettings(name="tiny", dtype="bfloat16"))
     found.check(found.job)
-    found.candidates(["q1"])
+    found.read_candidates(["q1"])
 
 
 def _absorb(folder: Path) -> None:
@@ -126,7 +126,7 @@ def _absorb(folder: Path) -> None:
 
 
 STORED = LINES.packed_by(sqlite)
-WANTED = Wanted(feature_grid([]))
+WANTED = Wanted(make_grid([]))
 
 
 def _stored(folder: Path) -> None:

@@ -210,7 +210,7 @@ def test_a_text_that_cannot_be_read_stops_the_run_or_is_negative(
 @pytest.mark.parametrize(
     ("option", "what"),
     [
-        (("--keep-gains",), "--keep-gains has no use for a containment baseline"),
+        (("--keep-gains",), "--keep-gains has no effect on a containment baseline"),
         (("--shard", "1/2"), "--shard has no use"),
         (("--engine", "reference"), "--engine reference has no use"),
         (("--model", "."), "--model has no use"),
@@ -234,7 +234,7 @@ def test_an_uncalibrated_profile_decides_nothing(
 ) -> None:
     refused = run(pairs_input, tmp_path / "out", name)
     assert refused.code == 2
-    assert f"profile {name} has no {lacks}, so it decides nothing; calibrate it" in refused.err
+    assert f"profile {name} has no {lacks} and cannot decide; calibrate it" in refused.err
 
 
 def test_a_baseline_is_for_pairs(retrieval_input: Path, run: Cli, tmp_path: Path) -> None:

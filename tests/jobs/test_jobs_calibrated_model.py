@@ -90,7 +90,7 @@ def test_another_model_gives_scores_and_decides_nothing(
     assert "6 pairs, 3 positive, none decided" in held.out
     compared = cli("compare", output, output)
     assert (compared.code, compared.err.count("\n")) == (2, 1)
-    assert "decisions.jsonl:1: nothing is decided here" in compared.err
+    assert "decisions.jsonl:1: the run computed scores but no decisions" in compared.err
 
 
 def test_pairs_that_fail_are_not_decided_either(
@@ -163,7 +163,7 @@ def test_a_calibration_of_an_earlier_version_says_that_its_model_is_not_recorded
     mine.write_text("".join(lines), encoding="utf-8")
     done = run(pairs_input, tmp_path / "out", profile=mine, model=other)
     assert done.code == 0
-    assert "warning: the profile does not say which model it was calibrated with" in done.err
+    assert "warning: the profile does not name the model it was calibrated with" in done.err
     assert None not in {record["decision"] for record in records(tmp_path / "out" / "decisions.jsonl")}
 
 

@@ -101,7 +101,7 @@ def test_the_same_output_twice(task: str, request: pytest.FixtureRequest, cli: R
     done = cli("compare", output, other, "--exact", "--score-tolerance", 0, "--top10-changed", 0)
     assert verdict(done) == "reproduced"
     assert "jobs: the same" in done.out
-    assert "0 with others" in done.out
+    assert "0 with different bytes" in done.out
     found = json.loads(cli("compare", output, other, "--json").out)
     assert (found["reproduced"], found["why"], found["jobs"], found["files"]["changed"]) == (True, [], {}, [])
     assert found["task"] == ("pairs" if task == "paired" else "retrieval")
@@ -111,9 +111,9 @@ def test_the_report_of_pairs(paired: Path, cli: Run) -> None:
     assert cli("compare", paired, paired).out.splitlines() == [
         f"A: {paired}",
         f"B: {paired}",
-        "files: 7 with the same bytes, 0 with others",
+        "files: 7 with the same bytes, 0 with different bytes",
         "pairs: 6 in both, 0 only in A, 0 only in B",
-        "decided otherwise: 0",
+        "other decisions: 0",
         "scores in nats: largest difference 0, mean 0",
         "jobs: the same",
         "reproduced",
@@ -136,7 +136,7 @@ def test_another_engine_is_a_reproduction(
     exact = verdict(cli("compare", finished(source), tmp_path / "out", "--exact"))
     changed = found["files"]["changed"]
     assert exact == (
-        f"not reproduced: files with other bytes: {len(changed)}, {changed[0]} for one" if changed else exact
+        f"not reproduced: files with different bytes: {len(changed)}, for example {changed[0]}" if changed else exact
     )
 
 
@@ -212,11 +212,11 @@ def test_a_flipped_decision(paired: Path, bare: Callable[[Path], Path], cli: Run
     change_record(b / "decisions.jsonl", position, score=0.48, decision=False)
     done = cli("compare", a, b)
     assert verdict(done) == "reproduced"
-    assert f"decided otherwise: 1\n  {suspicious} and {source}: positive, 0.52 nats / negative, 0.48 nats\n" in done.out
-    assert "jobs: not known of both\n" in done.out
+    assert f"other decisions: 1\n  {suspicious} and {source}: positive, 0.52 nats / negative, 0.48 nats\n" in done.out
+    assert "jobs: not recorded in both\n" in done.out
     strict = cli("compare", a, b, "--score-tolerance", 0.01)
-    assert verdict(strict) == "not reproduced: decided otherwise and not near the threshold: 1 of 6 pairs"
-    assert "files with other bytes: 2, decisions.jsonl for one" in verdict(cli("compare", a, b, "--exact"))
+    assert verdict(strict) == "not reproduced: other decisions that are not near the threshold: 1 of 6 pairs"
+    assert "files with different bytes: 2, for example decisions.jsonl" in verdict(cli("compare", a, b, "--exact"))
     (flip,) = json.loads(cli("compare", a, b, "--json").out)["results"]["flips"]
     assert flip["pair"] == [suspicious, source]
     assert (flip["a"]["positive"], flip["b"]["positive"], flip["b"]["score"]) == (True, False, 0.48)
@@ -227,7 +227,7 @@ def test_scores_that_differ_on_average(paired: Path, bare: Callable[[Path], Path
     change_record(other / "decisions.jsonl", 0, score=4.0)
     assert "scores differ by" in verdict(cli("compare", paired, other))
     change_record(other / "decisions.jsonl", 0, score=None)
-    assert "scored in one alone: 1 of 6 pairs" in verdict(cli("compare", paired, other))
+    assert "scored in only one result: 1 of 6 pairs" in verdict(cli("compare", paired, other))
 
 
 def test_a_changed_top_10(ranked: Path, bare: Callable[[Path], Path], cli: Run) -> None:
@@ -255,7 +255,7 @@ def test_bare_runs(ranked: Path, cli: Run, tmp_path: Path) -> None:
         done = cli("compare", a, b)
         assert verdict(done) == "reproduced"
     assert verdict(cli("compare", ranked, plain, "--exact")) == (
-        "not reproduced: files with other bytes: 1, run for one"
+        "not reproduced: files with different bytes: 1, for example run"
     ), "one is compressed"
 
 
@@ -263,10 +263,10 @@ def test_folders_of_detections(detections: Callable[..., Path], cli: Run) -> Non
     one = detections(("s1", "r1", 5), ("s2", "r1", 7))
     assert verdict(cli("compare", one, detections(("s1", "r1", 5), ("s2", "r1", 7)), "--exact")) == "reproduced"
     longer = cli("compare", one, detections(("s1", "r1", 6), ("s2", "r1", 7)))
-    assert verdict(longer) == "not reproduced: other passages, though decided alike: 1 of 2 pairs"
+    assert verdict(longer) == "not reproduced: other passages with the same decision: 1 of 2 pairs"
     other = cli("compare", one, detections(("s1", "r1", 5), ("s3", "r1", 7)))
     assert "  s2 and r1: positive / negative\n" in other.out
-    assert verdict(other) == "not reproduced: decided otherwise and not near the threshold: 2 of 3 pairs"
+    assert verdict(other) == "not reproduced: other decisions that are not near the threshold: 2 of 3 pairs"
     assert verdict(cli("compare", detections(), detections())) == "reproduced"
 
 
@@ -290,12 +290,12 @@ def test_results_that_are_none(
     paired: Path, ranked: Path, pairs_input: Path, run: Run, bare: Callable[[Path], Path], cli: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "empty").mkdir()
-    refused(cli("compare", paired, tmp_path / "empty"), "there is no result of a run")
+    refused(cli("compare", paired, tmp_path / "empty"), "no result of a run is in it")
     refused(cli("compare", tmp_path / "nowhere", paired), "nowhere: there is no such run")
     (tmp_path / "begun" / HIDDEN).mkdir(parents=True)
     refused(cli("compare", paired, tmp_path / "begun"), "the run is not finished")
     assert run(pairs_input, tmp_path / "shard", "--shard", "1/2").code == 0
-    refused(cli("compare", paired, tmp_path / "shard"), "is one shard of several", "merge")
+    refused(cli("compare", paired, tmp_path / "shard"), "is a single shard", "merge")
     both = bare(paired)
     shutil.copy(ranked / "run.txt.gz", both)
     refused(cli("compare", both, paired), "holds results of both tasks")

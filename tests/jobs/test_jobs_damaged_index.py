@@ -74,7 +74,7 @@ DAMAGED: dict[str, tuple[Damage, str]] = {
     "vectors a link": (lambda i: link_to_copy(vectors(i) / "vectors.f16"), "vectors.f16: .*(a symbolic|not a reg)"),
     "their folder a link": (lambda i: link_to_copy(vectors(i)), "abstracts-.*: a symbolic link"),
     "an id": (lambda i: flip(vectors(i) / "documents.jsonl", 18), "documents.jsonl: damaged"),
-    "ids and their checksums": (lambda i: rename_documents(vectors(i)), "'nonexistent[0-9]+' for one"),
+    "ids and their checksums": (lambda i: rename_documents(vectors(i)), "for example 'nonexistent[0-9]+'"),
     "no documents": (lambda i: (vectors(i) / "documents.jsonl").write_text(""), "documents.jsonl: damaged"),
     "other documents": (lambda i: (vectors(i) / "documents.jsonl").write_text("[1]\n"), "documents.jsonl: damaged"),
     "documents without end": (lambda i: os.truncate(vectors(i) / "documents.jsonl", 1 << 40), "documents.jsonl"),
@@ -165,7 +165,7 @@ ROUTES: Mapping[str, tuple[str, str]] = {
     "not finite": ('[["a", 1e999]]', "is damaged: "),
     "a document twice": ('[["a", 1.0], ["a", 1.0]]', "is damaged: "),
     "other types": ('[[1, "a"]]', "is damaged: "),
-    "another document": ('[["nonexistent", 9.0]]', "'nonexistent' for one"),
+    "another document": ('[["nonexistent", 9.0]]', "for example 'nonexistent'"),
 }
 
 

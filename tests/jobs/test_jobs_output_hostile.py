@@ -207,7 +207,7 @@ def test_sealed_results_are_published(
 def test_changed_result_is_not_called_complete(pairs_input: Path, out: Path, run: Run, visible: Visible) -> None:
     before = visible(out)
     (out / "decisions.jsonl").write_text("{}\n", encoding="utf-8")
-    refused(run(pairs_input, out, "--keep-gains"), "decisions.jsonl is not as it was finished", "--overwrite")
+    refused(run(pairs_input, out, "--keep-gains"), "decisions.jsonl was changed since", "--overwrite")
     assert run(pairs_input, out, "--keep-gains", "--overwrite").code == 0
     assert visible(out) == before
 
@@ -282,7 +282,7 @@ def test_result_that_appears_meanwhile_is_kept(
 
     monkeypatch.setattr("pan_scdg.scoring.gain_method.score_pairs", meanwhile)
     done = run(pairs_input, output, "--keep-gains")
-    assert (done.code, "holds a finished result by now" in done.err.splitlines()[-1]) == (2, True)
+    assert (done.code, "another run has finished a result in it" in done.err.splitlines()[-1]) == (2, True)
     assert (output / "decisions.jsonl").read_text(encoding="utf-8") == "theirs"
 
 

@@ -183,7 +183,7 @@ def test_calibrate_chooses_a_label_and_keeps_the_answers(
 ) -> None:
     command = ("calibrate", "--input", source, "--profile", judge(""), "--write", tmp_path / "mine.toml")
     assert (done := cli(*command)).code == 2
-    assert "answers of a model would be lost if this stopped; give a folder that keeps them with --state" in done.err
+    assert "answers of the model would be lost if this run stopped; give a folder for them with --state" in done.err
     assert chat.asked == []
     stops_after(chat, 9, Fault(503, headers=DAY))
     assert cli(*command, "--state", tmp_path / "state").code == 3
@@ -196,14 +196,14 @@ def test_calibrate_chooses_a_label_and_keeps_the_answers(
 def test_a_folder_is_no_use_to_an_endpoint(chat: LocalChat, run: Call, tmp_path: Path) -> None:
     (model := tmp_path / "model").mkdir()
     assert (done := run("--model", model)).code == 2
-    assert "--model has no use for a prompt baseline; leave it out" in done.err
+    assert "--model has no effect on a prompt baseline; omit it" in done.err
 
 
 def test_without_an_address_or_a_threshold_it_says_what_is_missing(
     chat: LocalChat, run: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert (done := run(profile="")).code == 2
-    assert "profile own-judge has no threshold, so it decides nothing" in done.err
+    assert "profile own-judge has no threshold and cannot decide" in done.err
     monkeypatch.delenv(room.URL)
     assert (done := run()).code == 2
     assert done.err.splitlines()[-1].startswith(

@@ -210,8 +210,8 @@ def test_a_run_that_is_killed_leaves_no_tracker_and_no_folder_of_it(tracker: Fau
     started, ended, temporary = tmp_path / "started", tmp_path / "ended", tmp_path / "temporary"
     tracker(started=f"open({str(started)!r}, 'w')", stopped=f"open({str(ended)!r}, 'w')")
     code = (
-        "import os, signal\nfrom pathlib import Path\nfrom pan_scdg.jobs.run_metadata import _started\n"
-        f"tracker = _started()\nwhile not Path({str(started)!r}).exists():\n    pass\n"
+        "import os, signal\nfrom pathlib import Path\nfrom pan_scdg.jobs.run_metadata import _start_tracker\n"
+        f"tracker = _start_tracker()\nwhile not Path({str(started)!r}).exists():\n    pass\n"
         f"assert len(os.listdir({str(temporary)!r})) == 1\nos.kill(os.getpid(), signal.SIGKILL)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == -signal.SIGKILL
@@ -304,7 +304,7 @@ def test_what_computes_nothing_starts_no_tracker(
     def forbidden() -> None:
         raise AssertionError("no tracker was expected")
 
-    monkeypatch.setattr(run_metadata, "_started", forbidden)
+    monkeypatch.setattr(run_metadata, "_start_tracker", forbidden)
     assert run(pairs_input, finished(pairs_input), "--keep-gains").code == 0
     assert run(pairs_input, tmp_path / "out", "--over-long", "error").code == 2
     assert run(pairs_input, tmp_path / "out", "--plan").code == 0

@@ -213,7 +213,9 @@ def test_damaged_shards_are_refused(
     with open(second / "scores.sqlite", "r+b") as file:
         file.seek(200)
         file.write(b"\xff" * 100)
-    refused(merge(source, tmp_path / "out", first, second), tmp_path / "out", "is not as the shard left it")
+    refused(
+        merge(source, tmp_path / "out", first, second), tmp_path / "out", "was changed since the shard was finished"
+    )
 
 
 def test_shards_with_other_candidates_are_refused(
@@ -257,7 +259,7 @@ def test_a_share_of_what_is_not_scored(pairs_input: Path, run: Run, tmp_path: Pa
 @given(st.lists(st.integers(1, 50), max_size=40), st.integers(1, 6))
 def test_shares_are_a_partition_and_even(sizes: list[int], of: int) -> None:
     names = [f"name {i}" for i in range(len(sizes))]
-    shares = [Share(number, of).mine(names, sizes) for number in range(1, of + 1)]
+    shares = [Share(number, of).select(names, sizes) for number in range(1, of + 1)]
     assert sorted(i for share in shares for i in share) == list(range(len(sizes)))
     loads = [sum(sizes[i] for i in share) for share in shares]
     # the largest first to the smallest load: no two differ by more than one thing

@@ -36,7 +36,7 @@ def test_processes_for_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list_devices("cuda", None) == ["cuda:0", "cuda:1", "cuda:2", "cuda:3"]
     assert list_devices("cuda", 2) == ["cuda:0", "cuda:1"]
     assert list_devices("cuda", 1) == ["cuda"]
-    with pytest.raises(UserError, match="5 workers for 4 GPUs"):
+    with pytest.raises(UserError, match="--workers is 5, but this machine has 4 GPUs"):
         list_devices("cuda", 5)
 
 

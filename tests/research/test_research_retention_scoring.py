@@ -125,7 +125,7 @@ def test_means_are_those_of_the_plain_gains(planted: Studied, model: ScoringMode
     context, of = planted.contexts[13], planted.cases[1]
     assert (context.pair_id, context.seed, context.retention) == (of.pair_id, 0, 0.75)
     passes = pair_passes(model.tokenizer, read_context(context, of.evidence, pool), of.target)
-    plain = PassScorer(model, None).gains([passes])
+    plain = PassScorer(model, None).compute_gains([passes])
     tokens = TokenLocator(model.tokenizer, model.tokenizer).locate(of.target, segments=False)
     assert plain.token_ids.tolist() == tokens.token_ids.tolist()
     labels = label_tokens(tokens.offsets, of.selected, of.reused, len(of.target))

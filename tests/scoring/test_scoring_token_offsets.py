@@ -16,7 +16,7 @@ from pan_scdg.profile import ModelSettings, SegmentSettings, WindowSettings, loa
 from pan_scdg.retrieval.sentences import find_sentence_spans
 from pan_scdg.scdg.segments import segment_unconditional
 from pan_scdg.scdg.sequences import pair_unconditional
-from pan_scdg.scoring.token_offsets import TokenLocator, fast_offsets, searched_offsets
+from pan_scdg.scoring.token_offsets import TokenLocator, read_fast_offsets, search_offsets
 
 transformers = pytest.importorskip("transformers")
 
@@ -36,22 +36,22 @@ def spelt(text: str, offsets: np.ndarray) -> list[str]:
 
 def test_a_fast_tokenizer_is_asked_when_its_ids_are_those_scored() -> None:
     ids = mini().encode(TEXT, add_special_tokens=True)
-    offsets = fast_offsets(mini(), TEXT, ids, special=True)
+    offsets = read_fast_offsets(mini(), TEXT, ids, special=True)
     assert [spelt(TEXT, offsets)[i] for i in (1, 2)] == [" ", " The"]
     assert offsets[0].tolist() == [0, 0], "BOS"
     literal = [i for i, token in enumerate(ids) if i and token == mini().bos_token_id]
     assert len(literal) == 1
     assert offsets[literal[0]].tolist() == [0, 0], "a special token that the text spells out is special all the same"
-    assert fast_offsets(mini(), TEXT, ids[:-1], special=True) is None
-    assert fast_offsets(mini(), TEXT, [*ids[:-1], ids[0]], special=True) is None
+    assert read_fast_offsets(mini(), TEXT, ids[:-1], special=True) is None
+    assert read_fast_offsets(mini(), TEXT, [*ids[:-1], ids[0]], special=True) is None
 
 
 @settings(max_examples=100, deadline=None)
 @given(WORDS)
 def test_the_search_finds_every_token_of_ordinary_text(text: str) -> None:
     ids = mini().encode(text, add_special_tokens=False)
-    found = searched_offsets(mini(), text, ids)
-    own = fast_offsets(mini(), text, ids, special=False)
+    found = search_offsets(mini(), text, ids)
+    own = read_fast_offsets(mini(), text, ids, special=False)
     whole = [i for i, token in enumerate(ids) if "\ufffd" not in mini().decode([token])]
     assert [text[a:b] for a, b in found[whole]] == [mini().decode([ids[i]]) for i in whole]
     assert (found[whole, 1] == own[whole, 1]).all(), "the end is that of the fast tokenizer, which may trim in front"
@@ -65,16 +65,16 @@ def test_what_is_not_in_the_text_has_no_characters_and_loses_nothing_behind_it()
     text = "The end of it."
     ids = mini().encode(" ZZQQ" + text, add_special_tokens=False)
     extra = len(mini().encode(" ZZQQ", add_special_tokens=False))
-    found = searched_offsets(mini(), text, ids)
+    found = search_offsets(mini(), text, ids)
     assert found[-1].tolist() == [13, 14]
     assert "".join(spelt(text, found[extra:])) == text
-    far = searched_offsets(mini(), "x" * 90 + " end", mini().encode(" end", add_special_tokens=False))
+    far = search_offsets(mini(), "x" * 90 + " end", mini().encode(" end", add_special_tokens=False))
     assert far.tolist() == [[0, 0]], "too far away"
 
 
 def test_literal_replacement_characters_do_not_stop_the_search() -> None:
     text = "One \ufffd\ufffd two three"
-    found = searched_offsets(mini(), text, mini().encode(text, add_special_tokens=False))
+    found = search_offsets(mini(), text, mini().encode(text, add_special_tokens=False))
     assert found[-1, 1] == len(text)
     assert spelt(text, found[-1:])[0].strip() in text
 

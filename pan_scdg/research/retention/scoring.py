@@ -168,7 +168,7 @@ def _plan_contexts(
 def _use_segments(plan: PlannedPair, model: ScoringModel, settings: PairSettings) -> PlannedPair:
     if plan.mode == "segments":
         return plan
-    texts = plan.texts()
+    texts = plan.read_texts()
     key = make_pair_key(texts.source, texts.target, "segments", model, settings)
     return plan._replace(mode="segments", key=key)
 

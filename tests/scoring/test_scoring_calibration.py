@@ -76,7 +76,7 @@ def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scorer, facts = PassScorer(model, None), []
     for file in sorted((EXAMPLES / "calibration" / "susp").glob("*.txt")):
         text = file.read_text(encoding="utf-8")
-        alone = scorer.unconditional(pair_passes(model.tokenizer, "", text).unconditional)
+        alone = scorer.score_unconditional(pair_passes(model.tokenizer, "", text).unconditional)
         features = statistics(np.asarray(alone), ())._replace(code_length=-float(alone.sum()))
         facts.append(measure_target(model.tokenizer, text, features))
     document: Any = tomlkit.parse((SHIPPED / "offline.toml").read_text(encoding="utf-8"))

@@ -40,11 +40,11 @@ def all_passes(model: ScoringModel) -> list[Passes]:
 
 
 def test_reuse_changes_no_gain(at_hand: ScoringModel, tmp_path: Path) -> None:
-    plain = [PassScorer(at_hand, None).gains([p]) for p in all_passes(at_hand)]
+    plain = [PassScorer(at_hand, None).compute_gains([p]) for p in all_passes(at_hand)]
     with Store(tmp_path) as store:
-        cold = [PassScorer(at_hand, store).gains([p]) for p in all_passes(at_hand)]
+        cold = [PassScorer(at_hand, store).compute_gains([p]) for p in all_passes(at_hand)]
     with Store(tmp_path) as store:
-        warm = [PassScorer(at_hand, store).gains([p]) for p in all_passes(at_hand)]
+        warm = [PassScorer(at_hand, store).compute_gains([p]) for p in all_passes(at_hand)]
     for one, two, three in zip(plain, cold, warm, strict=True):
         assert all(np.array_equal(x, y) and np.array_equal(y, z) for x, y, z in zip(one, two, three, strict=True))
 
@@ -54,13 +54,13 @@ def test_one_unconditional_pass_serves_all_sources(at_hand: ScoringModel, tmp_pa
     with Store(tmp_path) as store:
         scorer = PassScorer(at_hand, store)
         for p in passes:
-            scorer.gains([p])
+            scorer.compute_gains([p])
     expected = [passes[0].conditional.length, passes[0].unconditional.length]
     expected += [p.conditional.length for p in passes[1:]]
     assert forwards == expected
     # the engine leaves out the last token of each input, whose output would speak of nothing
     assert scorer.tokens == sum(expected) - len(expected)
-    PassScorer(at_hand, None).gains([passes[0]])
+    PassScorer(at_hand, None).compute_gains([passes[0]])
     assert len(forwards) == len(expected) + 2, "without a store both passes are computed"
 
 
@@ -70,7 +70,7 @@ def test_another_context_is_another_unconditional_pass(
     ids = np.arange(20, 30, dtype=np.int64)
     with Store(tmp_path) as store:
         scorer = PassScorer(at_hand, store)
-        cut = [scorer.unconditional(ScoringInput(ids[:n], ids[n:])) for n in (1, 2, 1)]
+        cut = [scorer.score_unconditional(ScoringInput(ids[:n], ids[n:])) for n in (1, 2, 1)]
     assert len(forwards) == 2, "the same ids, divided otherwise, are not the same pass"
     np.testing.assert_allclose(cut[0][1:], cut[1], atol=gain_tolerance(len(ids)))
     assert np.array_equal(cut[0], cut[2])
@@ -78,8 +78,8 @@ def test_another_context_is_another_unconditional_pass(
 
 def test_segments_are_joined_in_order(at_hand: ScoringModel, gain_tolerance: Tolerance) -> None:
     passes = all_passes(at_hand)
-    joined = PassScorer(at_hand, None).gains(passes)
-    parts = [PassScorer(at_hand, None).gains([p]) for p in passes]
+    joined = PassScorer(at_hand, None).compute_gains(passes)
+    parts = [PassScorer(at_hand, None).compute_gains([p]) for p in passes]
     bound = gain_tolerance(max(p.conditional.length for p in passes))
     np.testing.assert_allclose(joined.gains, np.concatenate([p.gains for p in parts]), atol=bound)
 
@@ -96,15 +96,15 @@ def test_arithmetic_is_part_of_every_key_and_memory_is_not(
     options = Computing("cpu", model=tiny_folder("qwen2"), engine=engine)
     other = options.open_model(profile.need_model().model_copy(update=change))
     one = at_hand if change != {"attention": "eager"} else options.open_model(profile.need_model())
-    assert (other.key_parts() == one.key_parts()) == ("head_rows" in change)
+    assert (other.list_key_parts() == one.list_key_parts()) == ("head_rows" in change)
 
 
 def test_the_batch_is_part_of_a_key_where_it_moves_digits(
     at_hand: ScoringModel, profile: Profile, tiny_folder: Callable[[str], Path]
 ) -> None:
     options = Computing("cpu", model=tiny_folder("qwen2"), engine="reference")
-    assert len({"key", at_hand.batched("key", "one"), at_hand.batched("key", "other")}) == 3
-    assert options.open_model(profile.need_model()).batched("key", "one") == "key"
+    assert len({"key", at_hand.make_batch_key("key", "one"), at_hand.make_batch_key("key", "other")}) == 3
+    assert options.open_model(profile.need_model()).make_batch_key("key", "one") == "key"
 
 
 def test_unconditional_passes_of_a_job_are_batched_alike_whatever_is_asked_first(
@@ -117,7 +117,7 @@ def test_unconditional_passes_of_a_job_are_batched_alike_whatever_is_asked_first
         with Store(tmp_path / name) as store:
             scorer = PassScorer(at_hand, store)
             scorer.plan_unconditional([*items, items[0]])
-            values = {number: scorer.unconditional(items[number]) for number in order}
+            values = {number: scorer.score_unconditional(items[number]) for number in order}
             assert list(scorer.compute_unconditional(items)) == [], "one call computed the whole batch"
             found.append([values[number] for number in range(3)])
     assert all(np.array_equal(x, y) for x, y in zip(*found, strict=True))
@@ -130,9 +130,9 @@ def test_a_gain_knows_with_what_its_unconditional_pass_was_batched(at_hand: Scor
         few, more = PassScorer(at_hand, store), PassScorer(at_hand, store)
         few.plan_unconditional([one, other])
         more.plan_unconditional([one, other, third])
-    assert few.batches_of([one]) == few.batches_of([other])
-    assert few.batches_of([one]) != more.batches_of([one])
-    assert few.batches_of([one, other]) != few.batches_of([one])
+    assert few.digest_batches([one]) == few.digest_batches([other])
+    assert few.digest_batches([one]) != more.digest_batches([one])
+    assert few.digest_batches([one, other]) != few.digest_batches([one])
 
 
 def test_scores_of_a_query_do_not_depend_on_other_queries(

@@ -20,7 +20,7 @@ from pan_scdg.scdg.windows import overlap_terms, source_prefix
 from pan_scdg.scoring.candidates import Target, make_candidate_key
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import make_pair_key
-from pan_scdg.scoring.works import QueryText
+from pan_scdg.scoring.passes import QueryText
 from pan_scdg.store import key_of
 
 Run = Callable[..., Any]
@@ -168,14 +168,14 @@ def test_what_the_paper_does_not_have_changes_no_key_where_it_is_off(tiny_folder
     texts = {"source": text_digest("a"), "target": text_digest("b")}
     pairs, retrieval = profile.need_pairs(), profile.need_retrieval()
     windows = pairs.model_copy(update={"aggregation": "window", "q": None, "w": 64, "w_grid": (64,)})
-    parts = {**model.key_parts(), "mode": "whole", "segments": None, **texts}
+    parts = {**model.list_key_parts(), "mode": "whole", "segments": None, **texts}
     for settings in (pairs, windows):
         assert make_pair_key("a", "b", "whole", model, settings) == key_of("pair", parts)
     controlled = pairs.model_copy(update={"control": "both"})
     assert make_pair_key("a", "b", "whole", model, controlled) == key_of("pair", {**parts, "control": "both"})
     query = QueryText(np.array([5]), frozenset("b"), 9, text_digest("b"))
     target = Target("q", query, ScoringInput(np.array([0]), query.token_ids))
-    parts = {**model.key_parts(), "context": 512, "windows": retrieval.windows.model_dump(mode="json"), **texts}
+    parts = {**model.list_key_parts(), "context": 512, "windows": retrieval.windows.model_dump(mode="json"), **texts}
     assert make_candidate_key(Document("d", "a"), target, model, retrieval) == key_of("candidate", parts)
     both = {"control": "both", "source_tokens": 60}
     changed = make_candidate_key(Document("d", "a"), target, model, retrieval.model_copy(update=both))

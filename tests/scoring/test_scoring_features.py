@@ -15,7 +15,7 @@ from pan_scdg.jobs.retrieve import prepare
 from pan_scdg.profile import Control, parse_profile
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.scoring.candidates import Found, score_candidates
-from pan_scdg.scoring.features import Wanted, features_of, load_features, save_features
+from pan_scdg.scoring.features import Wanted, compute_features, load_features, save_features
 from pan_scdg.store import Store
 
 SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
@@ -38,7 +38,7 @@ def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
     gains = some_gains()
     with Store(tmp_path) as store:
         saved = save_features(store, {"k": gains}, MOMENTS, keep_gains=False)["k"]
-        assert load_features(store, "k", MOMENTS, keep_gains=False) == saved == features_of(gains, MOMENTS)
+        assert load_features(store, "k", MOMENTS, keep_gains=False) == saved == compute_features(gains, MOMENTS)
     assert saved.positive_mean == pytest.approx(gains.gains[gains.gains > 0].mean())
     assert saved.deviation == pytest.approx(gains.gains.std())
 
@@ -60,7 +60,7 @@ def test_what_is_lacking_is_made_from_kept_gains_once(tmp_path: Path, baseline: 
         save_features(store, {"k": gains}, SIMPLE, keep_gains=True)
         forget_moments(store, "k")
         found = load_features(store, "k", MOMENTS._replace(grid=(2.0, 33.0)), keep_gains=False, baseline=baseline)
-        assert found == features_of(gains, Wanted((2.0, 33.0)))
+        assert found == compute_features(gains, Wanted((2.0, 33.0)))
         assert b"deviation" in (store.get("k") or b"")
 
 
