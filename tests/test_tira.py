@@ -92,7 +92,7 @@ def test_the_call_is_printed_and_its_failure_is_ours(
     client = tmp_path / "tira-cli"
     client.write_text(f"#!{sys.executable}\nimport sys\nprint(sys.argv[1:])\nsys.exit(7)\n", encoding="utf-8")
     client.chmod(0o755)
-    monkeypatch.setattr(tira_submission, "client", lambda: str(client))
+    monkeypatch.setattr(tira_submission, "find_client", lambda: str(client))
     assert invoked("dry-run", "pan25-offline", "--manifest", str(MANIFEST)) == 2
     said = capsys.readouterr().err
     assert f"{client} code-submission --dry-run --path {ROOT}" in said
@@ -139,7 +139,7 @@ def test_what_is_no_manifest(tmp_path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=r"tira\.yml"):
         read_manifest(path)
-    with pytest.raises(UserError, match="no manifest"):
+    with pytest.raises(UserError, match="manifest does not exist"):
         read_manifest(tmp_path / "none.yml")
 
 
@@ -161,4 +161,4 @@ def test_unknown_submissions_profiles_and_clients(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="tira-cli is not installed"):
-        tira_submission.client()
+        tira_submission.find_client()
