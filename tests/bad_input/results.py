@@ -149,7 +149,7 @@ ROWS = {
         RETRIEVAL | {"qrels.txt": QRELS.encode("utf-16")}, "/qrels.txt:1: not UTF-8: byte 0 of the line", "evaluate"
     ),
     # compared
-    "a comparison with nothing": _compared({"notes.md": TEXT}, "/a: there is no result of a run; give an output"),
+    "a comparison with nothing": _compared({"notes.md": TEXT}, "/a: no result of a run is in it; give an output"),
     "a comparison of both tasks": _compared(
         {"run.txt": RUN, "decisions.jsonl": "{}\n"}, "/a: holds results of both tasks; give a folder with one"
     ),
@@ -157,7 +157,7 @@ ROWS = {
         _decided(json.dumps(DECISIONS[1]).replace("-0.5", "1e999")), "/a/decisions.jsonl:2: not JSON .*: 1e999 is too"
     ),
     "a comparison of nothing decided": _compared(
-        _decided({"decision": None}), "/a/decisions.jsonl:2: nothing is decid"
+        _decided({"decision": None}), "/a/decisions.jsonl:2: the run computed scores but no decisions"
     ),
     "a comparison of bad scores of candidates": _compared(
         {"run.txt": RUN, "scores.jsonl.gz": gzip.compress(b'{"query": "q1", "document": "d", "final": 1e999}\n')},

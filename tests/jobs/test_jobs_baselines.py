@@ -211,12 +211,12 @@ def test_a_text_that_cannot_be_read_stops_the_run_or_is_negative(
     ("option", "what"),
     [
         (("--keep-gains",), "--keep-gains has no effect on a containment baseline"),
-        (("--shard", "1/2"), "--shard has no use"),
-        (("--engine", "reference"), "--engine reference has no use"),
-        (("--model", "."), "--model has no use"),
-        (("--vectors", "."), "--vectors has no use"),
-        (("--workers", "2"), "--workers has no use"),
-        (("--plan",), "--plan is of language models"),
+        (("--shard", "1/2"), "--shard has no effect"),
+        (("--engine", "reference"), "--engine reference has no effect"),
+        (("--model", "."), "--model has no effect"),
+        (("--vectors", "."), "--vectors has no effect"),
+        (("--workers", "2"), "--workers has no effect"),
+        (("--plan",), "--plan needs a profile with a language model"),
         (("--over-long", "segments"), r"has no [pairs] table"),
     ],
 )

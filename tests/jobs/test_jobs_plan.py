@@ -179,7 +179,7 @@ def test_what_would_stop_the_run_stops_the_plan(
     refused("s3.txt", "--over-long", "error")
     done = run(pairs_input, tmp_path / "out", "--json")
     assert (done.code, done.out) == (2, "")
-    assert "--json goes with --plan" in done.err
+    assert "--json needs --plan" in done.err
 
 
 def test_a_large_corpus_is_sampled(

@@ -253,7 +253,7 @@ def test_a_share_is_i_of_n(pairs_input: Path, run: Run, tmp_path: Path, text: st
 def test_a_share_of_what_is_not_scored(pairs_input: Path, run: Run, tmp_path: Path, other: tuple[str, ...]) -> None:
     done = run(pairs_input, tmp_path / "out", "--shard", "1/2", *other)
     assert done.code == 2
-    assert "--shard does not go with" in done.err
+    assert "--shard cannot be combined with" in done.err
 
 
 @given(st.lists(st.integers(1, 50), max_size=40), st.integers(1, 6))
