@@ -47,8 +47,9 @@ def prepare(
     state: Path | None,
     model: Path | None,
 ) -> None:
-    """Make the manifests, splits and folds of the studies, or check given ones. They hold ids, labels and counts, no
-    text.
+    """Make the manifests, splits and folds of the studies, or check given ones.
+
+    They hold ids, labels and counts, and no text.
 
     \b
     DATA holds these folders, or those of them that are needed:

@@ -1,5 +1,4 @@
-"""``studies same-topic``: how often a method takes a shared topic for reuse (paper, Robustness to Same-Topic
-Confounding).
+"""``studies same-topic``: decisions on pairs with a shared topic (paper, Robustness to Same-Topic Confounding).
 
 Training is the training part of PAN25 together with that of the news pairs, which count as negative. Logistic models
 are fitted on it and every threshold is chosen on it; then both are frozen. The test parts give precision, recall and F1

@@ -1,5 +1,4 @@
-"""Divide source evidence into chunks, and replace chunks by news of the same length (paper, Nested Evidence-Retention
-Intervention; Distractor source).
+"""Divide source evidence into chunks, and replace chunks by news of the same length (paper, Distractor source).
 
 Where the paper leaves it open: sentences are those of the first stage (`retrieval.units`), and of the sentence ends
 the k-th cut takes the one nearest to k eighths of the text that leaves every chunk a sentence, the earlier one of two.

@@ -1,5 +1,4 @@
-"""``studies retention``: contexts that keep more and more evidence, their gains, tables and the figure (paper,
-Controlled Source-Evidence Retention).
+"""``studies retention``: gains behind contexts that keep more and more evidence.
 
 Gains go to the state folder as they come, or to the hidden folder of the output; a stopped study continues from there,
 and the report appears once all of it is complete.

@@ -1,7 +1,7 @@
-"""Estimate how gains grow with retained evidence: curves, slopes resampled by pair, and a mixed model (paper,
-Pair-Level Bootstrap Confidence Intervals; Cluster-Bootstrap Slope Results; Mixed-Effects Model and Primary Hypotheses).
+"""Estimate the growth of gains with retained evidence: curves, slopes resampled by pair, and a mixed model.
 
-All results are in nats per token, slopes per unit of retention. Where the paper leaves it open: one set of 1,000 draws
+These are the paper's Pair-Level Bootstrap Confidence Intervals, Cluster-Bootstrap Slope Results, and Mixed-Effects
+Model and Primary Hypotheses. All results are in nats per token, slopes per unit of retention. Where the paper leaves it open: one set of 1,000 draws
 of pairs from ``default_rng(42)`` serves every level, content and slope, and the linear slope model is least squares
 with an intercept for each content. Every pair has the same levels, so that its fit to a resample is the mean over the
 drawn pairs of the slopes of each.
