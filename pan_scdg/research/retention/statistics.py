@@ -1,10 +1,10 @@
 """Estimate the growth of gains with retained evidence: curves, slopes resampled by pair, and a mixed model.
 
 These are the paper's Pair-Level Bootstrap Confidence Intervals, Cluster-Bootstrap Slope Results, and Mixed-Effects
-Model and Primary Hypotheses. All results are in nats per token, slopes per unit of retention. Where the paper leaves it open: one set of 1,000 draws
-of pairs from ``default_rng(42)`` serves every level, content and slope, and the linear slope model is least squares
-with an intercept for each content. Every pair has the same levels, so that its fit to a resample is the mean over the
-drawn pairs of the slopes of each.
+Model and Primary Hypotheses. All results are in nats per token, slopes per unit of retention. Where the paper leaves it
+open: one set of 1,000 draws of pairs from ``default_rng(42)`` serves every level, content and slope, and the linear
+slope model is least squares with an intercept for each content. Every pair has the same levels, so that its fit to a
+resample is the mean over the drawn pairs of the slopes of each.
 
 The mixed model ``G = b0 + b1 Y + b2 r + b3 Y r + u_pair + e`` is fitted by maximum likelihood with statsmodels, first
 by L-BFGS as in the paper, then by the next of `OPTIMISERS`. The paper accepts finite numbers of L-BFGS with warnings of
