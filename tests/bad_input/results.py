@@ -159,12 +159,4 @@ ROWS = {
     "a comparison of nothing decided": _compared(
         _decided({"decision": None}), "/a/decisions.jsonl:2: the run computed scores but no decisions"
     ),
-    "a comparison of bad scores of candidates": _compared(
-        {"run.txt": RUN, "scores.jsonl.gz": gzip.compress(b'{"query": "q1", "document": "d", "final": 1e999}\n')},
-        "/a/scores.jsonl.gz:1: not JSON that can be read: 1e999",
-    ),
-    "a comparison of a candidate twice": _compared(
-        {"run.txt": RUN, "scores.jsonl.gz": gzip.compress(b'{"query": "q1", "document": "d"}\n' * 2)},
-        "/a/scores.jsonl.gz:2: no candidate of a query, or one again; ",
-    ),
 }
