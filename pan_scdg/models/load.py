@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pan_scdg.errors import UserError
-from pan_scdg.models.config import TOKENIZER_CONFIG, ModelConfig, check_library, read_config
 from pan_scdg.models.devices import check_device
 from pan_scdg.models.files import diagnose_tokenizer, read_object
 from pan_scdg.models.fingerprint import check_recorded, fingerprint_weights
@@ -15,6 +14,7 @@ from pan_scdg.models.memory import is_out_of_memory
 from pan_scdg.scdg.sequences import Tokenizer
 
 if TYPE_CHECKING:
+    from pan_scdg.models.config import ModelConfig
     from pan_scdg.profile import ModelSettings
 
 MISTRAL3 = "Mistral3ForConditionalGeneration"
@@ -54,6 +54,8 @@ def load_tokenizer(folder: Path, settings: "ModelSettings") -> Tokenizer:
         UserError: it cannot be loaded, only the other kind exists, it encodes a probe of the profile differently, or a
             metadata file is not the one that the profile records.
     """
+    from pan_scdg.models.config import check_library, read_config  # loads pydantic
+
     check_library(read_config(folder))
     check_recorded(folder, settings)
     with _explain_failure(folder, "tokenizer"):
@@ -89,6 +91,8 @@ def load_model(
     Raises:
         UserError: folder, device and settings do not fit together, or logits are altered after the output head.
     """
+    from pan_scdg.models.config import read_config  # loads pydantic
+
     config = read_config(folder)
     check_device(settings, device)
     tokenizer = load_tokenizer(folder, settings)
@@ -124,6 +128,8 @@ def check_probes(tokenizer: Tokenizer, probes: Mapping[str, Sequence[int]], fold
 def _read_tokenizer(folder: Path, fast: bool) -> Any:
     import transformers
 
+    from pan_scdg.models.config import TOKENIZER_CONFIG  # loads pydantic
+
     config = folder / TOKENIZER_CONFIG
     named = read_object(config).get("tokenizer_class") if config.exists() else None
     if fast and named in GENERIC_TOKENIZERS and (folder / "tokenizer.json").is_file():
@@ -147,7 +153,7 @@ def _check_kind(tokenizer: Any, settings: "ModelSettings", folder: Path) -> None
     raise UserError(f"the checkpoint has no {settings.tokenizer} tokenizer", remedy, folder)
 
 
-def _load_weights(folder: Path, config: ModelConfig, settings: "ModelSettings") -> Any:
+def _load_weights(folder: Path, config: "ModelConfig", settings: "ModelSettings") -> Any:
     import torch
     import transformers
 

@@ -10,15 +10,18 @@ Each pass would then read it from the disk again, which counts as not fitting.
 from collections.abc import Iterator
 from math import prod
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pan_scdg import resources
 from pan_scdg.errors import UserError
 from pan_scdg.models.catalogue import describe_size
-from pan_scdg.models.config import ModelConfig
 from pan_scdg.models.devices import describe_device
 from pan_scdg.models.files import read_json
 from pan_scdg.models.weights import list_weight_files, read_tensors
-from pan_scdg.profile import ModelSettings
+
+if TYPE_CHECKING:  # both load pydantic, which scoring itself does without
+    from pan_scdg.models.config import ModelConfig
+    from pan_scdg.profile import ModelSettings
 
 CPU_ROWS = 128
 """Fewest targets whose logits a CPU computes at a time."""
@@ -34,7 +37,7 @@ SHORTAGE = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS
 holds the GPU's memory, and from cuBLAS, which allocates by itself."""
 
 
-def count_weight_bytes(folder: Path, dtype: str, config: ModelConfig | None = None) -> int:
+def count_weight_bytes(folder: Path, dtype: str, config: "ModelConfig | None" = None) -> int:
     """Return the bytes of a checkpoint's weights when its floats are in ``dtype``, e.g. "bfloat16".
 
     An output head that is, or may be, the embedding matrix itself is not counted.
@@ -55,7 +58,9 @@ def count_weight_bytes(folder: Path, dtype: str, config: ModelConfig | None = No
     return int(sum(prod(tensors[name].shape) * _get_width(tensors[name].dtype, dtype) for name in names))
 
 
-def count_pass_bytes(config: ModelConfig, settings: ModelSettings, device: str, tokens: int, targets: int = 1) -> int:
+def count_pass_bytes(
+    config: "ModelConfig", settings: "ModelSettings", device: str, tokens: int, targets: int = 1
+) -> int:
     """Return the bytes that a forward pass over one input needs beside the weights, at the wider of two points.
 
     In a layer, before the last product of its MLP ``down(act(gate(x)) * up(x))``: the residual and ``x``, ``[tokens,
@@ -105,7 +110,7 @@ def _get_width(stored: str, dtype: str) -> float:
     return WIDTHS[dtype] if stored in FLOATS else BYTES.get(stored, LEAST)
 
 
-def _get_size(config: ModelConfig, name: str) -> int:
+def _get_size(config: "ModelConfig", name: str) -> int:
     value = config.text.get(name)
     return value if isinstance(value, int) and value > 0 else 0
 

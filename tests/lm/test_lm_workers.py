@@ -200,7 +200,7 @@ def test_a_model_that_cannot_be_loaded_is_told_at_once(tmp_path: Path) -> None:
     folder, before = tmp_path / "none", pids()
     with Workers(folder, SETTINGS, "packed", ["cpu"], "") as one, pytest.raises(UserError) as caught:
         list(one.map([Ids(0)]))
-    assert (caught.value.what, caught.value.where) == ("there is no such model folder", folder)
+    assert (caught.value.what, caught.value.where) == ("the model folder does not exist", folder)
     assert pids() == before
 
 
