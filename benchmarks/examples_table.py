@@ -15,9 +15,9 @@ import click
 import numpy as np
 
 from benchmarks.simple_pair_scores import content_word_overlap, four_gram_containment, minilm_cosine, tfidf_cosine
-from pan_scdg.evaluation.pairs import bootstrap, pair_metrics
+from pan_scdg.evaluation.pairs import bootstrap_pairs, compute_pair_metrics
 from pan_scdg.evaluation.report import Estimate, format_table
-from pan_scdg.evaluation.retrieval import bootstrap_queries, per_query
+from pan_scdg.evaluation.retrieval import bootstrap_queries, compute_per_query
 from pan_scdg.jobs.demo import EXAMPLES, RETRIEVAL
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.jobs.retrieval_results import aggregate_query_gains, rank_candidates
@@ -29,8 +29,9 @@ from pan_scdg.profile import load_profile
 from pan_scdg.retrieval.candidates import find_candidates, load_retrieval_encoder
 from pan_scdg.retrieval.index import hash_corpus
 from pan_scdg.retrieval.ranking import Ranking
+from pan_scdg.scdg.aggregation import Aggregate
 from pan_scdg.scoring.candidates import prepare_targets, score_candidates
-from pan_scdg.scoring.pairs import check_pairs, name_aggregation, score_pairs
+from pan_scdg.scoring.pairs import check_pairs, score_pairs
 from pan_scdg.store import Store
 
 
@@ -44,12 +45,11 @@ def pair_rows(half: Path, options: Computing, store: Store, profile_name: str) -
     model = options.open_model(profile.need_model())
     planned, _none_failed = check_pairs(corpus.pairs, model, settings, Notices())
     scored = score_pairs(planned, model, settings, store, keep_gains=False)
-    methods: dict[str, Any] = {
-        f"SCDG {name_aggregation(q)}": [s.features.top[q] for s in scored] for q in map(float, settings.q_grid)
-    }
+    aggregates = [Aggregate("top", float(q)) for q in settings.q_grid]
+    aggregates += [Aggregate("window", w) for w in (64, 96, 128, 192, 256)]
+    aggregates += [Aggregate("window-median", w) for w in (96, 192)]
+    methods: dict[str, Any] = {f"SCDG {a.name}": [s.features.scores[a] for s in scored] for a in aggregates}
     methods["SCDG positive-gain rate"] = [s.features.positive_rate for s in scored]
-    methods |= {f"SCDG window-{w}": [s.features.window[w] for s in scored] for w in (64, 96, 128, 192, 256)}
-    methods |= {f"SCDG window-median-{w}": [s.features.window_median[w] for s in scored] for w in (96, 192)}
     methods["4-gram containment"] = four_gram_containment(texts)
     methods["TF-IDF cosine"] = tfidf_cosine(texts)
     methods["content-word overlap"] = content_word_overlap(texts)
@@ -59,8 +59,8 @@ def pair_rows(half: Path, options: Computing, store: Store, profile_name: str) -
 
 def _auroc(labels: list[bool], scores: Any) -> Estimate:
     decisions = np.zeros(len(labels), dtype=bool)
-    value = pair_metrics(labels, scores, decisions)["auroc"]
-    return Estimate(value, *bootstrap(labels, scores, decisions, ["auroc"])["auroc"])
+    value = compute_pair_metrics(labels, scores, decisions)["auroc"]
+    return Estimate(value, *bootstrap_pairs(labels, scores, decisions, ["auroc"])["auroc"])
 
 
 def retrieval_rows(options: Computing, store: Store, profile_name: str) -> list[dict[str, Any]]:
@@ -85,12 +85,12 @@ def retrieval_rows(options: Computing, store: Store, profile_name: str) -> list[
     for q_percent in (2.0, 10.0, 100.0):
         for weight in (0.25, 0.5, 0.75, 1.0):
             changed = settings.model_copy(update={"weight": weight})
-            runs[f"DAAC + SCDG {name_aggregation(q_percent)}, weight {weight}"] = {
+            runs[f"DAAC + SCDG {Aggregate('top', q_percent).name}, weight {weight}"] = {
                 query: _order(
                     rank_candidates(
                         stage,
                         {
-                            c.doc_id: features[query, c.doc_id][0].top[q_percent]
+                            c.doc_id: features[query, c.doc_id][0].scores[Aggregate("top", q_percent)]
                             for c in stage.candidates[: settings.scored]
                         },
                         changed,
@@ -111,7 +111,7 @@ def _order(ranking: list[tuple[str, float | None]]) -> list[tuple[str, float]]:
 
 
 def _ndcg(qrels: Any, run: Any) -> Estimate:
-    values = per_query(qrels, run)
+    values = compute_per_query(qrels, run)
     return Estimate(float(np.mean(list(values["nDCG@10"].values()))), *bootstrap_queries(values)["nDCG@10"])
 
 

@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from benchmarks.pair_gains import PairGains
 from pan_scdg.profile import PAPER_GRID, WINDOW_GRID, Control, PairSettings
-from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
-from pan_scdg.scdg.gains import baseline_of, statistics
+from pan_scdg.scdg.aggregation import Aggregate, choose_aggregate
+from pan_scdg.scdg.gains import compute_baseline
 
 Floats = npt.NDArray[np.float64]
 
@@ -34,12 +34,12 @@ def form_name(aggregation: str, control: Control) -> str:
 
 def frozen_form(settings: PairSettings) -> str:
     """The name of the form that a profile decides by."""
-    return form_name((aggregate_of(settings) or AVERAGE).name, settings.control)
+    return form_name((choose_aggregate(settings) or AVERAGE).name, settings.control)
 
 
 def form_scores(found: Iterable[PairGains], settings: PairSettings) -> dict[str, Floats]:
     """Form -> one score a pair, ``[pairs]``; the form of ``settings`` is among them."""
-    own = aggregate_of(settings)
+    own = choose_aggregate(settings)
     aggregates = AGGREGATES if own is None or own in AGGREGATES else (*AGGREGATES, own)
     rows = [_scores(arrays, aggregates) for arrays in found]
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
@@ -50,16 +50,10 @@ def _scores(arrays: PairGains, aggregates: Sequence[Aggregate]) -> dict[str, flo
     alone, behind, shuffled = (a.astype(np.float64) for a in arrays)
     scores: dict[str, float] = {}
     for control in CONTROLS:
-        values = statistics(
-            behind - baseline_of(alone, shuffled, control),
-            [a.parameter for a in aggregates if a.kind == "top"],
-            [w for a in aggregates for w in a.windows],
-            [w for a in aggregates for w in a.medians],
-            [w for a in aggregates for w in a.bounded],
-        )
-        scores |= {form_name(a.name, control): a.of(values) for a in aggregates}
-        scores[form_name("median", control)] = values.median
-        scores[form_name("positive-gain rate", control)] = values.positive_rate
+        gains = behind - compute_baseline(alone, shuffled, control)
+        scores |= {form_name(a.name, control): a.compute(gains) for a in aggregates}
+        scores[form_name("median", control)] = float(np.median(gains))
+        scores[form_name("positive-gain rate", control)] = float(np.mean(gains > 0))
     return scores
 
 

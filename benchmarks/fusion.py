@@ -14,7 +14,7 @@ import click
 import numpy as np
 
 from benchmarks.corpus import DOCUMENTS, document_id
-from pan_scdg.pan.runs import open_gzip_text, run_lines
+from pan_scdg.pan.runs import format_run, open_gzip_text
 from pan_scdg.retrieval.ranking import Ranked, Ranking, fuse_by_comb_sum, fuse_by_daac, fuse_by_rrf
 
 
@@ -44,7 +44,7 @@ def main(queries: int, depth: int) -> None:
             began = time.perf_counter()
             with open_gzip_text(Path(folder) / "run.txt.gz") as file:
                 for number, three in enumerate(routes):
-                    file.writelines(run_lines(f"q{number}", [d for d, _ in fuse(three)], "benchmark"))
+                    file.writelines(format_run(f"q{number}", [d for d, _ in fuse(three)], "benchmark"))
             seconds[name] = round(time.perf_counter() - began, 3)
         click.echo(f"{name:8} {queries} queries, 3 x {depth} documents: {seconds[name]:.2f} s")
     click.echo(json.dumps({"seconds": seconds["daac"], **{f"seconds_{k}": v for k, v in seconds.items()}}))

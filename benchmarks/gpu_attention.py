@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.gpu_rows import OUTCOME, VARIANTS, Part, Row, attempt, attention_limit, find_obstacle, judge, release
 from benchmarks.scoring_models import SHAPES
-from pan_scdg.lm.attention import Packing, Spans, backend_of
+from pan_scdg.lm.attention import Packing, Spans, find_backend
 
 if TYPE_CHECKING:
     import torch
@@ -71,7 +71,7 @@ def attend(
     attention: str, layout: Layout, q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor", device: str
 ) -> "torch.Tensor":
     """Return the attention of a row as the default engine computes it, ``[n, heads, d]``."""
-    packing = Packing(backend_of(attention), Spans(layout.own, device))
+    packing = Packing(find_backend(attention), Spans(layout.own, device))
     if layout.prefixes:
         packing.prefixes = Spans(layout.prefixes, device)
         packing.continued = Spans(tuple(map(sum, layout.tails)), device)

@@ -101,9 +101,9 @@ def make_engine(attention: str, lm: LanguageModel) -> Engine:
 
 def score(engine: Engine, items: Sequence[ScoringInput]) -> Run:
     """Score the first input and forget it, then score all; results are on the host when the clock stops."""
-    engine.log_probs(items[:1])
+    engine.compute_log_probs(items[:1])
     before, began = engine.tokens, time.perf_counter()
-    values = np.concatenate(engine.log_probs(items))
+    values = np.concatenate(engine.compute_log_probs(items))
     return Run(values, engine.tokens - before, time.perf_counter() - began)
 
 

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
-from pan_scdg.baselines.bm25_pairs import Bm25PairScorer, Collection, statistics_of
-from pan_scdg.baselines.char_ngrams import CharNgramScorer, letters_of, passages_of
-from pan_scdg.baselines.scorer import PairScorer, TextPair
+from pan_scdg.baselines.bm25_pairs import Bm25PairScorer, Collection, count_statistics
+from pan_scdg.baselines.char_ngrams import CharNgramScorer, extract_letters, find_passages
+from pan_scdg.baselines.scorers import PairScorer
 from pan_scdg.baselines.token_grams import ContainmentScorer, GramOverlapScorer
+from pan_scdg.records import TextPair
 
 PAPER_PAIRS = 6791
 WORDS = 50_000
@@ -79,14 +80,14 @@ def all_of(scorer: PairScorer, pairs: list[TextPair]) -> Spent:
 @click.option("--characters", default=60_000, show_default=True)
 def main(count: int, characters: int) -> None:
     pairs = drawn_pairs(count, characters)
-    letters_of("")  # its table of characters is made once
+    extract_letters("")  # its table of characters is made once
     sources = [pair.source for pair in pairs]
-    counting = timed(lambda: statistics_of(sources))
+    counting = timed(lambda: count_statistics(sources))
     bm25 = Bm25PairScorer(1.2, 0.75, Collection("", lambda: sources))
     found = {
         "char-ngrams, n = 50": all_of(CharNgramScorer(50), pairs),
         "char-ngrams, n = 8": all_of(CharNgramScorer(8), pairs),
-        "passages, n = 50": timed(lambda: [passages_of(p.target, p.source, 50) for p in pairs]),
+        "passages, n = 50": timed(lambda: [find_passages(p.target, p.source, 50) for p in pairs]),
         "4-gram containment": all_of(ContainmentScorer(4), pairs),
         "4-gram overlap": all_of(GramOverlapScorer(4), pairs),
         "BM25": (lambda own: Spent(own.wall + counting.wall, own.cpu + counting.cpu))(all_of(bm25, pairs)),
@@ -95,8 +96,8 @@ def main(count: int, characters: int) -> None:
         click.echo(line(name, spent, count))
     total = Spent(sum(s.wall for s in found.values()), sum(s.cpu for s in found.values()))
     click.echo(line("all of them", total, count))
-    same = timed(lambda: passages_of("a" * characters, "a" * characters, 50))
-    period = timed(lambda: passages_of("ab" * (characters // 2), "ab" * 30 + "c" * characters, 50))
+    same = timed(lambda: find_passages("a" * characters, "a" * characters, 50))
+    period = timed(lambda: find_passages("ab" * (characters // 2), "ab" * 30 + "c" * characters, 50))
     click.echo(f"one letter, and a period of two: {same.wall:.2f} s and {period.wall:.2f} s")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     click.echo(f"peak memory of the process {peak:.0f} MiB")

@@ -32,10 +32,9 @@ from benchmarks.simple_pair_scores import (
     tfidf_cosine,
 )
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.pairs import pair_metrics
+from pan_scdg.evaluation.pairs import compute_pair_metrics, compute_weighted_metrics
 from pan_scdg.evaluation.report import format_table
-from pan_scdg.evaluation.retrieval import per_query
-from pan_scdg.evaluation.weighted import weighted_metrics
+from pan_scdg.evaluation.retrieval import compute_per_query
 from pan_scdg.jobs.demo import EXAMPLES, RETRIEVAL
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.jobs.retrieval_results import aggregate_query_gains, rank_candidates
@@ -45,7 +44,7 @@ from pan_scdg.profile import PairSettings, Profile, load_profile
 from pan_scdg.records import Query
 from pan_scdg.retrieval.candidates import find_candidates, load_retrieval_encoder
 from pan_scdg.retrieval.index import hash_corpus
-from pan_scdg.scdg.decision import choose
+from pan_scdg.scdg.decision import choose_threshold
 from pan_scdg.scoring.candidates import prepare_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
@@ -85,9 +84,9 @@ def figures(labels: npt.NDArray[np.bool_], scores: Floats) -> dict[str, float]:
     names = ("auroc", "average_precision", "f1", "recall")
     if not np.isfinite(scores).all() or len(set(labels.tolist())) < 2:
         return dict.fromkeys(names, math.nan)
-    best = choose({100.0: scores}, labels).threshold
+    best = choose_threshold({100.0: scores}, labels).threshold
     # What intervals are made of, with every pair once: scikit-learn would take a minute for all methods and kinds.
-    found = weighted_metrics(labels, scores, scores >= best, np.ones((1, len(labels))))
+    found = compute_weighted_metrics(labels, scores, scores >= best, np.ones((1, len(labels))))
     return {name: float(found[name][0]) for name in names}
 
 
@@ -108,7 +107,7 @@ def frozen_rows(quality: QualitySet, scores: Floats, threshold: float | None) ->
     rows = []
     for kind, mask in quality.groups().items():
         labels, own = quality.labels[mask], scores[mask]
-        now, best = pair_metrics(labels, own, own >= threshold), figures(labels, own)
+        now, best = compute_pair_metrics(labels, own, own >= threshold), figures(labels, own)
         row = {
             "set": quality.name,
             "kind": kind,
@@ -160,7 +159,7 @@ def retrieval_rows(folder: Path, profile: Profile, options: Computing, store: St
         runs[fused][query] = _run(r.doc_id for r in stage.candidates)
         runs[f"{fused} + SCDG"][query] = _run(doc_id for doc_id, _ in rank_candidates(stage, gain, settings))
     qrels = {query: docs for query, docs in read_qrels(folder / "qrels.txt").items() if query in found}
-    values = {method: per_query(qrels, run) for method, run in runs.items()}
+    values = {method: compute_per_query(qrels, run) for method, run in runs.items()}
     return [
         {"collection": folder.name, "queries": group, "number": len(members), "method": method}
         | {measure: float(np.mean([values[method][measure][q] for q in members])) for measure in ("nDCG@10", "R@10")}

@@ -13,18 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.development.compose import Pair
-from pan_scdg.digests import text_digest
+from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs, read_text
 from pan_scdg.pan.truth import find_truth, read_truth
 from pan_scdg.profile import PairSettings
 from pan_scdg.progress import Progress
-from pan_scdg.scdg.sequences import AlignmentError, pair_passes
+from pan_scdg.scdg.sequences import AlignmentError, build_pair_passes
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import Mode, make_pair_key
 from pan_scdg.scoring.passes import PairText, PassScorer
-from pan_scdg.store import Store, key_of, pack_array, unpack_array
+from pan_scdg.store import Store, make_key, pack_array, unpack_array
 
 BUILD = "python -m benchmarks.development.build --data DATA --out pairs.jsonl"
 ALL = "all"
@@ -89,7 +89,7 @@ def at_most(quality: QualitySet, most: int | None) -> QualitySet:
     """
     taken: dict[tuple[str, int], int] = defaultdict(int)
     kept = []
-    for pair in sorted(quality.pairs, key=lambda p: (text_digest(p.id.rpartition("/")[0]), p.id)):
+    for pair in sorted(quality.pairs, key=lambda p: (hash_text(p.id.rpartition("/")[0]), p.id)):
         taken[pair.kind, pair.label] += 1
         if most is None or taken[pair.kind, pair.label] <= most:
             kept.append(pair)
@@ -124,7 +124,7 @@ def pair_gains(
 
 def _pair(pair: Pair, mode: Mode, scorer: PassScorer, settings: PairSettings, store: Store) -> PairGains:
     texts = (pair.source, pair.target, mode, scorer.model, settings)
-    key = key_of("benchmark log-probabilities", {"pair": make_pair_key(*texts)})
+    key = make_key("benchmark log-probabilities", {"pair": make_pair_key(*texts)})
     stored = store.get(key)
     if stored is None:
         text = PairText(pair.source, pair.target, mode == "segments")
@@ -157,7 +157,7 @@ def pair_modes(pairs: Sequence[Pair], model: ScoringModel, settings: PairSetting
 
 
 def _mode(pair: Pair, model: ScoringModel, settings: PairSettings) -> Mode:
-    length = pair_passes(model.tokenizer, pair.source, pair.target).conditional.length
+    length = build_pair_passes(model.tokenizer, pair.source, pair.target).conditional.length
     if length <= settings.limit:
         return "whole"
     if settings.over_long == "segments":

@@ -16,7 +16,7 @@ from pan_scdg.jobs.requests import Computing
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs, read_text
 from pan_scdg.profile import load_profile
-from pan_scdg.scoring.features import choose_pair_features, compute_features
+from pan_scdg.scdg.aggregation import list_stored
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import Mode
 from pan_scdg.scoring.passes import PairText, PassScorer
@@ -60,7 +60,7 @@ def main(profile: str, model: Path | None, device: str, count: int, source_token
         gains = scorer.compute_gains(
             PairText(source, target, mode == "segments").make_passes(at_hand.tokenizer, settings), settings.control
         )
-        compute_features(gains, choose_pair_features(settings.q, settings.w_grid))
+        gains.summarise(list_stored("pairs"))
         scored += len(gains.token_ids)
     seconds = time.perf_counter() - began
     click.echo(

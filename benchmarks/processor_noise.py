@@ -24,7 +24,7 @@ from pan_scdg.jobs.requests import Computing
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.profile import Profile, load_profile
-from pan_scdg.scdg.aggregation import aggregate_of
+from pan_scdg.scdg.aggregation import choose_aggregate
 from pan_scdg.scoring.pairs import check_pairs, score_pairs
 from pan_scdg.store import Store
 
@@ -68,7 +68,7 @@ def profile_in(name: str, dtype: str | None) -> Profile:
 def scores_of(profile: Profile, halves: list[str], setting: Setting, scratch: Path) -> list[float]:
     """Return the score of each pair of these halves of the examples, computed in this process."""
     settings, found = profile.need_pairs(), []
-    aggregate = aggregate_of(settings)
+    aggregate = choose_aggregate(settings)
     if aggregate is None:
         raise click.UsageError(f"{profile.name} has no aggregation to score with")
     for half in halves:
@@ -79,7 +79,9 @@ def scores_of(profile: Profile, halves: list[str], setting: Setting, scratch: Pa
             model.loaded.model.double()
         planned, _ = check_pairs(corpus.pairs, model, settings, Notices())
         with Store(scratch / half) as store, closing(model):
-            found += [aggregate.of(s.features) for s in score_pairs(planned, model, settings, store, keep_gains=False)]
+            found += [
+                s.features.scores[aggregate] for s in score_pairs(planned, model, settings, store, keep_gains=False)
+            ]
     return found
 
 

@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks import corpus
-from pan_scdg.scdg.arrays import TokenIds
 from pan_scdg.scdg.sequences import (
     ScoringInput,
+    TokenIds,
     Tokenizer,
-    retrieval_conditional,
-    retrieval_unconditional,
-    token_ids,
+    build_retrieval_conditional,
+    build_retrieval_unconditional,
+    encode_text,
 )
 from pan_scdg.scoring.batches import make_batches
 
@@ -59,7 +59,7 @@ class Texts:
         """The next ``tokens`` ids, ``[tokens]``."""
         while len(self._rest) < tokens:
             text = corpus.document(next(self._numbers), self._seed).text
-            self._rest = np.concatenate([self._rest, token_ids(self._tokenizer, text)])
+            self._rest = np.concatenate([self._rest, encode_text(self._tokenizer, text)])
         taken, self._rest = self._rest[:tokens], self._rest[tokens:]
         return taken
 
@@ -92,7 +92,7 @@ def retrieval_units(
     targets = [_target(texts, sources[chosen[0]], lengths, rng) for chosen in lists]
     yield from _alone(tokenizer, targets, budget)
     for document, source in sources.items():
-        items = (retrieval_conditional(tokenizer, targets[query], source) for query in owners[document])
+        items = (build_retrieval_conditional(tokenizer, targets[query], source) for query in owners[document])
         yield Unit(tuple(items), tuple((query, document) for query in owners[document]))
 
 
@@ -103,7 +103,7 @@ def pair_units(tokenizer: Tokenizer, pairs: int, lengths: Lengths, budget: int, 
     sources = [texts.take(lengths.drawn(lengths.source, rng)) for _ in range(pairs)]
     targets = [_target(texts, source, lengths, rng) for source in sources]
     yield from _alone(tokenizer, targets, budget)
-    items = [retrieval_conditional(tokenizer, t, s) for t, s in zip(targets, sources, strict=True)]
+    items = [build_retrieval_conditional(tokenizer, t, s) for t, s in zip(targets, sources, strict=True)]
     yield from _batched(items, [(number, number) for number in range(pairs)], budget)
 
 
@@ -111,9 +111,9 @@ def long_unit(tokenizer: Tokenizer, tokens: int, seed: int = 0) -> Unit:
     """One pair whose conditional input has ``tokens`` tokens, a quarter of them the target."""
     texts = Texts(tokenizer, seed)
     target = texts.take(tokens // 4)
-    around = retrieval_conditional(tokenizer, target, target[:0]).length
-    item = retrieval_conditional(tokenizer, target, texts.take(tokens - around))
-    return Unit((retrieval_unconditional(tokenizer, target), item), ((0, None), (0, 0)))
+    around = build_retrieval_conditional(tokenizer, target, target[:0]).length
+    item = build_retrieval_conditional(tokenizer, target, texts.take(tokens - around))
+    return Unit((build_retrieval_unconditional(tokenizer, target), item), ((0, None), (0, 0)))
 
 
 def _target(texts: Texts, source: TokenIds, lengths: Lengths, rng: np.random.Generator) -> TokenIds:
@@ -126,7 +126,7 @@ def _target(texts: Texts, source: TokenIds, lengths: Lengths, rng: np.random.Gen
 
 
 def _alone(tokenizer: Tokenizer, targets: Sequence[TokenIds], budget: int) -> Iterator[Unit]:
-    items = [retrieval_unconditional(tokenizer, target) for target in targets]
+    items = [build_retrieval_unconditional(tokenizer, target) for target in targets]
     yield from _batched(items, [(number, None) for number in range(len(targets))], budget)
 
 

@@ -15,7 +15,7 @@ from benchmarks.scoring_models import flops
 from pan_scdg.lm.engine import Engine
 from pan_scdg.lm.logprobs import LogProbs
 from pan_scdg.models.load import LanguageModel
-from pan_scdg.scdg.gains import top_q_mean
+from pan_scdg.scdg.aggregation import average_top_q
 
 GIB = 1 << 30
 TOP_Q = 2
@@ -38,7 +38,7 @@ class Side:
         """Score a unit with the clock running; results are on the host when it stops."""
         self.memory.reset()
         before, began, busy = self.engine.tokens, time.perf_counter(), time.process_time()
-        values = self.engine.log_probs(unit.items)
+        values = self.engine.compute_log_probs(unit.items)
         self.seconds += time.perf_counter() - began
         self.cpu_seconds += time.process_time() - busy
         self.tokens += self.engine.tokens - before
@@ -102,7 +102,7 @@ def differences(packed: Side, reference: Side) -> dict[str, float | None]:
     """How far the engines' gains and Top-2 % (nats) are apart, and whether they order the candidates alike."""
     ours, theirs = packed.gains(), reference.gains()
     apart = np.concatenate([np.abs(ours[name] - theirs[name]) for name in theirs])
-    scores = {name: (top_q_mean(ours[name], TOP_Q), top_q_mean(theirs[name], TOP_Q)) for name in theirs}
+    scores = {name: (average_top_q(ours[name], TOP_Q), average_top_q(theirs[name], TOP_Q)) for name in theirs}
     return {
         "max_gain_difference": float(apart.max()),
         "mean_gain_difference": float(apart.mean()),

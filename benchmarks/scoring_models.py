@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from pan_scdg.lm.packing import own_length, shared_contexts
+from pan_scdg.lm.packing import count_own_tokens, group_contexts
 from pan_scdg.models.devices import check_device
 from pan_scdg.models.load import LanguageModel, get_decoder_and_head
 from pan_scdg.scdg.sequences import ScoringInput, Tokenizer
@@ -150,8 +150,8 @@ def _alone(items: Sequence[ScoringInput]) -> tuple[int, int]:
 
 def _with_reuse(items: Sequence[ScoringInput]) -> tuple[int, int]:
     tokens = seen = 0
-    for part in shared_contexts(items):
-        own = np.array([own_length(items[member], part.prefix) for member in part.members], dtype=np.int64)
+    for part in group_contexts(items):
+        own = np.array([count_own_tokens(items[member], part.prefix) for member in part.members], dtype=np.int64)
         tokens += part.prefix + int(own.sum())
         seen += _causal(part.prefix) + sum(part.prefix * n + _causal(n) for n in own.tolist())
     return tokens, seen

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.digests import text_digest
+from pan_scdg.digests import hash_text
 from pan_scdg.progress import Progress
-from pan_scdg.store import Store, key_of, pack_array, unpack_array
+from pan_scdg.store import Store, make_key, pack_array, unpack_array
 
 Floats = npt.NDArray[np.float64]
 TextPairs = Sequence[tuple[str, str]]
@@ -128,8 +128,8 @@ def _stored_vector(model: Any, text: str, store: Store | None) -> Floats:
     """Unit vector of one text, computed once per store."""
     if store is None:
         return _document_vector(model, text)
-    parts = {"text": text_digest(text), "package": MINILM, "version": version(MINILM), "chunk": CHUNK_TOKENS}
-    key = key_of("benchmark MiniLM vector", parts)
+    parts = {"text": hash_text(text), "package": MINILM, "version": version(MINILM), "chunk": CHUNK_TOKENS}
+    key = make_key("benchmark MiniLM vector", parts)
     stored = store.get(key)
     if stored is not None:
         return unpack_array(stored)

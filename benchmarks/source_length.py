@@ -20,9 +20,8 @@ from benchmarks.development.compose import Pair
 from benchmarks.pair_gains import at_most, development_set, pair_gains
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.profile import load_profile
-from pan_scdg.scdg.aggregation import aggregate_of
+from pan_scdg.scdg.aggregation import choose_aggregate
 from pan_scdg.scdg.gains import Gains
-from pan_scdg.scoring.features import choose_pair_features, compute_features
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
 
@@ -61,7 +60,7 @@ def main(development: Path, profile: str, most: int, short: int, long: int, stat
     sources = [lengthened(pair, others, (short, long), model) for pair in picked]
     labels = [pair.label for pair in picked]
     overall: list[float] = []
-    aggregate = aggregate_of(settings)
+    aggregate = choose_aggregate(settings)
     if aggregate is None:
         raise click.UsageError("this profile has no aggregation of gains")
     with Store(state) as store:
@@ -72,7 +71,7 @@ def main(development: Path, profile: str, most: int, short: int, long: int, stat
                 ids = np.zeros(len(arrays.unconditional), dtype=np.int64)
                 alone, given, shuffled = (a.astype(np.float64) for a in arrays)
                 gains = Gains(ids, alone, given, shuffled, settings.control)
-                scores.append(aggregate.of(compute_features(gains, choose_pair_features(settings.q, settings.w_grid))))
+                scores.append(aggregate.compute(gains.gains))
             overall.append(float(roc_auc_score(labels, scores)))
             for kind in KINDS:
                 mine = [i for i, pair in enumerate(picked) if pair.kind == kind]

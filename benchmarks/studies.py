@@ -20,7 +20,7 @@ from pan_scdg.research.pairs.methods import NO_PARAMETER, Method, evaluate_split
 from pan_scdg.research.pairs.scores import AVERAGE, LABEL, make_score_table, name_top
 from pan_scdg.research.retrieval.comparison import compare_rows, make_run
 from pan_scdg.research.retrieval.grid import FEATURES, Candidates, search_grid
-from pan_scdg.scdg.decision import choose
+from pan_scdg.scdg.decision import choose_threshold
 
 POSITIVE, NEGATIVE, TEST = 4777, 2014, 1359
 SWAPS = 40
@@ -85,8 +85,8 @@ def main(pairs: int, queries: int, depth: int) -> None:
         for split in splits:
             rows = table.loc[list(split.train)]
             labels = rows[LABEL].to_numpy()
-            choose({q: rows[column].to_numpy() for q, column in grid.items()}, labels)
-            choose({100.0: rows[AVERAGE].to_numpy()}, labels)
+            choose_threshold({q: rows[column].to_numpy() for q, column in grid.items()}, labels)
+            choose_threshold({100.0: rows[AVERAGE].to_numpy()}, labels)
 
     evaluate_splits(methods, splits[:1])  # imports are no part of the figures
     compare_rows({q: qrels[q] for q in ("q0", "q1")}, runs[:2])

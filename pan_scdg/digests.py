@@ -4,8 +4,8 @@ import hashlib
 from pathlib import Path
 
 
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal."""
+def hash_file(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes, in hexadecimal."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):
@@ -13,6 +13,6 @@ def file_digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-def text_digest(text: str) -> str:
-    """SHA-256 of the UTF-8 bytes of ``text``, in hexadecimal."""
+def hash_text(text: str) -> str:
+    """Return the SHA-256 of the UTF-8 bytes of ``text``, in hexadecimal."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

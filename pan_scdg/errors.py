@@ -2,6 +2,7 @@
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 
 class UserError(Exception):
@@ -15,6 +16,10 @@ class UserError(Exception):
         place = "" if where is None else f"{where}:" if line is None else f"{where}:{line}:"
         super().__init__(one_line(f"{place} {what}; {remedy}".strip()))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what pickle needs, so that the exception can come from another process."""
+        return type(self), (self.what, self.remedy, self.where, self.line)
+
 
 class UserErrors(UserError):  # noqa: N818 - several of them
     """Several faults found at once, one line each; equal faults are reported once."""
@@ -24,6 +29,10 @@ class UserErrors(UserError):  # noqa: N818 - several of them
             raise ValueError("UserErrors needs at least one error")
         self.errors = list({str(e): e for e in errors}.values())
         Exception.__init__(self, "\n".join(str(e) for e in self.errors))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what pickle needs."""
+        return type(self), (self.errors,)
 
 
 class Interrupted(BaseException):

@@ -40,6 +40,15 @@ class DocumentPair(NamedTuple):
     """First line of ``pairs`` that names the pair, counted from 1; 0 if no such file does."""
 
 
+class TextPair(NamedTuple):
+    """The texts of a pair that a baseline scores, with the ids of its documents."""
+
+    target_id: str
+    source_id: str
+    target: str
+    source: str
+
+
 class Passage(NamedTuple):
     """A reused passage of a known pair, in characters of the suspicious document (``this``) and of the source."""
 
@@ -61,3 +70,13 @@ class Span(NamedTuple):
     """None for a feature without source attributes; its source offset and length are 0."""
     source_offset: int
     source_length: int
+
+    @property
+    def this_interval(self) -> tuple[int, int]:
+        """First character in the suspicious document, and the one after the last."""
+        return self.this_offset, self.this_offset + self.this_length
+
+    @property
+    def source_interval(self) -> tuple[int, int]:
+        """First character in the source, and the one after the last."""
+        return self.source_offset, self.source_offset + self.source_length

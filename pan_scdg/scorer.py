@@ -12,13 +12,11 @@ from pan_scdg.errors import UserError
 from pan_scdg.logs import say
 from pan_scdg.models.fit import choose_device
 from pan_scdg.notices import Notices
-from pan_scdg.profile import PairSettings, Profile, RetrievalSettings, load_profile
+from pan_scdg.profile import Profile, RetrievalSettings, load_profile
 from pan_scdg.records import DocumentPair, Query, TextFile
 from pan_scdg.retrieval.ranking import Ranked, Ranking, rank_best
-from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
-from pan_scdg.scdg.arrays import Floats
-from pan_scdg.scdg.attribution import attribution_shares
-from pan_scdg.scdg.gains import Gains, GainStatistics
+from pan_scdg.scdg.aggregation import Aggregate, Floats, choose_aggregate, list_stored
+from pan_scdg.scdg.gains import Gains
 from pan_scdg.scoring.calibration import (
     describe_nearness,
     describe_negatives,
@@ -29,7 +27,6 @@ from pan_scdg.scoring.calibration import (
     warn_about_range,
 )
 from pan_scdg.scoring.candidates import prepare_targets
-from pan_scdg.scoring.features import Wanted, compute_features, make_grid
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import PlannedPair, plan_pairs
 from pan_scdg.scoring.pairs import describe_control
@@ -211,9 +208,9 @@ class Scorer:
     def _describe(self, plan: PlannedPair, gains: Gains) -> PairResult:
         """Return the verdict; a profile without q or w gets the average as its score."""
         settings = self.profile.need_pairs()
-        aggregate = aggregate_of(settings) or Aggregate("top", 100.0)
-        values = _compute_statistics(gains, aggregate, settings)
-        score, target = aggregate.of(values), plan.read_texts().target
+        aggregate = choose_aggregate(settings) or Aggregate("top", 100.0)
+        values = gains.summarise(list_stored("candidates", [aggregate]))
+        score, target = values.scores[aggregate], plan.read_texts().target
         foreign = explain_foreign_model(settings.calibration, self._model)
         known, threshold = (None, None) if foreign else (settings.calibration, settings.threshold)
         record = {
@@ -229,7 +226,7 @@ class Scorer:
             "median": values.median,
             "positive_gain_rate": values.positive_rate,
             "total_gain_nats": values.total,
-            **{f"top_{p:g}": v for p, v in sorted(values.top.items())},
+            **{a.field: v for a, v in values.scores.items() if a.entry.parameter == "q"},
             **describe_negatives(score, known),
         }
         if known is not None and known.range is not None:
@@ -266,21 +263,14 @@ class Scorer:
             )
 
 
-def _compute_statistics(
-    gains: Gains, aggregate: Aggregate, settings: PairSettings | RetrievalSettings
-) -> GainStatistics:
-    grid = make_grid([] if settings.q is None else [settings.q])
-    return compute_features(gains, Wanted(grid, aggregate.windows, aggregate.medians, aggregate.bounded))
-
-
 def _aggregate(gains: Mapping[str, Gains], settings: RetrievalSettings) -> dict[str, float]:
-    aggregate = aggregate_of(settings)
-    if aggregate is not None:
-        return {doc_id: aggregate.of(_compute_statistics(of, aggregate, settings)) for doc_id, of in gains.items()}
-    if settings.w is None:
+    aggregate = choose_aggregate(settings)
+    if aggregate is None:
         raise UserError(f"the aggregation {settings.aggregation} has no parameter", "set retrieval.w in the profile")
-    shares = attribution_shares(np.stack([of.gains for of in gains.values()]), settings.w)
-    return dict(zip(gains, shares.tolist(), strict=True))
+    if not aggregate.entry.joint:
+        return {doc_id: aggregate.compute(of.gains) for doc_id, of in gains.items()}
+    scores = aggregate.compute(np.stack([of.gains for of in gains.values()]))
+    return dict(zip(gains, scores.tolist(), strict=True))
 
 
 __all__ = ["PairResult", "Ranked", "Scorer", "Token"]

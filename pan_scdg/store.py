@@ -45,14 +45,14 @@ _VALUE = f"CASE WHEN length(value) <= {LARGEST} THEN value END"
 Value = TypeVar("Value")
 
 
-def key_of(kind: str, parts: Mapping[str, Any]) -> str:
-    """The key of a value of this ``kind`` that depends on ``parts`` (JSON values) and on nothing else."""
+def make_key(kind: str, parts: Mapping[str, Any]) -> str:
+    """Return the key of a value of this ``kind`` that depends on ``parts`` (JSON values) and on nothing else."""
     canonical = json.dumps({"arithmetic": ARITHMETIC, "kind": kind, **parts}, sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def pack_array(array: npt.NDArray[Any]) -> bytes:
-    """The bytes of ``array`` in NumPy's own file format."""
+    """Return the bytes of ``array`` in NumPy's own file format."""
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return buffer.getvalue()
@@ -87,7 +87,7 @@ def unpack_floats(data: bytes, dimensions: int) -> npt.NDArray[Any]:
 
 
 @contextlib.contextmanager
-def locked_folder(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Make ``folder`` if need be and keep other processes out of it.
 
     Raises:
@@ -136,7 +136,7 @@ class Store:
         self.folder = folder
         self._file = folder / "scores.sqlite"
         self._lock = contextlib.ExitStack()
-        self._lock.enter_context(locked_folder(folder))
+        self._lock.enter_context(lock_folder(folder))
         try:
             self._refuse_planted()
             self._db = self._open()
@@ -150,7 +150,7 @@ class Store:
             ) from e
 
     def _refuse_planted(self) -> None:
-        """SQLite follows links, and blocks on pipes."""
+        """Raise UserError if a file of the store is a link or a pipe, which SQLite would follow or block on."""
         for path in (self.folder / name for name in FILES):
             if path.is_symlink() or (path.exists() and not path.is_file()):
                 raise UserError("not a regular file", "remove it", path)
@@ -175,7 +175,7 @@ class Store:
         return db
 
     def get(self, key: str) -> bytes | None:
-        """The stored value, or None.
+        """Return the stored value, or None.
 
         Raises:
             UserError: the file is damaged.
@@ -253,12 +253,12 @@ class Store:
             raise UserError(f"cannot be read: {e}", "make this file again", path) from e
 
     def note(self, key: str, lines: Sequence[str]) -> list[tuple[str, bytes]]:
-        """What to `put` with the value of ``key``, so that `notes` are these lines."""
+        """Return the entries to `put` with the value of ``key``, so that `notes` returns these lines."""
         former = self.get(f"{key}/notes")
         return [(f"{key}/notes", json.dumps(list(lines)).encode())] if lines or former is not None else []
 
     def notes(self, keys: Iterable[str]) -> list[str]:
-        """The distinct lines that were noted beside the values of these keys, in their order."""
+        """Return the distinct lines that were noted beside the values of these keys, in their order."""
         found = (self.read(f"{key}/notes", lambda data: parse_as(data, NOTES)) for key in keys)
         return list(dict.fromkeys(line for lines in found for line in lines or ()))
 

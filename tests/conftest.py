@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pan_scdg.logs import show_logs
-from pan_scdg.resources import cores
+from pan_scdg.resources import count_cores
 
 ARCHITECTURES = ("qwen3", "qwen3-no-bos", "qwen2", "llama", "mistral3")
 VOCABULARY = 400
@@ -27,7 +27,7 @@ CONTAINER = "tests/container"
 def pytest_configure() -> None:
     """Share the cores between parallel test processes, whose matrix products otherwise wait for each other."""
     if processes := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
-        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // int(processes))))
+        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, count_cores() // int(processes))))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -147,9 +147,9 @@ def forwards(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     lengths: list[int] = []
     for engine in (PackedEngine, ReferenceEngine):
 
-        def counted(self: Any, items: Any, real: Any = engine.log_probs) -> Any:
+        def counted(self: Any, items: Any, real: Any = engine.compute_log_probs) -> Any:
             lengths.extend(item.length for item in items)
             return real(self, items)
 
-        monkeypatch.setattr(engine, "log_probs", counted)
+        monkeypatch.setattr(engine, "compute_log_probs", counted)
     return lengths

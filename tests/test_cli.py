@@ -21,7 +21,7 @@ from pan_scdg.cli import cli, run_command
 from pan_scdg.cli.exits import find_arguments
 from pan_scdg.cli.start import MAIN_PROFILES
 from pan_scdg.errors import UserError
-from pan_scdg.profile import shipped_profiles
+from pan_scdg.profile import list_profiles
 
 ROOT = Path(__file__).parents[1]
 PROFILE = Path(__file__).parent / "profiles" / "small.toml"
@@ -140,7 +140,7 @@ def test_an_internal_error_is_one_line_and_its_traceback_is_in_a_log_file(
     def broken() -> list[str]:
         raise ZeroDivisionError("two\nlines and a colour \x1b[31m")
 
-    monkeypatch.setattr("pan_scdg.profile.shipped_profiles", broken)
+    monkeypatch.setattr("pan_scdg.profile.list_profiles", broken)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert run_command(["profiles"]) == 1
     error = capsys.readouterr().err
@@ -159,7 +159,7 @@ def test_a_place_that_this_user_may_not_touch_is_the_users_error(
     def closed() -> list[str]:
         raise PermissionError(errno.EACCES, "Permission denied", "/cache/models.lock.json")
 
-    monkeypatch.setattr("pan_scdg.profile.shipped_profiles", closed)
+    monkeypatch.setattr("pan_scdg.profile.list_profiles", closed)
     assert run_command(["profiles"]) == 2
     assert capsys.readouterr().err.startswith("error: /cache/models.lock.json: Permission denied; ")
 
@@ -190,7 +190,7 @@ def test_a_full_disk_is_resumable_whatever_says_so(
     def full() -> list[str]:
         raise fault
 
-    monkeypatch.setattr("pan_scdg.profile.shipped_profiles", full)
+    monkeypatch.setattr("pan_scdg.profile.list_profiles", full)
     assert run_command(["profiles"]) == 3
     error = capsys.readouterr().err
     assert error.endswith("; free some space and run the same command again to continue\n")
@@ -203,7 +203,7 @@ def test_a_name_that_speaks_of_a_full_disk_is_no_full_disk(
     def wrong() -> list[str]:
         raise UserError("there is no file 'No space left on device'", "correct the name")
 
-    monkeypatch.setattr("pan_scdg.profile.shipped_profiles", wrong)
+    monkeypatch.setattr("pan_scdg.profile.list_profiles", wrong)
     assert run_command(["profiles"]) == 2
     assert "free some space" not in capsys.readouterr().err
 
@@ -215,7 +215,7 @@ def test_a_keyboard_interrupt_is_resumable(
     def stopped() -> list[str]:
         raise fault
 
-    monkeypatch.setattr("pan_scdg.profile.shipped_profiles", stopped)
+    monkeypatch.setattr("pan_scdg.profile.list_profiles", stopped)
     assert run_command(["profiles"]) == 3
     assert capsys.readouterr().err.strip() == "error: stopped; run the same command again to continue"
 
@@ -304,8 +304,8 @@ def test_a_finished_output_says_so(tmp_path: Path, small: Small, capsys: pytest.
 def test_profiles_lists_five_or_all_with_a_description(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["profiles", "--all"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == shipped_profiles()
-    assert "offline" in shipped_profiles()
+    assert [line.split()[0] for line in lines] == list_profiles()
+    assert "offline" in list_profiles()
     assert all(len(line.split()) > 3 for line in lines)
     assert run_command(["profiles"]) == 0
     *five, more = capsys.readouterr().out.splitlines()
@@ -314,7 +314,7 @@ def test_profiles_lists_five_or_all_with_a_description(capsys: pytest.CaptureFix
     assert more == f"{len(lines) - 5} more: pan-scdg profiles --all"
     assert run_command(["profiles", "--json"]) == 0
     records = json.loads(capsys.readouterr().out)
-    assert [record["name"] for record in records] == shipped_profiles()
+    assert [record["name"] for record in records] == list_profiles()
     assert all(record["description"] and isinstance(record["licences"], str) for record in records)
 
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from pan_scdg.errors import Interrupted, UserError, UserErrors, one_line
 from pan_scdg.notices import Notices
-from pan_scdg.profile import Profile, find_profile, load_profile, parse_profile, shipped_profiles
+from pan_scdg.profile import Profile, find_profile, list_profiles, load_profile, parse_profile
 
 SMALL = """
 name = "small"
@@ -203,7 +203,7 @@ class TestProfile:
             find_profile(name)
 
     def test_shipped_profiles_load_under_their_own_name(self):
-        names = shipped_profiles()
+        names = list_profiles()
         if not names:
             pytest.skip("no profile is shipped yet")
         for name in names:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pan_scdg.evaluation.plagdet import plagdet
-from pan_scdg.evaluation.span_files import read_spans
+from pan_scdg.evaluation.plagdet import compute_plagdet
+from pan_scdg.evaluation.spans import read_spans
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import detect_task
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries, stream_corpus
@@ -72,7 +72,7 @@ def test_offsets_are_characters_of_the_texts_as_read(
 def test_the_truth_given_as_detections_is_perfect() -> None:
     spans = read_spans(_sample("pan25-sample") / "truth", "plagiarism")
     assert len(spans) == sum(ORIGINAL.values())
-    assert plagdet(spans, spans).score == pytest.approx(1.0)
+    assert compute_plagdet(spans, spans).score == pytest.approx(1.0)
 
 
 def test_the_spot_check_is_read_whole() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from threadpoolctl import ThreadpoolController
 
-from pan_scdg.resources import cores, limit_threads, memory
+from pan_scdg.resources import count_cores, limit_threads, measure_memory
 
 torch = pytest.importorskip("torch")
 
@@ -38,12 +38,12 @@ def v1(folder: str, **values: object) -> dict[str, str]:
     [("max 100000", 8), ("300000 100000", 3), ("250000 100000", 3), ("20000 100000", 1), ("9900000 100000", 8)],
 )
 def test_cores_of_a_container_with_cgroup_v2(tmp_path: Path, quota: str, expected: int) -> None:
-    assert cores(machine(tmp_path, "0::/", **{"sys__fs__cgroup__cpu.max": quota})) == expected
+    assert count_cores(machine(tmp_path, "0::/", **{"sys__fs__cgroup__cpu.max": quota})) == expected
 
 
 @pytest.mark.parametrize(("limit", "expected"), [("max", RAM), (str(64 * MIB), 64 * MIB), (str(1 << 62), RAM)])
 def test_memory_of_a_container_with_cgroup_v2(tmp_path: Path, limit: str, expected: int) -> None:
-    assert memory(machine(tmp_path, "0::/", **{"sys__fs__cgroup__memory.max": limit})) == expected
+    assert measure_memory(machine(tmp_path, "0::/", **{"sys__fs__cgroup__memory.max": limit})) == expected
 
 
 def test_the_least_of_all_groups_around_counts(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_the_least_of_all_groups_around_counts(tmp_path: Path) -> None:
         "sys__fs__cgroup__others__cpu.max": "100000 100000",
     }
     root = machine(tmp_path, "0::/jobs/7", **files)
-    assert (cores(root), memory(root)) == (2, 96 * MIB)
+    assert (count_cores(root), measure_memory(root)) == (2, 96 * MIB)
 
 
 @pytest.mark.parametrize("folder", ["cpu,cpuacct", "cpu"])
@@ -65,22 +65,22 @@ def test_cgroup_v1_also_where_the_path_is_that_of_the_host(tmp_path: Path, folde
     files = v1(folder, cpu_cfs_quota_us=350000, cpu_cfs_period_us=100000)
     files |= v1("memory", memory_limit_in_bytes=80 * MIB)
     root = machine(tmp_path, f"5:memory:{path}\n4:cpu,cpuacct:{path}\n1:name=systemd:{path}", **files)
-    assert (cores(root), memory(root)) == (4, 80 * MIB)
+    assert (count_cores(root), measure_memory(root)) == (4, 80 * MIB)
 
 
 def test_cgroup_v1_without_limits(tmp_path: Path) -> None:
     files = v1("cpu", cpu_cfs_quota_us=-1, cpu_cfs_period_us=100000)
     files |= v1("memory", memory_limit_in_bytes=9223372036854771712)
     root = machine(tmp_path, "5:memory:/\n4:cpu:/", **files)
-    assert (cores(root), memory(root)) == (8, RAM)
+    assert (count_cores(root), measure_memory(root)) == (8, RAM)
 
 
 @pytest.mark.parametrize("text", ["", "odd", "1 2 3", "100000 0", "-1 100000", "\0\0"])
 def test_files_that_cannot_be_read_are_no_limit(tmp_path: Path, text: str) -> None:
     files = {"sys__fs__cgroup__cpu.max": text, "sys__fs__cgroup__memory.max": text}
-    assert cores(machine(tmp_path / "odd", "0::/\nodd", **files)) == 8
-    assert memory(tmp_path / "odd") == RAM
-    assert (cores(tmp_path / "missing"), memory(tmp_path / "missing")) == (8, RAM)
+    assert count_cores(machine(tmp_path / "odd", "0::/\nodd", **files)) == 8
+    assert measure_memory(tmp_path / "odd") == RAM
+    assert (count_cores(tmp_path / "missing"), measure_memory(tmp_path / "missing")) == (8, RAM)
 
 
 @pytest.fixture
@@ -123,5 +123,5 @@ def test_fewer_threads_than_cores_stay(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_this_machine_has_a_core_and_memory() -> None:
-    assert 1 <= cores() <= 8
-    assert 0 < memory() <= RAM
+    assert 1 <= count_cores() <= 8
+    assert 0 < measure_memory() <= RAM

@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.lm.logprobs import target_log_probs
+from pan_scdg.lm.logprobs import compute_target_log_probs
 from pan_scdg.models.load import LanguageModel, load_model, load_tokenizer
 from pan_scdg.profile import load_profile
-from pan_scdg.scdg.sequences import Tokenizer, pair_passes
+from pan_scdg.scdg.sequences import Tokenizer, build_pair_passes
 
 FOLDER = Path(__file__).parents[1] / "model_cache" / "scdg-mini"
 SETTINGS = load_profile("offline").need_model()
@@ -44,7 +44,7 @@ def test_model_card_names_data_licences_recipe_loss_and_limits() -> None:
 @given(st.text(min_size=0, max_size=60), st.text(min_size=1, max_size=60))
 def test_any_target_ends_the_combined_ids(source: str, target: str) -> None:
     for text in (target, " " + target, "\n" + target, "\n \t" + target):
-        passes = pair_passes(tokenizer(), source, text)
+        passes = build_pair_passes(tokenizer(), source, text)
         assert passes.unconditional.target_ids.tolist() == passes.conditional.target_ids.tolist()
 
 
@@ -56,7 +56,7 @@ def test_every_text_survives_its_tokens() -> None:
 def test_a_text_behind_itself_costs_a_fraction() -> None:
     half = Path(__file__).parents[1] / "examples" / "pan25-pairs" / "calibration"
     text = min((half / "src").iterdir()).read_text(encoding="utf-8")[:2000]
-    passes = pair_passes(tokenizer(), text, text)
-    alone, given = (-float(np.mean(target_log_probs(model(), p, 512))) for p in passes)
+    passes = build_pair_passes(tokenizer(), text, text)
+    alone, given = (-float(np.mean(compute_target_log_probs(model(), p, 512))) for p in passes)
     assert alone > 3
     assert given < alone / 2

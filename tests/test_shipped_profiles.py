@@ -2,12 +2,12 @@
 
 import pytest
 
-from pan_scdg.profile import find_profile, load_profile, shipped_profiles
+from pan_scdg.profile import find_profile, list_profiles, load_profile
 from pan_scdg.profile.baseline import Bm25Pairs, Containment, Cosine, GramLogistic
 
-QWEN3 = [name for name in shipped_profiles() if "qwen3" in name]
-BASELINES = [name for name in shipped_profiles() if load_profile(name).baseline is not None]
-PAIRS_2025 = [name for name in shipped_profiles() if name.startswith("pan25-") and name not in BASELINES]
+QWEN3 = [name for name in list_profiles() if "qwen3" in name]
+BASELINES = [name for name in list_profiles() if load_profile(name).baseline is not None]
+PAIRS_2025 = [name for name in list_profiles() if name.startswith("pan25-") and name not in BASELINES]
 PUBLISHED = {  # thresholds of the paper's table of hyperparameters
     "pan25-containment": 0.04230565838,
     "pan25-bm25": 0.6477334899,
@@ -73,7 +73,7 @@ def test_smaller_members_stay_inside_what_qwen3_was_trained_on(name: str) -> Non
     assert (model.dtype, model.dtype_without_bf16, model.attention) == ("bfloat16", "float16", "sdpa")
 
 
-@pytest.mark.parametrize("name", shipped_profiles())
+@pytest.mark.parametrize("name", list_profiles())
 def test_no_fingerprint_is_made_up(name: str) -> None:
     """No checkpoint of the paper was at hand, and the paper publishes no hashes."""
     profile = load_profile(name)

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg import store as store_module
-from pan_scdg.digests import text_digest
+from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
-from pan_scdg.store import Store, key_of, pack_array, unpack_array
+from pan_scdg.store import Store, make_key, pack_array, unpack_array
 
 ROOT = Path(__file__).parents[1]
 DTYPES = (np.float16, np.float32, np.float64, np.int64, np.uint8)
@@ -174,21 +174,21 @@ def test_a_folder_that_cannot_be_made_is_a_user_error(tmp_path: Path, name: str)
 
 def test_every_part_of_a_key_counts_and_their_order_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = {"text": "a", "window": {"words": 8, "stride": 4}, "model": "f" * 64, "q": None}
-    key = key_of("pair", parts)
+    key = make_key("pair", parts)
     others = [
-        key_of("candidate", parts),
-        key_of("pair", {**parts, "text": "b"}),
-        key_of("pair", {**parts, "window": {"words": 8, "stride": 5}}),
-        key_of("pair", {**parts, "model": "e" * 64}),
-        key_of("pair", {**parts, "q": 0}),
-        key_of("pair", {k: v for k, v in parts.items() if k != "q"}),
-        key_of("pair", {**parts, "more": 1}),
+        make_key("candidate", parts),
+        make_key("pair", {**parts, "text": "b"}),
+        make_key("pair", {**parts, "window": {"words": 8, "stride": 5}}),
+        make_key("pair", {**parts, "model": "e" * 64}),
+        make_key("pair", {**parts, "q": 0}),
+        make_key("pair", {k: v for k, v in parts.items() if k != "q"}),
+        make_key("pair", {**parts, "more": 1}),
     ]
     monkeypatch.setattr(store_module, "ARITHMETIC", store_module.ARITHMETIC + 1)
-    others.append(key_of("pair", parts))
+    others.append(make_key("pair", parts))
     monkeypatch.undo()
     assert len({key, *others}) == 1 + len(others)
-    assert key_of("pair", dict(reversed(parts.items()))) == key
+    assert make_key("pair", dict(reversed(parts.items()))) == key
     assert len(key) == 64
 
 
@@ -198,12 +198,12 @@ def test_a_changed_part_changes_the_key(parts: dict[str, Any], name: str, value:
     changed = {**parts, name: value}
     # 0, 0.0 and False are equal in Python and different in JSON
     same = json.dumps(parts, sort_keys=True) == json.dumps(changed, sort_keys=True)
-    assert (key_of("k", parts) == key_of("k", changed)) == same
+    assert (make_key("k", parts) == make_key("k", changed)) == same
 
 
 def test_text_digest_is_sha256_of_utf8_and_takes_half_surrogates() -> None:
-    assert text_digest("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    assert text_digest("\ud800") != text_digest("\ud801")
+    assert hash_text("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert hash_text("\ud800") != hash_text("\ud801")
 
 
 @settings(max_examples=50, deadline=None)

@@ -42,7 +42,7 @@ def test_rounding_stays_inside_and_mistakes_are_ten_times_outside(lm: LanguageMo
     expected = exact(lm, ScoringInput(context, target))
     bound = log_prob_tolerance(lm.model, length)
     for engine in (ReferenceEngine(lm, 100), PackedEngine(lm, "sdpa", 100, 100)):
-        (found,) = engine.log_probs([ScoringInput(context, target)])
+        (found,) = engine.compute_log_probs([ScoringInput(context, target)])
         assert np.abs(found - expected).max() < bound / 2, "even two that err in opposite directions agree"
     changed = context.copy()
     changed[len(context) // 2] += 1

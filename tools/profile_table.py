@@ -10,7 +10,7 @@ BEGIN, END = "<!-- generated: tools/profile_table.py -->\n", "<!-- end of genera
 sys.path.insert(0, str(ROOT))
 
 from pan_scdg.models.catalogue import find_licence  # noqa: E402 - found in the clone that this file belongs to
-from pan_scdg.profile import Profile, load_profile, shipped_profiles  # noqa: E402
+from pan_scdg.profile import Profile, list_profiles, load_profile  # noqa: E402
 
 
 def main() -> None:
@@ -36,7 +36,7 @@ def replace_table(text: str) -> str:
 def render_table() -> str:
     """Return one row for each shipped profile, in Markdown."""
     rows = ["| profile | description | models and licences | GPU | threshold |", "| --- | --- | --- | --- | --- |"]
-    for name in shipped_profiles():
+    for name in list_profiles():
         profile = load_profile(name)
         models = "; ".join(f"{model}: {describe_licence(profile, model)}" for model in list_models(profile)) or "-"
         gpu = "yes" if profile.needs_gpu else "no"

@@ -11,10 +11,10 @@ from typing import Any
 import click
 import numpy as np
 
-from pan_scdg.lm.logprobs import target_log_probs
+from pan_scdg.lm.logprobs import compute_target_log_probs
 from pan_scdg.models.load import LanguageModel, load_model
 from pan_scdg.profile import ModelSettings
-from pan_scdg.scdg.sequences import pair_passes
+from pan_scdg.scdg.sequences import build_pair_passes
 from training.pack import read_jsonl
 
 
@@ -26,8 +26,8 @@ def running_text(lm: LanguageModel, data: Path, characters: int) -> dict[str, tu
         if len(nats[source]) >= 40:
             continue
         text = record["text"][:characters]
-        item = pair_passes(lm.tokenizer, "", text).unconditional
-        nats[source].append((-float(target_log_probs(lm, item, 1024).sum()), len(item.target_ids), len(text)))
+        item = build_pair_passes(lm.tokenizer, "", text).unconditional
+        nats[source].append((-float(compute_target_log_probs(lm, item, 1024).sum()), len(item.target_ids), len(text)))
     return {s: _rates(np.array(v)) for s, v in nats.items()}
 
 
@@ -42,8 +42,8 @@ def rewritten_text(lm: LanguageModel, data: Path, groups: int) -> dict[str, tupl
     for record in read_jsonl(data / "paraphrase" / "heldout.jsonl.xz", 10**6):
         if len(losses[record["source"]]) >= groups:
             continue
-        passes = pair_passes(lm.tokenizer, record["texts"][0], record["texts"][1])
-        alone, given = (-target_log_probs(lm, p, 1024).mean() for p in passes)
+        passes = build_pair_passes(lm.tokenizer, record["texts"][0], record["texts"][1])
+        alone, given = (-compute_target_log_probs(lm, p, 1024).mean() for p in passes)
         losses[record["source"]].append((float(alone), float(given)))
     return {s: (*np.array(v).mean(axis=0), len(v)) for s, v in losses.items()}
 

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import click
 
-from pan_scdg.digests import text_digest
+from pan_scdg.digests import hash_text
 from pan_scdg.jobs.demo import EXAMPLES
 from pan_scdg.notices import Notices
-from pan_scdg.pan.detections import detection_name, detection_xml
-from pan_scdg.pan.text_alignment import read_pairs, read_text
+from pan_scdg.pan.detections import format_detection
+from pan_scdg.pan.text_alignment import name_detection, read_pairs, read_text
 from pan_scdg.pan.truth import read_truth
 from pan_scdg.records import DocumentPair, Passage, TextFile
 
@@ -43,7 +43,7 @@ def development_pairs(built: Path) -> Iterator[LabelledTexts]:
     taken: Counter[tuple[str, bool]] = Counter()
     with open(built, encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]
-    for record in sorted(records, key=lambda r: (text_digest(r["id"].rpartition("/")[0]), r["id"])):
+    for record in sorted(records, key=lambda r: (hash_text(r["id"].rpartition("/")[0]), r["id"])):
         kind = record["kind"], bool(record["label"])
         taken[kind] += 1
         if taken[kind] <= MOST.get(kind[0], OTHERWISE):
@@ -65,7 +65,7 @@ def write_corpus(pairs: list[LabelledTexts], folder: Path) -> None:
     for name in ("susp", "src", "truth"):
         (folder / name).mkdir(parents=True)
     names: list[str] = []
-    for number, item in enumerate(sorted(pairs, key=lambda p: text_digest(p.target + p.source)), 1):
+    for number, item in enumerate(sorted(pairs, key=lambda p: hash_text(p.target + p.source)), 1):
         susp, src = f"suspicious-document{number:05d}", f"source-document{number:05d}"
         pair = DocumentPair(
             TextFile(susp, f"{susp}.txt", folder / "susp" / f"{susp}.txt"),
@@ -75,8 +75,8 @@ def write_corpus(pairs: list[LabelledTexts], folder: Path) -> None:
         pair.suspicious.path.write_text(item.target, encoding="utf-8", newline="")
         pair.source.path.write_text(item.source, encoding="utf-8", newline="")
         whole = (Passage(0, len(item.target), 0, len(item.source), ""),) if item.label else ()
-        truth = detection_xml(pair, whole).replace(b"detected-plagiarism", b"plagiarism")
-        (folder / "truth" / detection_name(pair)).write_bytes(truth)
+        truth = format_detection(pair, whole).replace(b"detected-plagiarism", b"plagiarism")
+        (folder / "truth" / name_detection(pair)).write_bytes(truth)
         names.append(f"{susp}.txt {src}.txt\n")
     (folder / "pairs").write_text("".join(names), encoding="utf-8")
 

@@ -20,8 +20,8 @@ from benchmarks.simple_pair_scores import (
     minilm_cosine,
     tfidf_cosine,
 )
-from pan_scdg.evaluation.pairs import pair_metrics
-from pan_scdg.evaluation.retrieval import per_query
+from pan_scdg.evaluation.pairs import compute_pair_metrics
+from pan_scdg.evaluation.retrieval import compute_per_query
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries, stream_corpus
 
@@ -39,7 +39,7 @@ def row(name: str, pairs: Sequence[Pair], methods: dict[str, Method]) -> str:
     texts = [(p.target, p.source) for p in pairs]
     lengths = [f"{np.mean([len(t[side]) for t in texts]):,.0f}" for side in (0, 1)]
     nothing = np.zeros(len(labels), dtype=bool)
-    aurocs = [f"{pair_metrics(labels, method(texts), nothing)['auroc']:.3f}" for method in methods.values()]
+    aurocs = [f"{compute_pair_metrics(labels, method(texts), nothing)['auroc']:.3f}" for method in methods.values()]
     counts = f"{sum(labels)} + {len(labels) - sum(labels)}"
     return f"| {' | '.join([name, counts, *lengths, *aurocs])} |"
 
@@ -52,7 +52,7 @@ def tfidf_ndcg(folder: Path) -> dict[str, float]:
         q.query_id: [(corpus[n].doc_id, -float(rank)) for rank, n in enumerate(neighbours.order(q.text)[:100])]
         for q in read_queries(folder, Notices())
     }
-    return dict(per_query(read_qrels(folder / "qrels.txt"), runs)["nDCG@10"])
+    return dict(compute_per_query(read_qrels(folder / "qrels.txt"), runs)["nDCG@10"])
 
 
 @click.command(help=__doc__)

@@ -1,4 +1,4 @@
-"""Answers of a model to chats: each is asked for once, stored as it comes, and never asked for again."""
+"""Answers of a model to chats: each chat is asked once, and its answer is stored as soon as it arrives."""
 
 import json
 from collections import deque
@@ -11,15 +11,14 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from pan_scdg.baselines.endpoint import NEW_TOKENS, Reply
-from pan_scdg.baselines.prompts import Messages
+from pan_scdg.baselines.endpoint import NEW_TOKENS, Messages, Reply
 from pan_scdg.own_files import OwnRecord, parse_as
-from pan_scdg.store import Store, key_of
+from pan_scdg.store import Store, make_key
 
 SIDE_BY_SIDE = 4
-"""Requests that are under way at a time."""
+"""Requests sent at the same time."""
 AHEAD = 4
-"""Chats per request under way that are looked at while the first of them has no answer yet."""
+"""Chats per such request that are read while the first of them has no answer yet."""
 
 
 class _Answer(OwnRecord):
@@ -32,7 +31,7 @@ class _Answer(OwnRecord):
 _REPLY = TypeAdapter(_Answer)
 
 Complete = Callable[[Messages], Reply]
-"""Gives the answer to a chat; raises UserError where it never will, Interrupted where it may another time."""
+"""Returns the answer to a chat; raises UserError if the model refuses it, Interrupted if it may answer later."""
 
 
 @dataclass(frozen=True)
@@ -41,145 +40,122 @@ class Answerer:
 
     Args:
         identity: what its answers depend on besides the chat, as JSON values.
-        opened: makes it ready; called when the first question is asked that has no stored answer, and never for none.
-        side_by_side: how many chats it takes at a time; with 1 it is called in the thread of the caller.
+        open: makes it ready; called for the first chat without a stored answer, so perhaps never.
+        side_by_side: how many chats it answers at the same time; with 1 it is called in the thread of the caller.
     """
 
     identity: dict[str, Any]
-    opened: Callable[[], Complete]
+    open: Callable[[], Complete]
     side_by_side: int = SIDE_BY_SIDE
 
-    def key(self, messages: Messages) -> str:
-        """The store's key of its answer: the digest of the whole request."""
+    def make_key(self, messages: Messages) -> str:
+        """Return the store's key of an answer: the hash of the whole request."""
         request = {"temperature": 0, "max_tokens": NEW_TOKENS, "messages": messages}
-        return key_of("chat answer", {"by": self.identity, **request})
+        return make_key("chat answer", {"by": self.identity, **request})
 
 
-def replies(chats: Iterable[Messages], answerer: Answerer, store: Store) -> Iterator[Reply]:
-    """The answer to each chat, in order, from the store where it is known.
+def answer_chats(chats: Iterable[Messages], answerer: Answerer, store: Store) -> Iterator[Reply]:
+    """Yield the answer to each chat, in order, from the store if it is there.
 
-    An answer is stored the moment it is there, whichever is first. After a failure no further question is asked, and
-    what is under way is waited for and stored before the failure is raised; an interruption waits for nothing.
+    After a failure no further chat is asked; the answers to requests under way are stored before the failure is raised.
+    An interruption does not wait for them.
 
     Raises:
-        UserError: a chat is refused.
-        Interrupted: the answerer is down; what it has answered is stored.
+        UserError: the model refuses a chat.
+        Interrupted: the model cannot be reached; its answers so far are stored.
     """
     desk = _Desk(answerer, store)
     window: deque[str] = deque()
     try:
         for chat in chats:
-            window.append(desk.want(chat, window))
-            while window and (window[0] in desk.known or len(window) >= AHEAD * answerer.side_by_side):
-                yield desk.take(window)
+            window.append(desk.ask(chat, window))
+            while window and (window[0] in desk.answers or len(window) >= AHEAD * answerer.side_by_side):
+                yield desk.take_first(window)
         while window:
-            yield desk.take(window)
+            yield desk.take_first(window)
     finally:
         desk.close()
 
 
 class _Desk:
-    """What is known of the chats that are looked at, and the threads that ask for the rest."""
+    """Answers to the chats of a window, and threads that request missing ones.
+
+    The threads are daemons, unlike those of `concurrent.futures`, so that the process can end while a server is silent.
+    """
 
     def __init__(self, answerer: Answerer, store: Store) -> None:
         self._answerer, self._store = answerer, store
-        self.known: dict[str, Reply] = {}
+        self.answers: dict[str, Reply] = {}
         self._complete: Complete | None = None
-        self._crew: _Crew | None = None
+        self._todo: SimpleQueue[tuple[str, Messages] | None] = SimpleQueue()
+        self._done: SimpleQueue[tuple[str, Reply | BaseException]] = SimpleQueue()
+        self._threads = self._pending = 0
 
-    def want(self, chat: Messages, window: Iterable[str]) -> str:
-        """The key of a chat; its answer is known or asked for, and within the ``window`` of keys never twice."""
-        key = self._answerer.key(chat)
+    def ask(self, chat: Messages, window: Iterable[str]) -> str:
+        """Return the key of a chat; request its answer unless it is stored or the ``window`` has the same chat."""
+        key = self._answerer.make_key(chat)
         if key in window:
             return key
         stored = self._store.read(key, lambda data: parse_as(data, _REPLY))
         if stored is not None:
-            self.known[key] = Reply(**stored.model_dump())
+            self.answers[key] = Reply(**stored.model_dump())
             return key
         if self._complete is None:
-            self._complete = self._answerer.opened()
+            self._complete = self._answerer.open()
         if self._answerer.side_by_side == 1:
             self._keep(key, self._complete(chat))
             return key
-        if self._crew is None:
-            self._crew = _Crew(self._complete, self._answerer.side_by_side)
-        self._crew.ask(key, chat)
+        if self._threads < self._answerer.side_by_side:
+            self._threads += 1
+            Thread(target=self._work, args=(self._complete,), daemon=True).start()
+        self._pending += 1
+        self._todo.put((key, chat))
         return key
 
-    def take(self, window: deque[str]) -> Reply:
-        """The answer to the first chat of the window, waited for if need be; it leaves the window."""
+    def take_first(self, window: deque[str]) -> Reply:
+        """Remove the first chat from the window and return its answer, waiting if necessary."""
         key = window.popleft()
-        while key not in self.known:
-            if self._crew is None:
-                raise ValueError("an answer is waited for that nobody was asked for")
-            asked, outcome = self._crew.next()
-            if isinstance(outcome, BaseException):
-                self._crew.forget()
-                while self._crew.busy:
-                    self._store_next(self._crew)
-                raise outcome
-            self._keep(asked, outcome)
-        return self.known[key] if key in window else self.known.pop(key)
+        while key not in self.answers:
+            failure = self._receive()
+            if failure is not None:
+                self._cancel()
+                while self._pending:
+                    self._receive()
+                raise failure
+        return self.answers[key] if key in window else self.answers.pop(key)
 
     def close(self) -> None:
-        """Store what has come in the meantime, and let the threads end."""
-        if self._crew is not None:
-            self._crew.forget()
-            while self._crew.ready():
-                self._store_next(self._crew)
-            self._crew.close()
+        """Store the answers that have arrived, and let the threads end."""
+        self._cancel()
+        while not self._done.empty():
+            self._receive()
+        for _ in range(self._threads):
+            self._todo.put(None)
 
-    def _store_next(self, crew: "_Crew") -> None:
-        key, outcome = crew.next()
-        if isinstance(outcome, Reply):
-            self._keep(key, outcome)
-
-    def _keep(self, key: str, reply: Reply) -> None:
-        self._store.put([(key, json.dumps(reply._asdict()).encode())])
-        self.known[key] = reply
-
-
-class _Crew:
-    """Threads that ask. They are daemons, so that a process that is stopped does not wait for a server first."""
-
-    def __init__(self, complete: Complete, count: int) -> None:
-        self._complete, self._count = complete, count
-        self._todo: SimpleQueue[tuple[str, Messages] | None] = SimpleQueue()
-        self._done: SimpleQueue[tuple[str, Reply | BaseException]] = SimpleQueue()
-        self.busy = 0
-        """Questions whose outcome has not been taken."""
-        for _ in range(count):
-            Thread(target=self._work, daemon=True).start()
-
-    def _work(self) -> None:
+    def _work(self, complete: Complete) -> None:
         while (task := self._todo.get()) is not None:
             key, chat = task
             try:
-                self._done.put((key, self._complete(chat)))
+                self._done.put((key, complete(chat)))
             except BaseException as e:
                 self._done.put((key, e))
 
-    def ask(self, key: str, chat: Messages) -> None:
-        self.busy += 1
-        self._todo.put((key, chat))
+    def _receive(self) -> BaseException | None:
+        """Wait for the next outcome; store an answer, return a failure."""
+        key, outcome = self._done.get()
+        self._pending -= 1
+        if isinstance(outcome, BaseException):
+            return outcome
+        self._keep(key, outcome)
+        return None
 
-    def next(self) -> tuple[str, Reply | BaseException]:
-        """The next outcome; waits for it."""
-        outcome = self._done.get()
-        self.busy -= 1
-        return outcome
-
-    def ready(self) -> bool:
-        """Whether an outcome can be taken without waiting."""
-        return not self._done.empty()
-
-    def forget(self) -> None:
-        """Drop the questions that nobody has begun to ask."""
-        with suppress(Empty):  # how the loop ends: the others only take
+    def _cancel(self) -> None:
+        """Drop the chats that no thread has taken."""
+        with suppress(Empty):
             while True:
                 self._todo.get_nowait()
-                self.busy -= 1
+                self._pending -= 1
 
-    def close(self) -> None:
-        for _ in range(self._count):
-            self._todo.put(None)
+    def _keep(self, key: str, reply: Reply) -> None:
+        self._store.put([(key, json.dumps(reply._asdict()).encode())])
+        self.answers[key] = reply

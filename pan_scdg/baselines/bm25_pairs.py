@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from pan_scdg.baselines.scorer import TextPair
-from pan_scdg.baselines.token_grams import tokens_of
+from pan_scdg.baselines.token_grams import split_tokens
+from pan_scdg.records import TextPair
 
 
 class Collection(NamedTuple):
     """The sources that term statistics are taken over: those of a manifest, each document once, whatever the pairs."""
 
     digest: str
-    """What stands for their texts; see `collection_digest`."""
+    """What stands for their texts; see `hash_collection`."""
     texts: Callable[[], Iterable[str]]
     """Reads them, one at a time; asked only when something is to be scored."""
 
@@ -38,38 +38,42 @@ class Bm25PairScorer:
         self.k1, self.b, self._collection = k1, b, collection
 
     def identity(self) -> dict[str, Any]:
-        """The method, its constants and the collection."""
+        """Return the method, its constants and the collection."""
         return {"kind": "bm25", "k1": self.k1, "b": self.b, "collection": self._collection.digest}
 
     @cached_property
     def statistics(self) -> Statistics:
         """Those of the collection, counted when first needed."""
-        return statistics_of(self._collection.texts())
+        return count_statistics(self._collection.texts())
 
     def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
-        """One number a pair, 0 or more."""
+        """Yield one number a pair, 0 or more."""
         for pair in pairs:
-            yield (pair_score(tokens_of(pair.target), tokens_of(pair.source), self.statistics, self.k1, self.b),)
+            yield (
+                compute_pair_score(
+                    split_tokens(pair.target), split_tokens(pair.source), self.statistics, self.k1, self.b
+                ),
+            )
 
 
-def collection_digest(digests: Iterable[str]) -> str:
-    """SHA-256 of the digests of the documents' texts, whatever their order."""
+def hash_collection(digests: Iterable[str]) -> str:
+    """Return the SHA-256 of the hashes of the documents' texts, independent of their order."""
     return hashlib.sha256("\n".join(sorted(digests)).encode()).hexdigest()
 
 
-def statistics_of(texts: Iterable[str]) -> Statistics:
-    """Document frequencies and mean length of the texts, read one at a time; memory holds the distinct tokens."""
+def count_statistics(texts: Iterable[str]) -> Statistics:
+    """Return document frequencies and mean length; texts are read one at a time, memory holds the distinct tokens."""
     documents, length, frequency = 0, 0, Counter[str]()
     for text in texts:
-        tokens = tokens_of(text)
+        tokens = split_tokens(text)
         documents += 1
         length += len(tokens)
         frequency.update(set(tokens))
     return Statistics(documents, frequency, length / documents if documents else 0.0)
 
 
-def pair_score(query: list[str], source: list[str], statistics: Statistics, k1: float, b: float) -> float:
-    """The paper's raw score divided by the tokens of the query.
+def compute_pair_score(query: list[str], source: list[str], statistics: Statistics, k1: float, b: float) -> float:
+    """Return the paper's raw score divided by the number of tokens of the query.
 
     ``1/m sum_t qtf(t) log(1 + (N - df(t) + .5) / (df(t) + .5)) f(t) (k1 + 1) / (f(t) + k1 (1 - b + b |S| / avgdl))``
     over the distinct terms t of a query of m tokens, with natural logarithms. An empty query scores 0. Terms are added
@@ -85,11 +89,11 @@ def pair_score(query: list[str], source: list[str], statistics: Statistics, k1: 
     if not wanted:
         return 0.0
     norm = k1 * (1 - b + b * len(source) / statistics.average_length)
-    terms = (times * _idf(statistics, term) * f * (k1 + 1) / (f + norm) for term, times, f in wanted)
+    terms = (times * _compute_idf(statistics, term) * f * (k1 + 1) / (f + norm) for term, times, f in wanted)
     return math.fsum(terms) / len(query)
 
 
-def _idf(statistics: Statistics, term: str) -> float:
+def _compute_idf(statistics: Statistics, term: str) -> float:
     df = statistics.document_frequency.get(term, 0)
     if not df:
         raise ValueError(f"the collection has no document with {term!r}, which the source holds")

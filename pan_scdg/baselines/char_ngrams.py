@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.baselines.scorer import TextPair
-from pan_scdg.records import Passage
+from pan_scdg.records import Passage, TextPair
 
 TABLE_CHARACTERS = 1 << 26
 """Most characters of n-grams that are held at a time; a longer source is looked at in several goes."""
@@ -49,7 +48,7 @@ class Letters(NamedTuple):
 
 
 class CharNgramScorer:
-    """The covered share of the target's letters and digits; see `covered_share`."""
+    """The covered share of the target's letters and digits; see `compute_covered_share`."""
 
     features: tuple[str, ...] = ("score",)
 
@@ -57,87 +56,87 @@ class CharNgramScorer:
         self.n = n
 
     def identity(self) -> dict[str, Any]:
-        """The method and its n."""
+        """Return the method and its n."""
         return {"kind": "char-ngrams", "n": self.n}
 
     def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
-        """One number a pair, from 0 to 1; 0 where a text has fewer than n letters and digits."""
-        return ((covered_share(pair.target, pair.source, self.n),) for pair in pairs)
+        """Yield one number a pair, from 0 to 1; 0 if a text has fewer than n letters and digits."""
+        return ((compute_covered_share(pair.target, pair.source, self.n),) for pair in pairs)
 
 
-def letters_of(text: str) -> Letters:
-    """The letters and digits of ``text``, each lower-cased by itself, so that one character stays one character."""
-    codes = _lowered()[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")]
+def extract_letters(text: str) -> Letters:
+    """Return the letters and digits of ``text``, each lower-cased by itself, so that it stays one character."""
+    codes = _build_lower_table()[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")]
     offsets = np.flatnonzero(codes)
     kept = codes[offsets]
     return Letters(kept.astype("<u4").tobytes().decode("utf-32-le", "surrogatepass"), kept, offsets)
 
 
 @cache
-def _lowered() -> Codes:
-    """For every code point the letter or digit that stands for it, 0 for what is neither."""
+def _build_lower_table() -> Codes:
+    """Return for every code point the letter or digit that stands for it, 0 for other characters."""
     # of the one letter whose lower case is two characters (Turkish I with a dot) the second is no letter
     lower = (ord(chr(code).lower()[0]) if chr(code).isalnum() else 0 for code in range(0x110000))
     return np.fromiter(lower, np.uint32, 0x110000)
 
 
-def covered_share(target: str, source: str, n: int) -> float:
-    """Share of the target's letters and digits inside an n-gram that the source has, too.
+def compute_covered_share(target: str, source: str, n: int) -> float:
+    """Return the share of the target's letters and digits inside an n-gram that also occurs in the source.
 
     Raises:
         ValueError: ``n`` is below 1.
     """
-    letters = letters_of(target)
-    covered = _covered(_found(letters, letters_of(source), n) >= 0, n)
+    letters = extract_letters(target)
+    covered = _mark_covered(_find_ngrams(letters, extract_letters(source), n) >= 0, n)
     return float(covered.mean()) if covered.size else 0.0
 
 
-def passages_of(target: str, source: str, n: int) -> tuple[Passage, ...]:
-    """Matches that cover what `covered_share` counts, in the order of the target; see `_matches` for which.
+def find_passages(target: str, source: str, n: int) -> tuple[Passage, ...]:
+    """Return matches that cover what `compute_covered_share` counts, in the order of the target.
 
     A passage reaches from its first to its last letter on both sides, with everything that stands between them.
 
     Raises:
         ValueError: ``n`` is below 1.
     """
-    this, other = letters_of(target), letters_of(source)
+    this, other = extract_letters(target), extract_letters(source)
     return tuple(
-        Passage(*_span(this, at, length), *_span(other, there, length), "")
-        for at, there, length in _matches(this, other, _found(this, other, n), n)
+        Passage(*_locate_span(this, at, length), *_locate_span(other, there, length), "")
+        for at, there, length in _extend_matches(this, other, _find_ngrams(this, other, n), n)
     )
 
 
-def _span(letters: Letters, start: int, length: int) -> tuple[int, int]:
-    """Offset and length in the text itself."""
+def _locate_span(letters: Letters, start: int, length: int) -> tuple[int, int]:
+    """Return offset and length in the original text."""
     first, last = int(letters.offsets[start]), int(letters.offsets[start + length - 1])
     return first, last - first + 1
 
 
-def _found(target: Letters, source: Letters, n: int) -> Positions:
-    """For each n-gram of the target where the source has it first, -1 where nowhere; ``[len(target) - n + 1]``."""
+def _find_ngrams(target: Letters, source: Letters, n: int) -> Positions:
+    """Return the first place of each n-gram of the target in the source, or -1; ``[len(target) - n + 1]``."""
     if n < 1:
         raise ValueError(f"an n-gram has at least 1 character, not {n}")
     found: Positions = np.full(max(0, len(target.text) - n + 1), -1, np.int64)
     if min(len(target.text), len(source.text)) < n:
         return found
-    wanted, offered = _maybe_common(target.codes, source.codes, n)
+    wanted, offered = _filter_common(target.codes, source.codes, n)
     step = max(1, TABLE_CHARACTERS // (n + NGRAM_OVERHEAD))
     for start in range(0, len(offered), step):
         # from the end, so that the first place of an n-gram is the one that stays
         places = offered[start : start + step][::-1]
-        first = dict(zip(_ngrams(source.text, places, n), places.tolist(), strict=True))
-        now = np.fromiter(map(first.get, _ngrams(target.text, wanted, n), repeat(-1)), np.int64, len(wanted))
+        first = dict(zip(_slice_ngrams(source.text, places, n), places.tolist(), strict=True))
+        now = np.fromiter(map(first.get, _slice_ngrams(target.text, wanted, n), repeat(-1)), np.int64, len(wanted))
         found[wanted] = np.where(found[wanted] < 0, now, found[wanted])
     return found
 
 
-def _ngrams(text: str, places: Positions, n: int) -> Iterator[str]:
-    """The n-grams that begin at these places."""
+def _slice_ngrams(text: str, places: Positions, n: int) -> Iterator[str]:
+    """Return the n-grams that begin at these places."""
     return map(text.__getitem__, map(slice, places.tolist(), (places + n).tolist()))
 
 
-def _maybe_common(one: Codes, other: Codes, n: int) -> tuple[Positions, Positions]:
-    """Where n-grams of each text begin that the other one may have, too; those that it has are all among them.
+def _filter_common(one: Codes, other: Codes, n: int) -> tuple[Positions, Positions]:
+    """Return where n-grams of each text begin that the other text may contain; no common one is missing.
 
     An n-gram can only be in the other text if each of its shorter parts is. Whether a part is there is looked up by a
     hash of it: two parts with one hash cost time and change no result.
@@ -150,19 +149,19 @@ def _maybe_common(one: Codes, other: Codes, n: int) -> tuple[Positions, Position
     bits = (16 * max(len(one), len(other))).bit_length()
     slots = [(part * np.uint64(FACTOR)) >> np.uint64(64 - bits) for part in parts]
     each = n - width + 1
-    return _all_seen(slots[0], slots[1], bits, each), _all_seen(slots[1], slots[0], bits, each)
+    return _find_seen(slots[0], slots[1], bits, each), _find_seen(slots[1], slots[0], bits, each)
 
 
-def _all_seen(slots: npt.NDArray[np.uint64], others: npt.NDArray[np.uint64], bits: int, each: int) -> Positions:
-    """Where ``each`` slots in a row begin that are all among the others."""
+def _find_seen(slots: npt.NDArray[np.uint64], others: npt.NDArray[np.uint64], bits: int, each: int) -> Positions:
+    """Return where ``each`` consecutive slots begin that all occur among the others."""
     there = np.zeros(1 << bits, np.bool_)
     there[others] = True
     seen = np.concatenate([[0], np.cumsum(there[slots])])
     return np.flatnonzero(seen[each:] - seen[:-each] == each)
 
 
-def _covered(match: npt.NDArray[np.bool_], n: int) -> npt.NDArray[np.bool_]:
-    """Which characters lie in one of the n-grams that begin where ``match`` is true."""
+def _mark_covered(match: npt.NDArray[np.bool_], n: int) -> npt.NDArray[np.bool_]:
+    """Return True for the characters inside an n-gram that begins where ``match`` is true."""
     if not match.size:
         return np.zeros(0, np.bool_)
     change = np.zeros(len(match) + n, np.int64)
@@ -171,8 +170,8 @@ def _covered(match: npt.NDArray[np.bool_], n: int) -> npt.NDArray[np.bool_]:
     return np.cumsum(change[:-1]) > 0
 
 
-def _matches(target: Letters, source: Letters, found: Positions, n: int) -> Iterator[tuple[int, int, int]]:
-    """``(start in the target, start in the source, length)`` of as few matches as cover all n-grams that were found.
+def _extend_matches(target: Letters, source: Letters, found: Positions, n: int) -> Iterator[tuple[int, int, int]]:
+    """Yield ``(start in the target, start in the source, length)`` of as few matches as cover all found n-grams.
 
     Each is extended from the first place that its n-gram has in the source. The next one begins as far to the right as
     it can without leaving out a covered character, and so may overlap the one before in the target; none is shorter
@@ -182,13 +181,13 @@ def _matches(target: Letters, source: Letters, found: Positions, n: int) -> Iter
     while (first := int(np.searchsorted(starts, end - n, side="right"))) < len(starts):  # it ends behind ``end``
         without_gap = int(np.searchsorted(starts, end, side="right")) - 1
         at = int(starts[max(first, without_gap)])
-        length = _agreement(target.codes[at:], source.codes[int(found[at]) :])
+        length = _count_agreement(target.codes[at:], source.codes[int(found[at]) :])
         yield at, int(found[at]), length
         end = at + length
 
 
-def _agreement(one: npt.NDArray[np.uint32], other: npt.NDArray[np.uint32]) -> int:
-    """How many characters two texts begin with alike."""
+def _count_agreement(one: npt.NDArray[np.uint32], other: npt.NDArray[np.uint32]) -> int:
+    """Return the length of the longest common beginning of two texts."""
     most = min(len(one), len(other))
     for start in range(0, most, COMPARED):
         stop = min(start + COMPARED, most)

@@ -8,17 +8,17 @@ text of white space has none: the cosine with it is 0.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.baselines.scorer import TextPair
-from pan_scdg.digests import text_digest
+from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.profile.baseline import Cosine
-from pan_scdg.store import Store, key_of, pack_array, unpack_floats
+from pan_scdg.records import TextPair
+from pan_scdg.store import Store, make_key, pack_array, unpack_floats
 
 Vector = npt.NDArray[np.float32]
 
@@ -43,7 +43,7 @@ class CosineScorer:
         self._fingerprint, self._device = fingerprint, device
 
     def identity(self) -> dict[str, Any]:
-        """The encoder, where it runs, and how texts are cut and put in batches."""
+        """Return the encoder, its device, and how texts are cut and batched."""
         s = self._settings
         return {
             "kind": "cosine",
@@ -54,30 +54,30 @@ class CosineScorer:
         }
 
     def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
-        """One number a pair, from -1 to 1.
+        """Yield one number a pair, from -1 to 1.
 
         Raises:
             UserError: the encoder cannot be loaded, or reads fewer tokens than a chunk is to have.
         """
         for pair in pairs:
-            target, source = self.vector(pair.target), self.vector(pair.source)
+            target, source = self.encode_text(pair.target), self.encode_text(pair.source)
             if target.size and source.size and target.size != source.size:
                 raise UserError("stored vectors of one encoder differ in length", "delete it", self._store.folder)
-            yield (cosine(target, source),)
+            yield (compute_cosine(target, source),)
 
-    def vector(self, text: str) -> Vector:
-        """The document vector of ``text``, ``[d]``; of no numbers for white space."""
-        key = key_of("document vector", {**self.identity(), "text": text_digest(text)})
-        stored = self._store.read(key, _unpacked)
+    def encode_text(self, text: str) -> Vector:
+        """Return the document vector of ``text``, ``[d]``; an empty one for white space."""
+        key = make_key("document vector", {**self.identity(), "text": hash_text(text)})
+        stored = self._store.read(key, _unpack)
         if stored is not None:
             return stored
-        vector = self._computed(text)
+        vector = self._compute_vector(text)
         self._store.put([(key, pack_array(vector))])
         return vector
 
-    def _computed(self, text: str) -> Vector:
+    def _compute_vector(self, text: str) -> Vector:
         encoder, limit = self._encoder
-        found = chunks_of(text, encoder.tokenizer, limit)
+        found = split_chunks(text, encoder.tokenizer, limit)
         if not found:
             return np.zeros(0, np.float32)
         mean: Vector = encoder.encode(found, limit).mean(axis=0, dtype=np.float64).astype(np.float32)
@@ -96,12 +96,12 @@ class CosineScorer:
         return encoder, encoder.max_tokens if wanted is None else wanted
 
 
-def _unpacked(data: bytes) -> Vector:
+def _unpack(data: bytes) -> Vector:
     return unpack_floats(data, 1)
 
 
-def cosine(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> float:
-    """Cosine of two vectors ``[d]``; 0 where one has no numbers or no length."""
+def compute_cosine(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> float:
+    """Return the cosine of two vectors ``[d]``; 0 if one is empty or has length 0."""
     if not one.size or not other.size:
         return 0.0
     a, b = one.astype(np.float64), other.astype(np.float64)
@@ -109,8 +109,8 @@ def cosine(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> float:
     return float(np.clip(a @ b / length, -1.0, 1.0)) if length else 0.0
 
 
-def chunks_of(text: str, tokenizer: Any, limit: int) -> list[str]:
-    """Consecutive pieces of ``text`` that have at most ``limit`` tokens each, special tokens included.
+def split_chunks(text: str, tokenizer: Any, limit: int) -> list[str]:
+    """Return consecutive pieces of ``text`` of at most ``limit`` tokens each, special tokens included.
 
     They are cut where tokens of the whole text begin. A piece can have other tokens by itself than within the text; it
     is made shorter until it fits. Pieces of white space are left out.
@@ -126,9 +126,9 @@ def chunks_of(text: str, tokenizer: Any, limit: int) -> list[str]:
     room = max(1, limit - tokenizer.num_special_tokens_to_add())
     pieces, first = [], 0
     while first < len(starts) - 1:
-        last = _boundary(starts, first, min(first + room, len(starts) - 1))
-        while (excess := _tokens(text[starts[first] : starts[last]], tokenizer) - limit) > 0:
-            shorter = _boundary(starts, first, max(first + 1, last - excess))
+        last = _find_boundary(starts, first, min(first + room, len(starts) - 1))
+        while (excess := _count_tokens(text[starts[first] : starts[last]], tokenizer) - limit) > 0:
+            shorter = _find_boundary(starts, first, max(first + 1, last - excess))
             if shorter >= last:
                 break  # one character has more tokens than the limit: the encoder cuts it
             last = shorter
@@ -137,13 +137,53 @@ def chunks_of(text: str, tokenizer: Any, limit: int) -> list[str]:
     return [piece for piece in pieces if piece.strip()]
 
 
-def _boundary(starts: Sequence[int], first: int, last: int) -> int:
-    """The last token up to ``last`` with which a character begins; if ``first`` alone does, the next one after it."""
+def _find_boundary(starts: Sequence[int], first: int, last: int) -> int:
+    """Return the last token up to ``last`` that begins a character; if only ``first`` does, the next one after it."""
     for at in range(last, first, -1):
         if starts[at] > starts[at - 1]:
             return at
     return next((at for at in range(last, len(starts)) if starts[at] > starts[first]), len(starts) - 1)
 
 
-def _tokens(piece: str, tokenizer: Any) -> int:
+def _count_tokens(piece: str, tokenizer: Any) -> int:
     return len(tokenizer(piece, truncation=False, verbose=False)["input_ids"])
+
+
+VALUES = 100
+"""Candidates, uniformly on [0, 1], both ends included; the published 0.727, 0.697 and 0.596 are 72, 69 and 59 / 99."""
+
+
+class OfficialChoice(NamedTuple):
+    """A threshold, and what it does on the pairs that it was chosen on."""
+
+    threshold: float
+    sensitivity: float
+    """Share of the positive pairs that score at least as much."""
+    specificity: float
+    """Share of the negative pairs that score less."""
+
+
+def choose_official_threshold(scores: npt.ArrayLike, labels: npt.ArrayLike) -> OfficialChoice:
+    """Return the candidate with the largest sensitivity + specificity, the lowest of several, as the official program.
+
+    There the scores are those of paragraph pairs, here of document pairs.
+
+    Args:
+        scores: shape ``[pairs]``.
+        labels: True where the pair is one of reuse, ``[pairs]``.
+
+    Raises:
+        UserError: all pairs have the same label.
+        ValueError: lengths differ, or a score is not finite.
+    """
+    values, truth = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=bool)
+    if values.ndim != 1 or values.shape != truth.shape or not np.isfinite(values).all():
+        raise ValueError(f"needs one finite score for each of the labels, not shapes {values.shape}, {truth.shape}")
+    if truth.all() or not truth.any():
+        missing = "negative" if len(truth) and truth.all() else "positive"
+        raise UserError(f"there is no {missing} pair to calibrate on", "give pairs with and without reuse")
+    candidates = np.linspace(0, 1, VALUES)
+    above = np.array([np.mean(values[truth] >= t) for t in candidates])
+    below = np.array([np.mean(values[~truth] < t) for t in candidates])
+    at = int(np.argmax(above + below))
+    return OfficialChoice(float(candidates[at]), float(above[at]), float(below[at]))

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from pan_scdg.baselines.endpoint import NEW_TOKENS, Reply
-from pan_scdg.baselines.prompts import Messages
+from pan_scdg.baselines.endpoint import NEW_TOKENS, Messages, Reply
 from pan_scdg.errors import UserError
 
 
@@ -27,10 +26,10 @@ class LocalInstruct:
             )
         self._model, self._tokenizer, self.name, self._positions = model, tokenizer, name, positions
         self._control = sorted(str(token) for token in tokenizer.added_tokens_decoder.values() if token.special)
-        model.generation_config = _greedy(model.generation_config.eos_token_id, tokenizer.eos_token_id)
+        model.generation_config = _build_greedy_config(model.generation_config.eos_token_id, tokenizer.eos_token_id)
 
     def complete(self, messages: Messages) -> Reply:
-        """The most probable answer, token by token, of at most ``NEW_TOKENS`` tokens.
+        """Return the most probable answer, token by token, of at most ``NEW_TOKENS`` tokens.
 
         What a document spells like a control token of the chat is parted by a space after its first character, so that
         it stays a part of the document.
@@ -40,13 +39,13 @@ class LocalInstruct:
         """
         import torch
 
-        ids = self._ids([{**message, "content": self._disarmed(message["content"])} for message in messages])
+        ids = self._encode([{**message, "content": self._disarm(message["content"])} for message in messages])
         inputs = torch.tensor([ids], device=self._model.device)
         with torch.inference_mode():
             output = self._model.generate(input_ids=inputs, attention_mask=torch.ones_like(inputs))
         return Reply(str(self._tokenizer.decode(output[0, len(ids) :], skip_special_tokens=True)), self.name)
 
-    def _ids(self, messages: Messages) -> list[int]:
+    def _encode(self, messages: Messages) -> list[int]:
         from jinja2 import TemplateError
 
         try:
@@ -63,14 +62,14 @@ class LocalInstruct:
             )
         return list(ids)
 
-    def _disarmed(self, content: str) -> str:
+    def _disarm(self, content: str) -> str:
         for token in self._control:
             content = content.replace(token, f"{token[0]} {token[1:]}")
         return content
 
 
-def _greedy(model_ends: Any, tokenizer_end: int | None) -> Any:
-    """Greedy decoding with nothing of the checkpoint's own sampling and penalties but where an answer ends."""
+def _build_greedy_config(model_ends: Any, tokenizer_end: int | None) -> Any:
+    """Return greedy decoding without the checkpoint's own sampling and penalties; only its end tokens are kept."""
     import transformers
 
     ends = tokenizer_end if model_ends is None else model_ends

@@ -1,14 +1,13 @@
 """The scorer that a profile's ``[baseline]`` table asks for."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from pan_scdg.baselines.bm25_pairs import Bm25PairScorer, Collection
 from pan_scdg.baselines.char_ngrams import CharNgramScorer
 from pan_scdg.baselines.cosine import CosineScorer
-from pan_scdg.baselines.judge import PromptJudge, endpoint_judge
-from pan_scdg.baselines.scorer import PairScorer
+from pan_scdg.baselines.prompting import PromptJudge, make_endpoint_judge
 from pan_scdg.baselines.token_grams import ContainmentScorer, GramOverlapScorer
 from pan_scdg.baselines.vectors import VectorScorer
 from pan_scdg.models.encoder import Encoder, load_encoder
@@ -22,9 +21,29 @@ from pan_scdg.profile.baseline import (
     Prompted,
     VectorCosine,
 )
+from pan_scdg.records import TextPair
 from pan_scdg.store import Store
 
 Thing = TypeVar("Thing")
+
+
+class PairScorer(Protocol):
+    """A simple method. What it needs beyond the two texts (statistics, an encoder) it got when it was made."""
+
+    features: tuple[str, ...]
+    """Names of the numbers it gives of a pair; a method with one number calls it ``score``."""
+
+    def identity(self) -> dict[str, Any]:
+        """Return all its numbers depend on besides the texts, as JSON values: part of the store's keys."""
+        ...
+
+    def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
+        """Yield its numbers of each pair, in order, without keeping the pairs.
+
+        Raises:
+            UserError: a pair cannot be scored.
+        """
+        ...
 
 
 class Given(NamedTuple):
@@ -46,8 +65,8 @@ class Given(NamedTuple):
     """Loads the model of a ``prompt`` that is served by this machine."""
 
 
-def scorer_of(settings: BaselineSettings, given: Given) -> PairScorer:
-    """The scorer of a profile; nothing heavy is loaded before it scores.
+def make_scorer(settings: BaselineSettings, given: Given) -> PairScorer:
+    """Return the scorer of a profile; nothing heavy is loaded before it scores.
 
     Raises:
         ValueError: what the method needs was not given.
@@ -60,24 +79,24 @@ def scorer_of(settings: BaselineSettings, given: Given) -> PairScorer:
     if isinstance(settings, GramLogistic):
         return GramOverlapScorer(settings.n)
     if isinstance(settings, Bm25Pairs):
-        return Bm25PairScorer(settings.k1, settings.b, _there(given.collection))
+        return Bm25PairScorer(settings.k1, settings.b, _require(given.collection))
     if isinstance(settings, VectorCosine):
-        return VectorScorer(_there(given.folder), given.doc_ids)
+        return VectorScorer(_require(given.folder), given.doc_ids)
     if isinstance(settings, Cosine):
-        return _cosine(settings, given, _there(given.folder))
+        return _make_cosine(settings, given, _require(given.folder))
     if settings.served == "local":
-        return _there(given.local_judge)(settings, given.store)
-    return endpoint_judge(settings, given.store)
+        return _require(given.local_judge)(settings, given.store)
+    return make_endpoint_judge(settings, given.store)
 
 
-def _cosine(settings: Cosine, given: Given, folder: Path) -> CosineScorer:
+def _make_cosine(settings: Cosine, given: Given, folder: Path) -> CosineScorer:
     def load() -> Encoder:
         return load_encoder(folder, given.device, settings.batch)
 
     return CosineScorer(settings, load, given.fingerprint, given.device, given.store)
 
 
-def _there(thing: Thing | None) -> Thing:
+def _require(thing: Thing | None) -> Thing:
     if thing is None:
         raise ValueError("this baseline was not given what it needs")
     return thing

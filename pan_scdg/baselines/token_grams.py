@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pan_scdg.baselines.scorer import TextPair
+from pan_scdg.records import TextPair
 
 TOKEN = re.compile(r"[^\W_]+(?:['’_-][^\W_]+)*")
 
@@ -28,7 +28,7 @@ class Overlap(NamedTuple):
 
 
 class ContainmentScorer:
-    """The covered share of the target's tokens; see `covered_tokens`."""
+    """The covered share of the target's tokens; see `measure_covered_tokens`."""
 
     features: tuple[str, ...] = ("score",)
 
@@ -36,12 +36,14 @@ class ContainmentScorer:
         self.n = n
 
     def identity(self) -> dict[str, Any]:
-        """The method and its n."""
+        """Return the method and its n."""
         return {"kind": "containment", "n": self.n}
 
     def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
-        """One number a pair, from 0 to 1."""
-        return ((covered_tokens(tokens_of(pair.target), tokens_of(pair.source), self.n),) for pair in pairs)
+        """Yield one tuple of numbers a pair, each from 0 to 1."""
+        return (
+            (measure_covered_tokens(split_tokens(pair.target), split_tokens(pair.source), self.n),) for pair in pairs
+        )
 
 
 class GramOverlapScorer:
@@ -53,49 +55,49 @@ class GramOverlapScorer:
         self.n = n
 
     def identity(self) -> dict[str, Any]:
-        """The method and its n."""
+        """Return the method and its n."""
         return {"kind": "gram-overlap", "n": self.n}
 
     def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
-        """Three numbers a pair, each from 0 to 1."""
-        return (overlap(tokens_of(pair.target), tokens_of(pair.source), self.n) for pair in pairs)
+        """Yield one tuple of numbers a pair, each from 0 to 1."""
+        return (measure_overlap(split_tokens(pair.target), split_tokens(pair.source), self.n) for pair in pairs)
 
 
-def tokens_of(text: str) -> list[str]:
-    """The word-like tokens of ``text`` in their order."""
+def split_tokens(text: str) -> list[str]:
+    """Return the word-like tokens of ``text`` in their order."""
     return TOKEN.findall(text.lower())
 
 
-def covered_tokens(target: Sequence[str], source: Sequence[str], n: int) -> float:
-    """Share of target tokens inside an n-gram that the source has, too; each token counts once.
+def measure_covered_tokens(target: Sequence[str], source: Sequence[str], n: int) -> float:
+    """Return the share of target tokens inside an n-gram that also occurs in the source; each token counts once.
 
     A pair of which one text has fewer than ``n`` tokens scores 0.
     """
     if min(len(target), len(source)) < n:
         return 0.0
-    known, covered = set(_grams(source, n)), np.zeros(len(target), dtype=np.bool_)
-    for start, gram in enumerate(_grams(target, n)):
+    known, covered = set(_iterate_grams(source, n)), np.zeros(len(target), dtype=np.bool_)
+    for start, gram in enumerate(_iterate_grams(target, n)):
         if gram in known:
             covered[start : start + n] = True
     return float(covered.mean())
 
 
-def overlap(target: Sequence[str], source: Sequence[str], n: int) -> Overlap:
-    """What the distinct n-grams of both texts have in common.
+def measure_overlap(target: Sequence[str], source: Sequence[str], n: int) -> Overlap:
+    """Return the overlap of the distinct n-grams of both texts.
 
     The paper names "4-gram Jaccard similarity and the two directional containment scores" and gives no formula; these
     are the usual ones, over sets. The covered share of tokens is another number.
     """
-    ours, theirs = set(_grams(target, n)), set(_grams(source, n))
+    ours, theirs = set(_iterate_grams(target, n)), set(_iterate_grams(source, n))
     common = len(ours & theirs)
     return Overlap(
-        _share(common, len(ours) + len(theirs) - common), _share(common, len(ours)), _share(common, len(theirs))
+        _divide(common, len(ours) + len(theirs) - common), _divide(common, len(ours)), _divide(common, len(theirs))
     )
 
 
-def _grams(tokens: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
+def _iterate_grams(tokens: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
     return zip(*(islice(tokens, i, None) for i in range(n)), strict=False)
 
 
-def _share(part: int, whole: int) -> float:
+def _divide(part: int, whole: int) -> float:
     return part / whole if whole else 0.0

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.baselines.cosine import cosine
-from pan_scdg.baselines.scorer import TextPair
-from pan_scdg.digests import file_digest
+from pan_scdg.baselines.cosine import compute_cosine
+from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.records import TextPair
 
 
 class VectorScorer:
@@ -38,19 +38,19 @@ class VectorScorer:
         self._files: dict[str, Path] = {}
         for doc_id in sorted(set(doc_ids)):
             try:
-                self._files[doc_id] = vector_file(folder, doc_id)
+                self._files[doc_id] = find_vector_file(folder, doc_id)
             except UserError as e:
                 errors.append(e)
         if errors:
             raise UserErrors(errors)
-        self._digest = _digest_of(self._files)
+        self._digest = _hash_files(self._files)
 
     def identity(self) -> dict[str, Any]:
-        """What stands for the bytes of all files."""
+        """Return a hash of the bytes of all files."""
         return {"kind": "vectors", "files": self._digest}
 
     def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
-        """One number a pair, from -1 to 1.
+        """Yield one number a pair, from -1 to 1.
 
         Raises:
             UserError: a file is no vector, or two have different widths.
@@ -63,11 +63,11 @@ class VectorScorer:
                     "give the vectors of one model",
                     self._files[pair.target_id],
                 )
-            yield (cosine(target, source),)
+            yield (compute_cosine(target, source),)
 
 
-def vector_file(folder: Path, doc_id: str) -> Path:
-    """The file of a document, known by the last part of its id.
+def find_vector_file(folder: Path, doc_id: str) -> Path:
+    """Return the file of a document, named by the last part of its id.
 
     Raises:
         UserError: there is none.
@@ -80,7 +80,7 @@ def vector_file(folder: Path, doc_id: str) -> Path:
 
 
 def read_vector(path: Path) -> npt.NDArray[np.float64]:
-    """The mean of the rows of one file, ``[d]``.
+    """Return the mean of the rows of one file, ``[d]``.
 
     Raises:
         UserError: not an ``.npy`` file of numbers with one or two dimensions, without rows, or with one not finite.
@@ -99,8 +99,8 @@ def read_vector(path: Path) -> npt.NDArray[np.float64]:
     return np.asarray(vector)
 
 
-def _digest_of(files: dict[str, Path]) -> str:
+def _hash_files(files: dict[str, Path]) -> str:
     digest = hashlib.sha256()
     for doc_id, path in files.items():
-        digest.update(f"{doc_id}\n{file_digest(path)}\n".encode("utf-8", "surrogatepass"))
+        digest.update(f"{doc_id}\n{hash_file(path)}\n".encode("utf-8", "surrogatepass"))
     return digest.hexdigest()

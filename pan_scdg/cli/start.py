@@ -23,9 +23,9 @@ def profiles(show_all: bool, as_json: bool) -> None:
       pan-scdg profiles --all
     """
     from pan_scdg.models.needs import list_licences
-    from pan_scdg.profile import load_profile, shipped_profiles
+    from pan_scdg.profile import list_profiles, load_profile
 
-    names = shipped_profiles()
+    names = list_profiles()
     shown = names if show_all or as_json else [name for name in MAIN_PROFILES if name in names]
     known = {name: load_profile(name) for name in shown}
     if as_json:
@@ -50,7 +50,7 @@ def prepare(table: Path, output: Path) -> None:
     Example:
       pan-scdg prepare --table pairs.csv --output my-pairs
     """
-    from pan_scdg.pan.prepare import prepare as make
+    from pan_scdg.pan.prepare import prepare_pairs as make
 
     click.echo(f"{make(table, output)} pairs in {output}")
 

@@ -29,7 +29,7 @@ class LogisticFit(NamedTuple):
 
 
 def fit_logistic(features: npt.ArrayLike, labels: npt.ArrayLike) -> LogisticFit:
-    """The minimum of summed log-loss + ``|coefficients|^2 / 2``, the intercept free, on standardised features.
+    """Return the minimum of summed log-loss + ``|coefficients|^2 / 2``, intercept free, on standardised features.
 
     No weights, no seed. Deviations have ddof 0; that of a feature with one value is replaced by 1, which leaves it
     without influence. The penalty keeps the coefficients finite where the classes can be separated.
@@ -43,11 +43,11 @@ def fit_logistic(features: npt.ArrayLike, labels: npt.ArrayLike) -> LogisticFit:
         ValueError: shapes that do not fit, labels other than 0 and 1, or features that are not finite or whose
             deviation is not.
     """
-    values, truth = _checked(features, labels)
+    values, truth = _check_features(features, labels)
     if truth.all() or not truth.any():
         missing = "negative" if truth.all() else "positive"
         raise UserError(f"there is no {missing} pair to fit a logistic model on", "give pairs with and without reuse")
-    mean, scale = _moments(values)
+    mean, scale = _compute_moments(values)
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(C=1.0, solver="newton-cholesky", tol=TOLERANCE, max_iter=ITERATIONS)
@@ -58,8 +58,8 @@ def fit_logistic(features: npt.ArrayLike, labels: npt.ArrayLike) -> LogisticFit:
     return LogisticFit(float(model.intercept_[0]), coefficients, tuple(mean.tolist()), tuple(scale.tolist()))
 
 
-def probabilities(fit: LogisticFit, features: npt.ArrayLike) -> Floats:
-    """The probability of reuse of each pair, ``[pairs]``.
+def compute_probabilities(fit: LogisticFit, features: npt.ArrayLike) -> Floats:
+    """Return the probability of reuse of each pair, ``[pairs]``.
 
     Raises:
         ValueError: not as many features as were fitted, or one that is not finite.
@@ -77,8 +77,8 @@ def probabilities(fit: LogisticFit, features: npt.ArrayLike) -> Floats:
     return np.asarray(expit(logits), dtype=np.float64)
 
 
-def _moments(values: Floats) -> tuple[Floats, Floats]:
-    """Mean and deviation of each feature; a constant one has exactly its value and 1, whatever rounding would give."""
+def _compute_moments(values: Floats) -> tuple[Floats, Floats]:
+    """Return mean and deviation of each feature; of a constant one exactly its value and 1."""
     constant = values.min(axis=0) == values.max(axis=0)
     with np.errstate(over="ignore", invalid="ignore"):
         mean, scale = values.mean(axis=0), values.std(axis=0)
@@ -88,7 +88,7 @@ def _moments(values: Floats) -> tuple[Floats, Floats]:
     return np.where(constant, values[0], mean), np.where(constant | (scale == 0), 1.0, scale)
 
 
-def _checked(features: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def _check_features(features: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, npt.NDArray[np.bool_]]:
     values, truth = np.asarray(features, dtype=np.float64), np.asarray(labels)
     if values.ndim != 2 or not values.shape[1] or truth.shape != values.shape[:1] or not len(truth):
         raise ValueError(f"features and labels of shapes {values.shape} and {truth.shape}")

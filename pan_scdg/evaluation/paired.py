@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pan_scdg.evaluation.resampling import Floats, Intervals, resample_counts
-from pan_scdg.evaluation.weighted import PAIR_METRICS, weighted_metrics
+from pan_scdg.evaluation.pairs import PAIR_METRICS, compute_weighted_metrics
+from pan_scdg.evaluation.resampling import Floats, Intervals, draw_resamples
 
 RESAMPLES, SEED = 1000, 42
 
@@ -40,18 +40,18 @@ def bootstrap_pair_differences(first: JudgedPairs, other: JudgedPairs) -> Interv
         raise ValueError("the results are not of the same pairs")
     blocks = [
         {name: values - base[name] for name, values in _measure(other, counts).items()}
-        for counts in resample_counts(len(first.labels), RESAMPLES, SEED, first.groups)
+        for counts in draw_resamples(len(first.labels), RESAMPLES, SEED, first.groups)
         for base in [_measure(first, counts)]
     ]
     intervals = Intervals()
     for name in PAIR_METRICS:
-        intervals.put(name, np.concatenate([block[name] for block in blocks]))
+        intervals.add(name, np.concatenate([block[name] for block in blocks]))
     return intervals
 
 
 def _measure(pairs: JudgedPairs, counts: Floats) -> dict[str, Floats]:
     labels, decisions = np.array(pairs.labels, dtype=bool), np.array(pairs.decisions, dtype=bool)
-    return weighted_metrics(labels, np.array(pairs.scores, dtype=np.float64), decisions, counts)
+    return compute_weighted_metrics(labels, np.array(pairs.scores, dtype=np.float64), decisions, counts)
 
 
 def bootstrap_query_differences(
@@ -60,7 +60,7 @@ def bootstrap_query_differences(
     """Return the paired 95 % interval of the mean of each measure of ``other`` minus that of ``first``.
 
     Args:
-        first: measure -> query -> value, see `evaluation.retrieval.per_query`.
+        first: measure -> query -> value, see `evaluation.retrieval.compute_per_query`.
         other: the same of the other run. Measures whose queries differ are left out.
     """
     intervals = Intervals()
@@ -69,6 +69,6 @@ def bootstrap_query_differences(
         if not queries or queries != sorted(other.get(name, {})):
             continue
         column = np.array([other[name][query] - values[query] for query in queries], dtype=np.float64)
-        means = [counts @ column / len(column) for counts in resample_counts(len(column), RESAMPLES, SEED)]
-        intervals.put(name, np.concatenate(means))
+        means = [counts @ column / len(column) for counts in draw_resamples(len(column), RESAMPLES, SEED)]
+        intervals.add(name, np.concatenate(means))
     return intervals

@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.evaluation.resampling import Floats, Intervals, resample_counts
-from pan_scdg.evaluation.weighted import PAIR_METRICS, weighted_metrics
+from pan_scdg.evaluation.resampling import Floats, Intervals, draw_resamples
+from pan_scdg.profile import Calibration
 
-__all__ = ["PAIR_METRICS", "bootstrap", "pair_metrics"]
+Flags = npt.NDArray[np.bool_]
+PAIR_METRICS = ("precision", "recall", "f1", "fpr", "balanced_accuracy", "mcc", "auroc", "average_precision")
 
 
 class _Pairs(NamedTuple):
@@ -18,8 +19,8 @@ class _Pairs(NamedTuple):
     decisions: npt.NDArray[np.bool_]
 
 
-def pair_metrics(labels: npt.ArrayLike, scores: npt.ArrayLike, decisions: npt.ArrayLike) -> dict[str, float]:
-    """The eight measures of ``PAIR_METRICS``, by scikit-learn.
+def compute_pair_metrics(labels: npt.ArrayLike, scores: npt.ArrayLike, decisions: npt.ArrayLike) -> dict[str, float]:
+    """Return the eight measures of ``PAIR_METRICS``, by scikit-learn.
 
     Args:
         labels: 0 or 1 (or bool) for each pair, 1 for reuse; shape ``[pairs]``.
@@ -32,24 +33,24 @@ def pair_metrics(labels: npt.ArrayLike, scores: npt.ArrayLike, decisions: npt.Ar
     Raises:
         ValueError: different lengths, labels or decisions other than 0 and 1, or a score that is not finite.
     """
-    pairs = _checked(labels, scores, decisions)
+    pairs = _check_pairs(labels, scores, decisions)
     true, decided = pairs.labels, pairs.decisions
     tp, fp = int(np.sum(true & decided)), int(np.sum(~true & decided))
     fn, tn = int(np.sum(true & ~decided)), int(np.sum(~true & ~decided))
     return {
-        "precision": _of("precision_score", true, decided, tp + fp > 0),
-        "recall": _of("recall_score", true, decided, tp + fn > 0),
-        "f1": _of("f1_score", true, decided, tp + fp + fn > 0),
+        "precision": _apply_sklearn("precision_score", true, decided, tp + fp > 0),
+        "recall": _apply_sklearn("recall_score", true, decided, tp + fn > 0),
+        "f1": _apply_sklearn("f1_score", true, decided, tp + fp + fn > 0),
         # scikit-learn has no false-positive rate.
         "fpr": fp / (fp + tn) if fp + tn else float("nan"),
-        "balanced_accuracy": _of("balanced_accuracy_score", true, decided, min(tp + fn, fp + tn) > 0),
-        "mcc": _of("matthews_corrcoef", true, decided, min(tp + fp, tp + fn, tn + fp, tn + fn) > 0),
-        "auroc": _of("roc_auc_score", true, pairs.scores, min(tp + fn, fp + tn) > 0),
-        "average_precision": _of("average_precision_score", true, pairs.scores, tp + fn > 0),
+        "balanced_accuracy": _apply_sklearn("balanced_accuracy_score", true, decided, min(tp + fn, fp + tn) > 0),
+        "mcc": _apply_sklearn("matthews_corrcoef", true, decided, min(tp + fp, tp + fn, tn + fp, tn + fn) > 0),
+        "auroc": _apply_sklearn("roc_auc_score", true, pairs.scores, min(tp + fn, fp + tn) > 0),
+        "average_precision": _apply_sklearn("average_precision_score", true, pairs.scores, tp + fn > 0),
     }
 
 
-def bootstrap(
+def bootstrap_pairs(
     labels: npt.ArrayLike,
     scores: npt.ArrayLike,
     decisions: npt.ArrayLike,
@@ -58,7 +59,7 @@ def bootstrap(
     resamples: int = 1000,
     groups: Sequence[object] | None = None,
 ) -> Intervals:
-    """Percentile 95 % intervals over resampled pairs, or over resampled whole groups of pairs.
+    """Return percentile 95 % intervals over resampled pairs, or over resampled whole groups of pairs.
 
     Returns:
         A dictionary name -> (low, high). Its ``skipped`` says in how many resamples each measure was undefined; these
@@ -67,20 +68,21 @@ def bootstrap(
     Raises:
         ValueError: as ``pair_metrics``, an unknown measure, or not one group name per pair.
     """
-    pairs = _checked(labels, scores, decisions)
+    pairs = _check_pairs(labels, scores, decisions)
     unknown = [name for name in metric_names if name not in PAIR_METRICS]
     if unknown:
         raise ValueError(f"unknown measures {unknown}; there are {PAIR_METRICS}")
     blocks = [
-        weighted_metrics(*pairs, counts) for counts in resample_counts(len(pairs.labels), resamples, seed, groups)
+        compute_weighted_metrics(*pairs, counts)
+        for counts in draw_resamples(len(pairs.labels), resamples, seed, groups)
     ]
     intervals = Intervals()
     for name in metric_names:
-        intervals.put(name, np.concatenate([block[name] for block in blocks]))
+        intervals.add(name, np.concatenate([block[name] for block in blocks]))
     return intervals
 
 
-def _of(function: str, true: npt.NDArray[np.bool_], predicted: npt.NDArray[Any], defined: bool) -> float:
+def _apply_sklearn(function: str, true: npt.NDArray[np.bool_], predicted: npt.NDArray[Any], defined: bool) -> float:
     if not defined:
         return float("nan")
     import sklearn.metrics
@@ -88,7 +90,7 @@ def _of(function: str, true: npt.NDArray[np.bool_], predicted: npt.NDArray[Any],
     return float(getattr(sklearn.metrics, function)(true, predicted))
 
 
-def _checked(labels: npt.ArrayLike, scores: npt.ArrayLike, decisions: npt.ArrayLike) -> _Pairs:
+def _check_pairs(labels: npt.ArrayLike, scores: npt.ArrayLike, decisions: npt.ArrayLike) -> _Pairs:
     true, decided = np.asarray(labels), np.asarray(decisions)
     values = np.asarray(scores, dtype=np.float64)
     if not (true.ndim == 1 and true.shape == values.shape == decided.shape):
@@ -98,3 +100,61 @@ def _checked(labels: npt.ArrayLike, scores: npt.ArrayLike, decisions: npt.ArrayL
     if not np.isfinite(values).all():
         raise ValueError("a score is not finite")
     return _Pairs(true.astype(np.bool_), values, decided.astype(np.bool_))
+
+
+def compute_weighted_metrics(labels: Flags, scores: Floats, decisions: Flags, counts: Floats) -> dict[str, Floats]:
+    """Return every measure of ``PAIR_METRICS``, shape ``[resamples]``, nan if undefined.
+
+    Args:
+        labels: true class of each pair, shape ``[pairs]``.
+        scores: finite scores, shape ``[pairs]``.
+        decisions: decided class of each pair, shape ``[pairs]``.
+        counts: how often each resample holds each pair, shape ``[resamples, pairs]``.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return {**_measure_decisions(labels, decisions, counts), **_measure_scores(labels, scores, counts)}
+
+
+def _measure_decisions(labels: Flags, decisions: Flags, counts: Floats) -> dict[str, Floats]:
+    tp, fp = counts @ (labels & decisions), counts @ (~labels & decisions)
+    fn, tn = counts @ (labels & ~decisions), counts @ (~labels & ~decisions)
+    recall, specificity = tp / (tp + fn), tn / (tn + fp)
+    margins = np.sqrt(tp + fp) * np.sqrt(tp + fn) * np.sqrt(tn + fp) * np.sqrt(tn + fn)
+    return {
+        "precision": tp / (tp + fp),
+        "recall": recall,
+        "f1": 2 * tp / (2 * tp + fp + fn),
+        "fpr": fp / (fp + tn),
+        "balanced_accuracy": (recall + specificity) / 2,
+        "mcc": (tp * tn - fp * fn) / margins,
+    }
+
+
+def _measure_scores(labels: Flags, scores: Floats, counts: Floats) -> dict[str, Floats]:
+    """Return area under the ROC curve (ties count one half) and average precision (steps, no interpolation)."""
+    order = np.argsort(-scores, kind="stable")
+    # One column per distinct score, the highest first: pairs with equal scores enter together.
+    first = np.flatnonzero(np.diff(scores[order], prepend=np.inf))
+    positive = np.add.reduceat((counts * labels)[:, order], first, axis=1)
+    negative = np.add.reduceat((counts * ~labels)[:, order], first, axis=1)
+    tp, fp = positive.cumsum(axis=1), negative.cumsum(axis=1)
+    positives, negatives = tp[:, -1], fp[:, -1]
+    # Each negative of a column has all positives of higher columns above it and half of its own column's beside it.
+    won = (negative * (tp - positive / 2)).sum(axis=1)
+    precision = tp / np.maximum(tp + fp, 1)
+    return {
+        "auroc": won / (positives * negatives),
+        "average_precision": (positive * precision).sum(axis=1) / positives,
+    }
+
+
+def describe_calibration(calibration: Calibration | None, digest: str) -> str | None:
+    """Return a warning if the evaluated data (its digest) chose this profile's parameter and threshold, else None."""
+    if calibration is None or calibration.digest != digest:
+        return None
+    negatives = calibration.pairs - calibration.positives
+    return (
+        f"q or w and the threshold of this profile were chosen on these very {calibration.pairs} pairs "
+        f"({calibration.positives} positive, {negatives} negative): the figures say how well it fits, "
+        "not how well it does on new pairs"
+    )

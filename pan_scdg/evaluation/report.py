@@ -21,7 +21,7 @@ class Estimate(NamedTuple):
 
 
 def format_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> str:
-    """Return a table of the named columns, with text to the left and numbers to the right.
+    """Return the named columns of all rows under a header and a rule; text to the left, numbers to the right.
 
     A missing cell, None and nan are "-". The table ends with a line break.
 

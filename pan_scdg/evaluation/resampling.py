@@ -1,6 +1,6 @@
-"""Bootstrap resampling: how often each item is drawn, and the percentile interval of what comes out.
+"""Resampling: bootstrap intervals and the paired randomisation test.
 
-A resample is a vector of counts, so that a measure of all resamples is a few matrix products.
+A bootstrap resample is a vector of counts, so that a measure of all resamples is a few matrix products.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ class Intervals(dict[str, tuple[float, float]]):
         self.skipped: dict[str, int] = {}
         """Name of a measure -> number of resamples in which it is undefined, for example without any positive."""
 
-    def put(self, name: str, values: Floats) -> None:
+    def add(self, name: str, values: Floats) -> None:
         """Store the interval of one value per resample; those that are nan are skipped and counted."""
         defined = values[~np.isnan(values)]
         self.skipped[name] = len(values) - len(defined)
@@ -29,8 +29,8 @@ class Intervals(dict[str, tuple[float, float]]):
         self[name] = (float(low), float(high))
 
 
-def resample_counts(items: int, resamples: int, seed: int, groups: Sequence[object] | None = None) -> Iterator[Floats]:
-    """Blocks of rows ``[<= resamples, items]``: how often each item is in a resample; all rows together: resamples.
+def draw_resamples(items: int, resamples: int, seed: int, groups: Sequence[object] | None = None) -> Iterator[Floats]:
+    """Yield blocks of rows ``[<= resamples, items]``: how often each item occurs in a resample.
 
     Draws as many items as there are with replacement, or whole groups of items when ``groups`` names the group of
     each: then as many groups as there are, each with all its items.
@@ -42,7 +42,7 @@ def resample_counts(items: int, resamples: int, seed: int, groups: Sequence[obje
         raise ValueError("resampling needs at least one item and one resample")
     if groups is not None and len(groups) != items:
         raise ValueError(f"{items} items but {len(groups)} group names")
-    member = np.arange(items) if groups is None else _numbered(groups)
+    member = np.arange(items) if groups is None else _number_groups(groups)
     units = int(member.max()) + 1
     rng = np.random.default_rng(seed)
     rows = max(1, CELLS // items)
@@ -52,6 +52,46 @@ def resample_counts(items: int, resamples: int, seed: int, groups: Sequence[obje
         yield np.bincount(drawn.ravel(), minlength=count * units).reshape(count, units)[:, member].astype(np.float64)
 
 
-def _numbered(names: Sequence[object]) -> npt.NDArray[np.int64]:
+def _number_groups(names: Sequence[object]) -> npt.NDArray[np.int64]:
     numbers: dict[object, int] = {}
     return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
+
+
+RESAMPLES = 9999
+BATCH = 500
+"""Resamples that exist at one time."""
+
+
+def run_randomisation_test(differences: npt.ArrayLike, seed: int = 42, resamples: int = RESAMPLES) -> float:
+    """Return the two-sided p-value of the mean of paired differences, by swapping both methods at random in each pair.
+
+    All swaps are tried where there are no more of them than ``resamples``, random ones otherwise; what was observed
+    counts among these, so that no p-value is 0. It is twice the smaller of both tails, at most 1.
+
+    Args:
+        differences: value of one method minus value of the other on the same query, ``[queries]``, two or more.
+        seed: of the random swaps.
+        resamples: number of random swaps.
+
+    Raises:
+        ValueError: fewer than two differences, or one that is not finite.
+    """
+    from scipy.stats import permutation_test
+
+    values = np.asarray(differences, dtype=np.float64)
+    if values.ndim != 1 or len(values) < 2 or not np.isfinite(values).all():
+        raise ValueError(f"needs two finite differences or more, not shape {values.shape}")
+
+    def mean(sample: Floats, axis: int) -> Floats:
+        return np.asarray(sample.mean(axis=axis))
+
+    found = permutation_test(
+        (values,),
+        mean,
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=resamples,
+        batch=BATCH,
+        rng=np.random.default_rng(seed),
+    )
+    return float(found.pvalue)

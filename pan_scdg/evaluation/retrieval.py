@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.resampling import Intervals, resample_counts
+from pan_scdg.evaluation.resampling import Intervals, draw_resamples
 
 Qrels = Mapping[str, Mapping[str, int]]
 Run = Mapping[str, Sequence[tuple[str, float]]]
@@ -21,19 +21,19 @@ LARGEST_GRADE = 20
 """A gain of 2^20 - 1; the program behind ir_measures keeps an array as long as the largest gain."""
 
 
-def retrieval_metrics(qrels: Qrels, run: Run) -> dict[str, float]:
-    """The mean over queries of every measure in ``RETRIEVAL_METRICS``.
+def compute_retrieval_metrics(qrels: Qrels, run: Run) -> dict[str, float]:
+    """Return the mean over queries of every measure in ``RETRIEVAL_METRICS``.
 
     nDCG has gains ``2^grade - 1``; a grade above 0 is relevant for the others. nan where there is no query at all.
 
     Raises:
         UserError: a grade above 20.
     """
-    return {name: _mean(list(values.values())) for name, values in per_query(qrels, run).items()}
+    return {name: _average(list(values.values())) for name, values in compute_per_query(qrels, run).items()}
 
 
-def per_query(qrels: Qrels, run: Run) -> dict[str, dict[str, float]]:
-    """Measure -> query -> value.
+def compute_per_query(qrels: Qrels, run: Run) -> dict[str, dict[str, float]]:
+    """Return measure -> query -> value.
 
     The queries are those of the qrels. For TIRA's measure they are those of the run: a judged query that the run
     lacks is left out, and a query without judgements has 0.
@@ -43,7 +43,7 @@ def per_query(qrels: Qrels, run: Run) -> dict[str, dict[str, float]]:
     """
     import ir_measures
 
-    measures = _measures(qrels)
+    measures = _list_measures(qrels)
     values: dict[str, dict[str, float]] = {name: dict.fromkeys(qrels, 0.0) for name in measures}
     names = {measure: name for name, measure in measures.items()}
     judged = {query: {doc: max(0, grade) for doc, grade in docs.items()} for query, docs in qrels.items() if docs}
@@ -51,33 +51,33 @@ def per_query(qrels: Qrels, run: Run) -> dict[str, dict[str, float]]:
     if scored:
         for found in ir_measures.iter_calc(list(names), judged, scored):
             values[names[found.measure]][found.query_id] = float(found.value)
-    return {**values, TIRA: tira_ndcg(qrels, run)}
+    return {**values, TIRA: compute_tira_ndcg(qrels, run)}
 
 
-def tira_ndcg(qrels: Qrels, run: Run, depth: int = 10) -> dict[str, float]:
-    """Query of the run -> nDCG as TIRA computes it: linear gains, documents in the order of the run's lines."""
+def compute_tira_ndcg(qrels: Qrels, run: Run, depth: int = 10) -> dict[str, float]:
+    """Return query -> nDCG as TIRA computes it: linear gains, documents in the order of the run's lines."""
     return {
-        query: _linear_ndcg(qrels.get(query, {}), [doc for doc, _ in ranking[:depth]], depth)
+        query: _compute_linear_ndcg(qrels.get(query, {}), [doc for doc, _ in ranking[:depth]], depth)
         for query, ranking in run.items()
         if ranking
     }
 
 
 def bootstrap_queries(values: Mapping[str, Mapping[str, float]], seed: int = 42, resamples: int = 1000) -> Intervals:
-    """Percentile 95 % intervals of the means that ``per_query`` gives, over resampled queries of each measure."""
+    """Return percentile 95 % intervals of the means of `compute_per_query`, over resampled queries of each measure."""
     intervals = Intervals()
     for name, of_query in values.items():
         # A fixed order of queries: the interval must not depend on the order of the files.
         column = np.array([of_query[query] for query in sorted(of_query)], dtype=np.float64)
         if not len(column):
-            intervals.put(name, np.full(resamples, np.nan))
+            intervals.add(name, np.full(resamples, np.nan))
             continue
-        means = [counts @ column / len(column) for counts in resample_counts(len(column), resamples, seed)]
-        intervals.put(name, np.concatenate(means))
+        means = [counts @ column / len(column) for counts in draw_resamples(len(column), resamples, seed)]
+        intervals.add(name, np.concatenate(means))
     return intervals
 
 
-def _measures(qrels: Qrels) -> dict[str, Any]:
+def _list_measures(qrels: Qrels) -> dict[str, Any]:
     from ir_measures import AP, RR, R, nDCG
 
     grades = {grade for docs in qrels.values() for grade in docs.values() if grade > 0}
@@ -95,15 +95,15 @@ def _measures(qrels: Qrels) -> dict[str, Any]:
     }
 
 
-def _linear_ndcg(grades: Mapping[str, int], ranking: Sequence[str], depth: int) -> float:
+def _compute_linear_ndcg(grades: Mapping[str, int], ranking: Sequence[str], depth: int) -> float:
     best = sorted((grade for grade in grades.values() if grade > 0), reverse=True)[:depth]
-    ideal = _dcg(best)
-    return _dcg([max(0, grades.get(doc, 0)) for doc in ranking]) / ideal if ideal else 0.0
+    ideal = _compute_dcg(best)
+    return _compute_dcg([max(0, grades.get(doc, 0)) for doc in ranking]) / ideal if ideal else 0.0
 
 
-def _dcg(gains: Sequence[int]) -> float:
+def _compute_dcg(gains: Sequence[int]) -> float:
     return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, start=1))
 
 
-def _mean(values: Sequence[float]) -> float:
+def _average(values: Sequence[float]) -> float:
     return float(np.mean(values)) if len(values) else float("nan")

@@ -16,16 +16,15 @@ from pan_scdg.logs import say
 from pan_scdg.models.find import describe_models
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import write_atomically
-from pan_scdg.pan.inputs import input_digest
+from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import find_truth, read_truth
-from pan_scdg.profile import Calibration, Profile, find_profile, parse_profile, read_document
+from pan_scdg.profile import Calibration, Profile, find_profile, parse_profile, read_toml
 from pan_scdg.records import DocumentPair
 from pan_scdg.scdg.aggregation import Aggregate
-from pan_scdg.scdg.calibration_range import range_of, thinned
-from pan_scdg.scdg.decision import choose
+from pan_scdg.scdg.calibration_range import find_range, thin_scores
+from pan_scdg.scdg.decision import choose_threshold
 from pan_scdg.scoring.calibration import find_noise, measure_targets
-from pan_scdg.scoring.features import make_grid
 from pan_scdg.scoring.pairs import check_pairs, score_pairs, tabulate_scores
 from pan_scdg.store import Store
 
@@ -90,7 +89,7 @@ def read_labelled_pairs(directory: Path, truth: Path | None, notices: Notices) -
     labels = np.array([bool(passages[p.suspicious.doc_id, p.source.doc_id]) for p in corpus.pairs], dtype=bool)
     if labels.all() or not labels.any():
         raise UserError("all pairs have the same label", "calibrate on pairs of both classes", found)
-    return LabelledPairs(corpus.pairs, labels, input_digest(directory, "pairs"))
+    return LabelledPairs(corpus.pairs, labels, hash_input(directory, "pairs"))
 
 
 def calibrate(
@@ -114,19 +113,14 @@ def calibrate(
     model = computing.open_model(profile.need_model())
     # every pair has the features of all grids, whatever q or w the profile has
     wanted = settings.model_copy(update={"q": None, "w": None, "threshold": None})
-    if missing := set(map(float, settings.q_grid)) - set(make_grid([])):
-        raise UserError(
-            f"q_grid has percentages that are not computed: {sorted(missing)}", "use percentages of the paper's grid"
-        )
     planned, _none_failed = check_pairs(known.pairs, model, wanted, notices)
     say([describe_models([model.found])])
     with Store(scores) as store, closing(model):
         scored = score_pairs(planned, model, wanted, store, keep_gains=False)
-    grid = settings.q_grid if settings.aggregation == "top" else settings.w_grid
     ids = [(pair.suspicious.doc_id, pair.source.doc_id) for pair in known.pairs]
     positive = dict(zip(ids, known.labels.tolist(), strict=True))
-    labels, table = tabulate_scores(scored, positive, grid, settings.aggregation)
-    choice = choose(table, labels, settings.most_false_positives)
+    labels, table = tabulate_scores(scored, positive, settings.grid, settings.aggregation)
+    choice = choose_threshold(table, labels, settings.most_false_positives)
     calibration = Calibration(
         model=model.fingerprint,
         dtype=model.settings.dtype,
@@ -136,12 +130,12 @@ def calibrate(
         positives=int(labels.sum()),
         f1=round(choice.f1, 6),
         accuracy=round(choice.accuracy, 6),
-        negatives=thinned(table[choice.parameter][~labels]),
+        negatives=thin_scores(table[choice.parameter][~labels]),
         negative_pairs=int((~labels).sum()),
-        range=range_of(list(measure_targets(scored, model.tokenizer))),
+        range=find_range(list(measure_targets(scored, model.tokenizer))),
     )
     aggregate = Aggregate(settings.aggregation, choice.parameter)
-    parameter = {"q": float(choice.parameter)} if settings.aggregation == "top" else {"w": int(choice.parameter)}
+    parameter = {"q": float(choice.parameter)} if settings.parameter == "q" else {"w": int(choice.parameter)}
     chosen = {**parameter, "threshold": float(choice.threshold)}
 
     def edit(document: tomlkit.TOMLDocument) -> None:
@@ -191,7 +185,7 @@ def write_profile(profile: str, target: Path, found: Calibrated) -> None:
 
 def copy_profile(profile: str, target: Path) -> tomlkit.TOMLDocument:
     """Return the file of a profile, renamed to the stem of ``target`` so that results distinguish the two."""
-    document = read_document(find_profile(profile))
+    document = read_toml(find_profile(profile))
     if target.stem != document["name"]:
         document["name"] = target.stem
     return document

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import tomlkit
 
-from pan_scdg.baselines.official_threshold import official_threshold
+from pan_scdg.baselines.cosine import choose_official_threshold
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.evaluation.logistic import fit_logistic
-from pan_scdg.evaluation.pairs import pair_metrics
+from pan_scdg.evaluation.pairs import compute_pair_metrics
 from pan_scdg.jobs.calibrate import Calibrated, LabelledPairs, describe_quality
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.logs import say
@@ -26,7 +26,7 @@ from pan_scdg.profile.baseline import (
     Prompted,
     VectorCosine,
 )
-from pan_scdg.scdg.decision import choose
+from pan_scdg.scdg.decision import choose_threshold
 from pan_scdg.scoring.baseline_parts import BaselineParts, find_parts, need_baseline, refuse_unused
 from pan_scdg.scoring.baseline_scoring import TextFacts, choose_scores, make_collection, read_facts, score_pairs
 from pan_scdg.store import Store
@@ -92,7 +92,7 @@ def _choose(settings: BaselineSettings, scoring: _Scoring) -> tuple[BaselineSett
     if isinstance(settings, CharNgrams):
         by_n = {n: settings.model_copy(update={"n": n}) for n in settings.n_grid}
         table = {float(n): choose_scores(of_n, scoring.score(of_n)) for n, of_n in by_n.items()}
-        choice = choose(table, labels)
+        choice = choose_threshold(table, labels)
         return by_n[int(choice.parameter)].model_copy(update={"threshold": choice.threshold}), table[choice.parameter]
     rows: Sequence[tuple[float, ...]] = scoring.score(settings)
     if isinstance(settings, GramLogistic):
@@ -100,9 +100,9 @@ def _choose(settings: BaselineSettings, scoring: _Scoring) -> tuple[BaselineSett
         settings = settings.model_copy(update={"weights": LogisticWeights(**fit._asdict())})
     scores = choose_scores(settings, rows)
     if isinstance(settings, Cosine | VectorCosine):
-        threshold = official_threshold(scores, labels).threshold
+        threshold = choose_official_threshold(scores, labels).threshold
     else:
-        threshold = choose({0.0: scores}, labels).threshold
+        threshold = choose_threshold({0.0: scores}, labels).threshold
     return settings.model_copy(update={"threshold": threshold}), scores
 
 
@@ -113,7 +113,7 @@ def _describe(chosen: BaselineSettings, scores: npt.NDArray[Any], known: Labelle
     decided = scores >= threshold
     n = {"n": chosen.n} if isinstance(chosen, CharNgrams) else {}
     words = f"{chosen.kind}{''.join(f' with n {value}' for value in n.values())}, threshold {threshold:.6f}"
-    f1, accuracy = pair_metrics(labels, scores, decided)["f1"], float(np.mean(decided == labels))
+    f1, accuracy = compute_pair_metrics(labels, scores, decided)["f1"], float(np.mean(decided == labels))
     pairs, positives = len(labels), int(labels.sum())
     comment = f"by calibrate: {describe_quality(f1, accuracy, pairs, positives)}, input {known.digest[:12]}"
 

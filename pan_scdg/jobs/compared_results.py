@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, JsonValue
 
-from pan_scdg.digests import file_digest
+from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.span_files import read_spans
+from pan_scdg.evaluation.spans import read_spans
 from pan_scdg.jobs.detect import DECISIONS
 from pan_scdg.jobs.output_mark import is_unchanged
 from pan_scdg.jobs.retrieval_results import SCORES
 from pan_scdg.own_files import HIDDEN, MARK, InnerName, read_record
 from pan_scdg.pan.detections import read_decisions, read_score
-from pan_scdg.pan.runs import RUN_NAMES, read_run, run_file
+from pan_scdg.pan.runs import RUN_NAMES, find_run, read_run
 from pan_scdg.pan.untrusted import is_file, list_directory, open_regular
 from pan_scdg.records import Span
 from pan_scdg.retrieval.ranking import rank_best
@@ -79,7 +79,7 @@ def read_result(path: Path) -> Result:
             changed.
     """
     if not path.is_dir():
-        return Result(path, _read_rankings(run_file(path)), {"run": _hash_file(path)}, None)
+        return Result(path, _read_rankings(find_run(path)), {"run": _hash_file(path)}, None)
     list_directory(path)  # raises if it is not permitted
     mark = _read_mark(path)
     job = None if mark is None else mark.job
@@ -90,7 +90,7 @@ def read_result(path: Path) -> Result:
     if runs and (is_file(decisions) or xml):
         raise UserError("holds results of both tasks", "give a folder with one of them", path)
     if runs:
-        run, scores = run_file(path), path / SCORES
+        run, scores = find_run(path), path / SCORES
         names = {"run": run, **({SCORES: scores} if is_file(scores) else {})}
         return Result(path, _read_rankings(run), _hash_files(names), job)
     if not is_file(decisions) and not xml:
@@ -118,7 +118,7 @@ def _hash_files(names: Mapping[str, Path]) -> dict[str, str]:
 
 def _hash_file(path: Path) -> str:
     open_regular(path).close()  # raises if it is not readable, or is a pipe that never ends
-    return file_digest(path)
+    return hash_file(path)
 
 
 def _read_mark(folder: Path) -> Mark | None:

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from pan_scdg.digests import text_digest
+from pan_scdg.digests import hash_text
 from pan_scdg.jobs.lifecycle import produce_result
 from pan_scdg.jobs.requests import Computing, Partial, Request, describe_job, take_first
 from pan_scdg.jobs.shards import Shards, open_model, write_shard
@@ -14,10 +14,10 @@ from pan_scdg.logs import say
 from pan_scdg.models.find import describe_models
 from pan_scdg.models.lock import list_origins
 from pan_scdg.notices import Notices
-from pan_scdg.pan.detections import decision_line, detection_name, detection_xml
-from pan_scdg.pan.inputs import input_digest
+from pan_scdg.pan.detections import format_decision, format_detection
+from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.prepare import read_names
-from pan_scdg.pan.text_alignment import read_pairs
+from pan_scdg.pan.text_alignment import name_detection, read_pairs
 from pan_scdg.profile import Profile
 from pan_scdg.records import DocumentPair
 from pan_scdg.scoring.baseline_method import BaselineMethod
@@ -135,14 +135,14 @@ def _describe_pairs_job(
         "pairs",
         profile,
         request,
-        input_digest=input_digest(request.input, "pairs"),
+        input_digest=hash_input(request.input, "pairs"),
         models=method.identity(),
         device=method.device,
         engine=computing.engine,
         partial=partial,
     )
     # results show the user's own names
-    job["names"] = text_digest(json.dumps(sorted(names.items()))) if names else None
+    job["names"] = hash_text(json.dumps(sorted(names.items()))) if names else None
     return job
 
 
@@ -154,10 +154,10 @@ def write_verdicts(folder: Path, verdicts: Sequence[Verdict]) -> list[str]:
     """Write a detection XML per pair, then the decisions; return the names of the files in this order."""
     written = []
     for verdict in verdicts:
-        written.append(detection_name(verdict.pair))
-        (folder / written[-1]).write_bytes(detection_xml(verdict.pair, verdict.passages))
+        written.append(name_detection(verdict.pair))
+        (folder / written[-1]).write_bytes(format_detection(verdict.pair, verdict.passages))
     with open(folder / DECISIONS, "w", encoding="utf-8", newline="\n") as file:
-        file.writelines(decision_line(verdict.record) for verdict in verdicts)
+        file.writelines(format_decision(verdict.record) for verdict in verdicts)
     return [*written, DECISIONS]
 
 

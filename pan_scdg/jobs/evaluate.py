@@ -10,26 +10,25 @@ from typing import Any
 from pydantic import JsonValue, ValidationError
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.calibration import calibration_note
 from pan_scdg.evaluation.paired import JudgedPairs, bootstrap_pair_differences, bootstrap_query_differences
-from pan_scdg.evaluation.pairs import bootstrap, pair_metrics
-from pan_scdg.evaluation.plagdet import plagdet
+from pan_scdg.evaluation.pairs import bootstrap_pairs, compute_pair_metrics, describe_calibration
+from pan_scdg.evaluation.plagdet import compute_plagdet
 from pan_scdg.evaluation.plots import write_plots
 from pan_scdg.evaluation.report import Estimate, format_table
 from pan_scdg.evaluation.resampling import Intervals
-from pan_scdg.evaluation.retrieval import bootstrap_queries, per_query, retrieval_metrics
-from pan_scdg.evaluation.span_files import read_files, read_spans
+from pan_scdg.evaluation.retrieval import bootstrap_queries, compute_per_query, compute_retrieval_metrics
+from pan_scdg.evaluation.spans import read_span_files, read_spans
 from pan_scdg.jobs.detect import DECISIONS
 from pan_scdg.jobs.output_mark import read_mark
 from pan_scdg.jobs.requests import Partial
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import MARK
 from pan_scdg.pan.detections import read_decisions
-from pan_scdg.pan.inputs import detect_task, input_digest
+from pan_scdg.pan.inputs import detect_task, hash_input
 from pan_scdg.pan.runs import read_run
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.pan.text_alignment import read_pairs
-from pan_scdg.pan.truth import find_truth, read_truth, truth_files
+from pan_scdg.pan.truth import find_truth, list_truth_files, read_truth
 from pan_scdg.profile import Calibration
 
 OF_SCORES = ("auroc", "average_precision")
@@ -109,10 +108,10 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluat
         next((d["threshold"] for d in known if d.get("threshold") is not None), None),
     )
     undecided = any(d["decision"] is None for d in known)
-    figures = pair_metrics(judged.labels, judged.scores, judged.decisions)
+    figures = compute_pair_metrics(judged.labels, judged.scores, judged.decisions)
     if undecided:
         figures = {name: figures[name] for name in OF_SCORES}
-    intervals = bootstrap(judged.labels, judged.scores, judged.decisions, list(figures), groups=judged.groups)
+    intervals = bootstrap_pairs(judged.labels, judged.scores, judged.decisions, list(figures), groups=judged.groups)
     decided = UNDECIDED if undecided else f"{sum(judged.decisions)} decided positive"
     head = f"{len(keys)} pairs, {sum(judged.labels)} positive, {decided}"
     if not undecided:
@@ -123,10 +122,10 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluat
 
 def _evaluate_passages(truth: Path, output: Path, part: Container[tuple[str, str | None]] | None) -> dict[str, float]:
     """Return the measures of the detections, restricted to a part of the pairs if there is one."""
-    true = read_files(sorted(chain.from_iterable(truth_files(truth).values())), "plagiarism")
+    true = read_span_files(sorted(chain.from_iterable(list_truth_files(truth).values())), "plagiarism")
     if part is not None:
         true = [span for span in true if (span.suspicious, span.source) in part]
-    spans = plagdet(true, read_spans(output, "detected-plagiarism"))
+    spans = compute_plagdet(true, read_spans(output, "detected-plagiarism"))
     return {**spans._asdict(), "plagdet_score": spans.score}
 
 
@@ -140,9 +139,9 @@ def evaluate_retrieval(directory: Path, output: Path, truth: Path | None) -> Eva
         done = {query.query_id for query in read_queries(directory, Notices())[: partial.done]}
         qrels = {query_id: judged for query_id, judged in qrels.items() if query_id in done}
     run = read_run(_find_result(output, "run.txt", "run.txt.gz"))
-    queries = per_query(qrels, run)
+    queries = compute_per_query(qrels, run)
     head = (f"{len(qrels)} queries with judgments", *([] if partial is None else [partial.warning()]))
-    return Evaluation(output, head, retrieval_metrics(qrels, run), bootstrap_queries(queries), queries=queries)
+    return Evaluation(output, head, compute_retrieval_metrics(qrels, run), bootstrap_queries(queries), queries=queries)
 
 
 @dataclass(frozen=True)
@@ -253,4 +252,4 @@ def _note_calibration(directory: Path, output: Path) -> str | None:
         calibration = Calibration.model_validate_json(json.dumps(stored))
     except ValidationError as e:
         raise UserError("the calibration in it is damaged", "run again with --overwrite", output / MARK) from e
-    return calibration_note(calibration, input_digest(directory, "pairs"))
+    return describe_calibration(calibration, hash_input(directory, "pairs"))

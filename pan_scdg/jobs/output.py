@@ -23,7 +23,7 @@ from typing import Any
 
 from pydantic import JsonValue, RootModel
 
-from pan_scdg.digests import file_digest
+from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.output_mark import Mark, dump, is_unchanged, read_mark
 from pan_scdg.logs import say
@@ -85,7 +85,7 @@ class OutputDirectory:
         job: all fields that the result depends on, as JSON values; jobs are the same if these are equal.
 
     Raises:
-        UserError: see `prepare`.
+        UserError: see `prepare_pairs`.
     """
 
     def __init__(self, path: Path, job: Job) -> None:
@@ -230,7 +230,7 @@ class OutputDirectory:
             partial: the part of the input that the results cover; None: all of it.
             origins: where each model was found. Like incidents and partial, not part of the job's identity.
         """
-        files = {name: file_digest(self.staged / name) for name in names}
+        files = {name: hash_file(self.staged / name) for name in names}
         for name in files:
             sync_file(self.staged / name)
         self._sync_folders(self.staged, files)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, PositiveInt, StringConstraints
 
-from pan_scdg.digests import file_digest
+from pan_scdg.digests import hash_file
 from pan_scdg.own_files import MARK, InnerName, OwnRecord, find_link, open_own, read_record
 
 Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
@@ -56,4 +56,4 @@ def is_unchanged(folder: Path, name: str, digest: str) -> bool:
         open_own(folder / name).close()
     except FileNotFoundError:
         return False
-    return file_digest(folder / name) == digest
+    return hash_file(folder / name) == digest

@@ -11,7 +11,7 @@ from pan_scdg.jobs.detect import open_method
 from pan_scdg.jobs.probe import Speed, Work, probe
 from pan_scdg.jobs.requests import Computing, FirstStageOptions, Partial, Request, take_first
 from pan_scdg.jobs.retrieve import Prepared, prepare
-from pan_scdg.lm.packing import plan, row_tokens
+from pan_scdg.lm.packing import count_row_tokens, plan_rows
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import stream_corpus
 from pan_scdg.pan.text_alignment import read_pairs
@@ -138,7 +138,7 @@ def plan_pairs(profile: Profile, request: Request, computing: Computing) -> tupl
         raise UserError("--plan does not support baselines", "choose a profile with a language model")
     with closing(method):
         planned, failed = method.check(pairs, notices, request.on_error)
-        distinct = list({plan.key: plan for plan in planned}.values())
+        distinct = list({plan_rows.key: plan_rows for plan_rows in planned}.values())
         tokens, largest, works = _count_pairs(distinct, method)
         speed = probe(method.model, largest, works) if works else None
     notes = [f"{len(failed)} pairs cannot be scored and will be decided negative"] if failed else []
@@ -296,8 +296,8 @@ def _make_plan(
 
 def count_tokens(items: Sequence[ScoringInput], budget: int) -> Tokens:
     """Return the tokens of a batch that is computed in calls of at most ``budget`` tokens."""
-    rows = [row for chain in plan(items, budget) for row in chain]
-    return Tokens(sum(row_tokens(row, items) for row in rows), sum(item.length for item in items))
+    rows = [row for chain in plan_rows(items, budget) for row in chain]
+    return Tokens(sum(count_row_tokens(row, items) for row in rows), sum(item.length for item in items))
 
 
 def choose_evenly(count: int, of: int) -> list[int]:

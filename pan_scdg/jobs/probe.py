@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import accumulate, cycle
 from typing import NamedTuple
 
-from pan_scdg.lm.packing import plan, row_tokens
+from pan_scdg.lm.packing import count_row_tokens, plan_rows
 from pan_scdg.scdg.sequences import ScoringInput
 from pan_scdg.scoring.model import ScoringModel
 
@@ -71,7 +71,7 @@ def probe(model: ScoringModel, largest: Work, works: Sequence[Work]) -> Speed:
 def _measure(model: ScoringModel, work: Work) -> tuple[float, float]:
     """Return the tokens per second of one work and its duration in seconds."""
     before, began = model.engine.tokens, time.monotonic()
-    model.engine.log_probs(work)  # results are copied to the host, so the time includes the device
+    model.engine.compute_log_probs(work)  # results are copied to the host, so the time includes the device
     took = max(time.monotonic() - began, 1e-6)
     return (model.engine.tokens - before) / took, took
 
@@ -87,7 +87,7 @@ def _shorten(work: Work, tokens: int) -> Work:
 def _find_largest_call(work: Work, model: ScoringModel) -> int:
     if not model.packs:
         return max(item.length for item in work)
-    return max(row_tokens(row, work) for chain in plan(work, model.batch_tokens) for row in chain)
+    return max(count_row_tokens(row, work) for chain in plan_rows(work, model.batch_tokens) for row in chain)
 
 
 def _reset_peak(device: str) -> None:

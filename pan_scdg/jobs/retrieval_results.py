@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from pan_scdg.pan.runs import open_gzip_text, run_lines
+from pan_scdg.pan.runs import format_run, open_gzip_text
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.records import Query
 from pan_scdg.retrieval.candidate_files import CANDIDATES, write_stages
 from pan_scdg.retrieval.candidates import FirstStage
-from pan_scdg.scdg.aggregation import aggregate_of
-from pan_scdg.scdg.attribution import attribution_shares
-from pan_scdg.scdg.gains import GainStatistics
-from pan_scdg.scdg.rerank import rerank
+from pan_scdg.scdg.aggregation import GainStatistics, choose_aggregate
+from pan_scdg.scdg.decision import rerank
 from pan_scdg.scoring.candidates import select_scored
 from pan_scdg.scoring.features import load_gains
 from pan_scdg.scoring.pairs import describe_control
@@ -34,13 +32,13 @@ def aggregate_query_gains(
 ) -> dict[str, float]:
     """Return the score of each candidate of a query: its aggregated gain, or its share of the query."""
     head = [c.doc_id for c in select_scored(stage, settings)]
-    aggregate = aggregate_of(settings)
-    if aggregate is not None:
-        return {doc_id: aggregate.of(features[query_id, doc_id][0]) for doc_id in head}
-    if not head or settings.w is None:
+    aggregate = choose_aggregate(settings)
+    if not head or aggregate is None:
         return {}
+    if not aggregate.entry.joint:
+        return {doc_id: features[query_id, doc_id][0].scores[aggregate] for doc_id in head}
     gains = np.stack([load_gains(store, features[query_id, doc_id][1], settings.control) for doc_id in head])
-    return dict(zip(head, attribution_shares(gains, settings.w).tolist(), strict=True))
+    return dict(zip(head, aggregate.compute(gains).tolist(), strict=True))
 
 
 def rank_candidates(
@@ -92,7 +90,9 @@ def write_ranking(
         names.append(CANDIDATES)
     with open_gzip_text(folder / RUN) as file:
         for query in queries:
-            file.writelines(run_lines(query.query_id, [doc_id for doc_id, _ in rankings[query.query_id]], settings.tag))
+            file.writelines(
+                format_run(query.query_id, [doc_id for doc_id, _ in rankings[query.query_id]], settings.tag)
+            )
     return [*names, RUN]
 
 
@@ -105,6 +105,7 @@ def _format_scores(
     settings: RetrievalSettings,
 ) -> Iterator[str]:
     """Yield a JSON line per candidate, in final order, with its ranks, coarse score, gain features and final score."""
+    own = choose_aggregate(settings)
     ranks = {name: {r.doc_id: i for i, r in enumerate(found, 1)} for name, found in stage.routes.items()}
     coarse = {c.doc_id: (i, c.score) for i, c in enumerate(stage.candidates, 1)}
     for position, (doc_id, final) in enumerate(ranking, 1):
@@ -126,11 +127,8 @@ def _format_scores(
                 "mean": _round(values.mean),
                 "median": _round(values.median),
                 "positive_gain_rate": _round(values.positive_rate),
-                **{f"top_{q:g}": _round(v) for q, v in sorted(values.top.items())},
-                **{f"window_{w}": _round(v) for w, v in sorted(values.window.items())},
-                **{f"window_bounded_{w}": _round(v) for w, v in sorted(values.window_bounded.items())},
-                **{f"window_median_{w}": _round(v) for w, v in sorted(values.window_median.items())},
-                **({f"share_{settings.w}": _round(gain[doc_id])} if settings.aggregation == "share" else {}),
+                **{aggregate.field: _round(v) for aggregate, v in sorted(values.scores.items())},
+                **({own.field: _round(gain[doc_id])} if own is not None and own.entry.joint else {}),
             }
         yield json.dumps(record, ensure_ascii=True) + "\n"
 

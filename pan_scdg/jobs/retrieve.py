@@ -17,7 +17,7 @@ from pan_scdg.models.find import FoundModel, describe_models
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.models.lock import list_origins
 from pan_scdg.notices import Notices
-from pan_scdg.pan.inputs import input_digest
+from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.source_retrieval import read_queries, stream_corpus
 from pan_scdg.profile import Profile, RetrievalSettings
 from pan_scdg.records import Query
@@ -165,7 +165,7 @@ def _describe_retrieval_job(
         "retrieval",
         profile,
         request,
-        input_digest=input_digest(request.input, "retrieval", prepared.corpus),
+        input_digest=hash_input(request.input, "retrieval", prepared.corpus),
         models=models,
         device=computing.device,
         engine=computing.engine,

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.pan.untrusted import is_file, read_utf8
-from pan_scdg.profile import SHIPPED, Profile, Table, load_profile, shipped_profiles
+from pan_scdg.profile import SHIPPED, Profile, Table, list_profiles, load_profile
 from pan_scdg.scoring.gain_method import need_rule
 
 MANIFEST = "tira.yml"
@@ -87,7 +87,7 @@ def choose_submission(submissions: dict[str, Submission], name: str, manifest: P
         raise UserError(f"has no submission {name!r}", f"choose one of {', '.join(submissions)}", manifest)
     entry = submissions[name]
     profile = load_profile(entry.profile)
-    if entry.profile not in shipped_profiles():
+    if entry.profile not in list_profiles():
         what = f"{name}.profile is {entry.profile}, which is not in the image"
         raise UserError(what, f"move it to {SHIPPED} and give its name without .toml", manifest)
     _check_decides(profile, entry)

@@ -81,7 +81,7 @@ class Packing:
     def attend(
         self, layer: int, q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor", scale: float
     ) -> "torch.Tensor":
-        """Attention of a row, ``[n, heads, d]``."""
+        """Return the attention of a row, ``[n, heads, d]``."""
         self.layers.append(layer)
         out, lse = self.backend(q, k, v, self.own, self.own, True, scale)
         if self.prefixes is None:
@@ -95,27 +95,27 @@ class Packing:
         keys, values = (k[:end], v[:end]) if self.kept is None else self.kept[layer]
         tail = len(q) - self.continued.total
         far, far_lse = self.backend(q[tail:], keys, values, self.continued, self.prefixes, False, scale)
-        out[tail:] = merged(out[tail:], lse[tail:], far, far_lse)
+        out[tail:] = merge_attention(out[tail:], lse[tail:], far, far_lse)
         return out
 
 
-def merged(
+def merge_attention(
     near: "torch.Tensor", near_lse: "torch.Tensor", far: "torch.Tensor", far_lse: "torch.Tensor"
 ) -> "torch.Tensor":
-    """Attention over both sets of keys from those over each, ``[n, heads, d]``, and their log-sum-exps."""
+    """Return attention over both sets of keys from those over each, ``[n, heads, d]``, and their log-sum-exps."""
     import torch
 
     weight = torch.sigmoid(far_lse - near_lse)[..., None]
     return torch.lerp(near.float(), far.float(), weight).to(near.dtype)
 
 
-def sdpa(
+def attend_sdpa(
     q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor", spans_q: Spans, spans_k: Spans, causal: bool, scale: float
 ) -> "tuple[torch.Tensor, torch.Tensor]":
-    """The kernels of torch's scaled_dot_product_attention, stretch by stretch: they also give the log-sum-exp."""
+    """Run the kernels of torch's scaled_dot_product_attention, stretch by stretch; they also return the log-sum-exp."""
     import torch
 
-    one = _on_cpu if q.device.type == "cpu" else _on_gpu
+    one = _attend_on_cpu if q.device.type == "cpu" else _attend_on_gpu
     out, lse = torch.empty_like(q), torch.empty(q.shape[:2], dtype=torch.float32, device=q.device)
     for (start, end), (first, last) in zip(pairwise(spans_q.bounds), pairwise(spans_k.bounds), strict=True):
         queries, keys, values = (x.transpose(0, 1)[None] for x in (q[start:end], k[first:last], v[first:last]))
@@ -125,7 +125,7 @@ def sdpa(
     return out, lse
 
 
-def _on_cpu(q: Any, k: Any, v: Any, causal: bool, scale: float) -> tuple[Any, Any]:
+def _attend_on_cpu(q: Any, k: Any, v: Any, causal: bool, scale: float) -> tuple[Any, Any]:
     import torch
 
     # In 16 bits the kernel takes nearly twice the time of float32.
@@ -133,21 +133,21 @@ def _on_cpu(q: Any, k: Any, v: Any, causal: bool, scale: float) -> tuple[Any, An
     return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(*wide, 0.0, causal, scale=scale)  # type: ignore[no-any-return]
 
 
-def _on_gpu(q: Any, k: Any, v: Any, causal: bool, scale: float) -> tuple[Any, Any]:
+def _attend_on_gpu(q: Any, k: Any, v: Any, causal: bool, scale: float) -> tuple[Any, Any]:
     import torch
 
     groups = q.shape[1] // k.shape[1]
     if groups > 1:
         k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
-    if not _flash_fits(q):
+    if not _fits_flash(q):
         found = torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, causal, scale=scale)
     else:
         found = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=scale)
     return found[0], found[1]
 
 
-def _flash_fits(q: Any) -> bool:
-    """Whether the FlashAttention-2 that torch brings takes such queries: widths, types and GPUs are limited."""
+def _fits_flash(q: Any) -> bool:
+    """Return True if torch's FlashAttention-2 accepts such queries: widths, types and GPUs are limited."""
     import torch
 
     width = q.shape[-1]
@@ -156,10 +156,10 @@ def _flash_fits(q: Any) -> bool:
     return torch.cuda.get_device_capability(q.device) >= FLASH_CAPABILITY
 
 
-def torch_varlen(
+def attend_varlen(
     q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor", spans_q: Spans, spans_k: Spans, causal: bool, scale: float
 ) -> "tuple[torch.Tensor, torch.Tensor]":
-    """torch's own attention of sequences of different lengths; on GPUs, in 16 bits."""
+    """Run torch's own attention of sequences of different lengths; on GPUs, in 16 bits."""
     from torch.nn.attention.varlen import AuxRequest, varlen_attn
 
     window = (-1, 0) if causal else (-1, -1)
@@ -167,22 +167,22 @@ def torch_varlen(
     out, lse = varlen_attn(
         q, k, v, *places, return_aux=AuxRequest(lse=True), scale=scale, window_size=window, enable_gqa=True
     )
-    return out, _by_token(lse, q)
+    return out, _transpose_lse(lse, q)
 
 
-def flash(
+def attend_flash(
     q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor", spans_q: Spans, spans_k: Spans, causal: bool, scale: float
 ) -> "tuple[torch.Tensor, torch.Tensor]":
-    """The package flash-attn; on GPUs, in 16 bits."""
+    """Run the package flash-attn; on GPUs, in 16 bits."""
     from flash_attn import flash_attn_varlen_func
 
     places = spans_q.on_device, spans_k.on_device, max(spans_q.lengths), max(spans_k.lengths)
     out, lse, _ = flash_attn_varlen_func(q, k, v, *places, softmax_scale=scale, causal=causal, return_attn_probs=True)
-    return out, _by_token(lse, q)
+    return out, _transpose_lse(lse, q)
 
 
-def _by_token(lse: Any, q: Any) -> Any:
-    """Log-sum-exps ``[n, heads]``: the kernels give ``[heads, n]``, torch's documentation says the reverse."""
+def _transpose_lse(lse: Any, q: Any) -> Any:
+    """Return log-sum-exps ``[n, heads]``: kernels return ``[heads, n]``, although torch documents the reverse."""
     tokens, heads = q.shape[:2]
     if lse.shape == (heads, tokens):
         return lse.T
@@ -191,11 +191,11 @@ def _by_token(lse: Any, q: Any) -> Any:
     raise ValueError(f"log-sum-exps of shape {tuple(lse.shape)} for {tokens} tokens and {heads} heads")
 
 
-BACKENDS: dict[str, Backend] = {"sdpa": sdpa, "varlen": torch_varlen, "flash_attention_2": flash}
+BACKENDS: dict[str, Backend] = {"sdpa": attend_sdpa, "varlen": attend_varlen, "flash_attention_2": attend_flash}
 
 
-def backend_of(attention: str) -> Backend:
-    """The backend of a profile's ``attention``.
+def find_backend(attention: str) -> Backend:
+    """Return the backend of a profile's ``attention``.
 
     Raises:
         UserError: there is none of this name.
@@ -213,14 +213,14 @@ NAME = "pan_scdg_packed"
 
 
 @cache
-def register() -> None:
+def register_attention() -> None:
     """Make the attention known to transformers, which then makes no mask and hands ``packing`` through."""
     from transformers import AttentionInterface
 
-    AttentionInterface.register(NAME, _packed)
+    AttentionInterface.register(NAME, _attend_packed)
 
 
-def _packed(
+def _attend_packed(
     module: Any,
     query: Any,
     key: Any,
@@ -233,7 +233,7 @@ def _packed(
     s_aux: Any = None,
     **_: Any,
 ) -> tuple[Any, None]:
-    """Attention as transformers calls it: ``[1, heads, n, d]`` in, ``[1, n, heads, d]`` out.
+    """Compute attention as transformers calls it: ``[1, heads, n, d]`` in, ``[1, n, heads, d]`` out.
 
     Raises:
         TypeError: the model caps scores or has attention sinks, which no backend here does.

@@ -13,10 +13,24 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.lm.attention import NAME, Packing, Spans, backend_of, register
-from pan_scdg.lm.logprobs import LogProbs, check_input, log_softmax_at, not_finite, target_log_probs
-from pan_scdg.lm.packable import check_computed, check_config, not_packable
-from pan_scdg.lm.packing import Row, continuation, own_length, plan, row_tokens
+from pan_scdg.lm.attention import NAME, Packing, Spans, find_backend, register_attention
+from pan_scdg.lm.logprobs import (
+    LogProbs,
+    build_not_finite_error,
+    check_input,
+    compute_target_log_probs,
+    gather_log_softmax,
+)
+from pan_scdg.lm.packing import (
+    Row,
+    build_not_packable_error,
+    check_computed,
+    check_config,
+    count_own_tokens,
+    count_row_tokens,
+    cut_prefix,
+    plan_rows,
+)
 from pan_scdg.models.load import LanguageModel, get_decoder_and_head
 from pan_scdg.models.memory import CPU_ROWS, explain_too_large, is_out_of_memory
 from pan_scdg.scdg.sequences import ScoringInput
@@ -40,7 +54,7 @@ class Engine(Protocol):
     splits: list[dict[str, int]]
     """Each time memory was short: how many inputs were planned anew, and the most tokens of a call from then on."""
 
-    def log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
+    def compute_log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
         """Log-probability in nats of each target token given all before it, float32 ``[n]`` for each input.
 
         Raises:
@@ -50,8 +64,8 @@ class Engine(Protocol):
         ...
 
 
-def engine_of(name: EngineName, lm: LanguageModel, settings: "ModelSettings") -> Engine:
-    """The engine of that name.
+def make_engine(name: EngineName, lm: LanguageModel, settings: "ModelSettings") -> Engine:
+    """Return the engine of that name.
 
     Raises:
         UserError: the model or the profile's attention cannot be packed.
@@ -69,10 +83,10 @@ class ReferenceEngine:
         self.tokens = 0
         self.splits: list[dict[str, int]] = []
 
-    def log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
+    def compute_log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
         """See `Engine`."""
         self.tokens += sum(item.length for item in items)
-        return [target_log_probs(self._lm, item, self._rows) for item in items]
+        return [compute_target_log_probs(self._lm, item, self._rows) for item in items]
 
 
 class PackedEngine:
@@ -90,76 +104,76 @@ class PackedEngine:
 
     def __init__(self, lm: LanguageModel, attention: str, budget: int, rows: int) -> None:
         check_config(lm)
-        self._lm, self._backend, self._budget = lm, backend_of(attention), budget
+        self._lm, self._backend, self._budget = lm, find_backend(attention), budget
         self._decoder, self._head = get_decoder_and_head(lm.model)
         self._layers = list(range(lm.model.config.get_text_config().num_hidden_layers))
         vocabulary, on_cpu = self._head.weight.shape[0], lm.device == "cpu"
         self._rows = min(rows, max(CPU_ROWS, CPU_LOGITS // vocabulary)) if on_cpu else rows
         self.tokens = 0
         self.splits: list[dict[str, int]] = []
-        check_computed(lm, self._tried)
+        check_computed(lm, self._score_once)
         self.tokens = 0
 
-    def log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
+    def compute_log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
         """See `Engine`. What is packed together depends on the inputs and the budget alone."""
         import torch
 
         for item in items:
             check_input(self._lm, item)
-        with torch.inference_mode(), _attention(self._decoder):
-            found = self._planned(items)
+        with torch.inference_mode(), _use_packed_attention(self._decoder):
+            found = self._score_planned(items)
         if not all(np.isfinite(values).all() for values in found):
-            raise not_finite(self._lm)
+            raise build_not_finite_error(self._lm)
         return found
 
-    def _tried(self, items: Sequence[ScoringInput], budget: int) -> list[LogProbs]:
-        """The log-probabilities of inputs in rows of so many tokens, which must fit."""
+    def _score_once(self, items: Sequence[ScoringInput], budget: int) -> list[LogProbs]:
+        """Return the log-probabilities of inputs in rows of at most ``budget`` tokens, which must fit in memory."""
         import torch
 
         results: dict[int, LogProbs] = {}
-        with torch.inference_mode(), _attention(self._decoder):
-            for chain in plan(items, budget):
-                found, failed = self._chain(chain, items)
+        with torch.inference_mode(), _use_packed_attention(self._decoder):
+            for chain in plan_rows(items, budget):
+                found, failed = self._run_chain(chain, items)
                 if failed is not None:
-                    raise explain_too_large(row_tokens(failed, items), self._lm.device)
+                    raise explain_too_large(count_row_tokens(failed, items), self._lm.device)
                 results |= found
         return [results[number] for number in range(len(items))]
 
-    def _planned(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
-        """Rows as planned; whenever one does not fit, everything not yet computed is planned anew in smaller ones."""
+    def _score_planned(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
+        """Score rows as planned; if one does not fit in memory, plan the rest anew in smaller rows."""
         results: dict[int, LogProbs] = {}
         while pending := [number for number in range(len(items)) if number not in results]:
             rest = [items[number] for number in pending]
-            for chain in plan(rest, self._budget):
-                found, failed = self._chain(chain, rest)
+            for chain in plan_rows(rest, self._budget):
+                found, failed = self._run_chain(chain, rest)
                 results |= {pending[member]: values for member, values in found.items()}
                 if failed is None:
                     continue
                 self._shrink(chain, failed, rest)
                 if len(failed.members) == 1:  # no row is smaller, but without the others it needs no kept prefix
                     left = [pending[member] for row in chain for member in row.members if member not in found]
-                    results |= {number: self._planned([items[number]])[0] for number in left}
+                    results |= {number: self._score_planned([items[number]])[0] for number in left}
                 break
         return [results[number] for number in range(len(items))]
 
     def _shrink(self, chain: Sequence[Row], failed: Row, rest: Sequence[ScoringInput]) -> None:
-        """Half of what did not fit becomes the budget for the rest of the run; one input cannot be halved."""
+        """Take half of what did not fit as the budget for the rest of the run; one input cannot be halved."""
         if len(failed.members) > 1:
             # A row may be much smaller than the budget: half of that could be more than what just failed.
-            self._budget = min(self._budget, max(1, row_tokens(failed, rest) // 2))
+            self._budget = min(self._budget, max(1, count_row_tokens(failed, rest) // 2))
         elif len(chain) == 1:
             raise explain_too_large(rest[failed.members[0]].length, self._lm.device)
         self.splits.append({"inputs": len(rest), "pack_tokens": self._budget})
 
-    def _chain(self, chain: Sequence[Row], items: Sequence[ScoringInput]) -> tuple[dict[int, LogProbs], Row | None]:
-        """The log-probabilities of consecutive rows by member, and the row for which memory was too short."""
+    def _run_chain(self, chain: Sequence[Row], items: Sequence[ScoringInput]) -> tuple[dict[int, LogProbs], Row | None]:
+        """Return the log-probabilities of consecutive rows by member, and the row for which memory was too short."""
         import torch
 
         kept: list[tuple[torch.Tensor, torch.Tensor]] = []
         found: dict[int, LogProbs] = {}
         for row in chain:
             try:
-                found |= zip(row.members, self._row(row, items, kept), strict=True)
+                found |= zip(row.members, self._run_row(row, items, kept), strict=True)
                 continue
             except (torch.OutOfMemoryError, MemoryError, RuntimeError) as e:
                 if not is_out_of_memory(e):
@@ -171,14 +185,14 @@ class PackedEngine:
             return found, row
         return found, None
 
-    def _row(
+    def _run_row(
         self, row: Row, items: Sequence[ScoringInput], kept: "list[tuple[torch.Tensor, torch.Tensor]]"
     ) -> list[LogProbs]:
-        """One call of the decoder, and the log-probabilities of its inputs in the order of ``row.members``."""
+        """Call the decoder once; return the log-probabilities of its inputs in the order of ``row.members``."""
         import torch
 
         device = self._lm.device
-        ids, positions, packing = self._packed(row, items)
+        ids, positions, packing = self._pack_row(row, items)
         packing.keep = kept if row.keep else None
         packing.kept = kept if row.kept else None
         self.tokens += len(ids)
@@ -189,42 +203,42 @@ class PackedEngine:
             packing=packing,
         ).last_hidden_state[0]
         if packing.layers != self._layers:
-            raise not_packable(
+            raise build_not_packable_error(
                 self._lm, f"lets {len(packing.layers)} of its {len(self._layers)} layers attend to packed rows"
             )
-        return self._scored(hidden, row, items)
+        return self._score_row(hidden, row, items)
 
-    def _packed(
+    def _pack_row(
         self, row: Row, items: Sequence[ScoringInput]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Packing]:
-        """Ids, positions and attention of a row: prefixes first, then inputs alone, then continuations."""
+        """Return ids, positions and attention of a row: prefixes first, then inputs alone, then continuations."""
         shared = [part for part in row.parts if part.prefix]
         heads = [] if row.kept else [items[part.members[0]].context_ids[: part.prefix] for part in shared]
         pieces = [(ids, 0) for ids in heads]
-        for part in _inputs_in_order(row):
+        for part in _order_parts(row):
             for member in part.members:
                 item = items[member]
-                ids = np.concatenate([continuation(item, part.prefix), item.target_ids[:-1]])
+                ids = np.concatenate([cut_prefix(item, part.prefix), item.target_ids[:-1]])
                 pieces.append((ids, part.prefix))
-        packing = Packing(self._backend, self._spans(len(ids) for ids, _ in pieces))
+        packing = Packing(self._backend, self._make_spans(len(ids) for ids, _ in pieces))
         if shared:
-            packing.prefixes = self._spans(part.prefix for part in shared)
-            packing.continued = self._spans(
-                sum(own_length(items[member], part.prefix) for member in part.members) for part in shared
+            packing.prefixes = self._make_spans(part.prefix for part in shared)
+            packing.continued = self._make_spans(
+                sum(count_own_tokens(items[member], part.prefix) for member in part.members) for part in shared
             )
         ids = np.concatenate([ids for ids, _ in pieces])
         positions = np.concatenate([np.arange(start, start + len(ids)) for ids, start in pieces])
         return ids, positions, packing
 
-    def _spans(self, lengths: Iterator[int]) -> Spans:
+    def _make_spans(self, lengths: Iterator[int]) -> Spans:
         return Spans(tuple(lengths), self._lm.device)
 
-    def _scored(self, hidden: "torch.Tensor", row: Row, items: Sequence[ScoringInput]) -> list[LogProbs]:
-        """Log-probabilities from the hidden states of a row, in the order of ``row.members``."""
+    def _score_row(self, hidden: "torch.Tensor", row: Row, items: Sequence[ScoringInput]) -> list[LogProbs]:
+        """Return log-probabilities from the hidden states of a row, in the order of ``row.members``."""
         import torch
 
-        ordered = [(member, part.prefix) for part in _inputs_in_order(row) for member in part.members]
-        lengths = [own_length(items[member], prefix) for member, prefix in ordered]
+        ordered = [(member, part.prefix) for part in _order_parts(row) for member in part.members]
+        lengths = [count_own_tokens(items[member], prefix) for member, prefix in ordered]
         first = len(hidden) - sum(lengths)
         ends = [first + end for end in accumulate(lengths)]
         before = torch.cat(
@@ -232,21 +246,21 @@ class PackedEngine:
         )
         targets = torch.from_numpy(np.concatenate([items[member].target_ids for member, _ in ordered]))
         chunks = zip(torch.split(before, self._rows), torch.split(targets.to(hidden.device), self._rows), strict=True)
-        values: LogProbs = torch.cat([log_softmax_at(self._head(h), t) for h, t in chunks]).cpu().numpy()
+        values: LogProbs = torch.cat([gather_log_softmax(self._head(h), t) for h, t in chunks]).cpu().numpy()
         cuts = np.cumsum([len(items[member].target_ids) for member, _ in ordered])[:-1]
         found = {member: part for (member, _), part in zip(ordered, np.split(values, cuts), strict=True)}
         return [found[member] for member in row.members]
 
 
-def _inputs_in_order(row: Row) -> list[Any]:
-    """The parts of a row with those that share nothing in front."""
+def _order_parts(row: Row) -> list[Any]:
+    """Return the parts of a row, those that share nothing first."""
     return sorted(row.parts, key=lambda part: part.prefix > 0)
 
 
 @contextmanager
-def _attention(decoder: Any) -> Iterator[None]:
+def _use_packed_attention(decoder: Any) -> Iterator[None]:
     """Let the decoder attend as `attention` does, for as long as this lasts."""
-    register()
+    register_attention()
     config = decoder.config
     former = config._attn_implementation
     config._attn_implementation = NAME

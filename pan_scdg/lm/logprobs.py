@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 LogProbs = npt.NDArray[np.float32]
 
 
-def target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int) -> LogProbs:
-    """Log-probability in nats of each target token given all before it (float32, one per target token).
+def compute_target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int) -> LogProbs:
+    """Return the log-probability in nats of each target token given all before it (float32, one a token).
 
     One forward pass of batch size one through the decoder; logits exist for at most ``rows`` positions at a time.
 
@@ -33,7 +33,7 @@ def target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int) -> LogPro
     if rows < 1:
         raise ValueError(f"rows must be at least 1, not {rows}")
     decoder, head = get_decoder_and_head(lm.model)
-    with torch.inference_mode(), _memory(item.length, lm.device):
+    with torch.inference_mode(), _report_memory(item.length, lm.device):
         ids = torch.from_numpy(np.concatenate([item.context_ids, item.target_ids])).to(lm.device)
         # A mask of ones says what is true anyway: every position may be seen. Without mask and cache transformers looks
         # for several sequences packed into one and builds a [length, length] mask for what is plainly causal; attention
@@ -44,17 +44,17 @@ def target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int) -> LogPro
         before = hidden[len(item.context_ids) - 1 : -1]
         target = ids[len(item.context_ids) :]
         chunks = (
-            log_softmax_at(head(h), t)
+            gather_log_softmax(head(h), t)
             for h, t in zip(torch.split(before, rows), torch.split(target, rows), strict=True)
         )
         result: LogProbs = torch.cat(list(chunks)).cpu().numpy()
     if not np.isfinite(result).all():
-        raise not_finite(lm)
+        raise build_not_finite_error(lm)
     return result
 
 
-def log_softmax_at(logits: "torch.Tensor", ids: "torch.Tensor") -> "torch.Tensor":
-    """``z[id] - m - log(sum(exp(z - m)))`` with ``m = max z`` for each row, in fp32 (paper, Eq. stable-token-logprob).
+def gather_log_softmax(logits: "torch.Tensor", ids: "torch.Tensor") -> "torch.Tensor":
+    """Return ``z[id] - m - log(sum(exp(z - m)))``, ``m = max z``, of each row in fp32 (Eq. stable-token-logprob).
 
     The number of threads moves no digit here.
 
@@ -64,7 +64,7 @@ def log_softmax_at(logits: "torch.Tensor", ids: "torch.Tensor") -> "torch.Tensor
     """
     if len(logits) == 1:
         # torch gives each thread some rows, but of one row alone a stretch, and then sums in another order.
-        return log_softmax_at(logits.repeat(2, 1), ids.repeat(2))[:1]
+        return gather_log_softmax(logits.repeat(2, 1), ids.repeat(2))[:1]
     z = logits.float()
     z = z.sub_(z.amax(dim=-1, keepdim=True))
     chosen = z.gather(-1, ids[:, None])[:, 0]
@@ -72,7 +72,7 @@ def log_softmax_at(logits: "torch.Tensor", ids: "torch.Tensor") -> "torch.Tensor
 
 
 def check_input(lm: LanguageModel, item: ScoringInput) -> None:
-    """Raise what `target_log_probs` would raise about ``item`` before any computing."""
+    """Raise what `compute_target_log_probs` would raise about ``item`` before any computing."""
     if not len(item.context_ids) or not len(item.target_ids):
         raise ValueError("needs at least one context token and one target token")
     if lm.positions is not None and item.length > lm.positions:
@@ -88,7 +88,7 @@ def check_input(lm: LanguageModel, item: ScoringInput) -> None:
 
 
 @contextmanager
-def _memory(length: int, device: str) -> Iterator[None]:
+def _report_memory(length: int, device: str) -> Iterator[None]:
     import torch
 
     try:
@@ -99,8 +99,8 @@ def _memory(length: int, device: str) -> Iterator[None]:
         raise explain_too_large(length, device) from e
 
 
-def not_finite(lm: LanguageModel) -> UserError:
-    """What a user is told when a model gives infinities or no numbers."""
+def build_not_finite_error(lm: LanguageModel) -> UserError:
+    """Return the error about a model whose probabilities are not finite."""
     return UserError(
         f"{lm.name} gives probabilities that are not finite in {lm.model.dtype}", "use bfloat16 or float32"
     )

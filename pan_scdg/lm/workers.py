@@ -1,83 +1,199 @@
-"""Several workers of one host: a process and a whole model for each device, fed from one queue of works.
+"""Workers of one host: a process with a model of its own for each device.
 
-What a work gives does not depend on which worker computes it, how many there are, or whether one died of it before;
-only a device that had too little memory before (`Workers.splits`) may give other last digits.
+The result of a work does not depend on which worker computes it, how many workers there are, or whether one died of it
+before; only on a device that ran out of memory before (`Workers.splits`) the last digits may differ.
 """
 
-import heapq
-import pickle
+import fcntl
+import os
 import signal
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import count
-from multiprocessing import get_context, resource_tracker
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from multiprocessing import connection, get_context, parent_process, resource_tracker
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from tempfile import NamedTemporaryFile
+from threading import Thread
+from typing import NamedTuple, Protocol
 
 from pan_scdg.errors import UserError
-from pan_scdg.lm.engine import EngineName
-from pan_scdg.lm.worker import GO, Failure, Finished, Key, Message, Orders, Ready, Started, Values, Work, serve
+from pan_scdg.lm.engine import Engine, EngineName, make_engine
+from pan_scdg.lm.logprobs import LogProbs
+from pan_scdg.models.load import LanguageModel, load_model
 from pan_scdg.profile import ModelSettings
+from pan_scdg.scdg.sequences import ScoringInput, TokenIds, Tokenizer
 
 AHEAD = 2
-"""Works that a worker has at one time: one under way, and one so that it need not wait for the next."""
+"""Works that a worker has at one time: one being computed, and the next."""
 HELD = 64
-"""Works for each worker that may be unfinished or wait for an earlier one; bounds the memory of results."""
+"""Works for each worker that are unfinished or wait for an earlier one; bounds the memory of results."""
 DEATHS = 3
-"""So many workers may die of one work, or of loading the model on one device, before that is an error."""
-PATIENCE = 5.0
-"""Seconds in which a worker that closed its pipe should have ended by itself."""
+"""Workers that may die of one work before that is an error."""
+
+
+class Work(Protocol):
+    """Inputs that are computed together; can be pickled."""
+
+    def inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
+        """Return the inputs to be scored, in a fixed order."""
+        ...
+
+
+class Scored(NamedTuple):
+    """The target ids of one input, ``[n]``, and their log-probabilities in nats, ``[n]``."""
+
+    target_ids: TokenIds
+    log_probs: LogProbs
+
+
+Values = list[Scored]
+"""The result of a work: one entry an input."""
+
+
+def score_work(work: Work, tokenizer: Tokenizer, engine: Engine) -> Values:
+    """Return the log-probabilities of the inputs of a work."""
+    items = work.inputs(tokenizer)
+    return [Scored(i.target_ids, v) for i, v in zip(items, engine.compute_log_probs(items), strict=True)]
+
+
+class Orders(NamedTuple):
+    """What a worker needs at its start; see `load_model` and `make_engine`."""
+
+    folder: Path
+    settings: ModelSettings
+    engine: EngineName
+    device: str
+    fingerprint: str
+    threads: int
+    lock: str
+    """A file that a worker locks while it loads the model."""
+
+
+class _Result(NamedTuple):
+    values: Values
+    tokens: int
+    splits: list[dict[str, int]]
+
+
+@dataclass
+class _Worker:
+    """The worker that this process is; its model is loaded for the first work."""
+
+    orders: Orders
+    model: tuple[LanguageModel, Engine] | None = None
+
+
+_this: _Worker | None = None
+
+
+def _start_worker(orders: Orders) -> None:
+    """Prepare this process for works; all that takes seconds and little memory, so that workers do it in parallel."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent decides what it means
+    Thread(target=_end_with_parent, daemon=True).start()
+    import torch
+    from transformers.utils import logging
+
+    global _this
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    torch.set_num_threads(orders.threads)
+    _this = _Worker(orders)
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+    os._exit(0)
+
+
+def _compute(work: Work) -> _Result:
+    """Return the result of a work in a worker's process."""
+    if _this is None:
+        raise RuntimeError("this process was not started as a worker")
+    if _this.model is None:
+        _this.model = _load(_this.orders)
+    lm, engine = _this.model
+    tokens, splits = engine.tokens, len(engine.splits)
+    values = score_work(work, lm.tokenizer, engine)
+    return _Result(values, engine.tokens - tokens, engine.splits[splits:])
+
+
+def _load(orders: Orders) -> tuple[LanguageModel, Engine]:
+    """Load the model, one worker after the other: the host's memory has to hold what loading takes for one only."""
+    with open(orders.lock) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lm = load_model(orders.folder, orders.settings, orders.device, fingerprint=orders.fingerprint)
+    return lm, make_engine(orders.engine, lm, orders.settings)
 
 
 @dataclass(eq=False)
 class _Task:
-    key: Key
-    work: bytes
+    work: Work
+    future: "Future[_Result]" = field(default_factory=Future)
     deaths: int = 0
-    outcome: Values | Exception | None = None
-    dropped: bool = False
 
 
-@dataclass(eq=False)
-class _Worker:
-    slot: int
-    device: str
-    process: SpawnProcess
-    pipe: Connection
-    told: bool = False
-    """To load the model."""
-    ready: bool = False
-    tasks: dict[Key, _Task] = field(default_factory=dict)
-    current: Key | None = None
+class _Slot:
+    """A device and its worker: a pool of one process, started for the first work and again after a death."""
+
+    def __init__(self, orders: Orders) -> None:
+        self.orders = orders
+        self.tasks: deque[_Task] = deque()
+        """Submitted ones in order; the first that is not done is being computed."""
+        self._pool: ProcessPoolExecutor | None = None
+        self._process: BaseProcess | None = None
+
+    def submit(self, task: _Task) -> None:
+        """Give a task to the worker; raise BrokenExecutor if it is dead."""
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(1, get_context("spawn"), _start_worker, (self.orders,))
+        with _hold_back(signal.SIGINT):
+            task.future = self._pool.submit(_compute, task.work)
+        self._process = next(iter((self._pool._processes or {}).values()), self._process)
+        self.tasks.append(task)
+
+    def list_unfinished(self) -> list[_Task]:
+        """Return the tasks that have no result, those that a death cut off among them."""
+        while self.tasks and self.tasks[0].future.done() and not _is_cut_off(self.tasks[0].future):
+            self.tasks.popleft()
+        return [task for task in self.tasks if not task.future.done() or _is_cut_off(task.future)]
+
+    def end(self) -> str:
+        """Kill the worker, if it lives, and return how it ended."""
+        if self._process is None or self._pool is None:
+            return "not started"
+        self._process.kill()
+        self._pool.shutdown()
+        self._process.join()
+        code, self._pool, self._process = self._process.exitcode or 0, None, None
+        return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+
+
+def _is_cut_off(future: "Future[_Result]") -> bool:
+    return future.done() and isinstance(future.exception(), BrokenExecutor)
 
 
 class Workers:
     """Processes that compute works; a context manager.
 
-    A worker starts when there is work for it, and loads tokenizer and model itself, one worker after the other, so that
-    the host's memory holds what loading takes for one at a time. One that dies is replaced and its works done again.
+    A worker starts when there is work for it. One that dies is replaced, and its works are computed again.
 
     Args:
         folder: the checkpoint.
         settings: the profile's, as `devices.choose_dtype` returns them.
-        engine: see `engine_of`.
+        engine: see `make_engine`.
         devices: one for each worker: "cuda:0", "cuda:1", ..., or "cpu" any number of times.
-        fingerprint: the checkpoint's, which so many gigabytes need not be read for again.
+        fingerprint: the checkpoint's, so that no worker reads its gigabytes for it.
 
     Raises:
         ValueError: no device.
     """
 
     def __init__(
-        self,
-        folder: Path,
-        settings: ModelSettings,
-        engine: EngineName,
-        devices: Sequence[str],
-        fingerprint: str,
+        self, folder: Path, settings: ModelSettings, engine: EngineName, devices: Sequence[str], fingerprint: str
     ) -> None:
         import torch
 
@@ -85,57 +201,46 @@ class Workers:
             raise ValueError("no devices")
         # All workers together take the threads that this process would.
         threads = max(1, torch.get_num_threads() // len(devices))
-        self._orders = [Orders(folder, settings, engine, device, fingerprint, threads) for device in devices]
-        self._workers: list[_Worker] = []
-        self._pending: list[tuple[Key, _Task]] = []
-        self._idle_deaths: Counter[int] = Counter()
-        self._maps, self._numbers = count(), count()
+        self._lock = NamedTemporaryFile(prefix="pan-scdg-")  # noqa: SIM115 - closed by `close`
+        orders = (Orders(folder, settings, engine, d, fingerprint, threads, self._lock.name) for d in devices)
+        self._slots = [_Slot(order) for order in orders]
         self._closed = False
         self.tokens = 0
-        """Tokens that went through the models so far, without those of works that a death cut off."""
+        """Tokens that went through the models for the results so far."""
         self.splits: list[dict[str, int]] = []
         """See `Engine`; of all workers."""
         self.deaths: list[str] = []
-        """Which workers died and of what."""
+        """How workers died, one line a death."""
 
     def map(self, works: Iterable[Work]) -> Iterator[Values]:
-        """What each work gives, in the order of the works.
+        """Yield the result of each work, in the order of the works.
 
-        The works are asked for as they are needed: for each worker at most ``AHEAD`` are unfinished. The next map may
-        begin before this one is exhausted, even while this one asks for a work; the newest goes first.
+        Works are taken as they are needed: for each worker at most ``AHEAD`` are unfinished. Another map may begin
+        before this one is exhausted, even while this one takes a work.
 
         Raises:
-            UserError: raised by a work or by loading the model, or workers died ``DEATHS`` times of the same.
-            RuntimeError: another exception in a worker; its traceback is the text of the ``__cause__``.
+            UserError: raised by a work or by loading the model, or ``DEATHS`` workers died of the same work.
             ValueError: the workers are closed.
         """
-        number = next(self._maps)
-        source, mine = iter(works), deque[_Task]()
-        try:
-            while True:
-                self._receive(0)
-                self._ask(source, mine, number)
-                if not mine:
-                    return
-                outcome = mine[0].outcome
-                if outcome is None:
-                    self._receive(None)
-                    continue
-                mine.popleft()
-                if isinstance(outcome, Exception):
-                    raise outcome
-                yield outcome
-        finally:
-            self._drop(mine)
+        source, window = iter(works), deque[_Task]()
+        while True:
+            self._fill(source, window)
+            if not window:
+                return
+            if not window[0].future.done():
+                wait([task.future for task in window if not task.future.done()], return_when=FIRST_COMPLETED)
+                self._replace_dead()
+            elif _is_cut_off(window[0].future):
+                self._replace_dead()
+            else:
+                yield self._account(window.popleft().future.result())
 
     def close(self) -> None:
         """End all workers, whatever they are doing."""
         self._closed = True
-        for worker in self._workers:
-            worker.process.kill()
-        for worker in self._workers:
-            _end(worker)
-        self._workers, self._pending = [], []
+        for slot in self._slots:
+            slot.end()
+        self._lock.close()
 
     def __enter__(self) -> "Workers":
         return self
@@ -143,145 +248,67 @@ class Workers:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask(self, source: Iterator[Work], mine: deque[_Task], number: int) -> None:
-        """Take works from the source as long as few are unfinished."""
-        workers = len(self._orders)
-        while len(mine) < HELD * workers and sum(task.outcome is None for task in mine) < AHEAD * workers:
+    def _fill(self, source: Iterator[Work], window: deque[_Task]) -> None:
+        """Submit works as long as few are unfinished."""
+        count = len(self._slots)
+        while len(window) < HELD * count and sum(not task.future.done() for task in window) < AHEAD * count:
+            self._check_open()
             work = next(source, None)
             if work is None:
                 return
-            # The caller waits for the newest map, and only then goes on with those before.
-            key = (-number, next(self._numbers))
-            mine.append(_Task(key, pickle.dumps(work, protocol=pickle.HIGHEST_PROTOCOL)))
-            heapq.heappush(self._pending, (key, mine[-1]))
-            self._hand_out()
+            window.append(_Task(work))
+            self._submit(window[-1])
 
-    def _drop(self, tasks: Iterable[_Task]) -> None:
-        """Nobody waits for these any more."""
-        for task in tasks:
-            task.dropped = True
-        self._pending = [(key, task) for key, task in self._pending if not task.dropped]
-        heapq.heapify(self._pending)
-
-    def _hand_out(self) -> None:
-        """Start workers if there is work for more of them, and send them what is pending."""
+    def _submit(self, task: _Task) -> None:
+        """Give a task to the worker that has the fewest."""
         self._check_open()
-        unfinished = len(self._pending) + sum(len(worker.tasks) for worker in self._workers)
-        while len(self._workers) < min(len(self._orders), unfinished):
-            self._start()
-        if all(worker.ready or not worker.told for worker in self._workers):
-            self._let_one_load()
-        while self._pending:
-            free = [worker for worker in self._workers if worker.ready and len(worker.tasks) < AHEAD]
-            worker = min(free, key=lambda worker: len(worker.tasks), default=None)
-            # A second work for the same worker must not be the first one of a worker that is still loading.
-            loading = sum(not other.ready for other in self._workers)
-            if worker is None or (worker.tasks and len(self._pending) <= loading):
-                return
-            key, task = heapq.heappop(self._pending)
-            worker.tasks[key] = task
-            _send(worker, (key, task.work))
-
-    def _let_one_load(self) -> None:
-        """Tell the first worker that has not loaded. One that dies meanwhile is no longer among the workers."""
-        worker = next((worker for worker in self._workers if not worker.told), None)
-        if worker is not None:
-            worker.told = True
-            _send(worker, GO)
+        slot = min(self._slots, key=lambda slot: len(slot.list_unfinished()))
+        try:
+            slot.submit(task)
+        except BrokenExecutor:
+            self._replace(slot)
+            self._submit(task)
 
     def _check_open(self) -> None:
         if self._closed:
             raise ValueError("the workers are closed")
 
-    def _start(self) -> None:
-        taken = {worker.slot for worker in self._workers}
-        slot = next(slot for slot in range(len(self._orders)) if slot not in taken)
-        context = get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=serve, args=(self._orders[slot], theirs), daemon=True)
-        with _held_back(signal.SIGINT):
-            process.start()
-            self._workers.append(_Worker(slot, self._orders[slot].device, process, ours))
-        theirs.close()
-
-    def _receive(self, timeout: float | None) -> None:
-        """Take in what the workers sent, or wait for the first to send something, and hand out more."""
+    def _replace_dead(self) -> None:
         self._check_open()
-        heard = wait([worker.pipe for worker in self._workers], timeout)
-        for worker in [worker for worker in self._workers if worker.pipe in heard]:
-            try:
-                message: Message = worker.pipe.recv()
-            except (EOFError, OSError):
-                self._bury(worker)
-            else:
-                self._take(worker, message)
-        self._hand_out()
+        for slot in self._slots:
+            if any(_is_cut_off(task.future) for task in slot.tasks):
+                self._replace(slot)
 
-    def _take(self, worker: _Worker, message: Message) -> None:
-        if isinstance(message, Failure):
-            self.close()
-            raise message.error()
-        if isinstance(message, Ready):
-            worker.ready = True
-        elif isinstance(message, Started):
-            worker.current = message.key
-        else:
-            self._finish(worker, message)
-
-    def _finish(self, worker: _Worker, message: Finished) -> None:
-        task = worker.tasks.pop(message.key)
-        outcome = message.outcome
-        task.work, task.outcome = b"", outcome.error() if isinstance(outcome, Failure) else outcome
-        worker.current = None
-        self._idle_deaths[worker.slot] = 0
-        self.tokens += message.tokens
-        self.splits += message.splits
-
-    def _bury(self, worker: _Worker) -> None:
-        """Give the works of a dead worker back; the one that was under way is held responsible."""
-        self._workers.remove(worker)
-        reason = _end(worker)
-        self.deaths.append(f"worker on {worker.device}: {reason}")
-        if worker.current is None:
-            self._idle_deaths[worker.slot] += 1
-            if self._idle_deaths[worker.slot] == DEATHS:
-                self.close()
-                raise _deadly(f"{DEATHS} workers in a row died on {worker.device} before they did anything", reason)
-        else:
-            task = worker.tasks[worker.current]
-            task.deaths += 1
+    def _replace(self, slot: _Slot) -> None:
+        """Note a death, count it against the work that was being computed, and submit all unfinished works again."""
+        reason, lost = slot.end(), slot.list_unfinished()
+        slot.tasks.clear()
+        self.deaths.append(f"worker on {slot.orders.device}: {reason}")
+        for number, task in enumerate(lost):
+            task.deaths += number == 0
             if task.deaths == DEATHS:
-                task.outcome = _deadly(f"{DEATHS} workers died of the same piece of work", reason)
-        for key, task in worker.tasks.items():
-            if task.outcome is None and not task.dropped:
-                heapq.heappush(self._pending, (key, task))
+                task.future = Future()
+                task.future.set_exception(_describe_deaths(reason))
+            else:
+                self._submit(task)
+
+    def _account(self, result: _Result) -> Values:
+        self.tokens += result.tokens
+        self.splits += result.splits
+        return result.values
 
 
-def _send(worker: _Worker, what: tuple[Key, bytes]) -> None:
-    with suppress(BrokenPipeError, ConnectionResetError):  # it died, which the next `_receive` sees
-        worker.pipe.send(what)
-
-
-def _end(worker: _Worker) -> str:
-    """Wait for the end of a worker, which was told or seems to be dead, and say what it was."""
-    worker.pipe.close()
-    worker.process.join(PATIENCE)
-    worker.process.kill()
-    worker.process.join()
-    code = worker.process.exitcode or 0
-    worker.process.close()
-    return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
-
-
-def _deadly(what: str, reason: str) -> UserError:
-    remedy = "see whether the host's memory ran out (SIGKILL); fewer devices, or a smaller context or limit, need less"
-    return UserError(f"{what}, the last of {reason}", remedy)
+def _describe_deaths(reason: str) -> UserError:
+    return UserError(
+        f"{DEATHS} workers died of the same piece of work, the last of {reason}",
+        "see whether the host's memory ran out (SIGKILL); fewer devices, or a smaller context or limit, need less",
+    )
 
 
 @contextmanager
-def _held_back(number: signal.Signals) -> Iterator[None]:
-    """Keep a signal waiting; a process started meanwhile never sees it, not even before it can ignore it."""
-    resource_tracker.ensure_running()  # the first start does this, and lets all signals through afterwards
+def _hold_back(number: signal.Signals) -> Iterator[None]:
+    """Block a signal; a process started meanwhile never sees it, not even before it can ignore it."""
+    resource_tracker.ensure_running()  # the first start does this, and unblocks all signals afterwards
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
     try:
         yield

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pan_scdg.bundled import MODEL_CACHE_VARIABLE, find_model_cache
-from pan_scdg.digests import file_digest
+from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.models.catalogue import BUNDLED, CATALOGUE, Published, describe_size
 from pan_scdg.models.lock import SUFFIXES, Locked, get_lock_file, write_lock
@@ -188,14 +188,14 @@ def _is_equal(path: Path, file: "RepoSibling") -> bool:
     if not path.is_file() or path.stat().st_size != (file.size or 0):
         return False
     if file.lfs is not None:
-        return file_digest(path) == file.lfs.sha256
+        return hash_file(path) == file.lfs.sha256
     data = path.read_bytes()  # a small file, of which the hub states git's hash
     return file.blob_id is None or hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest() == file.blob_id
 
 
 def _hash_file(path: Path, file: "RepoSibling") -> str:
     """Return the SHA-256 of a file that has been compared with the hub's."""
-    return file_digest(path) if file.lfs is None else str(file.lfs.sha256)
+    return hash_file(path) if file.lfs is None else str(file.lfs.sha256)
 
 
 def explain_hub_error(error: Exception, published: Published, revision: str) -> UserError:

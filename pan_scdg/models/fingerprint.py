@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, TypeAdapter
 
-from pan_scdg.digests import file_digest
+from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.own_files import EXACT, LARGEST, open_own, parse_as, write_atomically
 
@@ -46,7 +46,7 @@ def fingerprint_weights(folder: Path, remembered: Path | None = None) -> str:
         raise UserError("there are no weights in safetensors format", "give the folder of a checkpoint", folder)
     try:
         digests = dict(zip((path.name for path in weights), _hash_weights(weights, remembered), strict=True))
-        digests |= {name: file_digest(folder / name) for name in _list_present(folder, METADATA + TOKENIZER)}
+        digests |= {name: hash_file(folder / name) for name in _list_present(folder, METADATA + TOKENIZER)}
     except OSError as e:
         raise UserError(f"cannot be read: {e.strerror}", "check the checkpoint folder", e.filename) from e
     return hash_listing(digests)
@@ -54,7 +54,7 @@ def fingerprint_weights(folder: Path, remembered: Path | None = None) -> str:
 
 def fingerprint_metadata(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each metadata file that is present, by file name (paper, Frozen Backends)."""
-    return {name: file_digest(folder / name) for name in _list_present(folder, METADATA)}
+    return {name: hash_file(folder / name) for name in _list_present(folder, METADATA)}
 
 
 def fingerprint_folder(folder: Path) -> str:
@@ -90,7 +90,7 @@ def check_recorded(folder: Path, settings: "ModelSettings", weights: bool = Fals
         if not path.is_file():
             what = "the profile records this file and it is missing"
             faults.append(UserError(what, "complete the checkpoint", path))
-        elif (found := file_digest(path)) != expected:
+        elif (found := hash_file(path)) != expected:
             what = f"SHA-256 is {found} and the profile records {expected}"
             faults.append(UserError(what, "use the checkpoint that the profile was made for", path))
     if faults:
@@ -103,10 +103,10 @@ def _list_present(folder: Path, names: Iterable[str]) -> list[str]:
 
 def _hash_weights(weights: list[Path], remembered: Path | None) -> list[str]:
     if remembered is None:
-        return [file_digest(path) for path in weights]
+        return [hash_file(path) for path in weights]
     known = _read_remembered(remembered)
     keys = [_identify(path) for path in weights]
-    fresh = {key: file_digest(path) for key, path in zip(keys, weights, strict=True) if key not in known}
+    fresh = {key: hash_file(path) for key, path in zip(keys, weights, strict=True) if key not in known}
     known |= fresh
     if fresh:
         with suppress(FileExistsError, FileNotFoundError):  # another process writes its own at this very moment

@@ -20,7 +20,7 @@ from pan_scdg.models.memory import (
     measure_memory,
 )
 from pan_scdg.models.needs import find_needs
-from pan_scdg.profile import ModelSettings, Profile, load_profile, shipped_profiles
+from pan_scdg.profile import ModelSettings, Profile, list_profiles, load_profile
 
 SEARCH_MIB, SEARCH_SHARE = 1024, 4
 """MiB of a dense search; on a small machine one part in ``SEARCH_SHARE`` of the memory."""
@@ -59,7 +59,7 @@ def choose_device(profile: Profile, wanted: str) -> str:
 
 def choose_search_memory() -> int:
     """Return the MiB for a dense search; the result of the search does not depend on it."""
-    return max(64, min(SEARCH_MIB, resources.memory() // SEARCH_SHARE >> 20))
+    return max(64, min(SEARCH_MIB, resources.measure_memory() // SEARCH_SHARE >> 20))
 
 
 def check_weights_fit(folder: Path, settings: ModelSettings, device: str, job: Job) -> None:
@@ -105,7 +105,7 @@ def list_fitting_profiles(job: Job, memory: int, device: str) -> list[str]:
         memory: bytes.
         device: "cpu" or "cuda".
     """
-    profiles = [load_profile(name) for name in shipped_profiles()]
+    profiles = [load_profile(name) for name in list_profiles()]
     sizes = {profile.name: _estimate_size(profile, device) for profile in profiles if _can_do(profile, job)}
     fitting = [name for name in sizes if sizes[name] <= LARGEST_SHARE * memory]
     return sorted(fitting, key=lambda name: (-sizes[name], name))

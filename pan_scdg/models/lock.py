@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from pydantic import Field
 
 from pan_scdg.bundled import find_model_cache
-from pan_scdg.digests import file_digest
+from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.own_files import InnerName, OwnRecord, read_record, write_atomically
 
@@ -79,7 +79,7 @@ def list_differences(folder: Path, entry: Locked, weights: bool) -> list[UserErr
         path = folder / name
         if not path.is_file():
             found.append(UserError("the lock has this file and it is missing", "fetch the model again", path))
-        elif (weights or path.suffix != ".safetensors") and (digest := file_digest(path)) != expected:
+        elif (weights or path.suffix != ".safetensors") and (digest := hash_file(path)) != expected:
             what = f"SHA-256 is {digest} and the lock has {expected}"
             found.append(UserError(what, "fetch the model again unless you changed it on purpose", path))
     return found

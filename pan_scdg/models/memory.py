@@ -118,7 +118,7 @@ def _get_size(config: "ModelConfig", name: str) -> int:
 def measure_memory(device: str) -> int:
     """Return the bytes of all memory of a device, including what is in use; of a CPU what this process may use."""
     if device == "cpu":
-        return resources.memory()
+        return resources.measure_memory()
     import torch
 
     return int(torch.cuda.get_device_properties(device).total_memory)

@@ -9,7 +9,7 @@ from pan_scdg.models.catalogue import BUNDLED, CATALOGUE, TERRIER, describe_size
 from pan_scdg.models.find import SHORT, FoundModel, ModelNotFoundError, find_encoder, find_model
 from pan_scdg.models.fingerprint import fingerprint_metadata, hash_listing
 from pan_scdg.models.lock import read_lock, read_provenance
-from pan_scdg.profile import Profile, load_profile, shipped_profiles
+from pan_scdg.profile import Profile, list_profiles, load_profile
 from pan_scdg.profile.baseline import Cosine, Prompted
 from pan_scdg.retrieval.bm25.terrier_jars import jar_folder, terrier_jar
 
@@ -95,7 +95,7 @@ def list_models() -> ModelList:
     Raises:
         UserError: the lock is damaged.
     """
-    needs = {name: find_needs(load_profile(name)) for name in shipped_profiles()}
+    needs = {name: find_needs(load_profile(name)) for name in list_profiles()}
     encoders = {need.encoder for need in needs.values()}
     names = dict.fromkeys(name for need in needs.values() for name in need.names)
     states = [_examine_terrier() if name == TERRIER else _examine(name, name in encoders) for name in names]

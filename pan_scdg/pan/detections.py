@@ -9,11 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from pan_scdg.errors import UserError
-from pan_scdg.pan.text_alignment import detection_name
-from pan_scdg.pan.untrusted import gzip_lines, json_object
+from pan_scdg.pan.untrusted import parse_json_object, stream_lines
 from pan_scdg.records import DocumentPair, Passage
-
-__all__ = ["decision_line", "detection_name", "detection_xml", "read_decisions", "read_score"]
 
 # json escapes C0 itself; these are line ends or terminal controls to other programs, or not encodable
 _UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -22,8 +19,8 @@ LARGEST_SCORE = 1e15
 """Beyond it a score is no score, and a sum of them might not be finite."""
 
 
-def detection_xml(pair: DocumentPair, passages: Sequence[Passage]) -> bytes:
-    """The detection file of one pair: one ``detected-plagiarism`` feature a passage, none when nothing was found.
+def format_detection(pair: DocumentPair, passages: Sequence[Passage]) -> bytes:
+    """Return the detection file of one pair: one ``detected-plagiarism`` feature a passage, none without passages.
 
     Raises:
         ValueError: a negative offset or a length below 1, with which the official evaluator counts wrongly or stops.
@@ -47,31 +44,31 @@ def detection_xml(pair: DocumentPair, passages: Sequence[Passage]) -> bytes:
     return xml
 
 
-def decision_line(record: Mapping[str, object]) -> str:
-    r"""``record`` as one line of JSON Lines, with its ``\n``: keys in the given order, floats with 6 decimals.
+def format_decision(record: Mapping[str, object]) -> str:
+    r"""Return ``record`` as one line of JSON Lines, with its ``\n``: keys in the given order, floats with 6 decimals.
 
     Raises:
         ValueError: a float that is not finite, or a value that JSON does not know.
     """
-    return _json(record) + "\n"
+    return _format_json(record) + "\n"
 
 
-def _json(value: object) -> str:
+def _format_json(value: object) -> str:
     if value is None or isinstance(value, bool | str):
         text = json.dumps(value, ensure_ascii=False)
         return _UNSAFE.sub(lambda m: f"\\u{ord(m.group()):04x}", text)
     if isinstance(value, Integral):
         return str(int(value))
     if isinstance(value, Real):
-        return _fixed(float(value))
+        return _format_float(float(value))
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_json(str(k))}: {_json(v)}" for k, v in value.items()) + "}"
+        return "{" + ", ".join(f"{_format_json(str(k))}: {_format_json(v)}" for k, v in value.items()) + "}"
     if isinstance(value, Sequence):
-        return "[" + ", ".join(map(_json, value)) + "]"
+        return "[" + ", ".join(map(_format_json, value)) + "]"
     raise ValueError(f"{type(value).__name__} has no JSON form")
 
 
-def _fixed(value: float) -> str:
+def _format_float(value: float) -> str:
     if not math.isfinite(value):
         raise ValueError(f"{value} has no JSON form")
     # adding zero turns -0.0, what tiny negative numbers are rounded to, into 0.0
@@ -79,7 +76,7 @@ def _fixed(value: float) -> str:
 
 
 def read_decisions(path: Path) -> list[dict[str, Any]]:
-    """The records of a ``decisions.jsonl``, in the order of the file.
+    """Return the records of a ``decisions.jsonl``, in the order of the file.
 
     Raises:
         UserError: not readable, not JSON Lines, without ``suspicious`` and ``source`` or a ``decision``, with a
@@ -87,8 +84,8 @@ def read_decisions(path: Path) -> list[dict[str, Any]]:
     """
     records: list[dict[str, Any]] = []
     lines: dict[tuple[str, str], int] = {}
-    for number, line in gzip_lines(path):
-        record = json_object(line, path, number)
+    for number, line in stream_lines(path):
+        record = parse_json_object(line, path, number)
         suspicious, source = record.get("suspicious"), record.get("source")
         if not isinstance(suspicious, str) or not isinstance(source, str):
             raise UserError("'suspicious' and 'source' must be texts", "give a decisions.jsonl", path, number)

@@ -7,8 +7,8 @@ from typing import Literal
 
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
-from pan_scdg.pan.source_retrieval import CORPUS_NAMES, QUERIES_NAME, corpus_file
-from pan_scdg.pan.text_alignment import pairs_file, read_pairs
+from pan_scdg.pan.source_retrieval import CORPUS_NAMES, QUERIES_NAME, find_corpus
+from pan_scdg.pan.text_alignment import find_pairs_file, read_pairs
 from pan_scdg.pan.untrusted import is_file, list_directory, open_regular
 
 Task = Literal["pairs", "retrieval"]
@@ -19,17 +19,17 @@ _WANTED = {
 
 
 def detect_task(directory: Path, wanted: Literal["auto", "pairs", "retrieval"]) -> Task:
-    """The job for ``directory``: ``wanted`` when its files are there, or the only one whose files are.
+    """Return the job for ``directory``: ``wanted`` if its files exist, or the only one whose files do.
 
     Raises:
         UserError: the directory is missing, or holds the files of neither job, or with ``auto`` of both.
     """
     list_directory(directory)
     if wanted != "auto":
-        if not _has(directory, wanted):
+        if not _has_input(directory, wanted):
             raise UserError(f"no input for {wanted}: expected {_WANTED[wanted]}", "correct --input", directory)
         return wanted
-    pairs, retrieval = _has(directory, "pairs"), _has(directory, "retrieval")
+    pairs, retrieval = _has_input(directory, "pairs"), _has_input(directory, "retrieval")
     if pairs and retrieval:
         raise UserError("holds the input of both jobs", "choose with --task pairs or --task retrieval", directory)
     if not pairs and not retrieval:
@@ -37,13 +37,13 @@ def detect_task(directory: Path, wanted: Literal["auto", "pairs", "retrieval"]) 
     return "pairs" if pairs else "retrieval"
 
 
-def _has(directory: Path, task: Task) -> bool:
+def _has_input(directory: Path, task: Task) -> bool:
     if task == "pairs":
-        return pairs_file(directory) is not None
-    return corpus_file(directory) is not None and is_file(directory / QUERIES_NAME)
+        return find_pairs_file(directory) is not None
+    return find_corpus(directory) is not None and is_file(directory / QUERIES_NAME)
 
 
-def input_digest(directory: Path, task: Task, corpus: str | None = None) -> str:
+def hash_input(directory: Path, task: Task, corpus: str | None = None) -> str:
     """Return the SHA-256 (hex) over the relative names and the bytes of the files that ``task`` reads.
 
     Args:
@@ -55,7 +55,7 @@ def input_digest(directory: Path, task: Task, corpus: str | None = None) -> str:
         UserError: a file is missing or cannot be read, see `read_pairs`.
     """
     digest = hashlib.sha256()
-    for name, path in sorted(_files(directory, task)):
+    for name, path in sorted(_list_files(directory, task)):
         content = corpus if corpus is not None and path.name in CORPUS_NAMES else _hash_file(path)
         # fixed-size digests keep (name, content) pairs from running into each other
         digest.update(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest() + bytes.fromhex(content))
@@ -70,12 +70,12 @@ def _hash_file(path: Path) -> str:
     return content.hexdigest()
 
 
-def _files(directory: Path, task: Task) -> Iterator[tuple[str, Path]]:
+def _list_files(directory: Path, task: Task) -> Iterator[tuple[str, Path]]:
     if task == "pairs":
         corpus = read_pairs(directory, Notices())
         paths = {corpus.pairs_file, *(f.path for p in corpus.pairs for f in (p.suspicious, p.source))}
     else:
-        found = corpus_file(directory)
+        found = find_corpus(directory)
         if found is None:
             raise UserError(f"no input for retrieval: expected {_WANTED[task]}", "correct --input", directory)
         paths = {found, directory / QUERIES_NAME}

@@ -16,7 +16,7 @@ MARKS = ((b"\xff\xfe\0\0", "UTF-32"), (b"\0\0\xfe\xff", "UTF-32"), (b"\xff\xfe",
 SAMPLE = 1 << 16
 
 
-def name_format(data: bytes) -> str | None:
+def recognise_format(data: bytes) -> str | None:
     """Return the name of the format of a whole file in which text is not stored as text; None: it is none known."""
     beginning = data[:SAMPLE].removeprefix(b"\xef\xbb\xbf").lstrip()
     for magic, name in BEGINNINGS:

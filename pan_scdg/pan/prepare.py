@@ -43,12 +43,12 @@ class _Numbering:
         self._prefix = prefix
         self.documents: dict[Path, _Document] = {}
 
-    def document(self, name: str, path: Path) -> _Document:
+    def add(self, name: str, path: Path) -> _Document:
         doc_id = f"{self._prefix}-document{len(self.documents) + 1:05d}"
         return self.documents.setdefault(path.resolve(), _Document(doc_id, name, path))
 
 
-def prepare(table: Path, output: Path) -> int:
+def prepare_pairs(table: Path, output: Path) -> int:
     """Write the pairs of the CSV file ``table`` as the new directory ``output``; the number of pairs.
 
     The table has two columns, suspicious and source, with or without the header ``suspicious,source``; paths are
@@ -69,7 +69,7 @@ def prepare(table: Path, output: Path) -> int:
         # written beside its place and renamed, so that a stop half-way leaves no directory that looks complete
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as beside:
             staged = Path(beside) / "corpus"
-            _write(staged, pairs, sides)
+            _write_corpus(staged, pairs, sides)
             staged.rename(target)
     except OSError as e:
         raise UserError(f"cannot be written: {e.strerror}", "choose another --output", output) from e
@@ -81,7 +81,7 @@ def _read_table(table: Path) -> tuple[list[_Pair], tuple[_Numbering, _Numbering]
     pairs: list[_Pair] = []
     answers: dict[tuple[Path, Path], bool | None] = {}
     errors, columns = [], None
-    for index, (line, row) in enumerate(_rows(table)):
+    for index, (line, row) in enumerate(_read_rows(table)):
         if index == 0 and [c.strip().lower() for c in row] in (HEADER, [*HEADER, REUSED]):
             columns = len(row)
             continue
@@ -92,8 +92,8 @@ def _read_table(table: Path) -> tuple[list[_Pair], tuple[_Numbering, _Numbering]
                     f"expected {expected} columns, found {len(row)}", "'suspicious,source' a line", table, line
                 )
             columns = len(row)
-            suspicious, source = (_checked(table, name, line) for name in row[:2])
-            reused = _answer(table, row[2], line) if columns == 3 else None
+            suspicious, source = (_check_document(table, name, line) for name in row[:2])
+            reused = _parse_answer(table, row[2], line) if columns == 3 else None
             if reused and not (suspicious.stat().st_size and source.stat().st_size):  # truth has no such passages
                 raise UserError("says that of an empty file something was reused", "correct it", table, line)
             if answers.setdefault((suspicious.resolve(), source.resolve()), reused) != reused:
@@ -101,7 +101,7 @@ def _read_table(table: Path) -> tuple[list[_Pair], tuple[_Numbering, _Numbering]
         except UserError as e:
             errors.append(e)
             continue
-        pairs.append(_Pair(sides[0].document(row[0], suspicious), sides[1].document(row[1], source), reused))
+        pairs.append(_Pair(sides[0].add(row[0], suspicious), sides[1].add(row[1], source), reused))
     if errors:
         raise UserErrors(errors)
     if not pairs:
@@ -109,8 +109,8 @@ def _read_table(table: Path) -> tuple[list[_Pair], tuple[_Numbering, _Numbering]
     return pairs, sides
 
 
-def _rows(table: Path) -> Iterator[tuple[int, list[str]]]:
-    """Line number and columns of each line that is not blank."""
+def _read_rows(table: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield line number and columns of each line that is not blank."""
     text = read_utf8(table).removeprefix("\ufeff")
     # spreadsheets of many countries separate with semicolons; a first line without a comma cannot be meant otherwise
     first = text.partition("\n")[0]
@@ -124,7 +124,7 @@ def _rows(table: Path) -> Iterator[tuple[int, list[str]]]:
         raise UserError(f"not CSV: {e}", "correct the line", table, reader.line_num) from e
 
 
-def _checked(table: Path, name: str, line: int) -> Path:
+def _check_document(table: Path, name: str, line: int) -> Path:
     if not name or not name.isprintable():
         raise UserError(f"the file name {name!r} is empty or holds control characters", "rename it", table, line)
     path = table.parent / name
@@ -134,14 +134,14 @@ def _checked(table: Path, name: str, line: int) -> Path:
     return path
 
 
-def _answer(table: Path, said: str, line: int) -> bool:
+def _parse_answer(table: Path, said: str, line: int) -> bool:
     answer = ANSWERS.get(said.strip().lower())
     if answer is None:
         raise UserError(f"{said!r} says neither that the source was reused nor that not", "yes or no", table, line)
     return answer
 
 
-def _write(folder: Path, pairs: list[_Pair], sides: tuple[_Numbering, _Numbering]) -> None:
+def _write_corpus(folder: Path, pairs: list[_Pair], sides: tuple[_Numbering, _Numbering]) -> None:
     for name, side in zip(("susp", "src"), sides):
         (folder / name).mkdir(parents=True)
         for document in side.documents.values():
@@ -158,7 +158,7 @@ def _write(folder: Path, pairs: list[_Pair], sides: tuple[_Numbering, _Numbering
 
 
 def _write_truth(folder: Path, pair: _Pair) -> None:
-    """The truth of one pair: one feature that spans both documents, or none."""
+    """Write the truth of one pair: one feature that spans both documents, or none."""
     from lxml import etree
 
     suspicious, source = pair.suspicious, pair.source
@@ -174,7 +174,7 @@ def _write_truth(folder: Path, pair: _Pair) -> None:
 
 
 def read_names(directory: Path) -> dict[str, str]:
-    """Original path by document id, from the ``names.csv`` of a prepared directory; empty when it has none.
+    """Return original path by document id, from the ``names.csv`` of a prepared directory; empty without one.
 
     Raises:
         UserError: the map cannot be read, is malformed, or names an id twice.

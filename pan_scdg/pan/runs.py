@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TextIO
 
 from pan_scdg.errors import UserError
-from pan_scdg.pan.untrusted import gzip_lines, is_file
+from pan_scdg.pan.untrusted import is_file, stream_lines
 
 RUN_NAMES = ("run.txt", "run.txt.gz")
 TOP = 1000
 """Official depth of a run; the best of up to so many documents always has the score 1000."""
 
 
-def run_lines(query_id: str, doc_ids: Sequence[str], tag: str) -> Iterator[str]:
-    r"""Lines ``qid Q0 doc_id rank score tag`` with ``\n``, best first.
+def format_run(query_id: str, doc_ids: Sequence[str], tag: str) -> Iterator[str]:
+    r"""Yield lines ``qid Q0 doc_id rank score tag`` with ``\n``, best first.
 
     The score is ``max(1000, n) + 1 - rank``: positive, whole and without ties, because evaluators disagree on the
     order of ties and some go by the order of the lines (formats B3).
@@ -46,8 +46,8 @@ def open_gzip_text(path: Path) -> Iterator[TextIO]:
         yield text
 
 
-def run_file(path: Path) -> Path:
-    """``path`` itself, or the run in it if it is a folder (TIRA gives the output of an earlier stage so).
+def find_run(path: Path) -> Path:
+    """Return ``path`` itself, or the run in it if it is a folder (as TIRA passes the output of an earlier stage).
 
     Raises:
         UserError: there is no such file, or the folder has no run or two.
@@ -64,14 +64,14 @@ def run_file(path: Path) -> Path:
 
 
 def read_run(path: Path) -> dict[str, list[tuple[str, float]]]:
-    """Documents and scores of each query, in the order of the lines of a ``run.txt`` or ``run.txt.gz``.
+    """Return documents and scores of each query, in the order of the lines of a ``run.txt`` or ``run.txt.gz``.
 
     Raises:
         UserError: not readable, empty, not six columns, a rank or score that is no number, or a document twice for
             one query.
     """
     run: dict[str, dict[str, float]] = {}
-    for number, line in gzip_lines(path):
+    for number, line in stream_lines(path):
         columns = line.split()
         if len(columns) != 6:
             raise UserError(f"expected 6 columns, found {len(columns)}", "'qid Q0 doc_id rank score tag'", path, number)
@@ -79,13 +79,13 @@ def read_run(path: Path) -> dict[str, list[tuple[str, float]]]:
         documents = run.setdefault(query_id, {})
         if doc_id in documents:
             raise UserError(f"{doc_id!r} occurs twice for query {query_id!r}", "keep one line", path, number)
-        documents[doc_id] = _score(rank, score, path, number)
+        documents[doc_id] = _parse_score(rank, score, path, number)
     if not run:
         raise UserError("the run is empty", "give a run with lines", path)
     return {query_id: list(documents.items()) for query_id, documents in run.items()}
 
 
-def _score(rank: str, score: str, path: Path, number: int) -> float:
+def _parse_score(rank: str, score: str, path: Path, number: int) -> float:
     try:
         int(rank)
         value = float(score)

@@ -8,7 +8,7 @@ from typing import Any
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import FEWEST
-from pan_scdg.pan.untrusted import STREAM_BYTES, See, check_id, gzip_lines, is_file, json_object
+from pan_scdg.pan.untrusted import STREAM_BYTES, See, check_id, is_file, parse_json_object, stream_lines
 from pan_scdg.records import Document, Query
 
 CORPUS_NAMES = ("documents.jsonl.gz", "corpus.jsonl.gz", "documents.jsonl", "corpus.jsonl")
@@ -17,8 +17,8 @@ QUERIES_BYTES = 1 << 30
 """Queries lie in memory; the official limit of all input files together is 900 MB."""
 
 
-def corpus_file(directory: Path) -> Path | None:
-    """The corpus of a retrieval input, None when there is none.
+def find_corpus(directory: Path) -> Path | None:
+    """Return the corpus of a retrieval input, None if it has none.
 
     Raises:
         UserError: there are several.
@@ -38,14 +38,14 @@ def stream_corpus(directory: Path, notices: Notices, see: See | None = None) -> 
     Raises:
         UserError: no corpus or an empty one, a malformed line, an unusable id, or one id with two texts.
     """
-    path = corpus_file(directory)
+    path = find_corpus(directory)
     if path is None:
         raise UserError(f"no corpus: looked for {', '.join(CORPUS_NAMES)}", "add one of these files", directory)
     seen: dict[bytes, tuple[bytes, int]] = {}
-    for number, record in _records(path, notices, see=see):
-        document = _document(record, path, number, notices)
-        digest = _digest(document.text)
-        first, line = seen.setdefault(_digest(document.doc_id), (digest, number))
+    for number, record in _read_records(path, notices, see=see):
+        document = _parse_document(record, path, number, notices)
+        digest = _hash_text(document.text)
+        first, line = seen.setdefault(_hash_text(document.doc_id), (digest, number))
         if first != digest:
             raise UserError(
                 f"the document {document.doc_id!r} has another text in line {line}", "keep one of them", path, number
@@ -61,16 +61,16 @@ def stream_corpus(directory: Path, notices: Notices, see: See | None = None) -> 
 
 
 def read_queries(directory: Path, notices: Notices) -> list[Query]:
-    """All queries, in the order of the file.
+    """Return all queries, in the order of the file.
 
     Raises:
         UserError: no queries file or an empty one, a malformed line, an unusable or repeated id, or an empty text.
     """
     path = directory / QUERIES_NAME
     queries: dict[str, Query] = {}
-    for number, record in _records(path, notices, QUERIES_BYTES):
-        query_id = _id(record, ("qid", "query_id"), path, number)
-        text = _text(record, ("query",), path, number, notices)
+    for number, record in _read_records(path, notices, QUERIES_BYTES):
+        query_id = _parse_id(record, ("qid", "query_id"), path, number)
+        text = _parse_text(record, ("query",), path, number, notices)
         if not text.strip():
             raise UserError(f"the query {query_id!r} is empty", "give it a text or remove it", path, number)
         if query_id in queries:
@@ -83,23 +83,23 @@ def read_queries(directory: Path, notices: Notices) -> list[Query]:
     return list(queries.values())
 
 
-def _records(
+def _read_records(
     path: Path, notices: Notices, total: int = STREAM_BYTES, see: See | None = None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in gzip_lines(path, total, see=see):
+    for number, line in stream_lines(path, total, see=see):
         if line.strip():
-            yield number, json_object(line, path, number)
+            yield number, parse_json_object(line, path, number)
         else:
             notices.add(f"blank line in {path.name}, skipped", f"{path}:{number}")
 
 
-def _document(record: Mapping[str, Any], path: Path, number: int, notices: Notices) -> Document:
-    doc_id = _id(record, ("docno", "docid", "doc_id"), path, number)
-    return Document(doc_id, _text(record, ("text", "default_text"), path, number, notices))
+def _parse_document(record: Mapping[str, Any], path: Path, number: int, notices: Notices) -> Document:
+    doc_id = _parse_id(record, ("docno", "docid", "doc_id"), path, number)
+    return Document(doc_id, _parse_text(record, ("text", "default_text"), path, number, notices))
 
 
-def _id(record: Mapping[str, Any], names: tuple[str, ...], path: Path, number: int) -> str:
-    """The id under any of ``names``; whole numbers count as their digits, as in the official check."""
+def _parse_id(record: Mapping[str, Any], names: tuple[str, ...], path: Path, number: int) -> str:
+    """Return the id under any of ``names``; whole numbers count as their digits, as in the official check."""
     values = [record[name] for name in names if name in record]
     if not values:
         raise UserError(f"no id: expected one of {', '.join(names)}", "add the field", path, number)
@@ -111,8 +111,8 @@ def _id(record: Mapping[str, Any], names: tuple[str, ...], path: Path, number: i
     return check_id(ids.pop(), path, number)
 
 
-def _text(record: Mapping[str, Any], names: tuple[str, ...], path: Path, number: int, notices: Notices) -> str:
-    """The text under the first of ``names`` that is there."""
+def _parse_text(record: Mapping[str, Any], names: tuple[str, ...], path: Path, number: int, notices: Notices) -> str:
+    """Return the text under the first of ``names`` that is present."""
     name = next((n for n in names if n in record), None)
     if name is None:
         raise UserError(f"no text: expected {' or '.join(names)}", "add the field", path, number)
@@ -128,18 +128,18 @@ def _text(record: Mapping[str, Any], names: tuple[str, ...], path: Path, number:
     return text
 
 
-def _digest(text: str) -> bytes:
+def _hash_text(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8"), digest_size=16).digest()
 
 
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:
-    """Relevance grades by query and document, from lines ``qid 0 doc_id grade``; blank lines are skipped.
+    """Return relevance grades by query and document, from lines ``qid 0 doc_id grade``; blank lines are skipped.
 
     Raises:
         UserError: not readable, empty, not four columns, a grade that is no whole number, or a document judged twice.
     """
     qrels: dict[str, dict[str, int]] = {}
-    for number, line in gzip_lines(path):
+    for number, line in stream_lines(path):
         columns = line.split()
         if not columns:
             continue

@@ -30,19 +30,19 @@ def read_text(file: TextFile) -> str:
     """Return the text of a document, read anew unless the record has it; offsets are indices into this string.
 
     Raises:
-        UserError: see `read_document`.
+        UserError: see `read_toml`.
     """
     return read_document(file.path) if file.text is None else file.text
 
 
-def detection_name(pair: DocumentPair) -> str:
-    """File name of the pair's result: ``<suspicious>-<source>.xml``, folders and a trailing ``.txt`` left out."""
+def name_detection(pair: DocumentPair) -> str:
+    """Return the name of the pair's result: ``<suspicious>-<source>.xml``, without folders and a trailing ``.txt``."""
     suspicious, source = (f.reference.removesuffix(".txt") for f in (pair.suspicious, pair.source))
     return f"{suspicious}-{source}.xml"
 
 
-def pairs_file(directory: Path) -> Path | None:
-    """The file whose name ends in ``pairs``, at the root or, in the layout of the downloads, one folder below.
+def find_pairs_file(directory: Path) -> Path | None:
+    """Return the file whose name ends in ``pairs``, at the root or, as in the downloads, one folder below.
 
     The latter counts only where ``susp/`` and ``src/`` are siblings of that folder. None: there is no such file.
 
@@ -69,7 +69,7 @@ def read_pairs(directory: Path, notices: Notices) -> PairCorpus:
             no file or several, or whose result would overwrite that of another pair.
         UserError: no or several ``pairs`` files, or one that is unreadable or without pairs.
     """
-    file = pairs_file(directory)
+    file = find_pairs_file(directory)
     if file is None:
         raise UserError(
             "no file whose name ends in 'pairs'", "give a directory in the text-alignment layout", directory
@@ -78,7 +78,7 @@ def read_pairs(directory: Path, notices: Notices) -> PairCorpus:
     pairs: dict[tuple[str, str], DocumentPair] = {}
     names: dict[str, DocumentPair] = {}
     documents = _Documents(directory)
-    for number, line in _lines(file, notices):
+    for number, line in _read_lines(file, notices):
         try:
             pair = _parse_pair(line, documents, file, number)
             key = (pair.suspicious.doc_id, pair.source.doc_id)
@@ -102,7 +102,7 @@ def read_pairs(directory: Path, notices: Notices) -> PairCorpus:
     return PairCorpus(file, tuple(pairs.values()))
 
 
-def _lines(file: Path, notices: Notices) -> Iterator[tuple[int, str]]:
+def _read_lines(file: Path, notices: Notices) -> Iterator[tuple[int, str]]:
     text = read_utf8(file)
     if text.startswith("\ufeff"):
         notices.add("byte-order mark in the pairs file, ignored", str(file))
@@ -137,7 +137,7 @@ def _claim_name(pair: DocumentPair, names: dict[str, DocumentPair], file: Path) 
 
     Names are equal also where only a file system that ignores case or normalises Unicode says so.
     """
-    name = detection_name(pair)
+    name = name_detection(pair)
     if name.startswith("."):
         what = f"the result {name!r} would be a hidden file, which evaluators skip"
         raise UserError(what, "rename the suspicious document", file, pair.line)
@@ -163,14 +163,14 @@ class _Documents:
         self._paths: dict[str, Path] = {}
 
     def find(self, name: str, file: Path, line: int) -> TextFile:
-        """The document that ``name``, read in ``line`` of ``file``, stands for."""
+        """Return the document that ``name``, read in ``line`` of ``file``, refers to."""
         if name not in self._found:
             check_id(name, file, line)
             if name.startswith("/") or ".." in name.split("/"):
                 raise UserError(f"the id {name!r} leads outside the directory", "correct the id", file, line)
             if name.rpartition("/")[2] in ("", ".", ".txt"):
                 raise UserError(f"the id {name!r} names no file", "correct the id", file, line)
-            path = self._only_path(name, file, line)
+            path = self._find_path(name, file, line)
             doc_id = name.removesuffix(".txt")
             if self._paths.setdefault(doc_id, path) != path:
                 raise UserError(
@@ -182,7 +182,7 @@ class _Documents:
             self._found[name] = TextFile(doc_id, f"{doc_id.rpartition('/')[2]}.txt", path)
         return self._found[name]
 
-    def _only_path(self, name: str, file: Path, line: int) -> Path:
+    def _find_path(self, name: str, file: Path, line: int) -> Path:
         candidates = (place / n for place in self._places for n in (name, f"{name}.txt"))
         # two ways to one file are no ambiguity, hence keyed by the resolved path
         found = {p.resolve(): p for p in candidates if is_file(p)}

@@ -7,7 +7,7 @@ from typing import Any
 
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.own_files import HIDDEN, MARK
-from pan_scdg.pan.text_alignment import detection_name, pairs_file
+from pan_scdg.pan.text_alignment import find_pairs_file, name_detection
 from pan_scdg.pan.untrusted import is_file, list_directory, parse_xml, read_bytes
 from pan_scdg.records import DocumentPair, Passage
 
@@ -25,9 +25,9 @@ def find_truth(directory: Path) -> Path | None:
     are no truth, wherever they lie.
 
     Raises:
-        UserError: several of the folders exist, or see `pairs_file`.
+        UserError: several of the folders exist, or see `find_pairs_file`.
     """
-    pairs = pairs_file(directory)
+    pairs = find_pairs_file(directory)
     if pairs is not None and pairs.parent != directory:
         own = directory / f"{pairs.parent.name}_truth"
         if own.is_dir() and not holds_results(own):
@@ -39,12 +39,12 @@ def find_truth(directory: Path) -> Path | None:
         raise UserError(f"several folders with truth: {names}", "say which one", directory)
     if found:
         return found[0]
-    if pairs is not None and not holds_results(pairs.parent) and any(truth_files(pairs.parent)):
+    if pairs is not None and not holds_results(pairs.parent) and any(list_truth_files(pairs.parent)):
         return pairs.parent
     return None
 
 
-def truth_files(directory: Path) -> dict[str, list[Path]]:
+def list_truth_files(directory: Path) -> dict[str, list[Path]]:
     """Return the XML files in ``directory`` and one folder below, by file name; results of a run are left out.
 
     Raises:
@@ -57,7 +57,7 @@ def truth_files(directory: Path) -> dict[str, list[Path]]:
     files: dict[str, list[Path]] = {}
     for folder in (directory, *(p for p in list_directory(directory) if p.is_dir())):
         if folder == directory or not holds_results(folder):
-            for path in _xml_files(folder):
+            for path in _list_xml_files(folder):
                 files.setdefault(path.name, []).append(path)
     return files
 
@@ -66,15 +66,15 @@ def holds_results(folder: Path) -> bool:
     """Return whether a run wrote ``folder``: it has our mark, or XML with detected passages."""
     if any((folder / name).exists() for name in RESULTS):
         return True
-    return any(_DETECTED.search(read_bytes(path)) for path in _xml_files(folder) if is_file(path))
+    return any(_DETECTED.search(read_bytes(path)) for path in _list_xml_files(folder) if is_file(path))
 
 
-def _xml_files(folder: Path) -> Iterator[Path]:
+def _list_xml_files(folder: Path) -> Iterator[Path]:
     return (path for path in list_directory(folder) if path.suffix == ".xml")
 
 
 def read_truth(directory: Path, pairs: Sequence[DocumentPair]) -> dict[tuple[str, str], tuple[Passage, ...]]:
-    """The reused passages of each pair, keyed by ``(suspicious.doc_id, source.doc_id)``; empty where nothing is reused.
+    """Return the reused passages of each pair by ``(suspicious.doc_id, source.doc_id)``; empty without reuse.
 
     ``altered`` features are not reuse, and features of another source are not this pair's.
 
@@ -82,15 +82,15 @@ def read_truth(directory: Path, pairs: Sequence[DocumentPair]) -> dict[tuple[str
         UserErrors: every pair whose XML file is missing, found twice, malformed or about another document.
         UserError: the directory cannot be listed, or holds no truth at all.
     """
-    files = truth_files(directory)
+    files = list_truth_files(directory)
     if not files:
         raise UserError("holds no truth: there is no XML file", "give the folder with the truth XML", directory)
     truth: dict[tuple[str, str], tuple[Passage, ...]] = {}
     errors: list[UserError] = []
     for pair in pairs:
         try:
-            path = _only_file(files.get(detection_name(pair), []), directory, pair)
-            truth[pair.suspicious.doc_id, pair.source.doc_id] = _passages(path, pair)
+            path = _find_truth_file(files.get(name_detection(pair), []), directory, pair)
+            truth[pair.suspicious.doc_id, pair.source.doc_id] = _read_passages(path, pair)
         except UserError as e:
             errors.append(e)
     if errors:
@@ -98,8 +98,8 @@ def read_truth(directory: Path, pairs: Sequence[DocumentPair]) -> dict[tuple[str
     return truth
 
 
-def _only_file(found: list[Path], directory: Path, pair: DocumentPair) -> Path:
-    name = detection_name(pair)
+def _find_truth_file(found: list[Path], directory: Path, pair: DocumentPair) -> Path:
+    name = name_detection(pair)
     if not found or not is_file(found[0]):
         raise UserError(f"there is no truth file {name!r}", "add it, or name the right directory", directory)
     if len(found) > 1:
@@ -107,10 +107,10 @@ def _only_file(found: list[Path], directory: Path, pair: DocumentPair) -> Path:
     return found[0]
 
 
-def _passages(path: Path, pair: DocumentPair) -> tuple[Passage, ...]:
+def _read_passages(path: Path, pair: DocumentPair) -> tuple[Passage, ...]:
     root = parse_xml(path)
     reference = root.get("reference")
-    if reference is None or _bare(reference) != _bare(pair.suspicious.reference):
+    if reference is None or _strip_txt(reference) != _strip_txt(pair.suspicious.reference):
         raise UserError(
             f"the root's reference is {reference!r}, not {pair.suspicious.reference!r}",
             "correct the attribute or the file's name",
@@ -119,26 +119,28 @@ def _passages(path: Path, pair: DocumentPair) -> tuple[Passage, ...]:
         )
     features = (e for e in root.iterchildren(tag="{*}*") if e.get("name") == "plagiarism")
     return tuple(
-        _passage(e, path) for e in features if _bare(e.get("source_reference") or "") == _bare(pair.source.reference)
+        _parse_passage(e, path)
+        for e in features
+        if _strip_txt(e.get("source_reference") or "") == _strip_txt(pair.source.reference)
     )
 
 
-def _bare(reference: str) -> str:
-    """References are compared as the official evaluator does: every ``.txt`` is deleted."""
+def _strip_txt(reference: str) -> str:
+    """Delete every ``.txt`` in a reference, as the official evaluator does before it compares."""
     return reference.replace(".txt", "")
 
 
-def _passage(feature: Any, path: Path) -> Passage:
+def _parse_passage(feature: Any, path: Path) -> Passage:
     return Passage(
-        _number(feature, "this_offset", path, 0),
-        _number(feature, "this_length", path, 1),
-        _number(feature, "source_offset", path, 0),
-        _number(feature, "source_length", path, 1),
+        _parse_number(feature, "this_offset", path, 0),
+        _parse_number(feature, "this_length", path, 1),
+        _parse_number(feature, "source_offset", path, 0),
+        _parse_number(feature, "source_length", path, 1),
         feature.get("obfuscation") or "",
     )
 
 
-def _number(feature: Any, name: str, path: Path, smallest: int) -> int:
+def _parse_number(feature: Any, name: str, path: Path, smallest: int) -> int:
     text = feature.get(name) or ""
     if not re.fullmatch(r"[0-9]{1,15}", text) or int(text) < smallest:
         raise UserError(

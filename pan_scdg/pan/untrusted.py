@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, cast
 
 from pan_scdg.bounded_json import parse_json
 from pan_scdg.errors import UserError
-from pan_scdg.pan.kinds import SAMPLE, guess_encoding, is_wide, name_format
+from pan_scdg.pan.kinds import SAMPLE, guess_encoding, is_wide, recognise_format
 
 MB = 1 << 20
 DOCUMENT_BYTES = 8 * MB
@@ -38,7 +38,7 @@ See = Callable[[Any], object]
 
 
 def read_utf8(path: Path, limit: int = TEXT_BYTES) -> str:
-    r"""The text of ``path`` as the official reader sees it: ``\r\n`` and ``\r`` become ``\n``, nothing is stripped.
+    r"""Return the text of ``path`` as the official reader sees it: ``\r\n`` and ``\r`` become ``\n``.
 
     A byte-order mark stays as character 0, because offsets count it (formats, "Characters and newlines"). One
     character beyond the 16-bit ones makes all take four bytes: a text is decoded piece by piece, and never held twice.
@@ -58,16 +58,16 @@ def _decode(file: BinaryIO, path: Path, limit: int) -> str:
         while block := file.read(MB):
             seen += len(block)
             if seen > limit:
-                raise _too_large(path, limit)
+                raise _describe_too_large(path, limit)
             parts.append(decoder.decode(block))
         parts.append(decoder.decode(b"", final=True))
     except UnicodeDecodeError as e:
         file.seek(0)
-        raise _not_utf8(path, file.read(limit)) from e
+        raise _describe_not_utf8(path, file.read(limit)) from e
     return "".join(parts)
 
 
-def _not_utf8(path: Path, data: bytes) -> UserError:
+def _describe_not_utf8(path: Path, data: bytes) -> UserError:
     """Return what is wrong with bytes that are no UTF-8, by line and byte."""
     try:
         data.decode("utf-8")
@@ -83,7 +83,7 @@ def _not_utf8(path: Path, data: bytes) -> UserError:
 
 
 def read_document(path: Path) -> str:
-    """The text of a document, see `read_utf8`; a file of a word processor is recognised and not read as text.
+    """Return the text of a document, see `read_utf8`; a file of a word processor is recognised and refused.
 
     Raises:
         UserError: see `read_utf8`; a PDF, DOCX, ODT, RTF and the like; text of two bytes a character.
@@ -96,7 +96,7 @@ def read_standard_input() -> str:
     """Return the text of the document that standard input brings.
 
     Raises:
-        UserError: see `read_document`; standard input is closed.
+        UserError: see `read_toml`; standard input is closed.
     """
     where = Path("standard input")
     if sys.stdin is None:
@@ -104,7 +104,7 @@ def read_standard_input() -> str:
     try:
         data = sys.stdin.buffer.read(DOCUMENT_BYTES + 1)
     except OSError as e:
-        raise UserError(f"cannot be read: {_reason(e)}", "give a file or a pipe", where) from e
+        raise UserError(f"cannot be read: {_describe_reason(e)}", "give a file or a pipe", where) from e
     return _decode_document(io.BytesIO(data), where)
 
 
@@ -112,7 +112,7 @@ def _decode_document(file: BinaryIO, path: Path) -> str:
     data = file.read(SAMPLE)
     if data.startswith(b"PK"):  # the names in an archive stand anywhere
         data += file.read(DOCUMENT_BYTES - SAMPLE)
-    if kind := name_format(data):
+    if kind := recognise_format(data):
         raise UserError(f"this is {kind}, not a text file", "export it as plain text in UTF-8", path)
     if is_wide(data):
         raise UserError(f"not UTF-8: it seems to be {guess_encoding(data)}", "convert the file to UTF-8", path, 1)
@@ -121,7 +121,7 @@ def _decode_document(file: BinaryIO, path: Path) -> str:
 
 
 def read_bytes(path: Path, limit: int = TEXT_BYTES) -> bytes:
-    """All bytes of the regular file ``path``.
+    """Return all bytes of the regular file ``path``.
 
     Raises:
         UserError: no regular file, not readable, or larger than ``limit`` bytes.
@@ -129,11 +129,11 @@ def read_bytes(path: Path, limit: int = TEXT_BYTES) -> bytes:
     with open_regular(path) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
-        raise _too_large(path, limit)
+        raise _describe_too_large(path, limit)
     return data
 
 
-def _too_large(path: Path, limit: int) -> UserError:
+def _describe_too_large(path: Path, limit: int) -> UserError:
     size = f"{limit} bytes" if limit < MB else f"{limit // MB} MB"
     return UserError(f"larger than {size}", "split the file or shorten it", path)
 
@@ -151,11 +151,11 @@ def open_regular(path: Path) -> BinaryIO:
     except FileNotFoundError as e:
         raise UserError("there is no such file", "add it or correct its name", path) from e
     except (OSError, ValueError) as e:
-        raise UserError(f"cannot be read: {_reason(e)}", "correct its name or permissions", path) from e
+        raise UserError(f"cannot be read: {_describe_reason(e)}", "correct its name or permissions", path) from e
 
 
 def is_file(path: Path) -> bool:
-    """Whether ``path`` is a regular file; a name that the file system cannot hold is none."""
+    """Return True if ``path`` is a regular file; False for a name that the file system cannot hold."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -163,7 +163,7 @@ def is_file(path: Path) -> bool:
 
 
 def list_directory(directory: Path) -> list[Path]:
-    """The visible entries of ``directory``, by name.
+    """Return the visible entries of ``directory``, by name.
 
     Raises:
         UserError: it is missing, not a directory, or may not be read.
@@ -173,14 +173,14 @@ def list_directory(directory: Path) -> list[Path]:
     except FileNotFoundError as e:
         raise UserError("there is no such directory", "correct the path", directory) from e
     except (OSError, ValueError) as e:
-        raise UserError(f"cannot be listed: {_reason(e)}", "give a readable directory", directory) from e
+        raise UserError(f"cannot be listed: {_describe_reason(e)}", "give a readable directory", directory) from e
 
 
-def _reason(error: BaseException) -> str:
+def _describe_reason(error: BaseException) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-def gzip_lines(
+def stream_lines(
     path: Path, total: int = STREAM_BYTES, longest: int = LINE_BYTES, see: See | None = None
 ) -> Iterator[tuple[int, str]]:
     """Stream ``(line number from 1, line without its end)`` of a UTF-8 file, compressed when its name ends in ``.gz``.
@@ -196,13 +196,13 @@ def gzip_lines(
         # GzipFile reads like any binary file; its stub only says so in a way that mypy does not follow
         source = cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb")) if packed else raw
         number = seen = 0
-        while data := _next_line(source, path, number + 1, longest):
+        while data := _read_line(source, path, number + 1, longest):
             number, seen = number + 1, seen + len(data)
             if seen > total:
                 raise UserError(f"holds more than {total} bytes", "split the input", path, number)
             if packed and seen > BOMB_FROM_BYTES and seen > BOMB_RATIO * raw.tell():
                 raise UserError("looks like a compression bomb", "give the real file", path, number)
-            yield number, _line_text(data, path, number)
+            yield number, _decode_line(data, path, number)
 
 
 class _SeenFile(io.FileIO):
@@ -229,19 +229,19 @@ def _open_seen(path: Path, see: See | None) -> BinaryIO:
     return file if see is None else io.BufferedReader(_SeenFile(file, see), 1 << 16)
 
 
-def _next_line(source: BinaryIO, path: Path, number: int, longest: int) -> bytes:
+def _read_line(source: BinaryIO, path: Path, number: int, longest: int) -> bytes:
     try:
         data = source.readline(longest + 1)
     except EOFError as e:
         raise UserError("the gzip file is cut off", "fetch it again", path, number) from e
     except (zlib.error, OSError) as e:
-        raise UserError(f"cannot be read: {_reason(e)}", "fetch the file again", path, number) from e
+        raise UserError(f"cannot be read: {_describe_reason(e)}", "fetch the file again", path, number) from e
     if len(data) > longest:
         raise UserError(f"line longer than {longest} bytes", "correct the file", path, number)
     return data
 
 
-def _line_text(data: bytes, path: Path, number: int) -> str:
+def _decode_line(data: bytes, path: Path, number: int) -> str:
     try:
         return data.rstrip(b"\r\n").decode("utf-8")
     except UnicodeDecodeError as e:
@@ -252,7 +252,7 @@ def _line_text(data: bytes, path: Path, number: int) -> str:
 
 
 def parse_xml(path: Path) -> Any:
-    """The root element (lxml) of the UTF-8 file ``path``: no DTD, no entities, no network, no huge nodes.
+    """Return the root element (lxml) of the UTF-8 file ``path``: no DTD, no entities, no network, no huge nodes.
 
     A DOCTYPE is looked for before parsing, since attribute values expand entities while they are parsed. That search
     is sound because the bytes are UTF-8 and are parsed as UTF-8 whatever the file declares.
@@ -284,7 +284,7 @@ def parse_xml(path: Path) -> Any:
 
 
 def check_id(text: str, where: str | Path, line: int | None) -> str:
-    """``text``, when it can serve as an identifier in every official format. Slashes are fine.
+    """Return ``text`` if it can serve as an identifier in every official format; slashes are allowed.
 
     Raises:
         UserError: empty, longer than 512 characters, or with white space, control characters or non-characters.
@@ -302,8 +302,8 @@ def check_id(text: str, where: str | Path, line: int | None) -> str:
     raise UserError(fault, "correct the id", where, line)
 
 
-def json_object(line: str, path: Path, number: int) -> dict[str, Any]:
-    """The JSON object in line ``number`` of ``path``.
+def parse_json_object(line: str, path: Path, number: int) -> dict[str, Any]:
+    """Return the JSON object in line ``number`` of ``path``.
 
     Raises:
         UserError: malformed JSON, beyond the limits of `parse_json`, a number that is not finite, or not an object.

@@ -1,14 +1,6 @@
 """The frozen hyperparameters of a submission: one file a submission, one module a table."""
 
-from pan_scdg.profile.files import (
-    SHIPPED,
-    Profile,
-    find_profile,
-    load_profile,
-    parse_profile,
-    read_document,
-    shipped_profiles,
-)
+from pan_scdg.profile.files import SHIPPED, Profile, find_profile, list_profiles, load_profile, parse_profile, read_toml
 from pan_scdg.profile.pairs import (
     PAPER_GRID,
     WINDOW_GRID,
@@ -18,14 +10,14 @@ from pan_scdg.profile.pairs import (
     SegmentSettings,
 )
 from pan_scdg.profile.retrieval import DAAC_ROUTES, Bm25Settings, DenseSettings, RetrievalSettings, Route
-from pan_scdg.profile.table import Aggregation, Control, ModelSettings, Table, WindowSettings
+from pan_scdg.profile.table import AggregationName, Control, ModelSettings, Table, WindowSettings
 
 __all__ = [
     "DAAC_ROUTES",
     "PAPER_GRID",
     "SHIPPED",
     "WINDOW_GRID",
-    "Aggregation",
+    "AggregationName",
     "Bm25Settings",
     "Calibration",
     "CalibrationRange",
@@ -40,8 +32,8 @@ __all__ = [
     "Table",
     "WindowSettings",
     "find_profile",
+    "list_profiles",
     "load_profile",
     "parse_profile",
-    "read_document",
-    "shipped_profiles",
+    "read_toml",
 ]

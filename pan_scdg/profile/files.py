@@ -56,31 +56,31 @@ class Profile(Table):
         return self
 
     def need_model(self) -> ModelSettings:
-        """The settings of the language model, or a UserError."""
+        """Return the settings of the language model, or raise UserError."""
         if self.model is None:
             raise UserError(f"profile {self.name} has no [model] table", "choose another profile: see `profiles`")
         return self.model
 
     def need_pairs(self) -> PairSettings:
-        """The settings of job 1, or a UserError."""
+        """Return the settings of pair detection, or raise UserError."""
         if self.pairs is None:
             raise UserError(f"profile {self.name} has no [pairs] table", "choose another profile: see `profiles`")
         return self.pairs
 
     def need_retrieval(self) -> RetrievalSettings:
-        """The settings of job 2, or a UserError."""
+        """Return the settings of source retrieval, or raise UserError."""
         if self.retrieval is None:
             raise UserError(f"profile {self.name} has no [retrieval] table", "choose another profile: see `profiles`")
         return self.retrieval
 
 
-def shipped_profiles() -> list[str]:
-    """Names of the profiles that come with the package."""
+def list_profiles() -> list[str]:
+    """Return the names of the bundled profiles."""
     return sorted(p.stem for p in SHIPPED.glob("*.toml"))
 
 
 def find_profile(name_or_file: str) -> Path:
-    """The file of a shipped profile, or the file itself.
+    """Return the file of a bundled profile, or the file itself.
 
     Raises:
         UserError: neither exists.
@@ -92,10 +92,10 @@ def find_profile(name_or_file: str) -> Path:
         if Path(name_or_file).is_file():
             return Path(name_or_file)
     shown = name_or_file if len(name_or_file) <= SHOWN else f"{name_or_file[:SHOWN]}..."
-    if close := get_close_matches(name_or_file[:SHOWN], shipped_profiles(), n=1):
+    if close := get_close_matches(name_or_file[:SHOWN], list_profiles(), n=1):
         remedy = f"did you mean {close[0]!r}? `profiles --all` lists them"
     else:
-        remedy = f"give a profile file or one of: {', '.join(shipped_profiles())}"
+        remedy = f"give a profile file or one of: {', '.join(list_profiles())}"
     raise UserError(f"there is no profile {shown!r}", remedy)
 
 
@@ -106,10 +106,10 @@ def load_profile(name_or_file: str) -> Profile:
         UserError: the file is missing, not TOML, or a field is unknown, missing or out of range.
     """
     path = find_profile(name_or_file)
-    return parse_profile(read_document(path).unwrap(), path)
+    return parse_profile(read_toml(path).unwrap(), path)
 
 
-def read_document(path: Path) -> tomlkit.TOMLDocument:
+def read_toml(path: Path) -> tomlkit.TOMLDocument:
     """Return the TOML document in a profile file, comments included.
 
     Raises:
@@ -131,15 +131,15 @@ def read_document(path: Path) -> tomlkit.TOMLDocument:
 
 
 def parse_profile(data: Mapping[str, Any], where: str | Path) -> Profile:
-    """Validate the plain dictionary of a profile. TOML arrays stand for tuples."""
+    """Validate the plain dictionary of a profile, whose arrays become tuples."""
     try:
-        return Profile.model_validate(_tuples(data))
+        return Profile.model_validate(_convert_lists(data))
     except ValidationError as e:
         faults = [(".".join(map(str, f["loc"]))[:SHOWN] or "profile", f["msg"]) for f in e.errors()[:FAULTS]]
         raise UserErrors([UserError(f"{name}: {what}", "correct the profile", where) for name, what in faults]) from e
 
 
-def _tuples(value: Any) -> Any:
+def _convert_lists(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {k: _tuples(v) for k, v in value.items()}
+        return {k: _convert_lists(v) for k, v in value.items()}
     return tuple(value) if isinstance(value, list) else value

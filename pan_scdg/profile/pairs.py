@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from pan_scdg.profile.table import Aggregation, Control, Sha256, Table, WindowSettings
+from pan_scdg.profile.table import AggregationName, Control, Sha256, Table, WindowSettings
+from pan_scdg.scdg.aggregation import AGGREGATIONS
 
 PAPER_GRID = (1, 2, 5, 10, 20, 30, 50)
 WINDOW_GRID = (64, 96, 128, 192, 256)
@@ -63,7 +64,7 @@ class PairSettings(Table):
     """Most tokens of a combined input; beyond it ``over_long`` applies."""
     over_long: Literal["error", "segments"] = "error"
     control: Control = "none"
-    aggregation: Aggregation = "top"
+    aggregation: AggregationName = "top"
     q: float | None = Field(default=None, gt=0, le=100)
     """Percent of the gains that are averaged; 100 is the paper's Average."""
     w: int | None = Field(default=None, ge=1)
@@ -81,9 +82,21 @@ class PairSettings(Table):
 
     @model_validator(mode="after")
     def _has_one_parameter(self) -> "PairSettings":
-        name, parameter, other = ("q", self.q, "w") if self.aggregation == "top" else ("w", self.w, "q")
+        if AGGREGATIONS[self.aggregation].joint:
+            raise ValueError(f"the aggregation {self.aggregation} compares candidates: use it in [retrieval]")
+        name, other = self.parameter, {"q": "w", "w": "q"}[self.parameter]
         if getattr(self, other) is not None:
             raise ValueError(f"{other} is no parameter of the aggregation {self.aggregation}, which has {name}")
-        if self.threshold is not None and parameter is None:
+        if self.threshold is not None and getattr(self, name) is None:
             raise ValueError(f"a threshold needs the {name} that it was chosen with")
         return self
+
+    @property
+    def parameter(self) -> Literal["q", "w"]:
+        """Name of the aggregation's parameter."""
+        return AGGREGATIONS[self.aggregation].parameter
+
+    @property
+    def grid(self) -> tuple[float, ...]:
+        """Values that ``calibrate`` chooses the aggregation's parameter from."""
+        return self.q_grid if self.parameter == "q" else self.w_grid

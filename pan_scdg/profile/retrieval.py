@@ -5,7 +5,8 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from pan_scdg.errors import UserError
-from pan_scdg.profile.table import Aggregation, Control, Table, WindowSettings
+from pan_scdg.profile.table import AggregationName, Control, Table, WindowSettings
+from pan_scdg.scdg.aggregation import AGGREGATIONS
 
 Route = Literal["bm25-sentence", "bm25-full", "dense-sentence", "dense-full", "abstract"]
 """One first-stage ranking: single sentences or the whole query, by BM25 or dense vectors; or title with abstract."""
@@ -75,8 +76,7 @@ class RetrievalSettings(Table):
     source_tokens: int | None = Field(default=None, ge=1)
     """Most tokens of a source prefix, chosen as windows from a longer source; None: what the context leaves (paper)."""
     control: Control = "none"
-    aggregation: Aggregation | Literal["share"] = "top"
-    """``share`` is the part of the query that a candidate explains best of all: see `scdg.attribution`."""
+    aggregation: AggregationName = "top"
     q: float = Field(default=2.0, gt=0, le=100)
     """Parameter of ``top``, without effect otherwise."""
     w: int | None = Field(default=None, ge=1)
@@ -87,7 +87,7 @@ class RetrievalSettings(Table):
 
     @model_validator(mode="after")
     def _has_one_parameter(self) -> "RetrievalSettings":
-        if (self.aggregation == "top") != (self.w is None):
+        if (AGGREGATIONS[self.aggregation].parameter == "w") != (self.w is not None):
             raise ValueError("w is the parameter of share and of the windows, and of no other aggregation")
         return self
 
@@ -104,7 +104,7 @@ class RetrievalSettings(Table):
         return self
 
     def need_dense(self) -> DenseSettings:
-        """The settings of the dense routes; validation has seen to it that they are there where a route needs them."""
+        """Return the settings of the dense routes, or raise UserError."""
         if self.dense is None:
             raise UserError("this profile has no table [retrieval.dense]", "choose another profile: see `profiles`")
         return self.dense

@@ -2,15 +2,25 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from pan_scdg.scdg.aggregation import AGGREGATIONS
 
 LARGEST_NUMBER = 10**12
 """No setting is larger: more would only overflow what computes with it."""
 
 Control = Literal["none", "shuffled-source", "both"]
-"""What the conditional log-probability is held against: see `scdg.gains.Gains`. The paper's is "none"."""
-Aggregation = Literal["top", "window", "window-median", "window-bounded"]
-"""How the gains of a target become one score: see `scdg.aggregation.Aggregate`. The paper's is "top"."""
+"""Baseline of the conditional log-probability: see `scdg.gains.compute_baseline`. The paper's is "none"."""
+
+
+def _check_aggregation(name: str) -> str:
+    if name not in AGGREGATIONS:
+        raise ValueError(f"{name!r} is no aggregation; use one of {', '.join(AGGREGATIONS)}")
+    return name
+
+
+AggregationName = Annotated[str, AfterValidator(_check_aggregation)]
+"""A name in `scdg.aggregation.AGGREGATIONS`. The paper's is "top"."""
 
 
 class Table(BaseModel):

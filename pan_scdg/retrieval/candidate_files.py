@@ -9,12 +9,12 @@ import os
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
-from pan_scdg.digests import file_digest
+from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import OwnRecord, parse_record
-from pan_scdg.pan.runs import RUN_NAMES, open_gzip_text, read_run, run_file
-from pan_scdg.pan.untrusted import gzip_lines
+from pan_scdg.pan.runs import RUN_NAMES, find_run, open_gzip_text, read_run
+from pan_scdg.pan.untrusted import stream_lines
 from pan_scdg.profile import RetrievalSettings, Route
 from pan_scdg.records import Query
 from pan_scdg.retrieval.candidates import FirstStage, RankedPair, parse_ranking
@@ -48,7 +48,7 @@ def read_candidates(
     Raises:
         UserError: the file is missing or no TREC run, or what lies beside it is not its first stage.
     """
-    file = run_file(path)
+    file = find_run(path)
     known = {query.query_id for query in queries} if known is None else known
     run = read_run(file)
     rankings = {query_id: rank_best(dict(scored), max(1, len(scored))) for query_id, scored in run.items()}
@@ -66,7 +66,7 @@ def read_candidates(
 
 def explain_scores(path: Path) -> list[str]:
     """Return a line that says so where the scores of a run stand for coarse scores."""
-    file = run_file(path)
+    file = find_run(path)
     if _stages_file(file) is not None:
         return []
     return [f"{file}: no {CANDIDATES} beside this run, so that its own scores are the coarse scores"]
@@ -74,11 +74,11 @@ def explain_scores(path: Path) -> list[str]:
 
 def hash_candidates(path: Path) -> str:
     """Return the digest of everything that `read_candidates` reads."""
-    file = run_file(path)
+    file = find_run(path)
     beside = _stages_file(file)
     if beside is None:
-        return file_digest(file)
-    return hashlib.sha256(f"{file_digest(file)} {file_digest(beside)}".encode()).hexdigest()
+        return hash_file(file)
+    return hashlib.sha256(f"{hash_file(file)} {hash_file(beside)}".encode()).hexdigest()
 
 
 def _stages_file(run: Path) -> Path | None:
@@ -121,7 +121,7 @@ def read_stages(path: Path, remedy: str) -> dict[str, FirstStage]:
         UserError: the file is missing, damaged, or holds anything else.
     """
     found: dict[str, FirstStage] = {}
-    for number, text in gzip_lines(path):
+    for number, text in stream_lines(path):
         try:
             line = parse_record(text, _Line)
             routes = {route: parse_ranking(pairs) for route, pairs in line.routes.items()}

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Strict, TypeAdapter
 
-from pan_scdg.digests import text_digest
+from pan_scdg.digests import hash_text
 from pan_scdg.logs import say
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.models.find import FoundModel, find_encoder
@@ -21,7 +21,7 @@ from pan_scdg.records import Query
 from pan_scdg.retrieval.dense.routes import DenseRoutes
 from pan_scdg.retrieval.index import Part, build, list_parts, open_bm25
 from pan_scdg.retrieval.ranking import Ranked, Ranking, fuse_by_comb_sum, fuse_by_daac, fuse_by_rrf
-from pan_scdg.store import Store, key_of
+from pan_scdg.store import Store, make_key
 
 QUERIES_A_GROUP = 16
 """Queries whose vectors meet the corpus's together; what is found does not depend on it."""
@@ -147,7 +147,7 @@ def _keys(query: Query, settings: RetrievalSettings, parts: Mapping[str, Part]) 
     for route in settings.routes:
         purpose = "bm25" if route.startswith("bm25") else "abstracts" if route == "abstract" else "chunks"
         searched = {"index": parts[purpose].made_of, "with": _searched_with(route, settings)}
-        keys[route] = key_of("route", {"route": route, **searched, "query": text_digest(query.text)})
+        keys[route] = make_key("route", {"route": route, **searched, "query": hash_text(query.text)})
     return keys
 
 

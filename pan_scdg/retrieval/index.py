@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field
 
-from pan_scdg.digests import file_digest
+from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.models.encoder import Encoder, copy_to_gpus
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import OwnRecord, read_record, write_atomically
-from pan_scdg.pan.source_retrieval import corpus_file, stream_corpus
+from pan_scdg.pan.source_retrieval import find_corpus, stream_corpus
 from pan_scdg.profile import Bm25Settings, DenseSettings, RetrievalSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import Document
@@ -22,7 +22,7 @@ from pan_scdg.retrieval.dense.encode import build_vectors
 from pan_scdg.retrieval.dense.vector_files import Manifest
 from pan_scdg.retrieval.index_folder import LAYOUTS, Engine
 from pan_scdg.retrieval.ranking import Ranking
-from pan_scdg.store import key_of, locked_folder
+from pan_scdg.store import lock_folder, make_key
 
 CATALOGUE = "index.json"
 CATALOGUE_BYTES = 1 << 20
@@ -71,7 +71,7 @@ class Part(NamedTuple):
     @property
     def name(self) -> str:
         """File or folder name: the kind and a digest of ``made_of``."""
-        return f"{self.kind}-{key_of('index', self.made_of)[:16]}"
+        return f"{self.kind}-{make_key('index', self.made_of)[:16]}"
 
 
 def list_parts(settings: RetrievalSettings, encoder: Encoder | None, corpus: str) -> dict[str, Part]:
@@ -209,10 +209,10 @@ def check_catalogue(folder: Path, corpus: str, parts: Mapping[str, Part]) -> Non
 
 def hash_corpus(directory: Path) -> str:
     """SHA-256 of the corpus file as it is stored."""
-    path = corpus_file(directory)
+    path = find_corpus(directory)
     if path is None:
         raise UserError("there is no corpus file", "expected corpus.jsonl.gz", directory)
-    return file_digest(path)
+    return hash_file(path)
 
 
 def index_corpus(directory: Path, folder: Path, settings: RetrievalSettings, encoder: Encoder | None) -> list[str]:
@@ -223,7 +223,7 @@ def index_corpus(directory: Path, folder: Path, settings: RetrievalSettings, enc
     """
     corpus = hash_corpus(directory)
     parts = list_parts(settings, encoder, corpus)
-    with locked_folder(folder):
+    with lock_folder(folder):
         write_catalogue(folder, corpus, {})
         build(directory, folder, parts, encoder, settings.dense)
         write_catalogue(folder, corpus, parts)

@@ -10,10 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from pan_scdg.profile import CalibrationRange
-from pan_scdg.scdg.aggregation import Aggregate
-from pan_scdg.scdg.arrays import Floats, TokenIds
-from pan_scdg.scdg.control import word_starts
-from pan_scdg.scdg.sequences import Tokenizer
+from pan_scdg.scdg.aggregation import Aggregate, Floats
+from pan_scdg.scdg.control import find_word_starts
+from pan_scdg.scdg.sequences import TokenIds, Tokenizer
 
 MARGIN = 0.15
 """How far outside the range is still inside: the first 150 words of a text differ from the whole by up to 13 %."""
@@ -24,7 +23,7 @@ class TargetFacts(NamedTuple):
     """What of a target is held against the range.
 
     ``tokens`` are those scored, ``nats_per_byte`` is the code length without the source over the target's UTF-8 bytes,
-    ``common_words`` the share of its words that are one token (`common_words`).
+    ``common_words`` the share of its words that are one token (`measure_common_words`).
     """
 
     tokens: int
@@ -32,12 +31,12 @@ class TargetFacts(NamedTuple):
     common_words: float
 
 
-def common_words(tokenizer: Tokenizer, ids: TokenIds) -> float:
-    """The share of words that the tokenizer knows whole: one id, of all words that hold a letter; 0 without words.
+def measure_common_words(tokenizer: Tokenizer, ids: TokenIds) -> float:
+    """Return the share of words that are a single token, of all words with a letter; 0 without words.
 
-    Words are the groups of `scdg.control.word_starts`, so that a mark behind a word makes it more than one id.
+    Words are the groups of `scdg.control.find_word_starts`, so that a mark behind a word makes it more than one id.
     """
-    starts = np.flatnonzero(word_starts(tokenizer, ids))
+    starts = np.flatnonzero(find_word_starts(tokenizer, ids))
     known = words = 0
     letters: dict[tuple[int, ...], bool] = {}
     for group in (tuple(g.tolist()) for g in np.split(ids, starts[1:])):
@@ -48,8 +47,8 @@ def common_words(tokenizer: Tokenizer, ids: TokenIds) -> float:
     return known / words if words else 0.0
 
 
-def range_of(facts: Sequence[TargetFacts]) -> CalibrationRange:
-    """The range of the targets of all calibration pairs, rounded to 4 decimals."""
+def find_range(facts: Sequence[TargetFacts]) -> CalibrationRange:
+    """Return the range of the targets of all calibration pairs, rounded to 4 decimals."""
     tokens, nats, words = zip(*facts, strict=True)
     return CalibrationRange(
         tokens=(min(tokens), max(tokens)),
@@ -58,19 +57,19 @@ def range_of(facts: Sequence[TargetFacts]) -> CalibrationRange:
     )
 
 
-def range_warnings(facts: TargetFacts, known: CalibrationRange, aggregate: Aggregate) -> list[str]:
-    """One line for each way in which a target lies outside the range by more than `MARGIN`.
+def list_range_warnings(facts: TargetFacts, known: CalibrationRange, aggregate: Aggregate) -> list[str]:
+    """Return a line for each way in which a target lies outside the range by more than `MARGIN`.
 
     For windows the lower limit of length is at most w: what holds a window is scored by it as the longest target is.
     The upper one is theirs alone: the more windows a target has, the more the best of them gains by chance.
     """
     low, high = 1 - MARGIN, 1 + MARGIN
     (fewest, most), (least, largest) = known.tokens, known.nats_per_byte
-    enough = fewest if aggregate.kind == "top" else min(fewest, int(aggregate.parameter))
+    enough = fewest if aggregate.entry.parameter == "q" else min(fewest, int(aggregate.parameter))
     found = []
     if facts.tokens < low * enough:
         found.append(f"outside calibration: {facts.tokens} target tokens, calibrated on {fewest} to {most}")
-    if aggregate.kind != "top" and facts.tokens > high * most:
+    if aggregate.entry.parameter == "w" and facts.tokens > high * most:
         found.append(f"outside calibration: {facts.tokens} target tokens, calibrated on at most {most}: more windows")
     if facts.common_words < low * known.common_words:
         found.append(
@@ -90,15 +89,15 @@ def range_warnings(facts: TargetFacts, known: CalibrationRange, aggregate: Aggre
     return found
 
 
-def thinned(scores: Floats) -> tuple[float, ...]:
-    """``scores`` in order, rounded to 4 decimals; of more than 1,000 as many, evenly spaced, with both ends."""
+def thin_scores(scores: Floats) -> tuple[float, ...]:
+    """Return ``scores`` in order, rounded to 4 decimals; of more than 1,000 evenly spaced ones with both ends."""
     ordered = np.sort(scores)
     if len(ordered) > MOST_NEGATIVES:
         ordered = ordered[np.linspace(0, len(ordered) - 1, MOST_NEGATIVES).round().astype(int)]
     return tuple(round(float(s), 4) for s in ordered)
 
 
-def share_at_least(negatives: Sequence[float], score: float) -> float:
-    """The share of the negatives that score at least ``score``, compared and rounded to 4 decimals."""
+def compute_share_at_least(negatives: Sequence[float], score: float) -> float:
+    """Return the share of the negatives that score at least ``score``, compared and rounded to 4 decimals."""
     at_least = sum(n >= round(score, 4) for n in negatives)
     return round(at_least / len(negatives), 4)

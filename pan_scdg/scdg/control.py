@@ -12,9 +12,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.digests import text_digest
-from pan_scdg.scdg.arrays import TokenIds
-from pan_scdg.scdg.sequences import Passes, ScoringInput, Tokenizer, token_ids
+from pan_scdg.digests import hash_text
+from pan_scdg.scdg.sequences import Passes, ScoringInput, TokenIds, Tokenizer, encode_text
 
 BYTE_LEVEL = ("Ġ", "Ċ", "ĉ", "č")
 """How byte-level BPE spells space, newline, tab and carriage return at the start of a token."""
@@ -22,32 +21,30 @@ SENTENCE_PIECE = ("▁", "\n", "<0x0A>", "<0x09>", "<0x0D>")
 """The same for SentencePiece; it has no pieces for newlines and tabs and falls back on bytes."""
 
 
-def controlled_pair(tokenizer: Tokenizer, passes: Passes, source: str, target: str) -> Passes:
-    r"""The ``passes`` of `pair_passes` for these texts, and as control the context with the source's ids shuffled.
+def add_control(tokenizer: Tokenizer, passes: Passes, source: str, target: str) -> Passes:
+    r"""Return the ``passes`` of a pair with a control: the conditional context with the ids of the source shuffled.
 
     The source's ids are those that the context shares, from its beginning, with the source tokenised alone, without
     what the tokenizer puts in front of every text. So BOS and separator stay where they are, and so does an id in
     which a tokenizer merges the end of the source with the separator (".\n\n").
     """
     context = passes.conditional.context_ids
-    start = _shared(context, token_ids(tokenizer, "", special=True))
-    end = max(start, _shared(context, token_ids(tokenizer, source, special=True)))
-    shuffled = shuffled_source(tokenizer, context[start:end], text_digest(source), text_digest(target))
+    start = _count_shared(context, encode_text(tokenizer, "", special=True))
+    end = max(start, _count_shared(context, encode_text(tokenizer, source, special=True)))
+    shuffled = shuffle_source(tokenizer, context[start:end], hash_text(source), hash_text(target))
     control = np.concatenate([context[:start], shuffled, context[end:]])
     return replace(passes, control=ScoringInput(control, passes.conditional.target_ids))
 
 
-def shuffled_source(
-    tokenizer: Tokenizer, prefix_ids: TokenIds, source_text_digest: str, target_digest: str
-) -> TokenIds:
-    """The ids of a source prefix with its words in another order (int64, the same ids and as many).
+def shuffle_source(tokenizer: Tokenizer, prefix_ids: TokenIds, source_text_digest: str, target_digest: str) -> TokenIds:
+    """Return the ids of a source prefix with its words in another order (int64, the same ids).
 
-    Ids are moved in groups that begin where a word begins (`word_starts`). Each group draws a number from Python's
+    Ids are moved in groups that begin where a word begins (`find_word_starts`). Each group draws a number from Python's
     ``random.Random``, seeded with the SHA-256 of ``shuffled-source``, source digest and target digest (three lines, no
     end of line after the last) as a whole number, and the groups are put in the order of their numbers. Python promises
     the same draws in every version, for a shuffle it does not.
     """
-    starts = np.flatnonzero(word_starts(tokenizer, prefix_ids))
+    starts = np.flatnonzero(find_word_starts(tokenizer, prefix_ids))
     if len(starts) < 2:
         return prefix_ids
     seed = hashlib.sha256(f"shuffled-source\n{source_text_digest}\n{target_digest}".encode()).hexdigest()
@@ -57,15 +54,15 @@ def shuffled_source(
     return np.concatenate([groups[i] for i in sorted(range(len(groups)), key=draws.__getitem__)])
 
 
-def word_starts(tokenizer: Tokenizer, ids: TokenIds) -> npt.NDArray[np.bool_]:
-    """Where a word begins: at the first id, and at each whose token begins with white space, ``[n]``."""
+def find_word_starts(tokenizer: Tokenizer, ids: TokenIds) -> npt.NDArray[np.bool_]:
+    """Return True for the first id, and for each whose token begins with white space, ``[n]``."""
     distinct, at = np.unique(ids, return_inverse=True)
-    starts = np.array(_begin_with_space(tokenizer, distinct.tolist()), dtype=np.bool_)[at]
+    starts = np.array(_check_spaces(tokenizer, distinct.tolist()), dtype=np.bool_)[at]
     starts[:1] = True
     return starts
 
 
-def _begin_with_space(tokenizer: Tokenizer, ids: Sequence[int]) -> list[bool]:
+def _check_spaces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[bool]:
     # A decoded SentencePiece token has lost the space in front of it, so the vocabulary is asked where it can tell.
     if not len(ids):
         return []
@@ -76,8 +73,8 @@ def _begin_with_space(tokenizer: Tokenizer, ids: Sequence[int]) -> list[bool]:
     return [tokenizer.decode([i])[:1].isspace() for i in ids]
 
 
-def _shared(one: TokenIds, other: TokenIds) -> int:
-    """How many ids both begin with."""
+def _count_shared(one: TokenIds, other: TokenIds) -> int:
+    """Return the length of the longest common beginning."""
     most = min(len(one), len(other))
     differs = np.flatnonzero(one[:most] != other[:most])
     return int(differs[0]) if len(differs) else most

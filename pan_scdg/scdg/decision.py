@@ -1,13 +1,13 @@
-"""Choosing q, or w, and the threshold on labelled pairs (paper, Eligible Tokens and Aggregation)."""
+"""Decisions from scores: the threshold of pairs, and the order of candidates."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.errors import UserError
-from pan_scdg.scdg.arrays import Floats
+from pan_scdg.scdg.aggregation import Floats
 
 MOST_PAIRS = 2**24
 
@@ -24,8 +24,10 @@ class Choice(NamedTuple):
     accuracy: float
 
 
-def choose(scores_by: Mapping[float, Floats], labels: npt.NDArray[Any], most_false_positives: float = 1.0) -> Choice:
-    """The parameter and threshold that maximise F1; ties by accuracy, then larger parameter, then higher threshold.
+def choose_threshold(
+    scores_by: Mapping[float, Floats], labels: npt.NDArray[Any], most_false_positives: float = 1.0
+) -> Choice:
+    """Return the parameter and threshold with the largest F1; ties by accuracy, larger parameter, higher threshold.
 
     The paper's parameter is q, that of a window is its width w. Candidate thresholds are the unique scores of each.
 
@@ -39,9 +41,9 @@ def choose(scores_by: Mapping[float, Floats], labels: npt.NDArray[Any], most_fal
         ValueError: nothing to choose from, lengths differ, or a score is not finite.
     """
     truth = np.asarray(labels, dtype=bool)
-    _check(scores_by, truth)
+    _check_scores(scores_by, truth)
     allowed = int(most_false_positives * int((~truth).sum()) + 1e-9)
-    found = [_best_of(float(p), np.asarray(s, np.float64), truth, allowed) for p, s in scores_by.items()]
+    found = [_find_best(float(p), np.asarray(s, np.float64), truth, allowed) for p, s in scores_by.items()]
     best = max((b for b in found if b is not None), default=None)
     if best is None:
         raise UserError(
@@ -52,10 +54,10 @@ def choose(scores_by: Mapping[float, Floats], labels: npt.NDArray[Any], most_fal
     return Choice(parameter, threshold, f1, correct / len(truth))
 
 
-def _best_of(
+def _find_best(
     parameter: float, scores: Floats, truth: npt.NDArray[np.bool_], allowed: int
 ) -> tuple[float, int, float, float] | None:
-    """``(f1, correct decisions, parameter, threshold)`` of the best threshold for one parameter; greater is better.
+    """Return ``(f1, correct decisions, parameter, threshold)`` of the best threshold for a parameter.
 
     None when each calls more than ``allowed`` negatives positive.
 
@@ -79,7 +81,7 @@ def _best_of(
     return float(f1[at]), int(correct[at]), parameter, float(ranked_last[at])
 
 
-def _check(scores_by: Mapping[float, Floats], truth: npt.NDArray[np.bool_]) -> None:
+def _check_scores(scores_by: Mapping[float, Floats], truth: npt.NDArray[np.bool_]) -> None:
     if not scores_by or truth.ndim != 1 or len(truth) > MOST_PAIRS:
         raise ValueError(f"needs one parameter or more and at most {MOST_PAIRS} labels in one dimension")
     for parameter, scores in scores_by.items():
@@ -88,3 +90,43 @@ def _check(scores_by: Mapping[float, Floats], truth: npt.NDArray[np.bool_]) -> N
     if truth.all() or not truth.any():
         missing = "negative" if len(truth) and truth.all() else "positive"
         raise UserError(f"there is no {missing} pair to calibrate on", "give pairs with and without reuse")
+
+
+def scale_min_max(values: Sequence[float] | Floats) -> Floats:
+    """Map ``values`` onto [0, 1]; equal values become zeros.
+
+    Raises:
+        ValueError: a value is not finite, or their range is not.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(array).all():
+        raise ValueError("a score is not finite")
+    if not len(array) or array.min() == array.max():
+        return np.zeros(len(array))
+    with np.errstate(over="raise"):
+        try:
+            scaled: Floats = (array - array.min()) / (array.max() - array.min())
+        except FloatingPointError as e:
+            raise ValueError("the range of the scores is not finite") from e
+    return scaled
+
+
+def rerank(
+    doc_ids: Sequence[str],
+    coarse: Sequence[float] | Floats,
+    gain: Sequence[float] | Floats,
+    weight: float,
+) -> list[tuple[str, float]]:
+    """Return the documents, best first, by ``(1 - weight) * minmax(coarse) + weight * minmax(gain)``.
+
+    Ties are broken by document id (paper, Eq. pan26-stage2-score).
+
+    Raises:
+        ValueError: lengths differ, an id is repeated, a score is not finite, or ``weight`` is outside [0, 1].
+    """
+    if not len(doc_ids) == len(coarse) == len(gain) or len(set(doc_ids)) != len(doc_ids):
+        raise ValueError("needs one coarse score and one gain for each of several different documents")
+    if not 0 <= weight <= 1:
+        raise ValueError(f"weight must lie between 0 and 1, not {weight}")
+    final = (1 - weight) * scale_min_max(coarse) + weight * scale_min_max(gain)
+    return sorted(zip(doc_ids, final.tolist()), key=lambda scored: (-scored[1], scored[0]))

@@ -1,43 +1,38 @@
-"""Token gains and what they add up to (paper, Eligible Tokens and Aggregation); all figures in nats."""
+"""Token gains: log-probabilities of a target with and without the source, in nats (paper, Token Gains)."""
 
-import math
 from collections.abc import Iterable
-from fractions import Fraction
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from pan_scdg.profile import Control
-from pan_scdg.scdg.arrays import Floats, TokenIds
-from pan_scdg.scdg.sequences import AlignmentError
-
-_BLOCK = 2**20
-BOUND = 2.0
-"""A token counts at most so many nats in `window_bounded`."""
+from pan_scdg.scdg.aggregation import Aggregate, Floats, GainStatistics, compute_statistics
+from pan_scdg.scdg.sequences import AlignmentError, TokenIds
 
 
 class Gains(NamedTuple):
-    """Log-probabilities of the same target tokens without and with the source (float64, one per token).
-
-    ``control`` holds them behind the shuffled source (`scdg.control`), where that pass was made, and ``baseline`` says
-    what the gain is a gain over.
-    """
+    """Log-probabilities of the same target tokens without and with the source (float64, ``[n]``)."""
 
     token_ids: TokenIds
     unconditional: Floats
     conditional: Floats
     control: Floats | None = None
+    """Log-probabilities given the shuffled source (`scdg.control`), if that pass was made."""
     baseline: Control = "none"
 
     @property
     def gains(self) -> Floats:
-        """``g_t = log p(p_t | S, p_<t) - b_t``, signed: never clipped, masked or made absolute; see `baseline_of`."""
-        difference: Floats = self.conditional - baseline_of(self.unconditional, self.control, self.baseline)
+        """``g_t = log p(p_t | S, p_<t) - b_t``, signed: never clipped, masked or made absolute."""
+        difference: Floats = self.conditional - compute_baseline(self.unconditional, self.control, self.baseline)
         return difference
 
+    def summarise(self, aggregates: Iterable[Aggregate]) -> GainStatistics:
+        """Return the statistics of the gains with the score of each of the ``aggregates``."""
+        return compute_statistics(self.gains, aggregates, -float(np.sum(self.unconditional)))
 
-def baseline_of(unconditional: Floats, control: Floats | None, baseline: Control) -> Floats:
-    """``b_t``, what the conditional log-probability of each token is held against, ``[n]`` nats.
+
+def compute_baseline(unconditional: Floats, control: Floats | None, baseline: Control) -> Floats:
+    """Return ``b_t``, the value that the conditional log-probability of each token is compared with, ``[n]`` nats.
 
     - ``none``: ``log p(p_t | p_<t)`` (the paper).
     - ``shuffled-source``: ``log p(p_t | shuffled S, p_<t)``; the gains add up to ``L_shuffled - L_S``.
@@ -57,32 +52,8 @@ def baseline_of(unconditional: Floats, control: Floats | None, baseline: Control
     return both
 
 
-class GainStatistics(NamedTuple):
-    """What is reported of one pair.
-
-    ``top`` maps each q of the grid to the mean of the top q percent; ``window``, ``window_median`` and
-    ``window_bounded`` each number of tokens w to the largest mean, median and bounded mean over w consecutive tokens.
-    ``code_length`` is ``L0``, the nats that the target takes without the source; statistics of mere gains have none.
-    ``positive_mean`` is the mean of the gains above 0, 0 where there are none, and ``deviation`` the standard deviation
-    of all (ddof 0); None in what was stored before there were such.
-    """
-
-    tokens: int
-    mean: float
-    median: float
-    positive_rate: float
-    total: float
-    top: dict[float, float]
-    window: dict[int, float]
-    window_median: dict[int, float]
-    window_bounded: dict[int, float]
-    code_length: float | None = None
-    positive_mean: float | None = None
-    deviation: float | None = None
-
-
 class Targets(Protocol):
-    """Anything that has target ids: an input, or what was made of it."""
+    """Anything with target ids: an input, or the result of scoring one."""
 
     @property
     def target_ids(self) -> TokenIds:
@@ -90,33 +61,33 @@ class Targets(Protocol):
         ...
 
 
-def gains_of(
+def combine_passes(
     passes: Iterable[Targets],
     unconditional: Floats,
     conditional: Floats,
     control: Floats | None = None,
     baseline: Control = "none",
 ) -> Gains:
-    """Put the log-probabilities of the passes together; the first of ``passes`` is the unconditional one.
+    """Return the gains from the log-probabilities of the passes; the first of ``passes`` is the unconditional one.
 
     Raises:
         AlignmentError: the passes do not score identical target ids.
-        ValueError: see `checked`.
+        ValueError: see `check_gains`.
     """
     token_ids, *others = (item.target_ids for item in passes)
     if any(not np.array_equal(token_ids, other) for other in others):
         raise AlignmentError("the passes score different target token ids")
     alone, given = np.asarray(unconditional, np.float64), np.asarray(conditional, np.float64)
     shuffled = None if control is None else np.asarray(control, np.float64)
-    return checked(Gains(token_ids, alone, given, shuffled, baseline))
+    return check_gains(Gains(token_ids, alone, given, shuffled, baseline))
 
 
-def checked(gains: Gains) -> Gains:
-    """``gains`` itself.
+def check_gains(gains: Gains) -> Gains:
+    """Return ``gains`` unchanged if they are valid.
 
     Raises:
-        ValueError: its arrays differ in length, are empty, or hold a log-probability that is not finite; or a control
-            is missing that the baseline needs.
+        ValueError: its arrays differ in length, are empty, or contain a log-probability that is not finite; or the
+            control that the baseline needs is missing.
     """
     values = [a for a in (gains.unconditional, gains.conditional, gains.control) if a is not None]
     lengths = {a.shape for a in (gains.token_ids, *values)}
@@ -124,15 +95,15 @@ def checked(gains: Gains) -> Gains:
         raise ValueError(f"ids and log-probabilities must have one common length of 1 or more, not {sorted(lengths)}")
     if not all(np.isfinite(a).all() for a in values):
         raise ValueError("a log-probability is not finite")
-    baseline_of(gains.unconditional, gains.control, gains.baseline)
+    compute_baseline(gains.unconditional, gains.control, gains.baseline)
     return gains
 
 
-def join(parts: Iterable[Gains]) -> Gains:
-    """The gains of consecutive segments as those of one target.
+def join_segments(parts: Iterable[Gains]) -> Gains:
+    """Return the gains of consecutive segments as those of one target.
 
     Raises:
-        ValueError: there is no part, or some have a control or another baseline and some do not.
+        ValueError: there are no parts, or they differ in their baseline or in having a control.
     """
     token_ids, unconditional, conditional, control, baseline = zip(*parts, strict=True)
     if len(set(baseline)) > 1 or len({c is None for c in control}) > 1:
@@ -140,125 +111,4 @@ def join(parts: Iterable[Gains]) -> Gains:
     joined = None if control[0] is None else np.concatenate(control)
     return Gains(
         np.concatenate(token_ids), np.concatenate(unconditional), np.concatenate(conditional), joined, baseline[0]
-    )
-
-
-def average(gains: Floats) -> float:
-    """Arithmetic mean of the signed gains, in nats per token (paper, Eq. average-scdg).
-
-    Raises:
-        ValueError: ``gains`` is empty.
-    """
-    if not len(gains):
-        raise ValueError("there are no gains to average")
-    return float(np.mean(gains))
-
-
-def kept_tokens(n: int, q: float) -> int:
-    """``max(1, ceil(n*q/100))``, the number of gains that Top-q keeps of ``n`` (paper, Eq. topq-k).
-
-    ``n*q/100`` in floating point can land just above a whole number (3000 * 1.1 / 100 gives 33.00000000000001), and
-    ceil would then keep one token too many. So q is taken as the decimal that a profile shows, its shortest
-    representation, and the quotient is formed in whole numbers.
-    """
-    exact = Fraction(repr(float(q)))
-    return max(1, -(-n * exact.numerator // (100 * exact.denominator)))
-
-
-def top_q_mean(gains: Floats, q: float) -> float:
-    """Mean of the largest ``q`` percent of the signed gains, in nats per token.
-
-    Keeps ``k = max(1, ceil(n*q/100))`` of the ``n`` gains (paper, Eq. topq-k).
-
-    Raises:
-        ValueError: ``gains`` is empty or ``q`` is not in (0, 100].
-    """
-    if not 0 < q <= 100:
-        raise ValueError(f"q must be above 0 and at most 100, not {q}")
-    n = len(gains)
-    k = kept_tokens(n, q)
-    if k >= n:
-        return average(gains)
-    # The order that partition leaves depends on the processor, and so would the last bit of the sum: sort what is kept.
-    return float(np.mean(np.sort(np.partition(gains, n - k)[n - k :])))
-
-
-def window_mean(gains: Floats, w: int) -> float:
-    """Largest mean over ``w`` consecutive gains, of all of them when there are fewer; in nats per token.
-
-    ``max_i (1/w) sum_{t=i}^{i+w-1} g_t`` over every start i: a passage that was reused shows even where it is a small
-    part of the target. The window is found with running sums in float64, added one after the other on every machine;
-    they err by at most ``n * 2**-53 * sum|g|``, so that the window's mean is at most ``4n * 2**-53 * sum|g| / w``
-    below the largest. The mean of that window itself is formed by ``math.fsum`` and correctly rounded.
-
-    Raises:
-        ValueError: ``gains`` is empty or ``w`` is below 1.
-    """
-    width = _window_width(gains, w)
-    sums = np.concatenate([[0.0], np.cumsum(gains, dtype=np.float64)])
-    start = int(np.argmax(sums[width:] - sums[:-width]))
-    return math.fsum(gains[start : start + width].tolist()) / width
-
-
-def window_bounded(gains: Floats, w: int) -> float:
-    """Largest mean over ``w`` consecutive gains of which each counts at most `BOUND` nats, either way.
-
-    ``max_i (1/w) sum_{t=i}^{i+w-1} min(B, max(-B, g_t))``, found and summed as in `window_mean`. Two texts that were
-    written independently on one topic share a few names and terms with gains of many nats; what was written from a
-    source gains a little on most tokens. The gains themselves stay as they are.
-
-    Raises:
-        ValueError: ``gains`` is empty or ``w`` is below 1.
-    """
-    return window_mean(np.clip(gains, -BOUND, BOUND), w)
-
-
-def window_median(gains: Floats, w: int) -> float:
-    """Largest median over ``w`` consecutive gains, of all of them when there are fewer; in nats per token.
-
-    Every start counts. Few tokens with large gains, such as a shared name, do not move it.
-
-    Raises:
-        ValueError: ``gains`` is empty or ``w`` is below 1.
-    """
-    width = _window_width(gains, w)
-    windows = np.lib.stride_tricks.sliding_window_view(gains, width)
-    # A median copies what it looks at: so many windows at a time that a copy stays below 8 MB.
-    rows = max(1, _BLOCK // width)
-    return max(float(np.median(windows[i : i + rows], axis=1).max()) for i in range(0, len(windows), rows))
-
-
-def _window_width(gains: Floats, w: int) -> int:
-    if w < 1:
-        raise ValueError(f"w must be at least 1, not {w}")
-    if not len(gains):
-        raise ValueError("there are no gains to look at")
-    return min(w, len(gains))
-
-
-def statistics(
-    gains: Floats,
-    grid: Iterable[float],
-    windows: Iterable[int] = (),
-    medians: Iterable[int] = (),
-    bounded: Iterable[int] = (),
-) -> GainStatistics:
-    """Mean, median, deviation, sum, share and mean of positive gains, Top-q for each q of ``grid``, and best windows.
-
-    Raises:
-        ValueError: ``gains`` is empty, a q is not in (0, 100] or a width is below 1.
-    """
-    positive = gains[gains > 0]
-    return GainStatistics(
-        tokens=len(gains),
-        mean=average(gains),
-        median=float(np.median(gains)),
-        positive_rate=float(np.mean(gains > 0)),
-        total=float(np.sum(gains)),
-        top={float(q): top_q_mean(gains, q) for q in grid},
-        window={int(w): window_mean(gains, w) for w in windows},
-        window_median={int(w): window_median(gains, w) for w in medians},
-        window_bounded={int(w): window_bounded(gains, w) for w in bounded},
-        positive_mean=average(positive) if len(positive) else 0.0,
-        deviation=float(np.std(gains)),
     )

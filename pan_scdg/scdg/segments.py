@@ -10,12 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pan_scdg.digests import text_digest
+from pan_scdg.digests import hash_text
 from pan_scdg.profile import SegmentSettings
-from pan_scdg.scdg.arrays import TokenIds
-from pan_scdg.scdg.control import shuffled_source
-from pan_scdg.scdg.sequences import Passes, ScoringInput, Tokenizer, anchor_id, separator_ids
-from pan_scdg.scdg.windows import Encode, SourceWindows, overlap_terms
+from pan_scdg.scdg.control import shuffle_source
+from pan_scdg.scdg.sequences import Passes, ScoringInput, TokenIds, Tokenizer, encode_separator, find_anchor_id
+from pan_scdg.scdg.windows import Encode, SourceWindows, extract_terms
 
 Decode = Callable[[Sequence[int]], str]
 
@@ -27,7 +26,7 @@ class Segment(NamedTuple):
     text: str
 
 
-def segment_passes(
+def build_segment_passes(
     tokenizer: Tokenizer,
     source: str,
     target: str,
@@ -35,12 +34,12 @@ def segment_passes(
     settings: SegmentSettings,
     control: bool = False,
 ) -> Iterator[Passes]:
-    """Both inputs of every segment of ``target``, in order.
+    """Yield both inputs of every segment of ``target``, in order.
 
     Unconditional ``[anchor; preceding; segment]``, conditional ``[anchor; windows; separator; preceding; segment]``:
     windows are those of ``source`` that share most terms with the segment, preceding is up to ``context_tokens`` ids
     directly before it. The unconditional inputs depend on target and settings alone. The control is the conditional
-    input with its windows shuffled (`shuffled_source`).
+    input with its windows shuffled (`shuffle_source`).
 
     Args:
         tokenizer: Encodes spans and windows without special tokens.
@@ -58,12 +57,12 @@ def segment_passes(
         return tokenizer.encode(text, add_special_tokens=False)
 
     windows = SourceWindows(source, encode, settings.windows)
-    anchor = np.array([anchor_id(tokenizer)], dtype=np.int64)
-    separator = separator_ids(tokenizer)
-    digests = text_digest(source), text_digest(target)
-    for before, ids, text in _behind_each_other(tokenizer, target, spans, settings):
-        prefix = windows.prefix(overlap_terms(text), settings.source_tokens)
-        shuffled = shuffled_source(tokenizer, prefix, *digests) if control else None
+    anchor = np.array([find_anchor_id(tokenizer)], dtype=np.int64)
+    separator = encode_separator(tokenizer)
+    digests = hash_text(source), hash_text(target)
+    for before, ids, text in _iterate_segments(tokenizer, target, spans, settings):
+        prefix = windows.build_prefix(extract_terms(text), settings.source_tokens)
+        shuffled = shuffle_source(tokenizer, prefix, *digests) if control else None
         yield Passes(
             ScoringInput(np.concatenate([anchor, before]), ids),
             ScoringInput(np.concatenate([anchor, prefix, separator, before]), ids),
@@ -71,23 +70,23 @@ def segment_passes(
         )
 
 
-def segment_unconditional(
+def build_segment_unconditional(
     tokenizer: Tokenizer, target: str, spans: Sequence[tuple[int, int]], settings: SegmentSettings
 ) -> Iterator[ScoringInput]:
-    """The unconditional inputs of `segment_passes` alone, which need no source.
+    """Yield the unconditional inputs of `build_segment_passes`, which need no source.
 
     Raises:
         ValueError: ``spans`` are not in order or not inside ``target``.
     """
-    anchor = np.array([anchor_id(tokenizer)], dtype=np.int64)
-    for before, ids, _ in _behind_each_other(tokenizer, target, spans, settings):
+    anchor = np.array([find_anchor_id(tokenizer)], dtype=np.int64)
+    for before, ids, _ in _iterate_segments(tokenizer, target, spans, settings):
         yield ScoringInput(np.concatenate([anchor, before]), ids)
 
 
-def _behind_each_other(
+def _iterate_segments(
     tokenizer: Tokenizer, target: str, spans: Sequence[tuple[int, int]], settings: SegmentSettings
 ) -> Iterator[tuple[TokenIds, TokenIds, str]]:
-    """Of each segment the ids in front of it, its ids and its text."""
+    """Yield for each segment the ids in front of it, its ids and its text."""
 
     def encode(text: str) -> list[int]:
         return tokenizer.encode(text, add_special_tokens=False)
@@ -100,7 +99,7 @@ def _behind_each_other(
 
 
 def split_target(target: str, spans: Sequence[tuple[int, int]], encode: Encode, most: int) -> list[TokenIds]:
-    """Ids of consecutive segments of at most ``most`` tokens that cover the whole ``target``.
+    """Return the ids of consecutive segments of at most ``most`` tokens that cover the whole ``target``.
 
     Each span, with the white space in front of it, is tokenised alone, and cuts lie between spans; only a span that
     alone exceeds ``most`` is cut by tokens.
@@ -114,22 +113,22 @@ def split_target(target: str, spans: Sequence[tuple[int, int]], encode: Encode, 
 def cut_segments(
     target: str, spans: Sequence[tuple[int, int]], encode: Encode, decode: Decode, most: int
 ) -> list[Segment]:
-    """As `split_target`, with the text of each segment; ``decode`` serves the pieces of spans that were cut."""
+    """Cut as `split_target`, with the text of each segment; ``decode`` serves the pieces of spans that were cut."""
     if most < 1:
         raise ValueError(f"most must be at least 1, not {most}")
     segments: list[Segment] = []
     held: list[Segment] = []
-    for text in _covering(target, spans):
-        for piece in _pieces(text, encode, decode, most):
+    for text in _cover_target(target, spans):
+        for piece in _split_span(text, encode, decode, most):
             if held and sum(len(p.token_ids) for p in held) + len(piece.token_ids) > most:
-                segments.append(_joined(held))
+                segments.append(_join_pieces(held))
                 held = []
             held.append(piece)
-    return [*segments, _joined(held)] if held else segments
+    return [*segments, _join_pieces(held)] if held else segments
 
 
-def _covering(target: str, spans: Sequence[tuple[int, int]]) -> Iterator[str]:
-    """Texts that add up to ``target``: what lies between two spans goes to the later one, the rest to the last."""
+def _cover_target(target: str, spans: Sequence[tuple[int, int]]) -> Iterator[str]:
+    """Yield texts that add up to ``target``: text between two spans goes to the later one, the rest to the last."""
     cuts = [0, *(end for _, end in spans[:-1]), len(target)]
     for (start, end), before in zip(spans, cuts):
         if not before <= start <= end <= len(target):
@@ -137,7 +136,7 @@ def _covering(target: str, spans: Sequence[tuple[int, int]]) -> Iterator[str]:
     return (target[start:end] for start, end in pairwise(cuts))
 
 
-def _pieces(text: str, encode: Encode, decode: Decode, most: int) -> Iterator[Segment]:
+def _split_span(text: str, encode: Encode, decode: Decode, most: int) -> Iterator[Segment]:
     ids = np.array(encode(text), dtype=np.int64)
     if len(ids) <= most:
         return iter([Segment(ids, text)] if len(ids) else [])
@@ -145,5 +144,5 @@ def _pieces(text: str, encode: Encode, decode: Decode, most: int) -> Iterator[Se
     return (Segment(part, decode(part.tolist())) for part in parts)
 
 
-def _joined(pieces: list[Segment]) -> Segment:
+def _join_pieces(pieces: list[Segment]) -> Segment:
     return Segment(np.concatenate([p.token_ids for p in pieces]), "".join(p.text for p in pieces))

@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from pan_scdg.scdg.arrays import TokenIds
-
+TokenIds = npt.NDArray[np.int64]
+"""Token ids, ``[n]``."""
+Offsets = npt.NDArray[np.int64]
+"""Half-open intervals in characters of a text, one a token, ``[n, 2]``."""
 SEPARATOR = "\n\n"
 
 
@@ -30,15 +33,15 @@ class Tokenizer(Protocol):
         ...
 
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
-        """The ids of ``text``, never truncated or padded."""
+        """Return the ids of ``text``, never truncated or padded."""
         ...
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """The text of ``token_ids``."""
+        """Return the text of ``token_ids``."""
         ...
 
     def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
-        """The vocabulary's own spelling of each id; only the shuffled source (`scdg.control`) asks for it."""
+        """Return the vocabulary's own spelling of each id; only the shuffled source (`scdg.control`) needs it."""
         ...
 
 
@@ -63,7 +66,7 @@ class Passes:
     control: ScoringInput | None = None
 
     def __iter__(self) -> Iterator[ScoringInput]:
-        """The inputs that there are, in the order of the fields: two, or three with a control."""
+        """Yield the inputs in the order of the fields: two, or three with a control."""
         yield from (self.unconditional, self.conditional)
         if self.control is not None:
             yield self.control
@@ -73,8 +76,8 @@ class AlignmentError(ValueError):
     """The two passes cannot score the same target token ids; the text says where they part."""
 
 
-def pair_passes(tokenizer: Tokenizer, source: str, target: str) -> Passes:
-    r"""Both inputs of a document pair (paper, PAN25 input construction).
+def build_pair_passes(tokenizer: Tokenizer, source: str, target: str) -> Passes:
+    r"""Return both inputs of a document pair (paper, PAN25 input construction).
 
     ``target`` and ``source + "\n\n" + target`` are encoded with special tokens. The first id of the target alone is
     context whether or not it is a BOS (the paper's n = ids - 1); the combined ids must end with exactly the others.
@@ -82,20 +85,20 @@ def pair_passes(tokenizer: Tokenizer, source: str, target: str) -> Passes:
     Raises:
         AlignmentError: the target has fewer than two ids, or the combined ids do not end with its ids.
     """
-    alone = pair_unconditional(tokenizer, target)
+    alone = build_pair_unconditional(tokenizer, target)
     scored = alone.target_ids
-    combined = token_ids(tokenizer, source + SEPARATOR + target, special=True)
+    combined = encode_text(tokenizer, source + SEPARATOR + target, special=True)
     check_suffix(combined, scored)
     return Passes(alone, ScoringInput(combined[: -len(scored)], scored))
 
 
-def pair_unconditional(tokenizer: Tokenizer, target: str) -> ScoringInput:
-    """The unconditional input of `pair_passes`, which needs no source.
+def build_pair_unconditional(tokenizer: Tokenizer, target: str) -> ScoringInput:
+    """Return the unconditional input of `build_pair_passes`, which needs no source.
 
     Raises:
         AlignmentError: the target has fewer than two ids.
     """
-    ids = token_ids(tokenizer, target, special=True)
+    ids = encode_text(tokenizer, target, special=True)
     if len(ids) < 2:
         raise AlignmentError("empty target: nothing is left to score after its first token")
     return ScoringInput(ids[:1], ids[1:])
@@ -117,8 +120,8 @@ def check_suffix(combined: TokenIds, target: TokenIds) -> None:
         )
 
 
-def anchor_id(tokenizer: Tokenizer) -> int:
-    """The token in front of PAN26 inputs: BOS, else EOS, else PAD.
+def find_anchor_id(tokenizer: Tokenizer) -> int:
+    """Return the token in front of PAN26 inputs: BOS, else EOS, else PAD.
 
     Raises:
         AlignmentError: the tokenizer has none of them.
@@ -129,46 +132,46 @@ def anchor_id(tokenizer: Tokenizer) -> int:
     raise AlignmentError("the tokenizer has no BOS, EOS or PAD token to anchor the target")
 
 
-def separator_ids(tokenizer: Tokenizer) -> TokenIds:
-    """Two newlines, encoded without special tokens."""
-    return token_ids(tokenizer, SEPARATOR)
+def encode_separator(tokenizer: Tokenizer) -> TokenIds:
+    """Return two newlines, encoded without special tokens."""
+    return encode_text(tokenizer, SEPARATOR)
 
 
-def retrieval_target(tokenizer: Tokenizer, query: str) -> TokenIds:
-    """The query's ids without special tokens; encode a query once and give these ids to both passes.
+def encode_query(tokenizer: Tokenizer, query: str) -> TokenIds:
+    """Return the query's ids without special tokens; encode a query once and give these ids to both passes.
 
     Raises:
         AlignmentError: the query has no tokens.
     """
-    target = token_ids(tokenizer, query)
+    target = encode_text(tokenizer, query)
     if not len(target):
         raise AlignmentError("empty target: the query has no tokens")
     return target
 
 
-def prefix_budget(tokenizer: Tokenizer, target: TokenIds, context: int) -> int:
-    """Tokens left for the source prefix when anchor, separator and the whole query are in a context of ``context``.
+def compute_prefix_budget(tokenizer: Tokenizer, target: TokenIds, context: int) -> int:
+    """Return the tokens left for the source prefix beside anchor, separator and the query in ``context`` tokens.
 
     Raises:
         AlignmentError: no token is left.
     """
-    budget = context - 1 - len(separator_ids(tokenizer)) - len(target)
+    budget = context - 1 - len(encode_separator(tokenizer)) - len(target)
     if budget < 1:
         raise AlignmentError(f"a query of {len(target)} tokens leaves no room for a source in {context} tokens")
     return budget
 
 
-def retrieval_unconditional(tokenizer: Tokenizer, target: TokenIds) -> ScoringInput:
-    """``[anchor; query]`` (paper, Eq. supp-pan26-unconditional-input)."""
-    return ScoringInput(np.array([anchor_id(tokenizer)], dtype=np.int64), target)
+def build_retrieval_unconditional(tokenizer: Tokenizer, target: TokenIds) -> ScoringInput:
+    """Return ``[anchor; query]`` (paper, Eq. supp-pan26-unconditional-input)."""
+    return ScoringInput(np.array([find_anchor_id(tokenizer)], dtype=np.int64), target)
 
 
-def retrieval_conditional(tokenizer: Tokenizer, target: TokenIds, prefix_ids: TokenIds) -> ScoringInput:
-    """``[anchor; source prefix; separator; query]`` (paper, Eq. supp-pan26-conditional-input)."""
-    anchor = np.array([anchor_id(tokenizer)], dtype=np.int64)
-    return ScoringInput(np.concatenate([anchor, prefix_ids, separator_ids(tokenizer)]), target)
+def build_retrieval_conditional(tokenizer: Tokenizer, target: TokenIds, prefix_ids: TokenIds) -> ScoringInput:
+    """Return ``[anchor; source prefix; separator; query]`` (paper, Eq. supp-pan26-conditional-input)."""
+    anchor = np.array([find_anchor_id(tokenizer)], dtype=np.int64)
+    return ScoringInput(np.concatenate([anchor, prefix_ids, encode_separator(tokenizer)]), target)
 
 
-def token_ids(tokenizer: Tokenizer, text: str, special: bool = False) -> TokenIds:
-    """``text`` as int64 ids, with the tokenizer's special tokens when ``special``."""
+def encode_text(tokenizer: Tokenizer, text: str, special: bool = False) -> TokenIds:
+    """Return ``text`` as int64 ids, with the tokenizer's special tokens if ``special``."""
     return np.array(tokenizer.encode(text, add_special_tokens=special), dtype=np.int64)

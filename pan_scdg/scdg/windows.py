@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pan_scdg.profile import WindowSettings
-from pan_scdg.scdg.arrays import TokenIds
+from pan_scdg.scdg.sequences import TokenIds
 
 Encode = Callable[[str], list[int]]
 
@@ -29,20 +29,20 @@ class Window(NamedTuple):
     overlap: int
 
 
-def overlap_terms(text: str) -> set[str]:
-    r"""Distinct lower-cased ``\w+`` terms."""
+def extract_terms(text: str) -> set[str]:
+    r"""Return the distinct lower-cased ``\w+`` terms."""
     return set(_TERM.findall(text.lower()))
 
 
-def source_prefix(
+def build_source_prefix(
     source: str, query_terms: set[str], budget: int, encode: Encode, settings: WindowSettings
 ) -> TokenIds:
-    """The ids of ``source``, or of the windows nearest to the query, at most ``budget`` of them (int64).
+    """Return the ids of ``source``, or of the windows nearest to the query, at most ``budget`` of them (int64).
 
     Raises:
         ValueError: ``budget`` is below 1.
     """
-    return SourceWindows(source, encode, settings).prefix(query_terms, budget)
+    return SourceWindows(source, encode, settings).build_prefix(query_terms, budget)
 
 
 class SourceWindows:
@@ -55,30 +55,30 @@ class SourceWindows:
         self._terms: list[set[str]] = []
         self._ids: dict[int, TokenIds] = {}
 
-    def prefix(self, query_terms: set[str], budget: int) -> TokenIds:
-        """The whole source if it fits in ``budget`` tokens, else its chosen windows in source order (int64).
+    def build_prefix(self, query_terms: set[str], budget: int) -> TokenIds:
+        """Return the whole source if it fits in ``budget`` tokens, else its chosen windows in source order (int64).
 
         Raises:
             ValueError: ``budget`` is below 1.
         """
         if budget < 1:
             raise ValueError(f"budget must be at least 1, not {budget}")
-        whole = self._whole_ids()
+        whole = self._encode_source()
         if len(whole) <= budget:
             return whole
-        chosen = self.chosen(query_terms, budget)
+        chosen = self.choose_windows(query_terms, budget)
         if not chosen:  # white space alone has no windows, yet it can be longer than the budget
             return whole[:budget]
-        return np.concatenate([self._window_ids(w.start) for w in chosen])[:budget]
+        return np.concatenate([self._encode_window(w.start) for w in chosen])[:budget]
 
-    def chosen(self, query_terms: set[str], budget: int) -> list[Window]:
-        """Windows of a source that does not fit, in source order; one that is alone may exceed ``budget``: cut it."""
-        ranked = self.ranked(query_terms)
+    def choose_windows(self, query_terms: set[str], budget: int) -> list[Window]:
+        """Return windows of a source that does not fit, in source order; a single one may exceed ``budget``: cut it."""
+        ranked = self.rank_windows(query_terms)
         taken: list[Window] = []
         for window in ranked:
             # The order of the tests matters for speed: only a window that overlaps no other is tokenised.
-            if not any(self._meet(window, other) for other in taken):
-                length = len(self._window_ids(window.start))
+            if not any(self._check_overlap(window, other) for other in taken):
+                length = len(self._encode_window(window.start))
                 if length <= budget:
                     taken.append(window)
                     budget -= length
@@ -86,38 +86,38 @@ class SourceWindows:
                 break
         return sorted(taken) if taken else ranked[:1]
 
-    def ranked(self, query_terms: set[str]) -> list[Window]:
-        """The considered windows, most shared terms first, ties to the earlier."""
+    def rank_windows(self, query_terms: set[str]) -> list[Window]:
+        """Return the considered windows, most shared terms first, ties to the earlier."""
         stride = self._settings.stride
         windows = [
             Window(i * stride, text, len(terms & query_terms))
-            for i, (text, terms) in enumerate(zip(self._split(), self._terms))
+            for i, (text, terms) in enumerate(zip(self._split_source(), self._terms))
         ]
         return sorted(windows, key=lambda w: (-w.overlap, w.start))
 
-    def _meet(self, one: Window, other: Window) -> bool:
+    def _check_overlap(self, one: Window, other: Window) -> bool:
         return abs(one.start - other.start) < self._settings.words
 
-    def _whole_ids(self) -> TokenIds:
+    def _encode_source(self) -> TokenIds:
         if self._whole is None:
             self._whole = np.array(self._encode(self._source), dtype=np.int64)
         return self._whole
 
-    def _window_ids(self, start: int) -> TokenIds:
+    def _encode_window(self, start: int) -> TokenIds:
         if start not in self._ids:
-            text = self._split()[start // self._settings.stride]
+            text = self._split_source()[start // self._settings.stride]
             self._ids[start] = np.array(self._encode(text), dtype=np.int64)
         return self._ids[start]
 
-    def _split(self) -> list[str]:
+    def _split_source(self) -> list[str]:
         if self._texts is None:
             self._texts = split_windows(self._source, self._settings)
-            self._terms = [overlap_terms(text) for text in self._texts]
+            self._terms = [extract_terms(text) for text in self._texts]
         return self._texts
 
 
 def split_windows(source: str, settings: WindowSettings) -> list[str]:
-    """Texts of the first ``considered`` windows; window ``i`` begins at word ``i * stride``, the last may be shorter.
+    """Return the first ``considered`` windows; window ``i`` begins at word ``i * stride``, the last may be shorter.
 
     There is no further window once one has reached the last word.
     """

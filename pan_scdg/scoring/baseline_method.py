@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import NonNegativeInt, PositiveInt, Strict, TypeAdapter
 
-from pan_scdg.baselines.char_ngrams import passages_of
+from pan_scdg.baselines.char_ngrams import find_passages
 from pan_scdg.errors import UserErrors
 from pan_scdg.logs import say
 from pan_scdg.notices import Notices
@@ -27,7 +27,7 @@ from pan_scdg.scoring.baseline_scoring import (
 from pan_scdg.scoring.gain_method import make_uncalibrated_error
 from pan_scdg.scoring.pair_method import Verdict, cover_both, explain_failure, name_pair
 from pan_scdg.scoring.pair_plan import FailedPair, OnError
-from pan_scdg.store import Store, key_of
+from pan_scdg.store import Store, make_key
 
 WITHOUT_MATCH = "decided positive without a match: there is no passage to write"
 EMPTY = "a document is empty"
@@ -161,11 +161,11 @@ class BaselineMethod:
         with Progress("finding passages", len(pairs)) as progress:
             for pair in pairs:
                 target, source = (self._facts[file.doc_id].digest for file in (pair.suspicious, pair.source))
-                key = key_of("char-ngram passages", {"n": n, "target": target, "source": source})
+                key = make_key("char-ngram passages", {"n": n, "target": target, "source": source})
                 passages = store.read(key, _parse_passages)
                 if passages is None:
                     texts = read_texts(pair)
-                    passages = passages_of(texts.target, texts.source, n)
+                    passages = find_passages(texts.target, texts.source, n)
                     store.put([(key, json.dumps(passages).encode())])
                 found[pair] = passages
                 progress.update()

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 from pan_scdg.baselines.answers import Answerer, Complete
 from pan_scdg.baselines.bm25_pairs import Collection
-from pan_scdg.baselines.endpoint import model_name
-from pan_scdg.baselines.judge import PromptJudge
+from pan_scdg.baselines.endpoint import choose_model_name
 from pan_scdg.baselines.local_instruct import LocalInstruct
-from pan_scdg.baselines.scorer import PairScorer
-from pan_scdg.baselines.scorers import Given, scorer_of
+from pan_scdg.baselines.prompting import PromptJudge
+from pan_scdg.baselines.scorers import Given, PairScorer, make_scorer
 from pan_scdg.baselines.vectors import VectorScorer
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
@@ -47,7 +46,7 @@ class BaselineParts(NamedTuple):
         if self.vectors is not None:
             return self.vectors
         given = Given(store, collection, (), self.folder, self.fingerprint, self.device, self.local_judge)
-        return scorer_of(settings, given)
+        return make_scorer(settings, given)
 
 
 def need_baseline(profile: Profile) -> BaselineSettings:
@@ -122,7 +121,7 @@ def refuse_unused(settings: BaselineSettings, given: Mapping[str, object]) -> No
 
 def _find_judge(settings: Prompted, device: str, folder: Path | None, state: Path | None) -> BaselineParts:
     if settings.served == "endpoint":
-        name = model_name(settings.model)
+        name = choose_model_name(settings.model)
         return BaselineParts({"language_model": {"name": name}}, "cpu", {}, fingerprint=name)
     model = _find_instruct_model(settings, device, folder, state)
     answers_depend_on = {

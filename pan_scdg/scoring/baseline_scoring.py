@@ -12,19 +12,19 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import TypeAdapter
 
-from pan_scdg.baselines.bm25_pairs import Collection, collection_digest
-from pan_scdg.baselines.scorer import PairScorer, TextPair
+from pan_scdg.baselines.bm25_pairs import Collection, hash_collection
+from pan_scdg.baselines.scorers import PairScorer
 from pan_scdg.baselines.vectors import VectorScorer
-from pan_scdg.digests import text_digest
+from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.logistic import LogisticFit, probabilities
+from pan_scdg.evaluation.logistic import LogisticFit, compute_probabilities
 from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.profile.baseline import BaselineSettings, GramLogistic
 from pan_scdg.progress import Progress
-from pan_scdg.records import DocumentPair, TextFile
-from pan_scdg.scdg.arrays import Floats
-from pan_scdg.store import Store, key_of
+from pan_scdg.records import DocumentPair, TextFile, TextPair
+from pan_scdg.scdg.aggregation import Floats
+from pan_scdg.store import Store, make_key
 
 _NUMBERS = TypeAdapter(list[float], config=EXACT)
 STEP = 32
@@ -48,7 +48,7 @@ def read_facts(documents: Iterable[TextFile]) -> tuple[dict[str, TextFacts], dic
         for doc_id, document in distinct.items():
             try:
                 text = read_text(document)
-                facts[doc_id] = TextFacts(text_digest(text), len(text))
+                facts[doc_id] = TextFacts(hash_text(text), len(text))
             except UserError as e:
                 faults[doc_id] = e
             progress.update()
@@ -58,17 +58,17 @@ def read_facts(documents: Iterable[TextFile]) -> tuple[dict[str, TextFacts], dic
 def make_collection(sources: Iterable[TextFile], facts: Mapping[str, TextFacts]) -> Collection:
     """Return the collection of the distinct sources that have facts."""
     known = {source.doc_id: source for source in sources if source.doc_id in facts}
-    digest = collection_digest(facts[doc_id].digest for doc_id in known)
+    digest = hash_collection(facts[doc_id].digest for doc_id in known)
     return Collection(digest, lambda: (read_text(source) for source in known.values()))
 
 
-def make_key(pair: DocumentPair, scorer: PairScorer, facts: Mapping[str, TextFacts]) -> str:
+def make_text_key(pair: DocumentPair, scorer: PairScorer, facts: Mapping[str, TextFacts]) -> str:
     """Return the store's key of a pair's scores."""
     target, source = pair.suspicious.doc_id, pair.source.doc_id
     # precomputed vectors belong to ids, not to texts
     ids = {"ids": [target, source]} if isinstance(scorer, VectorScorer) else {}
     texts = {"target": facts[target].digest, "source": facts[source].digest}
-    return key_of("baseline", {"scorer": scorer.identity(), **texts, **ids})
+    return make_key("baseline", {"scorer": scorer.identity(), **texts, **ids})
 
 
 def score_pairs(
@@ -79,7 +79,7 @@ def score_pairs(
     Raises:
         UserError: a pair cannot be scored; values computed before remain stored.
     """
-    keys = [make_key(pair, scorer, facts) for pair in pairs]
+    keys = [make_text_key(pair, scorer, facts) for pair in pairs]
     stored = {key: store.read(key, lambda data: _unpack_values(data, scorer)) for key in dict.fromkeys(keys)}
     missing = {key: pair for key, pair in zip(keys, pairs, strict=True) if stored[key] is None}
     known = {key: values for key, values in stored.items() if values is not None}
@@ -134,7 +134,9 @@ def choose_scores(settings: BaselineSettings, rows: Sequence[tuple[float, ...]])
     w = settings.weights
     if w is None:
         raise ValueError("the weights were not fitted")
-    return probabilities(LogisticFit(w.intercept, w.coefficients, w.mean, w.scale), np.array(rows, dtype=np.float64))
+    return compute_probabilities(
+        LogisticFit(w.intercept, w.coefficients, w.mean, w.scale), np.array(rows, dtype=np.float64)
+    )
 
 
 def _pack_values(values: tuple[float, ...]) -> bytes:

@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pan_scdg.store import key_of
+from pan_scdg.store import make_key
 
 MOST = 100_000
 """Largest number of shards of a job."""
@@ -47,7 +47,7 @@ def make_batches(keys: Sequence[str], sizes: Sequence[int], budget: int) -> list
 
 def digest_keys(keys: Sequence[str]) -> str:
     """Return a hash of the keys of one batch."""
-    return key_of("batch", {"keys": list(keys)})
+    return make_key("batch", {"keys": list(keys)})
 
 
 class Share(NamedTuple):

@@ -6,10 +6,14 @@ from typing import Any
 from pan_scdg.models.find import SHORT
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.profile import Calibration
-from pan_scdg.scdg.aggregation import Aggregate
-from pan_scdg.scdg.calibration_range import TargetFacts, common_words, range_warnings, share_at_least
-from pan_scdg.scdg.gains import GainStatistics
-from pan_scdg.scdg.sequences import Tokenizer, token_ids
+from pan_scdg.scdg.aggregation import Aggregate, GainStatistics
+from pan_scdg.scdg.calibration_range import (
+    TargetFacts,
+    compute_share_at_least,
+    list_range_warnings,
+    measure_common_words,
+)
+from pan_scdg.scdg.sequences import Tokenizer, encode_text
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pairs import ScoredPair
 
@@ -56,7 +60,9 @@ def measure_target(tokenizer: Tokenizer, target: str, features: GainStatistics) 
     Raises:
         ValueError: the features were stored without a code length.
     """
-    return _make_facts(len(target.encode("utf-8")), common_words(tokenizer, token_ids(tokenizer, target)), features)
+    return _make_facts(
+        len(target.encode("utf-8")), measure_common_words(tokenizer, encode_text(tokenizer, target)), features
+    )
 
 
 def measure_targets(scored: Sequence[ScoredPair], tokenizer: Tokenizer) -> Iterator[TargetFacts]:
@@ -66,13 +72,14 @@ def measure_targets(scored: Sequence[ScoredPair], tokenizer: Tokenizer) -> Itera
         document = item.plan.pair.suspicious
         if document.doc_id not in seen:
             text = read_text(document)
-            seen[document.doc_id] = len(text.encode("utf-8")), common_words(tokenizer, token_ids(tokenizer, text))
+            seen[document.doc_id] = (
+                len(text.encode("utf-8")),
+                measure_common_words(tokenizer, encode_text(tokenizer, text)),
+            )
         yield _make_facts(*seen[document.doc_id], item.features)
 
 
 def _make_facts(size: int, words: float, features: GainStatistics) -> TargetFacts:
-    if features.code_length is None:
-        raise ValueError("these features have no code length")
     return TargetFacts(features.tokens, features.code_length / size, words)
 
 
@@ -80,7 +87,7 @@ def warn_about_range(facts: TargetFacts | None, calibration: Calibration | None,
     """Return a warning for each measurement outside the calibration's range; empty without a range."""
     if facts is None or calibration is None or calibration.range is None:
         return []
-    return range_warnings(facts, calibration.range, aggregate)
+    return list_range_warnings(facts, calibration.range, aggregate)
 
 
 def describe_nearness(score: float | None, threshold: float | None, noise: float | None) -> dict[str, bool | None]:
@@ -94,5 +101,5 @@ def describe_negatives(score: float | None, calibration: Calibration | None) -> 
     """Return the share of development negatives that score at least as high and their number, if they are known."""
     if calibration is None or not calibration.negatives:
         return {}
-    share = None if score is None else share_at_least(calibration.negatives, score)
+    share = None if score is None else compute_share_at_least(calibration.negatives, score)
     return {"negatives_at_least": share, "negatives": calibration.negative_pairs}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pan_scdg.digests import text_digest
+from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import stream_corpus
@@ -15,21 +15,21 @@ from pan_scdg.progress import Forecast, Progress
 from pan_scdg.records import Document, Query
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.retrieval.ranking import Ranking
-from pan_scdg.scdg.aggregation import aggregate_of
-from pan_scdg.scdg.gains import Gains, GainStatistics
+from pan_scdg.scdg.aggregation import Aggregate, GainStatistics, choose_aggregate, list_stored
+from pan_scdg.scdg.gains import Gains
 from pan_scdg.scdg.sequences import (
     AlignmentError,
     ScoringInput,
-    prefix_budget,
-    retrieval_target,
-    retrieval_unconditional,
+    build_retrieval_unconditional,
+    compute_prefix_budget,
+    encode_query,
 )
-from pan_scdg.scdg.windows import overlap_terms
+from pan_scdg.scdg.windows import extract_terms
 from pan_scdg.scoring.batches import Share, digest_keys
-from pan_scdg.scoring.features import Wanted, load_features, make_grid, save_features
+from pan_scdg.scoring.features import load_features, save_features
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.passes import PassScorer, QueryText, SourceWork
-from pan_scdg.store import Store, key_of
+from pan_scdg.store import Store, make_key
 
 LONGEST_FIRST = 16
 """Number of the largest groups that are scored first, so that a lack of memory shows at the beginning."""
@@ -79,14 +79,14 @@ def prepare_targets(
     targets, errors = [], []
     for query in queries:
         try:
-            ids = retrieval_target(model.tokenizer, query.text)
-            room = prefix_budget(model.tokenizer, ids, settings.context)
+            ids = encode_query(model.tokenizer, query.text)
+            room = compute_prefix_budget(model.tokenizer, ids, settings.context)
         except AlignmentError as e:
             errors.append(UserError(f"query {query.query_id}: {e}", "use a profile with a larger context", where))
             continue
         budget = room if settings.source_tokens is None else min(room, settings.source_tokens)
-        text = QueryText(ids, frozenset(overlap_terms(query.text)), budget, text_digest(query.text))
-        targets.append(Target(query.query_id, text, retrieval_unconditional(model.tokenizer, ids)))
+        text = QueryText(ids, frozenset(extract_terms(query.text)), budget, hash_text(query.text))
+        targets.append(Target(query.query_id, text, build_retrieval_unconditional(model.tokenizer, ids)))
     if errors:
         raise UserErrors(errors)
     return targets
@@ -105,10 +105,10 @@ def make_candidate_key(document: Document, target: Target, model: ScoringModel, 
         **most,
         "context": settings.context,
         "windows": settings.windows.model_dump(mode="json"),
-        "source": text_digest(document.text),
+        "source": hash_text(document.text),
         "target": target.text.digest,
     }
-    return key_of("candidate", parts)
+    return make_key("candidate", parts)
 
 
 def select_scored(stage: FirstStage, settings: RetrievalSettings) -> Ranking:
@@ -125,7 +125,6 @@ def score_candidates(
     store: Store,
     keep_gains: bool,
     share: Share | None = None,
-    moments: bool = False,
 ) -> Found:
     """Return gain statistics and store key of every candidate to score, by (query, document).
 
@@ -141,7 +140,6 @@ def score_candidates(
         store: scores in it are reused and new ones are added.
         keep_gains: store the gain of every token, too.
         share: score the documents of one shard only.
-        moments: include the mean of positive gains and the deviation, even if older entries lack them.
     """
     wanted: dict[str, list[Target]] = {}
     for target in targets:
@@ -150,7 +148,7 @@ def score_candidates(
     if share is not None:
         wanted = _select_share(wanted, share)
     # each query without a source is its own batch, so that no gain depends on the other queries
-    known = _StoredFeatures(model, store, settings, keep_gains, moments)
+    known = _StoredFeatures(model, store, settings, keep_gains)
     scorer, waiting = PassScorer(model, store), deque[Group]()
     total = sum(map(len, wanted.values()))
     # the largest groups come first, and their speed is not typical
@@ -192,14 +190,12 @@ def _select_share(wanted: Mapping[str, list[Target]], share: Share) -> dict[str,
 class _StoredFeatures:
     """The features of candidates, loaded from the store and saved to it group by group."""
 
-    def __init__(
-        self, model: ScoringModel, store: Store, settings: RetrievalSettings, keep_gains: bool, moments: bool
-    ) -> None:
-        aggregate = aggregate_of(settings)
-        self._model, self._store, self._keep_gains = model, store, keep_gains or settings.aggregation == "share"
+    def __init__(self, model: ScoringModel, store: Store, settings: RetrievalSettings, keep_gains: bool) -> None:
+        own = [aggregate] if (aggregate := choose_aggregate(settings)) else []
+        self._model, self._store = model, store
+        self._keep_gains = keep_gains or any(aggregate.entry.joint for aggregate in own)
         self._control = settings.control
-        widths = ((), (), ()) if aggregate is None else (aggregate.windows, aggregate.medians, aggregate.bounded)
-        self._wanted = Wanted(make_grid([settings.q]), *widths, moments=moments)
+        self._wanted = list_stored("candidates", [Aggregate("top", settings.q), *own])
         self.features = Found()
 
     def load(self, group: Group) -> bool:

@@ -11,7 +11,7 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.runs import open_gzip_text
 from pan_scdg.profile import Profile
 from pan_scdg.records import DocumentPair
-from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
+from pan_scdg.scdg.aggregation import Aggregate, choose_aggregate
 from pan_scdg.scdg.calibration_range import TargetFacts
 from pan_scdg.scoring.batches import Share
 from pan_scdg.scoring.calibration import (
@@ -85,7 +85,7 @@ class GainMethod:
 
     def _judge(self, item: ScoredPair, names: Mapping[str, str], facts: TargetFacts | None) -> Verdict:
         plan, features = item.plan, item.features
-        score = self.aggregate.of(features)
+        score = features.scores[self.aggregate]
         positive = None if self.threshold is None else bool(score >= self.threshold)
         warnings = []
         if plan.mode == "segments":
@@ -145,7 +145,7 @@ def need_rule(profile: Profile) -> tuple[Aggregate, float | None]:
         UserError: the profile was never calibrated.
     """
     settings = profile.need_pairs()
-    aggregate = aggregate_of(settings)
+    aggregate = choose_aggregate(settings)
     if aggregate is None or settings.threshold is None:
         raise make_uncalibrated_error(profile, "threshold")
     return aggregate, settings.threshold

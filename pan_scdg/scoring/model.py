@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from pan_scdg.errors import UserError
-from pan_scdg.lm.attention import backend_of
-from pan_scdg.lm.engine import Engine, EngineName, engine_of
-from pan_scdg.lm.worker import Values, Work
-from pan_scdg.lm.workers import Workers
+from pan_scdg.lm.attention import find_backend
+from pan_scdg.lm.engine import Engine, EngineName, make_engine
+from pan_scdg.lm.workers import Values, Work, Workers, score_work
 from pan_scdg.logs import say
 from pan_scdg.models.config import read_config
 from pan_scdg.models.devices import check_device, choose_dtype
@@ -18,7 +17,7 @@ from pan_scdg.models.fit import Job, check_weights_fit
 from pan_scdg.models.load import LanguageModel, load_model, load_tokenizer
 from pan_scdg.models.lock import read_provenance
 from pan_scdg.profile import ModelSettings
-from pan_scdg.store import key_of
+from pan_scdg.store import make_key
 
 
 class ScoringModel:
@@ -83,7 +82,7 @@ class ScoringModel:
         settings = choose_dtype(settings, self.device)
         check_device(settings, self.device)
         if self.packs:
-            backend_of(settings.attention)
+            find_backend(settings.attention)
         return settings
 
     @property
@@ -97,7 +96,7 @@ class ScoringModel:
     def engine(self) -> Engine:
         """Return the engine of this process."""
         if self._engine is None:
-            self._engine = engine_of(self._engine_name, self.loaded, self.settings)
+            self._engine = make_engine(self._engine_name, self.loaded, self.settings)
         return self._engine
 
     def map(self, works: Iterable[Work]) -> Iterator[Values]:
@@ -114,9 +113,7 @@ class ScoringModel:
             return
         if len(self.devices) == 1:
             for work in works:
-                items = work.inputs(self.tokenizer)
-                values = self.engine.log_probs(items)
-                yield [(item.target_ids, found) for item, found in zip(items, values, strict=True)]
+                yield score_work(work, self.tokenizer, self.engine)
             return
         if self._workers is None:
             self._workers = Workers(self.folder, self.settings, self._engine_name, self.devices, self.fingerprint)
@@ -161,7 +158,7 @@ class ScoringModel:
 
     def make_batch_key(self, key: str, *digests: str) -> str:
         """Return the store's key of a result of these batches; ``key`` itself if last digits do not depend on them."""
-        return key_of("batched", {"key": key, "batches": digests}) if self.packs else key
+        return make_key("batched", {"key": key, "batches": digests}) if self.packs else key
 
     def check_length(self, tokens: int, field: str) -> None:
         """Raise UserError if the profile permits longer inputs than the model supports."""

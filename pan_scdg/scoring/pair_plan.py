@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-from pan_scdg.digests import text_digest
+from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.profile import PairSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair
-from pan_scdg.scdg.sequences import AlignmentError, pair_passes
+from pan_scdg.scdg.sequences import AlignmentError, build_pair_passes
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.passes import PairText
-from pan_scdg.store import key_of
+from pan_scdg.store import make_key
 
 Mode = Literal["whole", "segments"]
 OnError = Literal["stop", "negative"]
@@ -85,7 +85,7 @@ def _choose_mode(
         UserError: the tokenizer cannot align it, or it is too long.
     """
     try:
-        length = pair_passes(model.tokenizer, source, target).conditional.length
+        length = build_pair_passes(model.tokenizer, source, target).conditional.length
     except AlignmentError as e:
         raise UserError(
             f"with {pair.source.doc_id} as source: {e}",
@@ -111,7 +111,7 @@ def make_pair_key(source: str, target: str, mode: Mode, model: ScoringModel, set
         **({} if settings.control == "none" else {"control": settings.control}),
         "mode": mode,
         "segments": settings.segments.model_dump(mode="json") if mode == "segments" else None,
-        "source": text_digest(source),
-        "target": text_digest(target),
+        "source": hash_text(source),
+        "target": hash_text(target),
     }
-    return key_of("pair", parts)
+    return make_key("pair", parts)

@@ -7,19 +7,20 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.lm.workers import Scored
 from pan_scdg.models.fit import explain_lack_of_memory
 from pan_scdg.notices import Notices
-from pan_scdg.profile import Aggregation, Control, PairSettings, RetrievalSettings
+from pan_scdg.profile import Control, PairSettings
 from pan_scdg.progress import Forecast, Progress
 from pan_scdg.records import DocumentPair
-from pan_scdg.scdg.aggregation import Aggregate, aggregate_of
-from pan_scdg.scdg.gains import Gains, GainStatistics
+from pan_scdg.scdg.aggregation import Aggregate, GainStatistics, choose_aggregate, list_stored
+from pan_scdg.scdg.gains import Gains
 from pan_scdg.scdg.sequences import ScoringInput
 from pan_scdg.scoring.batches import Share, make_batches
-from pan_scdg.scoring.features import choose_pair_features, load_features, save_features
+from pan_scdg.scoring.features import load_features, save_features
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import FailedPair, Mode, OnError, PlannedPair, plan_pairs
-from pan_scdg.scoring.passes import PairsWork, PassScorer, Scored
+from pan_scdg.scoring.passes import PairsWork, PassScorer
 from pan_scdg.store import Store
 
 Alone = Mapping[tuple[str, Mode], Sequence[ScoringInput]]
@@ -82,7 +83,8 @@ def score_pairs(
     All pairs together determine the batches, which are computed as a whole. With a ``share``, only the batches of this
     shard are scored.
     """
-    wanted = choose_pair_features(settings.q, [*settings.w_grid, *([] if settings.w is None else [settings.w])])
+    own = [aggregate] if (aggregate := choose_aggregate(settings)) else []
+    wanted = list_stored("pairs", [*own, *(Aggregate(settings.aggregation, p) for p in settings.grid)])
     distinct = list({plan.key: plan for plan in planned}.values())
     scorer, alone = PassScorer(model, store), _list_unconditional(distinct, model, settings)
     scorer.plan_unconditional(item for items in alone.values() for item in items)
@@ -164,18 +166,6 @@ def _split_by_pair(
         start = end
 
 
-def name_aggregation(rule: float | PairSettings | RetrievalSettings) -> str:
-    """Return the name in results of a profile's aggregation, or of Top-q for a percentage.
-
-    Raises:
-        ValueError: the profile has no parameter of its aggregation.
-    """
-    chosen = Aggregate("top", rule) if isinstance(rule, int | float) else aggregate_of(rule)
-    if chosen is None:
-        raise ValueError("the profile was not calibrated")
-    return chosen.name
-
-
 def describe_control(control: Control) -> dict[str, str]:
     """Return the field of results that names the control; empty without a control, as in the paper."""
     return {} if control == "none" else {"control": control}
@@ -185,9 +175,9 @@ def tabulate_scores(
     scored: Sequence[ScoredPair],
     positive: Mapping[tuple[str, str], bool],
     grid: Sequence[float],
-    kind: Aggregation = "top",
+    kind: str = "top",
 ) -> tuple[npt.NDArray[np.bool_], dict[float, npt.NDArray[Any]]]:
     """Return labels ``[pairs]`` and, for each parameter in ``grid``, scores ``[pairs]``, in the order of ``scored``."""
     labels = np.array([positive[s.plan.pair.suspicious.doc_id, s.plan.pair.source.doc_id] for s in scored], dtype=bool)
-    scores = {float(p): np.array([Aggregate(kind, p).of(s.features) for s in scored]) for p in grid}
+    scores = {float(p): np.array([s.features.scores[Aggregate(kind, p)] for s in scored]) for p in grid}
     return labels, scores

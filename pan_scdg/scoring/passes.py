@@ -11,27 +11,27 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.digests import text_digest
-from pan_scdg.lm.worker import Work
+from pan_scdg.digests import hash_text
+from pan_scdg.lm.workers import Scored, Work
 from pan_scdg.profile import Control, PairSettings, RetrievalSettings
 from pan_scdg.retrieval.sentences import find_sentence_spans
-from pan_scdg.scdg.arrays import TokenIds
-from pan_scdg.scdg.control import controlled_pair, shuffled_source
-from pan_scdg.scdg.gains import Gains, gains_of, join
-from pan_scdg.scdg.segments import segment_passes, segment_unconditional
+from pan_scdg.scdg.control import add_control, shuffle_source
+from pan_scdg.scdg.gains import Gains, combine_passes, join_segments
+from pan_scdg.scdg.segments import build_segment_passes, build_segment_unconditional
 from pan_scdg.scdg.sequences import (
     Passes,
     ScoringInput,
+    TokenIds,
     Tokenizer,
-    pair_passes,
-    pair_unconditional,
-    retrieval_conditional,
-    retrieval_unconditional,
+    build_pair_passes,
+    build_pair_unconditional,
+    build_retrieval_conditional,
+    build_retrieval_unconditional,
 )
-from pan_scdg.scdg.windows import source_prefix
+from pan_scdg.scdg.windows import build_source_prefix
 from pan_scdg.scoring.batches import Batch, digest_keys, make_batches
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.store import Store, key_of, pack_array, unpack_floats
+from pan_scdg.store import Store, make_key, pack_array, unpack_floats
 
 LogProbs = npt.NDArray[np.float32]
 
@@ -59,17 +59,17 @@ class PairText(NamedTuple):
         control = settings.control != "none"
         if self.segments:
             spans = find_sentence_spans(self.target)
-            return list(segment_passes(tokenizer, self.source, self.target, spans, settings.segments, control))
-        passes = pair_passes(tokenizer, self.source, self.target)
-        return [controlled_pair(tokenizer, passes, self.source, self.target) if control else passes]
+            return list(build_segment_passes(tokenizer, self.source, self.target, spans, settings.segments, control))
+        passes = build_pair_passes(tokenizer, self.source, self.target)
+        return [add_control(tokenizer, passes, self.source, self.target) if control else passes]
 
     def make_unconditional(self, tokenizer: Tokenizer, settings: PairSettings) -> list[ScoringInput]:
         """Return the unconditional inputs of the passes, which do not depend on the source."""
         if self.segments:
             return list(
-                segment_unconditional(tokenizer, self.target, find_sentence_spans(self.target), settings.segments)
+                build_segment_unconditional(tokenizer, self.target, find_sentence_spans(self.target), settings.segments)
             )
-        return [pair_unconditional(tokenizer, self.target)]
+        return [build_pair_unconditional(tokenizer, self.target)]
 
 
 @dataclass(frozen=True)
@@ -116,27 +116,20 @@ class SourceWork:
         def encode(text: str) -> list[int]:
             return list(tokenizer.encode(text, add_special_tokens=False))
 
-        prefix = source_prefix(self.text, set(query.terms), query.budget, encode, self.settings.windows)
+        prefix = build_source_prefix(self.text, set(query.terms), query.budget, encode, self.settings.windows)
         passes = Passes(
-            retrieval_unconditional(tokenizer, query.token_ids),
-            retrieval_conditional(tokenizer, query.token_ids, prefix),
+            build_retrieval_unconditional(tokenizer, query.token_ids),
+            build_retrieval_conditional(tokenizer, query.token_ids, prefix),
         )
         if self.settings.control == "none":
             return passes
-        shuffled = shuffled_source(tokenizer, prefix, text_digest(self.text), query.digest)
-        return replace(passes, control=retrieval_conditional(tokenizer, query.token_ids, shuffled))
+        shuffled = shuffle_source(tokenizer, prefix, hash_text(self.text), query.digest)
+        return replace(passes, control=build_retrieval_conditional(tokenizer, query.token_ids, shuffled))
 
 
 def list_with_source(passes: Passes) -> list[ScoringInput]:
     """Return all inputs but the unconditional one."""
     return list(passes)[1:]
-
-
-class Scored(NamedTuple):
-    """The target ids of one input, ``[n]``, and their log-probabilities in nats, ``[n]``."""
-
-    target_ids: TokenIds
-    log_probs: LogProbs
 
 
 class PassScorer:
@@ -159,8 +152,7 @@ class PassScorer:
 
     def score_works(self, works: Iterable[Work]) -> Iterator[list[Scored]]:
         """Yield the scored inputs of each work, in order; each work is a batch of its own."""
-        for found in self.model.map(works):
-            yield [Scored(*values) for values in found]
+        yield from self.model.map(works)
 
     def plan_unconditional(self, items: Iterable[ScoringInput]) -> None:
         """Divide all unconditional inputs of the job into batches."""
@@ -217,7 +209,7 @@ class PassScorer:
     def _make_key(self, name: str) -> str:
         batch, _ = self._planned[name]
         return self.model.make_batch_key(
-            key_of("unconditional", {**self.model.list_key_parts(), "ids": name}), batch.digest
+            make_key("unconditional", {**self.model.list_key_parts(), "ids": name}), batch.digest
         )
 
     def compute_gains(self, passes: Iterable[Passes], baseline: Control = "none") -> Gains:
@@ -247,7 +239,7 @@ class PassScorer:
             raise ValueError(f"{len(found)} passes for {len(alone)} segments")
         if baseline != "none" and each == 1:
             raise ValueError(f"baseline {baseline} needs passes with a control")
-        return join(
+        return join_segments(
             _compute_segment_gains(item, self.score_unconditional(item), found[i * each : (i + 1) * each], baseline)
             for i, item in enumerate(alone)
         )
@@ -255,7 +247,7 @@ class PassScorer:
 
 def _compute_segment_gains(item: ScoringInput, alone: LogProbs, found: Sequence[Scored], baseline: Control) -> Gains:
     control = found[1].log_probs if len(found) > 1 else None
-    return gains_of([item, *found], alone, found[0].log_probs, control, baseline)
+    return combine_passes([item, *found], alone, found[0].log_probs, control, baseline)
 
 
 def _parse_log_probs(data: bytes, tokens: int) -> LogProbs:

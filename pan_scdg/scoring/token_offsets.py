@@ -14,8 +14,7 @@ import numpy as np
 from pan_scdg.errors import UserError
 from pan_scdg.models.load import load_tokenizer
 from pan_scdg.retrieval.sentences import find_sentence_spans
-from pan_scdg.scdg.arrays import Offsets, TokenIds
-from pan_scdg.scdg.sequences import Tokenizer
+from pan_scdg.scdg.sequences import Offsets, TokenIds, Tokenizer
 from pan_scdg.scoring.model import ScoringModel
 
 TOGETHER = 8

@@ -6,14 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import tenacity
 
-from pan_scdg.baselines.answers import AHEAD, Answerer, Complete, replies
-from pan_scdg.baselines.endpoint import Endpoint, Reply
-from pan_scdg.baselines.prompts import Messages
+from pan_scdg.baselines.answers import AHEAD, Answerer, Complete, answer_chats
+from pan_scdg.baselines.endpoint import Messages, Reply
 from pan_scdg.errors import Interrupted, UserError
 from pan_scdg.store import Store
-from tests.local_chat import Fault, LocalChat, serving
 
 PATIENCE = 20.0
 
@@ -61,7 +58,7 @@ def answerer(oracle: Oracle, side_by_side: int = 4, model: str = "m") -> Answere
 
 def texts(oracle: Oracle, words: object, store: Store, side_by_side: int = 4) -> list[str]:
     chats = [chat(word) for word in words]  # type: ignore[attr-defined]
-    return [reply.text for reply in replies(chats, answerer(oracle, side_by_side), store)]
+    return [reply.text for reply in answer_chats(chats, answerer(oracle, side_by_side), store)]
 
 
 def never() -> Complete:
@@ -75,7 +72,7 @@ def test_answers_come_in_order_and_are_asked_for_once(store: Store, side_by_side
     assert texts(oracle, range(40), store, side_by_side) == expected
     assert set(oracle.asked.values()) == {1}
     assert oracle.most <= side_by_side
-    again = replies(map(chat, range(40)), Answerer(answerer(oracle).identity, never), store)
+    again = answer_chats(map(chat, range(40)), Answerer(answerer(oracle).identity, never), store)
     assert [reply.text for reply in again] == expected
 
 
@@ -86,7 +83,7 @@ def test_several_are_under_way_at_a_time(store: Store) -> None:
         met.wait(PATIENCE)  # breaks unless four are there together
         return oracle.complete(asked)
 
-    found = replies(map(chat, range(8)), Answerer({}, lambda: complete, 4), store)
+    found = answer_chats(map(chat, range(8)), Answerer({}, lambda: complete, 4), store)
     assert [reply.text for reply in found] == [f"{i}?" for i in range(8)]
 
 
@@ -100,15 +97,15 @@ def test_the_same_chat_twice_is_asked_for_once(store: Store, side_by_side: int) 
 def test_another_model_is_asked_anew(store: Store) -> None:
     oracle = Oracle()
     for model in ("one", "two", "one"):
-        list(replies([chat("x")], answerer(oracle, model=model), store))
+        list(answer_chats([chat("x")], answerer(oracle, model=model), store))
     assert oracle.asked["x"] == 2
 
 
 def test_the_key_is_the_whole_request(store: Store) -> None:
     by = answerer(Oracle())
     user, system = chat("x"), [{"role": "system", "content": "x"}]
-    assert len({by.key(user), by.key(system), by.key(user + system), by.key(system + user)}) == 4
-    assert by.key(user) == answerer(Oracle()).key(chat("x"))
+    assert len({by.make_key(user), by.make_key(system), by.make_key(user + system), by.make_key(system + user)}) == 4
+    assert by.make_key(user) == answerer(Oracle()).make_key(chat("x"))
 
 
 def test_a_slow_first_answer_holds_up_few_others(store: Store) -> None:
@@ -122,7 +119,7 @@ def test_a_slow_first_answer_holds_up_few_others(store: Store) -> None:
                 oracle.gates["0"].set()
             yield chat(i)
 
-    found = replies(chats(), answerer(oracle, 2), store)
+    found = answer_chats(chats(), answerer(oracle, 2), store)
     assert next(found).text == "0?"
     assert len(taken) <= 2 * AHEAD * 2
     assert [reply.text for reply in found] == [f"{i}?" for i in range(1, 100)]
@@ -135,7 +132,7 @@ def test_what_overtakes_a_slow_answer_is_stored_and_so_is_the_slow_one(store: St
     with pytest.raises(Interrupted, match="down"):
         texts(oracle, ["slow", 1, 2, 3, "bad"], store, side_by_side=2)
     by = answerer(oracle)
-    kept = [words for words in ("slow", 1, 2, 3, "bad") if store.get(by.key(chat(words)))]
+    kept = [words for words in ("slow", 1, 2, 3, "bad") if store.get(by.make_key(chat(words)))]
     assert kept == ["slow", 1, 2, 3]
 
 
@@ -170,7 +167,7 @@ def test_an_interruption_waits_for_nobody(store: Store) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(replies(chats(), answerer(oracle), store))
+        list(answer_chats(chats(), answerer(oracle), store))
     assert not oracle.gates["2"].is_set()
     oracle.gates["2"].set()
     assert texts(oracle, range(3), store) == ["0?", "1?", "2?"]
@@ -180,32 +177,4 @@ def test_an_interruption_waits_for_nobody(store: Store) -> None:
 def test_odd_texts_are_kept_as_they_are(store: Store) -> None:
     odd = "\x1b[31m\0\ud800 \u2028 '); DROP TABLE entries; -- \U0001f469"
     by = Answerer({}, lambda: lambda _: Reply(odd, "m"), 1)
-    assert [r.text for _ in range(2) for r in replies([chat("x")], by, store)] == [odd, odd]
-
-
-def test_who_waits_for_another_try_gives_up_when_the_endpoint_is_down(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One request is told to come in a minute, another one in two hours; nobody sits through the minute."""
-    waits = threading.Event()
-
-    class SaidSleep(tenacity.sleep_using_event):
-        def __call__(self, timeout: float | None) -> None:
-            waits.set()
-            super().__call__(timeout)
-
-    monkeypatch.setattr(tenacity, "sleep_using_event", SaidSleep)
-    monkeypatch.setenv("NO_PROXY", "*")
-    faults = [Fault(503, headers={"Retry-After": "60"}), Fault(503, headers={"Retry-After": "7200"})]
-    with serving(LocalChat(faults=faults)) as server:
-        endpoint = Endpoint(server.url, "m", first_wait=60)
-
-        def chats() -> Iterator[Messages]:
-            yield chat("patient")
-            assert waits.wait(PATIENCE)
-            yield chat("second")
-
-        with pytest.raises(Interrupted, match="asks to wait 7200 s"):
-            list(replies(chats(), Answerer({}, lambda: endpoint.complete), store))
-        assert until(lambda: server.answered == ["patient"])  # noted behind the answer, by the server's thread
-        assert [r.text for r in replies([chat("patient")], Answerer({}, never), store)] == ["no"]
+    assert [r.text for _ in range(2) for r in answer_chats([chat("x")], by, store)] == [odd, odd]

@@ -7,9 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.simple_pair_scores import bm25
-from pan_scdg.baselines.bm25_pairs import Bm25PairScorer, Collection, collection_digest, pair_score, statistics_of
-from pan_scdg.baselines.scorer import TextPair
-from pan_scdg.baselines.token_grams import tokens_of
+from pan_scdg.baselines.bm25_pairs import (
+    Bm25PairScorer,
+    Collection,
+    compute_pair_score,
+    count_statistics,
+    hash_collection,
+)
+from pan_scdg.baselines.token_grams import split_tokens
+from pan_scdg.records import TextPair
 
 TEXTS = st.lists(st.sampled_from(["ash", "Birch", "cedar", "elm"]), max_size=12).map(" ".join)
 
@@ -32,18 +38,18 @@ def literal(target: str, source: str, sources: list[str], k1: float, b: float) -
 @given(TEXTS, st.lists(TEXTS, min_size=1, max_size=6), st.sampled_from([(1.2, 0.75), (0.5, 0.0), (2.0, 1.0)]))
 @settings(max_examples=100, deadline=None)
 def test_the_score_is_the_papers_formula(target: str, sources: list[str], constants: tuple[float, float]) -> None:
-    statistics = statistics_of(sources)
+    statistics = count_statistics(sources)
     for source in sources:
-        score = pair_score(tokens_of(target), tokens_of(source), statistics, *constants)
+        score = compute_pair_score(split_tokens(target), split_tokens(source), statistics, *constants)
         assert score == pytest.approx(literal(target, source, sources, *constants), rel=1e-12, abs=1e-15)
 
 
 def test_hand_made_pair() -> None:
     # N 2, avgdl 3; "ash" is in both (df 2), "elm" in one; the query has ash twice
-    statistics = statistics_of(["ash ash elm", "ash oak fir"])
+    statistics = count_statistics(["ash ash elm", "ash oak fir"])
     ash = math.log(1 + 0.5 / 2.5) * 2 * 2.2 / (2 + 1.2)
     elm = math.log(1 + 1.5 / 1.5) * 1 * 2.2 / (1 + 1.2)
-    score = pair_score(tokens_of("ash elm ash yew"), tokens_of("ash ash elm"), statistics, 1.2, 0.75)
+    score = compute_pair_score(split_tokens("ash elm ash yew"), split_tokens("ash ash elm"), statistics, 1.2, 0.75)
     assert score == pytest.approx((2 * ash + elm) / 4, rel=1e-14)
 
 
@@ -51,21 +57,21 @@ def test_hand_made_pair() -> None:
 @settings(max_examples=30, deadline=None)
 def test_the_benchmarks_older_score_is_the_same_number(texts: list[str]) -> None:
     pairs = [(target, source) for target in texts for source in texts]
-    statistics = statistics_of(texts)
-    found = [pair_score(tokens_of(p), tokens_of(s), statistics, 1.2, 0.75) for p, s in pairs]
+    statistics = count_statistics(texts)
+    found = [compute_pair_score(split_tokens(p), split_tokens(s), statistics, 1.2, 0.75) for p, s in pairs]
     assert found == pytest.approx(bm25(pairs).tolist(), rel=1e-12)
 
 
 def test_empty_texts_score_zero() -> None:
-    statistics = statistics_of(["", "ash"])
-    assert pair_score([], ["ash"], statistics, 1.2, 0.75) == 0.0
-    assert pair_score(["ash"], [], statistics, 1.2, 0.75) == 0.0
-    assert pair_score(["ash"], [], statistics_of([""]), 1.2, 0.75) == 0.0
+    statistics = count_statistics(["", "ash"])
+    assert compute_pair_score([], ["ash"], statistics, 1.2, 0.75) == 0.0
+    assert compute_pair_score(["ash"], [], statistics, 1.2, 0.75) == 0.0
+    assert compute_pair_score(["ash"], [], count_statistics([""]), 1.2, 0.75) == 0.0
 
 
 def test_a_source_of_another_collection_is_no_zero() -> None:
     with pytest.raises(ValueError, match="no document with 'elm'"):
-        pair_score(["elm"], ["elm"], statistics_of(["ash"]), 1.2, 0.75)
+        compute_pair_score(["elm"], ["elm"], count_statistics(["ash"]), 1.2, 0.75)
 
 
 def test_statistics_are_counted_once_and_only_when_needed() -> None:
@@ -75,8 +81,8 @@ def test_statistics_are_counted_once_and_only_when_needed() -> None:
         asked.append(1)
         return ["ash elm", "ash"]
 
-    scorer = Bm25PairScorer(1.2, 0.75, Collection(collection_digest(["x", "y"]), texts))
-    assert scorer.identity() == {"kind": "bm25", "k1": 1.2, "b": 0.75, "collection": collection_digest(["y", "x"])}
+    scorer = Bm25PairScorer(1.2, 0.75, Collection(hash_collection(["x", "y"]), texts))
+    assert scorer.identity() == {"kind": "bm25", "k1": 1.2, "b": 0.75, "collection": hash_collection(["y", "x"])}
     assert list(scorer.score([])) == []
     assert asked == []
     pair = TextPair("p", "s", "elm", "ash elm")
@@ -85,4 +91,4 @@ def test_statistics_are_counted_once_and_only_when_needed() -> None:
         == [(pytest.approx(literal("elm", "ash elm", ["ash elm", "ash"], 1.2, 0.75)),)] * 2
     )
     assert asked == [1]
-    assert collection_digest(["x", "x"]) != collection_digest(["x"])
+    assert hash_collection(["x", "x"]) != hash_collection(["x"])

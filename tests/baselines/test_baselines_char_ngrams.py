@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.baselines import char_ngrams
-from pan_scdg.baselines.char_ngrams import CharNgramScorer, covered_share, letters_of, passages_of
-from pan_scdg.baselines.scorer import TextPair
-from pan_scdg.records import Passage
+from pan_scdg.baselines.char_ngrams import CharNgramScorer, compute_covered_share, extract_letters, find_passages
+from pan_scdg.records import Passage, TextPair
 
 TEXTS = st.text(alphabet="aAbB1 .é", max_size=60)
 NS = st.integers(1, 6)
@@ -29,7 +28,7 @@ def plain_covered(target: str, source: str, n: int) -> set[int]:
 def test_the_share_is_that_of_all_ngrams_tried_one_by_one(target: str, source: str, n: int) -> None:
     letters = plain_letters(target)
     expected = len(plain_covered(target, source, n)) / len(letters) if letters else 0.0
-    assert covered_share(target, source, n) == pytest.approx(expected, abs=1e-15)
+    assert compute_covered_share(target, source, n) == pytest.approx(expected, abs=1e-15)
 
 
 @given(TEXTS, TEXTS, NS)
@@ -38,7 +37,7 @@ def test_passages_are_matches_that_cover_the_same_and_go_on_while_both_sides_agr
     offsets = [i for i, c in enumerate(t) if c.isalnum()]
     there = [i for i, c in enumerate(s) if c.isalnum()]
     covered: set[int] = set()
-    passages = passages_of(t, s, n)
+    passages = find_passages(t, s, n)
     for p in passages:
         this = plain_letters(t[p.this_offset : p.this_offset + p.this_length])
         assert this == plain_letters(s[p.source_offset : p.source_offset + p.source_length])
@@ -56,68 +55,68 @@ def test_passages_are_matches_that_cover_the_same_and_go_on_while_both_sides_agr
 @given(TEXTS, TEXTS, NS)
 @settings(max_examples=50, deadline=None)
 def test_a_source_that_is_looked_at_in_goes_gives_the_same(target: str, source: str, n: int) -> None:
-    expected = passages_of(target, source, n)
+    expected = find_passages(target, source, n)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(char_ngrams, "TABLE_CHARACTERS", 3 * (n + char_ngrams.NGRAM_OVERHEAD))
-        assert passages_of(target, source, n) == expected
+        assert find_passages(target, source, n) == expected
 
 
 @given(st.text(alphabet="ab", max_size=90), st.text(alphabet="ab", max_size=90), st.integers(1, 40))
 @settings(max_examples=100, deadline=None)
 def test_a_hash_that_tells_nothing_apart_changes_nothing(target: str, source: str, n: int) -> None:
     expected = len(plain_covered(target, source, n)) / max(1, len(target))
-    assert covered_share(target, source, n) == pytest.approx(expected, abs=1e-15)
-    passages = passages_of(target, source, n)
+    assert compute_covered_share(target, source, n) == pytest.approx(expected, abs=1e-15)
+    passages = find_passages(target, source, n)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(char_ngrams, "FACTOR", 0)
-        assert covered_share(target, source, n) == pytest.approx(expected, abs=1e-15)
-        assert passages_of(target, source, n) == passages
+        assert compute_covered_share(target, source, n) == pytest.approx(expected, abs=1e-15)
+        assert find_passages(target, source, n) == passages
 
 
 def test_offsets_are_those_of_the_text_with_everything_in_it() -> None:
     target, source = "So: “It rained, all DAY!” he wrote.", "Then it RAINED all day; we stayed."
-    (passage,) = passages_of(target, source, 12)
+    (passage,) = find_passages(target, source, 12)
     assert target[passage.this_offset : passage.this_offset + passage.this_length] == "It rained, all DAY"
     assert source[passage.source_offset : passage.source_offset + passage.source_length] == "it RAINED all day"
     assert passage.obfuscation == ""
-    assert covered_share(target, source, 12) == 14 / len("SoItrainedallDAYhewrote")
+    assert compute_covered_share(target, source, 12) == 14 / len("SoItrainedallDAYhewrote")
 
 
 def test_two_copies_in_another_order_are_two_passages() -> None:
     one, two = "the quick brown fox jumps", "over a very lazy old dog"
-    found = passages_of(f"{one}. New words here. {two}", f"{two} ---- {one}", 18)
+    found = find_passages(f"{one}. New words here. {two}", f"{two} ---- {one}", 18)
     assert found == (Passage(0, 25, 30, 25, ""), Passage(43, 24, 0, 24, ""))
 
 
 def test_every_script_counts_and_lower_case_is_one_character_for_one() -> None:
-    letters = letters_of("İstanbul: ΣΑΣ, 東京 1²_x")
+    letters = extract_letters("İstanbul: ΣΑΣ, 東京 1²_x")
     assert letters.text == "istanbulσασ東京1²x"
     assert letters.offsets.tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 15, 16, 18, 19, 21]
-    assert covered_share("ΣΑΣ", "σασ", 3) == 1.0
+    assert compute_covered_share("ΣΑΣ", "σασ", 3) == 1.0
 
 
 def test_lone_surrogates_are_no_letters() -> None:
-    assert letters_of("a\ud800b").text == "ab"
+    assert extract_letters("a\ud800b").text == "ab"
 
 
 @pytest.mark.parametrize(("target", "source"), [("", "abc"), ("abc", ""), ("", ""), ("ab", "ab"), ("...", "...")])
 def test_texts_without_an_ngram_score_nothing(target: str, source: str) -> None:
-    assert covered_share(target, source, 3) == 0.0
-    assert passages_of(target, source, 3) == ()
+    assert compute_covered_share(target, source, 3) == 0.0
+    assert find_passages(target, source, 3) == ()
 
 
 def test_texts_of_one_letter_are_no_trap() -> None:
     """Every n-gram of one is every n-gram of the other: 10^10 pairs of places, none of which is looked at twice."""
-    assert covered_share("a" * 100_000, "a" * 100_000, 50) == 1.0
-    assert passages_of("a" * 100_000, "b" + "a" * 1_000, 50)[0] == Passage(0, 1_000, 1, 1_000, "")
-    periodic = passages_of("ab" * 50_000, "ab" * 30 + "c", 50)
+    assert compute_covered_share("a" * 100_000, "a" * 100_000, 50) == 1.0
+    assert find_passages("a" * 100_000, "b" + "a" * 1_000, 50)[0] == Passage(0, 1_000, 1, 1_000, "")
+    periodic = find_passages("ab" * 50_000, "ab" * 30 + "c", 50)
     assert len(periodic) <= 2 * 100_000 / 50
     assert sum(p.this_length for p in periodic) >= 100_000
 
 
 def test_n_must_be_positive() -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        covered_share("abc", "abc", 0)
+        compute_covered_share("abc", "abc", 0)
 
 
 def test_scorer_takes_pairs_as_they_come() -> None:

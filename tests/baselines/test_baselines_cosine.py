@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.baselines.cosine import CosineScorer, chunks_of, cosine
-from pan_scdg.baselines.scorer import TextPair
+from pan_scdg.baselines.cosine import CosineScorer, compute_cosine, split_chunks
 from pan_scdg.errors import UserError
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.models.find import find_encoder_folder
 from pan_scdg.profile.baseline import Cosine
+from pan_scdg.records import TextPair
 from pan_scdg.store import Store
 from tests.tolerances import vector_tolerance
 
@@ -46,7 +46,7 @@ def scorer(encoder: Encoder, store: Store, tokens: int | None = 32, loads: list[
 @given(st.text(alphabet="ab ä東🙂\n.", max_size=80) | st.text(max_size=40), st.integers(4, 12))
 @settings(max_examples=50, deadline=None)
 def test_chunks_fit_and_leave_nothing_but_white_space_out(encoder: Encoder, text: str, limit: int) -> None:
-    pieces, at = chunks_of(text, encoder.tokenizer, limit), 0
+    pieces, at = split_chunks(text, encoder.tokenizer, limit), 0
     for piece in pieces:
         found = text.index(piece, at)
         assert not text[at:found].strip()
@@ -56,7 +56,7 @@ def test_chunks_fit_and_leave_nothing_but_white_space_out(encoder: Encoder, text
 
 
 def test_chunks_are_as_long_as_they_may_be(encoder: Encoder) -> None:
-    pieces = chunks_of(LONG, encoder.tokenizer, 32)
+    pieces = split_chunks(LONG, encoder.tokenizer, 32)
     assert "".join(pieces) == LONG
     assert {len(encoder.tokenizer(p)["input_ids"]) for p in pieces[:-1]} == {32}
 
@@ -65,7 +65,7 @@ def test_chunks_are_as_long_as_they_may_be(encoder: Encoder) -> None:
 def test_a_tokenizer_of_bytes_cuts_no_character(tiny_tokenizer: Any, bos: bool) -> None:
     tokenizer = tiny_tokenizer(bos)
     text = "Käse 🙂🙂🙂 東京 und Brötchen. " * 5
-    pieces = chunks_of(text, tokenizer, 9)
+    pieces = split_chunks(text, tokenizer, 9)
     assert "".join("".join(pieces).split()) == "".join(text.split())
     sizes = [len(tokenizer(p)["input_ids"]) for p in pieces]
     assert max(sizes) <= 9
@@ -74,7 +74,7 @@ def test_a_tokenizer_of_bytes_cuts_no_character(tiny_tokenizer: Any, bos: bool) 
 
 def test_the_score_is_the_cosine_of_the_means_of_unit_vectors(encoder: Encoder, store: Store) -> None:
     other = "The ferry was late again, and nobody had told the passengers why. " * 9
-    means = [np.mean(encoder.encode(chunks_of(t, encoder.tokenizer, 32)), axis=0) for t in (LONG, other)]
+    means = [np.mean(encoder.encode(split_chunks(t, encoder.tokenizer, 32)), axis=0) for t in (LONG, other)]
     expected = means[0] @ means[1] / (np.linalg.norm(means[0]) * np.linalg.norm(means[1]))
     ((score,),) = scorer(encoder, store).score([TextPair("p", "s", LONG, other)])
     assert score == pytest.approx(expected, abs=2 * vector_tolerance(find_encoder_folder(NAME)))
@@ -94,10 +94,10 @@ def test_each_text_is_encoded_once_in_the_life_of_a_store(encoder: Encoder, stor
 
 def test_white_space_has_no_direction(encoder: Encoder, store: Store) -> None:
     assert list(scorer(encoder, store).score([TextPair("p", "s", " \n ", "salt")])) == [(0.0,)]
-    assert cosine(np.zeros(3), np.ones(3)) == 0.0
+    assert compute_cosine(np.zeros(3), np.ones(3)) == 0.0
 
 
 def test_more_tokens_than_the_encoder_reads_are_refused(encoder: Encoder, store: Store) -> None:
     with pytest.raises(UserError, match="257 tokens.*reads 256; lower chunk_tokens"):
         list(scorer(encoder, store, tokens=257).score([TextPair("p", "s", "a", "b")]))
-    assert scorer(encoder, store, tokens=None).vector(LONG).shape == (384,)
+    assert scorer(encoder, store, tokens=None).encode_text(LONG).shape == (384,)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.baselines.labels import MEANING, SCORES, Label, label_of
+from pan_scdg.baselines.prompting import MEANING, SCORES, Label, parse_label
 
 WORDS = ("verbatim", "paraphrase", "summary", "yes", "no")
 
@@ -36,7 +36,7 @@ WORDS = ("verbatim", "paraphrase", "summary", "yes", "no")
     ],
 )
 def test_rules_of_the_paper(answer: str, label: Label) -> None:
-    assert label_of(answer) == label
+    assert parse_label(answer) == label
 
 
 def test_scores_of_the_paper() -> None:
@@ -62,17 +62,17 @@ def literal(answer: str) -> str:
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from([*WORDS, "Final:", "maybe", "nothing"]), max_size=8))
 def test_equals_a_literal_reading(words: list[str]) -> None:
-    assert label_of(" ".join(words)) == literal(" ".join(words))
+    assert parse_label(" ".join(words)) == literal(" ".join(words))
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.text())
 def test_every_answer_has_one_label_with_a_score(answer: str) -> None:
-    assert 0 <= SCORES[label_of(answer)] <= 1
-    assert label_of(answer) == label_of(answer.upper()) or not answer.isascii()
+    assert 0 <= SCORES[parse_label(answer)] <= 1
+    assert parse_label(answer) == parse_label(answer.upper()) or not answer.isascii()
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.text(), st.sampled_from(WORDS))
 def test_a_final_label_wins_over_everything_before_it(before: str, word: str) -> None:
-    assert label_of(f"{before}\nFinal: {word}") == MEANING[word]
+    assert parse_label(f"{before}\nFinal: {word}") == MEANING[word]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.baselines.official_threshold import official_threshold
+from pan_scdg.baselines.cosine import choose_official_threshold
 from pan_scdg.errors import UserError
 
 SCORES = st.lists(st.floats(-0.2, 1.2) | st.sampled_from([0.0, 0.5, 1.0, 72 / 99]), min_size=1, max_size=15)
@@ -20,7 +20,7 @@ def test_the_first_best_of_a_hundred_candidates(positives: list[float], negative
         if both > best:
             best, expected = both, t
     labels = [True] * len(positives) + [False] * len(negatives)
-    choice = official_threshold(positives + negatives, labels)
+    choice = choose_official_threshold(positives + negatives, labels)
     assert choice.threshold == expected
     assert choice.sensitivity + choice.specificity == pytest.approx(best, abs=1e-15)
 
@@ -31,16 +31,16 @@ def test_the_published_values_are_candidates(step: int, published: float) -> Non
 
 
 def test_several_best_thresholds_give_the_lowest() -> None:
-    choice = official_threshold([0.9, 0.8, 0.1, 0.2], [1, 1, 0, 0])
+    choice = choose_official_threshold([0.9, 0.8, 0.1, 0.2], [1, 1, 0, 0])
     assert choice == (pytest.approx(20 / 99), 1.0, 1.0)
 
 
 @pytest.mark.parametrize("labels", [[True, True], [False, False]])
 def test_one_class_alone_is_refused(labels: list[bool]) -> None:
     with pytest.raises(UserError, match="no (positive|negative) pair"):
-        official_threshold([0.1, 0.2], labels)
+        choose_official_threshold([0.1, 0.2], labels)
 
 
 def test_scores_that_cannot_be_ordered_are_a_mistake() -> None:
     with pytest.raises(ValueError, match="finite"):
-        official_threshold([0.1, float("nan")], [True, False])
+        choose_official_threshold([0.1, float("nan")], [True, False])

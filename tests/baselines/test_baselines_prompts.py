@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.baselines.prompts import MOST_MARKS, OMITTED, messages, without_middle
-from pan_scdg.profile import load_profile, shipped_profiles
+from pan_scdg.baselines.prompting import MOST_MARKS, OMITTED, build_messages, cut_middle
+from pan_scdg.profile import list_profiles, load_profile
 from pan_scdg.profile.baseline import Prompted
 
 PAPER = Path(__file__).parents[3] / "shared" / "paper.tex"
@@ -68,7 +68,7 @@ def quotes_of_the_paper() -> list[str]:
     ],
 )
 def test_each_mode_says_what_the_paper_says(shots: str, chain_of_thought: bool, expected: list[str]) -> None:
-    system, user = messages(prompted(shots, chain_of_thought), "A target.", "A source.")
+    system, user = build_messages(prompted(shots, chain_of_thought), "A target.", "A source.")
     assert system == {"role": "system", "content": SYSTEM}
     assert user["role"] == "user"
     assert collapsed(user["content"]) == " ".join(expected)
@@ -85,14 +85,14 @@ def test_the_marker_is_that_of_the_paper() -> None:
 
 
 def test_both_documents_have_the_budget_of_their_own() -> None:
-    content = messages(prompted(), "t" * 300, "s" * 200)[1]["content"]
+    content = build_messages(prompted(), "t" * 300, "s" * 200)[1]["content"]
     assert f"Source: {'s' * 200}\n" in content
     assert f"Suspicious: {'t' * 88}{OMITTED}{'t' * 88}\n" in content
 
 
 def test_what_a_document_says_stays_where_documents_are() -> None:
     order = "Answer: no\n\nExample 3: {0} %s {target}"
-    content = messages(prompted(), order, order)[1]["content"]
+    content = build_messages(prompted(), order, order)[1]["content"]
     assert content.count(order) == 2
     assert content.endswith("\n\nAnswer:")
 
@@ -100,7 +100,7 @@ def test_what_a_document_says_stays_where_documents_are() -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.text(min_size=0, max_size=200), st.integers(len(OMITTED), 120))
 def test_a_cut_keeps_equal_ends_within_the_budget(text: str, characters: int) -> None:
-    shown = without_middle(text, characters)
+    shown = cut_middle(text, characters)
     assert len(shown) <= max(characters, 0)
     if len(text) <= characters:
         assert shown == text
@@ -120,7 +120,7 @@ def test_a_cut_keeps_equal_ends_within_the_budget(text: str, characters: int) ->
     )
 )
 def test_no_character_is_split(characters: list[str]) -> None:
-    head, tail = without_middle("".join(characters), 60).split(OMITTED)
+    head, tail = cut_middle("".join(characters), 60).split(OMITTED)
     ends = {"".join(characters[:i]) for i in range(len(characters) + 1)}
     starts = {"".join(characters[i:]) for i in range(len(characters) + 1)}
     assert head in ends
@@ -129,23 +129,23 @@ def test_no_character_is_split(characters: list[str]) -> None:
 
 
 def test_an_endless_row_of_marks_is_no_character() -> None:
-    shown = without_middle("\u0301" * 10_000, 200)
+    shown = cut_middle("\u0301" * 10_000, 200)
     assert len(shown) == 2 * 88 + len(OMITTED)
     assert MOST_MARKS < 88
 
 
 def test_a_budget_below_the_marker_is_refused() -> None:
     with pytest.raises(ValueError, match="marker"):
-        without_middle("x" * 40, len(OMITTED) - 1)
+        cut_middle("x" * 40, len(OMITTED) - 1)
 
 
 def test_the_shipped_profiles_are_the_four_modes_of_the_papers_judge() -> None:
-    tables = {name: load_profile(name).baseline for name in shipped_profiles() if "plagbench" in name}
+    tables = {name: load_profile(name).baseline for name in list_profiles() if "plagbench" in name}
     modes = {}
     for name, table in tables.items():
         assert isinstance(table, Prompted)
         assert (table.model, table.served, table.characters) == ("Meta-Llama-3-8B-Instruct", "endpoint", 12_000)
-        assert sum(len(message["content"]) for message in messages(table, "", "")) <= 765, "as its comment says"
+        assert sum(len(message["content"]) for message in build_messages(table, "", "")) <= 765, "as its comment says"
         modes[name.removeprefix("pan25-plagbench-")] = (table.shots, table.chain_of_thought)
     assert modes == {
         "zero": ("zero", False),

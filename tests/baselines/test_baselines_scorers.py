@@ -9,11 +9,11 @@ import pytest
 from pydantic import TypeAdapter
 
 from pan_scdg.baselines.bm25_pairs import Collection
-from pan_scdg.baselines.judge import PromptJudge
-from pan_scdg.baselines.scorer import TextPair
-from pan_scdg.baselines.scorers import Given, scorer_of
-from pan_scdg.profile import load_profile, shipped_profiles
+from pan_scdg.baselines.prompting import PromptJudge
+from pan_scdg.baselines.scorers import Given, make_scorer
+from pan_scdg.profile import list_profiles, load_profile
 from pan_scdg.profile.baseline import BaselineSettings
+from pan_scdg.records import TextPair
 from pan_scdg.store import Store
 
 TABLES: list[dict[str, Any]] = [
@@ -50,13 +50,13 @@ def given(tmp_path: Path) -> Iterator[Given]:
 
 
 def test_identities_differ_with_everything_that_moves_a_score(given: Given) -> None:
-    identities = [scorer_of(settings_of(table), given).identity() for table in TABLES]
+    identities = [make_scorer(settings_of(table), given).identity() for table in TABLES]
     assert all(one != other for i, one in enumerate(identities) for other in identities[:i])
 
 
 @pytest.mark.parametrize("table", [t for t in TABLES if t["kind"] not in ("cosine", "prompt")])
 def test_as_many_numbers_as_features(given: Given, table: dict[str, Any]) -> None:
-    scorer = scorer_of(settings_of(table), given)
+    scorer = make_scorer(settings_of(table), given)
     pairs = [TextPair("p", "s", "one two", "one two")] * 2
     rows = list(scorer.score(pairs))
     assert [len(row) for row in rows] == [len(scorer.features)] * 2
@@ -66,22 +66,22 @@ def test_as_many_numbers_as_features(given: Given, table: dict[str, Any]) -> Non
 @pytest.mark.parametrize("change", [{"threshold": 0.5}, {"n_grid": (3, 4)}])
 def test_what_is_chosen_after_scoring_is_no_part_of_it(given: Given, change: dict[str, Any]) -> None:
     settings = settings_of({"kind": "char-ngrams"})
-    assert scorer_of(settings, given).identity() == scorer_of(settings.model_copy(update=change), given).identity()
+    assert make_scorer(settings, given).identity() == make_scorer(settings.model_copy(update=change), given).identity()
 
 
-@pytest.mark.parametrize("name", [name for name in shipped_profiles() if load_profile(name).baseline is not None])
+@pytest.mark.parametrize("name", [name for name in list_profiles() if load_profile(name).baseline is not None])
 def test_every_shipped_baseline_has_a_scorer(given: Given, name: str) -> None:
     settings = load_profile(name).baseline
     assert settings is not None
-    assert scorer_of(settings, given).features
+    assert make_scorer(settings, given).features
 
 
 def test_a_method_that_was_not_given_what_it_needs_is_a_mistake(given: Given) -> None:
     bare = Given(given.store)
     for table in ({"kind": "bm25"}, {"kind": "vectors", "model": "x"}, {"kind": "cosine", "model": "x"}):
         with pytest.raises(ValueError, match="not given what it needs"):
-            scorer_of(settings_of(table), bare)
+            make_scorer(settings_of(table), bare)
     local = settings_of({"kind": "prompt", "model": "x", "characters": 500, "served": "local"})
     with pytest.raises(ValueError, match="not given what it needs"):
-        scorer_of(local, bare)
-    assert isinstance(scorer_of(settings_of(TABLES[-1]), bare), PromptJudge)
+        make_scorer(local, bare)
+    assert isinstance(make_scorer(settings_of(TABLES[-1]), bare), PromptJudge)

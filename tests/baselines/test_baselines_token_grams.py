@@ -5,15 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.simple_pair_scores import four_gram_containment
-from pan_scdg.baselines.scorer import TextPair
 from pan_scdg.baselines.token_grams import (
     ContainmentScorer,
     GramOverlapScorer,
     Overlap,
-    covered_tokens,
-    overlap,
-    tokens_of,
+    measure_covered_tokens,
+    measure_overlap,
+    split_tokens,
 )
+from pan_scdg.records import TextPair
 
 TOKENS = st.lists(st.sampled_from("abc"), max_size=25)
 NS = st.integers(1, 5)
@@ -25,7 +25,7 @@ def grams(tokens: list[str], n: int) -> set[tuple[str, ...]]:
 
 def test_tokens_keep_apostrophes_underscores_and_hyphens_inside_and_nowhere_else() -> None:
     text = "Don't -- the WELL-known snake_case 'quoted' o’clock end- _x_ 3.5 état"
-    assert tokens_of(text) == [
+    assert split_tokens(text) == [
         *("don't", "the", "well-known", "snake_case", "quoted", "o’clock", "end", "x", "3", "5", "état")
     ]
 
@@ -41,26 +41,28 @@ def test_containment_is_the_papers_formula(target: list[str], source: list[str],
 
     short = len(target) < n or len(source) < n
     expected = 0.0 if short else sum(covered(i) for i in range(len(target))) / len(target)
-    assert covered_tokens(target, source, n) == pytest.approx(expected, abs=1e-15)
+    assert measure_covered_tokens(target, source, n) == pytest.approx(expected, abs=1e-15)
 
 
 @given(TOKENS, TOKENS, NS)
 @settings(max_examples=100, deadline=None)
 def test_overlap_counts_sets_of_ngrams(target: list[str], source: list[str], n: int) -> None:
     p, s = grams(target, n), grams(source, n)
-    found = overlap(target, source, n)
+    found = measure_overlap(target, source, n)
     assert found.jaccard == (len(p & s) / len(p | s) if p | s else 0.0)
     assert found.target_containment == (len(p & s) / len(p) if p else 0.0)
     assert found.source_containment == (len(p & s) / len(s) if s else 0.0)
-    assert overlap(source, target, n) == Overlap(found.jaccard, found.source_containment, found.target_containment)
+    assert measure_overlap(source, target, n) == Overlap(
+        found.jaccard, found.source_containment, found.target_containment
+    )
 
 
 def test_hand_made_pair() -> None:
-    target = tokens_of("yesterday the old bridge was closed for repairs again today")
-    source = tokens_of("The old bridge was closed; for repairs, they said.")
+    target = split_tokens("yesterday the old bridge was closed for repairs again today")
+    source = split_tokens("The old bridge was closed; for repairs, they said.")
     # found: the..was, old..closed, bridge..for, was..repairs, that is tokens 1 to 7 of 10
-    assert covered_tokens(target, source, 4) == 0.7
-    assert overlap(target, source, 4) == Overlap(4 / (7 + 6 - 4), 4 / 7, 4 / 6)
+    assert measure_covered_tokens(target, source, 4) == 0.7
+    assert measure_overlap(target, source, 4) == Overlap(4 / (7 + 6 - 4), 4 / 7, 4 / 6)
 
 
 def test_pairs_shorter_than_four_tokens_score_zero() -> None:

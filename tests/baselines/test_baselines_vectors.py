@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from sklearn.metrics.pairwise import cosine_similarity
 
-from pan_scdg.baselines.scorer import TextPair
 from pan_scdg.baselines.vectors import VectorScorer, read_vector
 from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.records import TextPair
 
 PAIR = TextPair("susp/p1", "s1", "", "")
 

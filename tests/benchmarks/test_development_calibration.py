@@ -16,7 +16,7 @@ from benchmarks.development.calibration import (
 )
 from benchmarks.development.texts import read_material
 from pan_scdg.notices import Notices
-from pan_scdg.pan.inputs import input_digest
+from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.text_alignment import read_pairs, read_text
 from pan_scdg.pan.truth import read_truth
 from pan_scdg.profile import load_profile
@@ -50,5 +50,5 @@ def test_offline_was_calibrated_on_what_is_built_here(tmp_path: Path) -> None:
     write_corpus([*chosen, *example_pairs()], tmp_path / "corpus")
     known = load_profile("offline").need_pairs().calibration
     assert known is not None
-    assert known.digest == input_digest(tmp_path / "corpus", "pairs")
+    assert known.digest == hash_input(tmp_path / "corpus", "pairs")
     assert known.pairs == len(chosen) + 24

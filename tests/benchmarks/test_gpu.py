@@ -69,20 +69,20 @@ def test_every_part_writes_its_table(tmp_path: Path) -> None:
 
 
 def see_the_future(q: Any, k: Any, v: Any, spans_q: Any, spans_k: Any, causal: bool, scale: float) -> Any:
-    return attention.sdpa(q, k, v, spans_q, spans_k, False, scale)
+    return attention.attend_sdpa(q, k, v, spans_q, spans_k, False, scale)
 
 
 def scale_otherwise(q: Any, k: Any, v: Any, spans_q: Any, spans_k: Any, causal: bool, scale: float) -> Any:
-    return attention.sdpa(q, k, v, spans_q, spans_k, causal, 1.2 * scale)
+    return attention.attend_sdpa(q, k, v, spans_q, spans_k, causal, 1.2 * scale)
 
 
 def forget_the_prefix(q: Any, k: Any, v: Any, spans_q: Any, spans_k: Any, causal: bool, scale: float) -> Any:
-    out, lse = attention.sdpa(q, k, v, spans_q, spans_k, causal, scale)
+    out, lse = attention.attend_sdpa(q, k, v, spans_q, spans_k, causal, scale)
     return out, lse if causal else torch.full_like(lse, -torch.inf)
 
 
 def give_no_numbers(q: Any, k: Any, v: Any, spans_q: Any, spans_k: Any, causal: bool, scale: float) -> Any:
-    out, lse = attention.sdpa(q, k, v, spans_q, spans_k, causal, scale)
+    out, lse = attention.attend_sdpa(q, k, v, spans_q, spans_k, causal, scale)
     return out * torch.nan, lse
 
 
@@ -114,7 +114,7 @@ def test_without_a_reference_nothing_is_called_right(tmp_path: Path, monkeypatch
     def fail(*_: Any) -> None:
         raise RuntimeError("no kernel image is available")
 
-    monkeypatch.setattr(gpu_engines.ReferenceEngine, "log_probs", fail)
+    monkeypatch.setattr(gpu_engines.ReferenceEngine, "compute_log_probs", fail)
     assert run(tmp_path / "gpu.md", "packed", "long").exit_code == 1
     for rows in tables(tmp_path / "gpu.md").values():
         assert {row["outcome"] for row in rows if row["engine"] == "packed"} == {

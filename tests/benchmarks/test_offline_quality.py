@@ -26,14 +26,13 @@ from benchmarks.forms import (
 from benchmarks.offline_quality import QualitySet, figures, frozen_rows, main, plain, query_groups
 from benchmarks.pair_gains import PairGains, at_most, development_set, folder_set, pair_gains
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.pairs import pair_metrics
+from pan_scdg.evaluation.pairs import compute_pair_metrics
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.models.load import load_model
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.profile import PairSettings, load_profile
-from pan_scdg.scdg.aggregation import aggregate_of
-from pan_scdg.scdg.gains import top_q_mean, window_mean, window_median
+from pan_scdg.scdg.aggregation import average_top_q, choose_aggregate, find_window_mean, find_window_median
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pairs import check_pairs, score_pairs
 from pan_scdg.store import Store
@@ -104,11 +103,11 @@ def test_every_form_is_the_package_s_own(settings: PairSettings) -> None:
         gains = behind - baseline
         expected = {
             "average": gains.mean(),
-            "top-2%": top_q_mean(gains, 2),
-            "top-50%": top_q_mean(gains, 50),
-            "window-128": window_mean(gains, 128),
-            "window-median-192": window_median(gains, 192),
-            "window-bounded-192": window_mean(np.clip(gains, -2, 2), 192),
+            "top-2%": average_top_q(gains, 2),
+            "top-50%": average_top_q(gains, 50),
+            "window-128": find_window_mean(gains, 128),
+            "window-median-192": find_window_median(gains, 192),
+            "window-bounded-192": find_window_mean(np.clip(gains, -2, 2), 192),
             "median": np.median(gains),
             "positive-gain rate": np.mean(gains > 0),
         }
@@ -144,7 +143,7 @@ def test_the_frozen_form_is_scored_as_a_run_scores_it(
         run = score_pairs(planned, model, wanted, store, keep_gains=False)
         found = form_scores(pair_gains("some", pairs, model, wanted, store), wanted)
     bound = 4 * log_prob_tolerance(load_model(model.folder, model.settings, "cpu").model, wanted.limit)
-    assert list(found[name]) == pytest.approx([aggregate_of(wanted).of(s.features) for s in run], abs=bound)
+    assert list(found[name]) == pytest.approx([s.features.scores[choose_aggregate(wanted)] for s in run], abs=bound)
 
 
 def test_a_second_time_rescores_nothing(
@@ -218,7 +217,7 @@ def test_figures_are_those_of_scikit_learn_at_the_best_threshold() -> None:
     rng = np.random.default_rng(4)
     for labels, scores in ((rng.random(15) < 0.4, rng.integers(0, 9, 15) / 4) for _ in range(5)):
         found = figures(labels, scores)
-        every = [pair_metrics(labels, scores, scores >= threshold) for threshold in scores]
+        every = [compute_pair_metrics(labels, scores, scores >= threshold) for threshold in scores]
         assert found["f1"] == pytest.approx(max(e["f1"] for e in every))
         assert any(
             found["recall"] == pytest.approx(e["recall"]) and found["f1"] == pytest.approx(e["f1"]) for e in every

@@ -21,7 +21,7 @@ import click
 import pytest
 
 from pan_scdg.cli.commands import cli
-from pan_scdg.digests import file_digest
+from pan_scdg.digests import hash_file
 from pan_scdg.profile import load_profile
 from tests.docs.pages import ROOT, Command, find_blocks, find_commands, list_pages
 from tests.docs.trimmed import write_trimmed_examples
@@ -110,7 +110,7 @@ def test_make_demo(tmp_path: Path) -> None:
     """The whole demo, on the full examples, in a process of its own."""
     environment = ROOT / ".venv"
     stamp, script = environment / "requirements.sha256", environment / "bin" / "pan-scdg"
-    if not script.is_file() or stamp.read_text().strip() != file_digest(ROOT / "requirements.txt"):
+    if not script.is_file() or stamp.read_text().strip() != hash_file(ROOT / "requirements.txt"):
         pytest.skip("`make` has not set up the present requirements")
     for path in ROOT.iterdir():
         if path.name not in (".git", "demo-output"):

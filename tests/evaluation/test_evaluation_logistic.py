@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.logistic import LogisticFit, fit_logistic, probabilities
+from pan_scdg.evaluation.logistic import LogisticFit, compute_probabilities, fit_logistic
 
 Floats = npt.NDArray[np.float64]
 
@@ -74,7 +74,7 @@ def test_the_objective_has_no_slope_at_the_fit(rows: list[tuple[int, float, bool
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fit = fit_logistic(features, labels)
-    over = probabilities(fit, features) - labels
+    over = compute_probabilities(fit, features) - labels
     standard = (features - np.array(fit.mean)) / np.array(fit.scale)
     slope = [over.sum(), *(standard.T @ over + np.array(fit.coefficients))]
     assert np.abs(slope).max() < 1e-8
@@ -112,7 +112,7 @@ def test_separated_classes_have_finite_weights() -> None:
     fit = fit_logistic([[0.0], [0.0], [1.0], [1.0]], [0, 0, 1, 1])
     assert fit.intercept == pytest.approx(0, abs=1e-8)
     assert 0 < fit.coefficients[0] < 5
-    assert (probabilities(fit, [[0.0], [0.5], [1.0]]) > [-1, 0.49, 0.5]).all()
+    assert (compute_probabilities(fit, [[0.0], [0.5], [1.0]]) > [-1, 0.49, 0.5]).all()
 
 
 def test_a_constant_feature_has_scale_one_and_no_influence() -> None:
@@ -127,20 +127,20 @@ def test_a_constant_feature_has_scale_one_and_no_influence() -> None:
 def test_only_constant_features_leave_the_share_of_positives() -> None:
     fit = fit_logistic(np.ones((4, 2)), [0, 0, 0, 1])
     assert fit.intercept == pytest.approx(math.log(1 / 3))
-    assert probabilities(fit, [[1.0, 1.0]])[0] == pytest.approx(0.25)
+    assert compute_probabilities(fit, [[1.0, 1.0]])[0] == pytest.approx(0.25)
 
 
 def test_probabilities_by_hand() -> None:
     fit = LogisticFit(0.5, (2.0, -1.0), (1.0, 10.0), (2.0, 5.0))
-    assert probabilities(fit, [[3.0, 15.0]])[0] == pytest.approx(1 / (1 + math.exp(-(0.5 + 2.0 - 1.0))))
-    assert probabilities(fit, [[-1e9, 0.0], [1e9, 0.0]]).tolist() == [0.0, 1.0]
+    assert compute_probabilities(fit, [[3.0, 15.0]])[0] == pytest.approx(1 / (1 + math.exp(-(0.5 + 2.0 - 1.0))))
+    assert compute_probabilities(fit, [[-1e9, 0.0], [1e9, 0.0]]).tolist() == [0.0, 1.0]
 
 
 def test_the_probability_of_a_pair_does_not_depend_on_the_others() -> None:
     features, labels = drawn(333, 1)
     fit = fit_logistic(features, labels)
-    together = probabilities(fit, features)
-    assert together.tolist() == [probabilities(fit, row[None])[0] for row in features]
+    together = compute_probabilities(fit, features)
+    assert together.tolist() == [compute_probabilities(fit, row[None])[0] for row in features]
 
 
 @pytest.mark.parametrize(("labels", "missing"), [([1, 1], "negative"), ([0, 0], "positive")])
@@ -169,6 +169,6 @@ def test_wrong_arguments_are_an_error(features: npt.ArrayLike, labels: list[int]
 def test_features_to_predict_are_checked() -> None:
     fit = LogisticFit(0.0, (1.0,), (0.0,), (1.0,))
     with pytest.raises(ValueError, match="shape"):
-        probabilities(fit, [[1.0, 2.0]])
+        compute_probabilities(fit, [[1.0, 2.0]])
     with pytest.raises(ValueError, match="not finite"):
-        probabilities(fit, [[math.inf]])
+        compute_probabilities(fit, [[math.inf]])

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.evaluation.pairs import PAIR_METRICS, bootstrap, pair_metrics
-from pan_scdg.evaluation.resampling import resample_counts
-from pan_scdg.evaluation.weighted import weighted_metrics
+from pan_scdg.evaluation.pairs import PAIR_METRICS, bootstrap_pairs, compute_pair_metrics, compute_weighted_metrics
+from pan_scdg.evaluation.resampling import draw_resamples
 
 LABELS = [1, 1, 1, 0, 0, 0, 0, 0]
 SCORES = [0.9, 0.8, 0.3, 0.7, 0.3, 0.2, 0.1, 0.0]
@@ -18,7 +17,7 @@ DECISIONS = [1, 1, 0, 1, 0, 0, 0, 0]
 
 def test_worked_by_hand():
     # 2 true positives, 1 false positive, 1 false negative, 4 true negatives.
-    result = pair_metrics(LABELS, SCORES, DECISIONS)
+    result = compute_pair_metrics(LABELS, SCORES, DECISIONS)
     assert result["precision"] == pytest.approx(2 / 3)
     assert result["recall"] == pytest.approx(2 / 3)
     assert result["f1"] == pytest.approx(2 / 3)
@@ -33,7 +32,7 @@ def test_worked_by_hand():
 
 
 def undefined(labels, decisions):
-    result = pair_metrics(labels, np.linspace(0, 1, len(labels)), decisions)
+    result = compute_pair_metrics(labels, np.linspace(0, 1, len(labels)), decisions)
     return {name for name, value in result.items() if math.isnan(value)}
 
 
@@ -52,7 +51,7 @@ def test_undefined_measures_are_nan():
 )
 def test_wrong_arguments(labels, scores, decisions):
     with pytest.raises(ValueError, match=r"shapes|0 or 1|finite"):
-        pair_metrics(labels, scores, decisions)
+        compute_pair_metrics(labels, scores, decisions)
 
 
 rows = st.tuples(st.integers(0, 1), st.sampled_from([-1.0, 0.0, 0.25, 0.5]), st.integers(0, 1), st.integers(0, 3))
@@ -62,19 +61,19 @@ rows = st.tuples(st.integers(0, 1), st.sampled_from([-1.0, 0.0, 0.25, 0.5]), st.
 @given(st.lists(rows, min_size=1, max_size=12))
 def test_weighted_measures_equal_scikit_learn_on_the_repeated_pairs(pairs):
     labels, scores, decisions, counts = (np.array(column) for column in zip(*pairs))
-    expected = pair_metrics(*(np.repeat(column, counts) for column in (labels, scores, decisions)))
-    weighted = weighted_metrics(labels == 1, scores, decisions == 1, counts[None].astype(float))
+    expected = compute_pair_metrics(*(np.repeat(column, counts) for column in (labels, scores, decisions)))
+    weighted = compute_weighted_metrics(labels == 1, scores, decisions == 1, counts[None].astype(float))
     for name in PAIR_METRICS:
         assert weighted[name][0] == pytest.approx(expected[name], abs=1e-12, nan_ok=True), name
 
 
 def test_counts_of_pairs_and_of_groups():
-    counts = np.concatenate(list(resample_counts(5, 300, seed=1)))
+    counts = np.concatenate(list(draw_resamples(5, 300, seed=1)))
     assert counts.shape == (300, 5)
     assert set(counts.sum(axis=1)) == {5.0}
     assert counts.mean() == 1.0
     assert counts.std(axis=0).min() > 0.5
-    grouped = np.concatenate(list(resample_counts(5, 300, seed=1, groups=["a", "b", "a", "c", "b"])))
+    grouped = np.concatenate(list(draw_resamples(5, 300, seed=1, groups=["a", "b", "a", "c", "b"])))
     assert (grouped[:, 0] == grouped[:, 2]).all()
     assert (grouped[:, 1] == grouped[:, 4]).all()
     assert set(grouped[:, 0] + grouped[:, 1] + grouped[:, 3]) == {3.0}
@@ -82,9 +81,9 @@ def test_counts_of_pairs_and_of_groups():
 
 def test_counts_need_items_and_group_names():
     with pytest.raises(ValueError, match="at least one item"):
-        next(resample_counts(0, 10, seed=1))
+        next(draw_resamples(0, 10, seed=1))
     with pytest.raises(ValueError, match="group names"):
-        next(resample_counts(2, 10, seed=1, groups=["a"]))
+        next(draw_resamples(2, 10, seed=1, groups=["a"]))
 
 
 def test_interval_equals_plain_resampling():
@@ -92,27 +91,27 @@ def test_interval_equals_plain_resampling():
     labels = rng.integers(2, size=60)
     scores = labels + rng.normal(size=60)
     decisions = scores > 0.5
-    result = bootstrap(labels, scores, decisions, ["f1", "auroc"], seed=3, resamples=400)
-    plain = [pair_metrics(labels[i], scores[i], decisions[i]) for i in rng.integers(60, size=(400, 60))]
+    result = bootstrap_pairs(labels, scores, decisions, ["f1", "auroc"], seed=3, resamples=400)
+    plain = [compute_pair_metrics(labels[i], scores[i], decisions[i]) for i in rng.integers(60, size=(400, 60))]
     for name in ("f1", "auroc"):
         low, high = np.percentile([p[name] for p in plain], [2.5, 97.5])
         # Two independent sets of 400 resamples: their percentiles differ by little, and by something.
         assert result[name] == pytest.approx((low, high), abs=0.05)
-        assert low < pair_metrics(labels, scores, decisions)[name] < high
+        assert low < compute_pair_metrics(labels, scores, decisions)[name] < high
 
 
 def test_same_seed_same_interval():
-    first, again, other = (bootstrap(LABELS, SCORES, DECISIONS, seed=s, resamples=50) for s in (1, 1, 2))
+    first, again, other = (bootstrap_pairs(LABELS, SCORES, DECISIONS, seed=s, resamples=50) for s in (1, 1, 2))
     assert first == again
     assert first != other
 
 
 def test_degenerate_resamples_are_skipped_and_counted():
-    result = bootstrap([1, 0], [0.9, 0.1], [1, 0], ["auroc", "recall"], resamples=400)
+    result = bootstrap_pairs([1, 0], [0.9, 0.1], [1, 0], ["auroc", "recall"], resamples=400)
     # Half of all resamples of two pairs hold one class only; in the others the order is right.
     assert result["auroc"] == (1.0, 1.0)
     assert 140 < result.skipped["auroc"] < 260
-    nothing = bootstrap([1, 1], [0.9, 0.1], [1, 0], ["auroc"], resamples=10)
+    nothing = bootstrap_pairs([1, 1], [0.9, 0.1], [1, 0], ["auroc"], resamples=10)
     assert nothing.skipped == {"auroc": 10}
     assert np.isnan(nothing["auroc"]).all()
 
@@ -121,18 +120,20 @@ def test_groups_widen_the_interval():
     # Twenty groups of ten equal pairs hold no more than twenty pairs do.
     labels = np.repeat([1, 0], 100)
     scores = np.repeat(np.random.default_rng(0).normal(size=20) + np.repeat([1, 0], 10), 10)
-    plain = bootstrap(labels, scores, scores > 0.5, ["auroc"], resamples=300)["auroc"]
-    grouped = bootstrap(labels, scores, scores > 0.5, ["auroc"], resamples=300, groups=list(np.repeat(range(20), 10)))
+    plain = bootstrap_pairs(labels, scores, scores > 0.5, ["auroc"], resamples=300)["auroc"]
+    grouped = bootstrap_pairs(
+        labels, scores, scores > 0.5, ["auroc"], resamples=300, groups=list(np.repeat(range(20), 10))
+    )
     assert np.diff(grouped["auroc"]) > 1.5 * np.diff(plain)
 
 
 def test_unknown_measure():
     with pytest.raises(ValueError, match="unknown measures"):
-        bootstrap(LABELS, SCORES, DECISIONS, ["accuracy"])
+        bootstrap_pairs(LABELS, SCORES, DECISIONS, ["accuracy"])
 
 
 def test_blocks_of_resamples_make_a_whole(monkeypatch):
     monkeypatch.setattr("pan_scdg.evaluation.resampling.CELLS", 80)
-    result = bootstrap(LABELS, SCORES, DECISIONS, resamples=95)
+    result = bootstrap_pairs(LABELS, SCORES, DECISIONS, resamples=95)
     assert set(result) == set(PAIR_METRICS)
-    assert sum(len(block) for block in resample_counts(8, 95, seed=1)) == 95
+    assert sum(len(block) for block in draw_resamples(8, 95, seed=1)) == 95

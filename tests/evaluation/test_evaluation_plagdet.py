@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.plagdet import Plagdet, plagdet
+from pan_scdg.evaluation.plagdet import Plagdet, compute_plagdet
 from pan_scdg.records import Span
 
 A = Span("s1", 100, 200, "r1", 50, 100)
@@ -30,28 +30,28 @@ def halves(span: Span) -> list[Span]:
 
 class TestOfficialTable:
     def test_exact_detections(self):
-        assert plagdet([A, B], [A, B]) == PERFECT
+        assert compute_plagdet([A, B], [A, B]) == PERFECT
 
     def test_one_of_two_missing(self):
         # Equal lengths, so that micro and macro agree.
-        result = plagdet([A, A._replace(suspicious="s2", source="r2")], [A])
+        result = compute_plagdet([A, A._replace(suspicious="s2", source="r2")], [A])
         assert (result.micro_recall, result.micro_precision) == (0.5, 1.0)
         assert (result.macro_recall, result.macro_precision) == (0.5, 1.0)
 
     def test_no_detections(self):
-        assert plagdet([A, B], []) == NOTHING
+        assert compute_plagdet([A, B], []) == NOTHING
 
     def test_both_empty(self):
-        assert plagdet([], []) == PERFECT
+        assert compute_plagdet([], []) == PERFECT
 
     def test_truth_empty(self):
-        assert plagdet([], [A]) == NOTHING
+        assert compute_plagdet([], [A]) == NOTHING
 
     def test_identical_feature_counts_once(self):
-        assert plagdet([A, B, A], [A, A, B]) == PERFECT
+        assert compute_plagdet([A, B, A], [A, A, B]) == PERFECT
 
     def test_case_split_into_halves(self):
-        result = plagdet([A, B], [*halves(A), B])
+        result = compute_plagdet([A, B], [*halves(A), B])
         assert (result.micro_recall, result.micro_precision) == (1.0, 1.0)
         assert (result.macro_recall, result.macro_precision) == (1.0, 1.0)
         assert result.granularity == 1.5
@@ -60,26 +60,26 @@ class TestOfficialTable:
 
     def test_detection_without_source(self):
         truth = [Span("s1", 0, 100, "r1", 0, 100), B]
-        result = plagdet(truth, [Span("s1", 0, 100, None, 0, 0), B])
+        result = compute_plagdet(truth, [Span("s1", 0, 100, None, 0, 0), B])
         assert result.macro_recall == 0.75
         assert result.macro_precision == 1.0
 
     @pytest.mark.parametrize("wrong", [A._replace(source="r2"), A._replace(source_offset=150)])
     def test_wrong_document_or_disjoint_source_span(self, wrong):
-        assert plagdet([A], [wrong]) == NOTHING
+        assert compute_plagdet([A], [wrong]) == NOTHING
 
     def test_far_beyond_the_end_is_not_clipped_and_costs_no_memory(self):
         huge = A._replace(this_length=10**15)
-        result = plagdet([A], [huge])
+        result = compute_plagdet([A], [huge])
         assert result.micro_recall == 1.0
         assert result.micro_precision == pytest.approx(300 / (10**15 + 100))
 
     def test_length_zero_on_one_side_is_a_false_positive(self):
-        result = plagdet([A, B], [A._replace(source_length=0), B])
+        result = compute_plagdet([A, B], [A._replace(source_length=0), B])
         assert (result.macro_recall, result.macro_precision) == (0.5, 0.5)
 
     def test_reference_with_folder_does_not_match(self):
-        assert plagdet([A], [A._replace(suspicious="susp/s1")]) == NOTHING
+        assert compute_plagdet([A], [A._replace(suspicious="susp/s1")]) == NOTHING
 
 
 class TestWhatTheOfficialProgramBreaksOn:
@@ -96,13 +96,13 @@ class TestWhatTheOfficialProgramBreaksOn:
     )
     def test_is_an_error_on_either_side(self, bad):
         with pytest.raises(UserError, match=r"s1"):
-            plagdet([A], [bad])
+            compute_plagdet([A], [bad])
         with pytest.raises(UserError, match=r"s1"):
-            plagdet([bad], [A])
+            compute_plagdet([bad], [A])
 
     def test_source_numbers_without_a_source_are_a_programming_error(self):
         with pytest.raises(ValueError, match="without a source"):
-            plagdet([Span("s1", 0, 5, None, 0, 5)], [])
+            compute_plagdet([Span("s1", 0, 5, None, 0, 5)], [])
 
 
 def test_score_is_the_mean_of_six_values():
@@ -112,7 +112,7 @@ def test_score_is_the_mean_of_six_values():
 
 def test_worked_by_hand():
     # The detection covers 50 of the 100 suspicious and 25 of the 100 source characters, and 50 + 75 outside.
-    result = plagdet([Span("s", 0, 100, "r", 0, 100)], [Span("s", 50, 100, "r", 75, 100)])
+    result = compute_plagdet([Span("s", 0, 100, "r", 0, 100)], [Span("s", 50, 100, "r", 75, 100)])
     assert result.micro_recall == result.macro_recall == 75 / 200
     assert result.micro_precision == result.macro_precision == 75 / 200
     assert result.micro_plagdet == pytest.approx(0.375)
@@ -120,7 +120,7 @@ def test_worked_by_hand():
 
 def test_micro_counts_a_source_used_by_two_documents_once():
     truth = [Span("s1", 0, 10, "r", 0, 30), Span("s2", 0, 10, "r", 0, 30)]
-    result = plagdet(truth, truth[:1])
+    result = compute_plagdet(truth, truth[:1])
     # 10 + 10 suspicious characters and 30 source characters in all, of which 10 + 30 are found.
     assert result.micro_recall == 40 / 50
     assert result.macro_recall == 0.5
@@ -195,11 +195,11 @@ spans = st.one_of(
 @settings(max_examples=50, deadline=None)
 @given(st.lists(spans, max_size=6), st.lists(spans, max_size=6), st.randoms(use_true_random=False))
 def test_equals_the_definition_and_ignores_order(truth, detections, random):
-    result = plagdet(truth, detections)
+    result = compute_plagdet(truth, detections)
     assert result == pytest.approx(literal(truth, detections), abs=1e-12)
     random.shuffle(truth)
     random.shuffle(detections)
-    assert plagdet(truth, detections) == result
+    assert compute_plagdet(truth, detections) == result
 
 
 # And with a list of all overlapping pairs: what the official program counts, lengths of 0 included.
@@ -258,7 +258,7 @@ nested = st.one_of(
 @settings(max_examples=150, deadline=None)
 @given(st.lists(nested, max_size=9), st.lists(nested, max_size=9))
 def test_equals_a_comparison_of_all_pairs_however_passages_overlap(truth, detections):
-    found = plagdet(truth, detections)
+    found = compute_plagdet(truth, detections)
     values = found.micro_recall, found.micro_precision, found.macro_recall, found.macro_precision, found.granularity
     assert values == pytest.approx(by_pairs(truth, detections), abs=1e-12)
 
@@ -268,7 +268,7 @@ def test_thousands_of_passages_that_all_overlap_make_no_list_of_pairs():
 
     truth = [Span("s", i, 5000, "r", 2 * i, 9000) for i in range(1500)]
     tracemalloc.start()
-    result = plagdet(truth, [span._replace(this_length=5001) for span in truth])
+    result = compute_plagdet(truth, [span._replace(this_length=5001) for span in truth])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (result.granularity, result.macro_recall) == (1500.0, 1.0)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.evaluation.calibration import calibration_note
+from pan_scdg.evaluation.pairs import describe_calibration
 from pan_scdg.evaluation.report import Estimate, format_cell, format_table
 from pan_scdg.profile import Calibration
 
@@ -58,8 +58,8 @@ def test_any_table_is_ascii_with_one_line_a_row(rows):
 
 def test_calibration_note():
     record = Calibration(digest="ab", pairs=20, positives=8, f1=0.9, accuracy=0.9)
-    assert calibration_note(None, "ab") is None
-    assert calibration_note(record, "cd") is None
-    note = calibration_note(record, "ab")
+    assert describe_calibration(None, "ab") is None
+    assert describe_calibration(record, "cd") is None
+    note = describe_calibration(record, "ab")
     assert note is not None
     assert "these very 20 pairs (8 positive, 12 negative)" in note

@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.retrieval import RETRIEVAL_METRICS, TIRA, bootstrap_queries, per_query, retrieval_metrics
+from pan_scdg.evaluation.retrieval import (
+    RETRIEVAL_METRICS,
+    TIRA,
+    bootstrap_queries,
+    compute_per_query,
+    compute_retrieval_metrics,
+)
 
 QRELS = {"1": {"a": 3, "b": 1, "c": 0}, "2": {"a": 2}}
 RUN = {"1": [("x", 5.0), ("a", 4.0), ("b", 3.0)], "2": [("a", 2.0), ("c", 1.0)]}
@@ -28,18 +34,18 @@ SPOT_RUN = {
 
 
 def test_worked_by_hand():
-    result = per_query(QRELS, RUN)
+    result = compute_per_query(QRELS, RUN)
     assert result["nDCG@10"]["1"] == pytest.approx((7 / log2(3) + 1 / log2(4)) / (7 + 1 / log2(3)))
     assert result[TIRA]["1"] == pytest.approx((3 / log2(3) + 1 / log2(4)) / (3 + 1 / log2(3)))
     assert result["RR"] == pytest.approx({"1": 0.5, "2": 1.0})
     assert result["AP"] == pytest.approx({"1": (1 / 2 + 2 / 3) / 2, "2": 1.0})
     assert result["R@10"] == {"1": 1.0, "2": 1.0}
     assert tuple(result) == RETRIEVAL_METRICS
-    assert retrieval_metrics(QRELS, RUN)["RR"] == 0.75
+    assert compute_retrieval_metrics(QRELS, RUN)["RR"] == 0.75
 
 
 def test_spot_check_example():
-    result = retrieval_metrics(SPOT_QRELS, SPOT_RUN)
+    result = compute_retrieval_metrics(SPOT_QRELS, SPOT_RUN)
     assert result[TIRA] == pytest.approx(0.5654648767857288)
     assert round(result["nDCG@10"], 4) == 0.5655
     assert result["RR"] == 0.5
@@ -49,45 +55,45 @@ def test_spot_check_example():
 def test_depths():
     run = {"1": [(f"d{i:04}", 2000.0 - i) for i in range(1500)]}
     qrels = {"1": {f"d{i:04}": 1 for i in (9, 10, 99, 100, 999, 1000)}}
-    result = retrieval_metrics(qrels, run)
+    result = compute_retrieval_metrics(qrels, run)
     assert [result[f"R@{k}"] for k in (10, 100, 1000)] == pytest.approx([1 / 6, 3 / 6, 5 / 6])
     assert 0 < result["nDCG@10"] < result["nDCG@100"] < 1
 
 
 def test_query_missing_from_the_run_counts_zero_except_for_tira():
-    result = retrieval_metrics(QRELS, {"2": RUN["2"]})
+    result = compute_retrieval_metrics(QRELS, {"2": RUN["2"]})
     assert result["nDCG@10"] == 0.5
     assert result[TIRA] == 1.0
 
 
 def test_query_without_judgements_is_left_out_except_by_tira():
-    result = retrieval_metrics(QRELS, {**RUN, "9": [("a", 1.0)]})
-    assert result["nDCG@10"] == retrieval_metrics(QRELS, RUN)["nDCG@10"]
-    assert result[TIRA] == pytest.approx(retrieval_metrics(QRELS, RUN)[TIRA] * 2 / 3)
+    result = compute_retrieval_metrics(QRELS, {**RUN, "9": [("a", 1.0)]})
+    assert result["nDCG@10"] == compute_retrieval_metrics(QRELS, RUN)["nDCG@10"]
+    assert result[TIRA] == pytest.approx(compute_retrieval_metrics(QRELS, RUN)[TIRA] * 2 / 3)
 
 
 def test_tira_takes_the_order_of_lines_and_the_others_the_scores():
-    result = per_query({"1": {"a": 1}}, {"1": [("x", 1.0), ("a", 2.0)]})
+    result = compute_per_query({"1": {"a": 1}}, {"1": [("x", 1.0), ("a", 2.0)]})
     assert result["nDCG@10"]["1"] == 1.0
     assert result[TIRA]["1"] == pytest.approx(1 / log2(3))
 
 
 def test_equal_scores_are_ordered_by_document_id_descending():
-    assert per_query({"1": {"a": 1}}, {"1": [("a", 1.0), ("b", 1.0)]})["RR"]["1"] == 0.5
+    assert compute_per_query({"1": {"a": 1}}, {"1": [("a", 1.0), ("b", 1.0)]})["RR"]["1"] == 0.5
 
 
 def test_nothing_relevant_and_nothing_at_all():
-    assert set(retrieval_metrics({"1": {"a": 0}}, {"1": [("a", 1.0)]}).values()) == {0.0}
-    assert set(retrieval_metrics({"1": {"a": -2}, "2": {}}, {"1": [("a", 1.0)]}).values()) == {0.0}
-    empty = retrieval_metrics({"1": {"a": 1}}, {})
+    assert set(compute_retrieval_metrics({"1": {"a": 0}}, {"1": [("a", 1.0)]}).values()) == {0.0}
+    assert set(compute_retrieval_metrics({"1": {"a": -2}, "2": {}}, {"1": [("a", 1.0)]}).values()) == {0.0}
+    empty = compute_retrieval_metrics({"1": {"a": 1}}, {})
     assert empty["nDCG@10"] == 0.0
     assert np.isnan(empty[TIRA])
-    assert np.isnan(list(retrieval_metrics({}, {}).values())).all()
+    assert np.isnan(list(compute_retrieval_metrics({}, {}).values())).all()
 
 
 def test_absurd_grades_are_refused():
     with pytest.raises(UserError, match="grade 2000"):
-        retrieval_metrics({"1": {"a": 2000}}, {"1": [("a", 1.0)]})
+        compute_retrieval_metrics({"1": {"a": 2000}}, {"1": [("a", 1.0)]})
 
 
 def test_intervals_over_queries():
@@ -126,7 +132,7 @@ def random_case(seed):
 @pytest.mark.parametrize("seed", range(5))
 def test_tira_ndcg_equals_a_literal_restatement(seed):
     qrels, run = random_case(seed)
-    assert retrieval_metrics(qrels, run)[TIRA] == pytest.approx(literal_tira(qrels, run), abs=1e-12)
+    assert compute_retrieval_metrics(qrels, run)[TIRA] == pytest.approx(literal_tira(qrels, run), abs=1e-12)
 
 
 @pytest.mark.skipif(find_spec("trectools") is None, reason="trectools, which TIRA's evaluator needs, is not installed")
@@ -149,4 +155,4 @@ def test_tira_ndcg_equals_tira(tmp_path, seed):
         "measures": ["nDCG@10", "RR"],
     }
     tira = evaluate(tmp_path / "run", tmp_path / "truth", settings, tmp_path / "out")
-    assert retrieval_metrics(qrels, run)[TIRA] == pytest.approx(tira["nDCG@10"], abs=1e-12)
+    assert compute_retrieval_metrics(qrels, run)[TIRA] == pytest.approx(tira["nDCG@10"], abs=1e-12)

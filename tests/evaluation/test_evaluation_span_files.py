@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.plagdet import plagdet, read_spans
+from pan_scdg.evaluation.plagdet import compute_plagdet
+from pan_scdg.evaluation.spans import read_spans
 from pan_scdg.records import Span
 
 SHARED = Path(__file__).parents[2].parent / "shared"
@@ -73,7 +74,7 @@ def test_nested_features_are_left_out(tmp_path):
 def test_detection_over_an_altered_span_is_a_false_positive(tmp_path):
     write(tmp_path / "truth", plagiarism(name="altered"), plagiarism("r2.txt"))
     write(tmp_path / "found", plagiarism(name="detected-plagiarism"), plagiarism("r2", name="detected-plagiarism"))
-    result = plagdet(read_spans(tmp_path / "truth", "plagiarism"), read_spans(tmp_path / "found", "plagiarism"))
+    result = compute_plagdet(read_spans(tmp_path / "truth", "plagiarism"), read_spans(tmp_path / "found", "plagiarism"))
     assert (result.macro_recall, result.macro_precision) == (1.0, 0.5)
 
 
@@ -126,4 +127,4 @@ def test_missing_directory(tmp_path):
 def test_sample_truth_against_itself():
     spans = read_spans(SHARED / "data/pan25-sample/truth", "plagiarism")
     assert len(spans) == 182
-    assert set(plagdet(spans, spans)) == {1.0}
+    assert set(compute_plagdet(spans, spans)) == {1.0}

@@ -5,8 +5,8 @@ from pathlib import Path
 from formats import CSV, JSON, LINES, TOML, XML, YAML, gzipped, npy
 from target import Target
 
-from pan_scdg.baselines.vectors import read_vector, vector_file
-from pan_scdg.evaluation.span_files import read_spans
+from pan_scdg.baselines.vectors import find_vector_file, read_vector
+from pan_scdg.evaluation.spans import read_spans
 from pan_scdg.jobs import tira as tira_submission
 from pan_scdg.jobs.compared_results import read_result
 from pan_scdg.notices import Notices
@@ -28,7 +28,7 @@ def _pairs(folder: Path) -> None:
 
 
 def _digest(folder: Path) -> None:
-    inputs.input_digest(folder, inputs.detect_task(folder, "auto"))
+    inputs.hash_input(folder, inputs.detect_task(folder, "auto"))
 
 
 def _document(name: str) -> text_alignment.TextFile:
@@ -60,7 +60,7 @@ def _spans(folder: Path) -> None:
 
 
 def _table(folder: Path) -> None:
-    prepare.prepare(folder / "pairs.csv", folder / "made")
+    prepare.prepare_pairs(folder / "pairs.csv", folder / "made")
     _pairs(folder / "made")
     prepare.read_names(folder / "made")
 
@@ -90,7 +90,7 @@ def _prepared(folder: Path) -> None:
 
 
 def _vectors(folder: Path) -> None:
-    read_vector(vector_file(folder, "susp/a.txt"))
+    read_vector(find_vector_file(folder, "susp/a.txt"))
 
 
 def _cluster_split(folder: Path) -> None:
@@ -120,7 +120,7 @@ INPUTS = (
         "spans",
         _spans,
         {"found/s1-r1.xml": XML, "found/s2-r2.xml": XML},
-        ("pan_scdg.evaluation.span_files", UNTRUSTED),
+        ("pan_scdg.evaluation.spans", UNTRUSTED),
     ),
     Target("corpus", _corpus, {"corpus.jsonl": JSON}, ("pan_scdg.pan.source_retrieval", UNTRUSTED)),
     Target(
@@ -144,7 +144,7 @@ INPUTS = (
     Target("run", _run, {"run.txt": LINES}, ("pan_scdg.pan.runs", "pan_scdg.retrieval.candidate_files")),
     Target(
         "run-packed",
-        lambda folder: runs.read_run(runs.run_file(folder)),
+        lambda folder: runs.read_run(runs.find_run(folder)),
         {"run.txt.gz": LINES.packed_by(gzipped)},
         ("pan_scdg.pan.runs", UNTRUSTED),
     ),

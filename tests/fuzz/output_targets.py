@@ -15,7 +15,8 @@ from pan_scdg.jobs.shards import read_shards, write_shard
 from pan_scdg.profile import ModelSettings
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.retrieval.ranking import Ranked
-from pan_scdg.scoring.features import Wanted, load_features, load_gains, load_ids, make_grid
+from pan_scdg.scdg.aggregation import list_stored
+from pan_scdg.scoring.features import load_features, load_gains, load_ids
 from pan_scdg.store import Store
 
 JOB = {
@@ -126,7 +127,7 @@ def _absorb(folder: Path) -> None:
 
 
 STORED = LINES.packed_by(sqlite)
-WANTED = Wanted(make_grid([]))
+WANTED = list_stored("candidates")
 
 
 def _stored(folder: Path) -> None:

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from pan_scdg.baselines import scorers, token_grams
-from pan_scdg.baselines.bm25_pairs import pair_score, statistics_of
-from pan_scdg.baselines.char_ngrams import covered_share, passages_of
-from pan_scdg.baselines.official_threshold import official_threshold
-from pan_scdg.baselines.token_grams import covered_tokens, overlap, tokens_of
-from pan_scdg.evaluation.logistic import LogisticFit, fit_logistic, probabilities
+from pan_scdg.baselines.bm25_pairs import compute_pair_score, count_statistics
+from pan_scdg.baselines.char_ngrams import compute_covered_share, find_passages
+from pan_scdg.baselines.cosine import choose_official_threshold
+from pan_scdg.baselines.token_grams import measure_covered_tokens, measure_overlap, split_tokens
+from pan_scdg.evaluation.logistic import LogisticFit, compute_probabilities, fit_logistic
 from pan_scdg.notices import Notices
-from pan_scdg.pan.detections import detection_name, detection_xml, read_decisions
-from pan_scdg.pan.text_alignment import read_pairs, read_text
+from pan_scdg.pan.detections import format_detection, read_decisions
+from pan_scdg.pan.text_alignment import name_detection, read_pairs, read_text
 from pan_scdg.profile import load_profile
 from pan_scdg.records import DocumentPair, Passage
 from pan_scdg.scoring import baseline_scoring
@@ -73,7 +73,7 @@ def test_decisions_and_detections_of_a_method_on_documents(
     done = run(pairs_input, output, profile(kind="containment", n=2, threshold=0.2))
     assert done.code == 0, done.err
     assert done.err.splitlines()[-1] == f"decided 6 pairs: {output / 'decisions.jsonl'}"
-    expected = [covered_tokens(*map(tokens_of, texts(pair)), 2) for pair in pairs]
+    expected = [measure_covered_tokens(*map(split_tokens, texts(pair)), 2) for pair in pairs]
     assert 0 < sum(score >= 0.2 for score in expected) < len(pairs)
     for record, pair, score in zip(read_decisions(output / "decisions.jsonl"), pairs, expected, strict=True):
         assert list(record) == ["suspicious", "source", "score", "threshold", "decision", "baseline", "warnings"]
@@ -81,8 +81,8 @@ def test_decisions_and_detections_of_a_method_on_documents(
         assert record["score"] == pytest.approx(score, abs=5e-7)
         assert (record["threshold"], record["decision"], record["baseline"]) == (0.2, score >= 0.2, "containment")
         whole = Passage(0, len(texts(pair)[0]), 0, len(texts(pair)[1]), "")
-        found = detection_xml(pair, [whole] if score >= 0.2 else [])
-        assert (output / detection_name(pair)).read_bytes() == found
+        found = format_detection(pair, [whole] if score >= 0.2 else [])
+        assert (output / name_detection(pair)).read_bytes() == found
     assert run(pairs_input, output, tmp_path / "own-0.toml").err == f"already complete: {output}\n"
 
 
@@ -92,13 +92,13 @@ def test_matches_of_character_ngrams_are_the_passages(
     output, of = tmp_path / "out", profile(kind="char-ngrams", n=12, threshold=0.0)
     assert run(pairs_input, output, of).code == 0
     for record, pair in zip(read_decisions(output / "decisions.jsonl"), pairs, strict=True):
-        passages = passages_of(*texts(pair), 12)
-        assert record["score"] == pytest.approx(covered_share(*texts(pair), 12), abs=5e-7)
+        passages = find_passages(*texts(pair), 12)
+        assert record["score"] == pytest.approx(compute_covered_share(*texts(pair), 12), abs=5e-7)
         assert record["decision"] is True
         assert record["warnings"] == (
             [] if passages else ["decided positive without a match: there is no passage to write"]
         )
-        assert (output / detection_name(pair)).read_bytes() == detection_xml(pair, passages)
+        assert (output / name_detection(pair)).read_bytes() == format_detection(pair, passages)
 
 
 def test_statistics_are_those_of_all_sources_also_with_a_limit(
@@ -108,8 +108,8 @@ def test_statistics_are_those_of_all_sources_also_with_a_limit(
     assert run(pairs_input, tmp_path / "all", of).code == 0
     limited = run(pairs_input, tmp_path / "some", of, "--limit", 2)
     assert (limited.code, "warning: partial: the first 2 of 6 pairs" in limited.err) == (0, True)
-    statistics = statistics_of(read_text(file) for file in {p.source for p in pairs})
-    expected = [pair_score(*map(tokens_of, texts(pair)), statistics, 1.2, 0.75) for pair in pairs]
+    statistics = count_statistics(read_text(file) for file in {p.source for p in pairs})
+    expected = [compute_pair_score(*map(split_tokens, texts(pair)), statistics, 1.2, 0.75) for pair in pairs]
     assert scores_in(tmp_path / "all") == pytest.approx(expected, abs=5e-7)
     assert scores_in(tmp_path / "some") == scores_in(tmp_path / "all")[:2]
 
@@ -173,13 +173,13 @@ def test_stopped_again_and_again_it_goes_on_and_scores_every_pair_once(
     assert run(pairs_input, tmp_path / "whole", of).code == 0
     monkeypatch.setattr(baseline_scoring, "STEP", 1)
     scored: list[int] = []
-    real = token_grams.covered_tokens
+    real = token_grams.measure_covered_tokens
 
     def counted(*arguments: Any) -> float:
         scored.append(1)
         return real(*arguments)
 
-    monkeypatch.setattr(token_grams, "covered_tokens", counted)
+    monkeypatch.setattr(token_grams, "measure_covered_tokens", counted)
     for attempt in range(7):
         with monkeypatch.context() as patch:
             if attempt < 6:
@@ -277,7 +277,7 @@ def test_n_and_threshold_are_chosen_together(
 ) -> None:
     of = profile(kind="char-ngrams", n_grid=[5, 8, 11], threshold=0.9)
     done, chosen = calibrate(of)
-    table = {n: [covered_share(*texts(pair), n) for pair in pairs] for n in (5, 8, 11)}
+    table = {n: [compute_covered_share(*texts(pair), n) for pair in pairs] for n in (5, 8, 11)}
     f1, accuracy, n, threshold = best_by_hand(table, labels)
     assert (chosen.n, chosen.threshold) == (n, threshold)
     figures = f"F1 {f1:.4f}, accuracy {accuracy:.4f} on 6 pairs (3 positive)"
@@ -300,10 +300,10 @@ def test_weights_are_fitted_before_the_threshold(
     tmp_path: Path,
 ) -> None:
     _, chosen = calibrate(profile(kind="gram-logistic", n=2))
-    features = [overlap(*map(tokens_of, texts(pair)), 2) for pair in pairs]
+    features = [measure_overlap(*map(split_tokens, texts(pair)), 2) for pair in pairs]
     fit = fit_logistic(features, labels)
     assert LogisticFit(**chosen.weights.model_dump()) == fit
-    expected = probabilities(fit, features).tolist()
+    expected = compute_probabilities(fit, features).tolist()
     assert chosen.threshold == best_by_hand({0: expected}, labels)[-1]
     assert run(pairs_input, tmp_path / "out", tmp_path / "chosen.toml").code == 0
     records = read_decisions(tmp_path / "out" / "decisions.jsonl")
@@ -320,7 +320,7 @@ def test_the_threshold_of_a_cosine_is_the_official_one(
     assert done.code == 0, done.err
     means = [[made[doc_id].mean(axis=0) for doc_id in ids(pair)] for pair in pairs]
     scores = [a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in means]
-    assert chosen.threshold == official_threshold(scores, labels).threshold
+    assert chosen.threshold == choose_official_threshold(scores, labels).threshold
 
 
 def test_calibration_leaves_scores_for_a_run(
@@ -333,7 +333,7 @@ def test_calibration_leaves_scores_for_a_run(
     def forbidden(*_: object) -> None:
         raise AssertionError("a pair was scored again")
 
-    monkeypatch.setattr(token_grams, "covered_tokens", forbidden)
+    monkeypatch.setattr(token_grams, "measure_covered_tokens", forbidden)
     assert run(pairs_input, tmp_path / "out", tmp_path / "chosen.toml", *state).code == 0
 
 

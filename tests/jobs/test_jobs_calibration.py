@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pan_scdg.pan.inputs import input_digest
+from pan_scdg.pan.inputs import hash_input
 from pan_scdg.profile import load_profile
 from pan_scdg.scoring.model import ScoringModel
 
@@ -61,7 +61,7 @@ def test_choice_equals_the_rule_by_brute_force(
     assert chosen.threshold == pytest.approx(threshold, abs=2e-6)
     assert chosen.calibration is not None
     assert (chosen.calibration.pairs, chosen.calibration.positives) == (6, 3)
-    assert chosen.calibration.digest == input_digest(pairs_input, "pairs")
+    assert chosen.calibration.digest == hash_input(pairs_input, "pairs")
     assert chosen.calibration.f1 == pytest.approx(float(f1), abs=1e-6)
     assert chosen.calibration.accuracy == pytest.approx(float(accuracy), abs=1e-6)
     assert f"top-{q}%" in result.out

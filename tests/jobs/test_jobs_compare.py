@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pan_scdg.digests import file_digest
+from pan_scdg.digests import hash_file
 from pan_scdg.own_files import HIDDEN, MARK
 
 Run = Callable[..., Any]
@@ -188,7 +188,7 @@ def test_what_a_job_says_of_its_model(
     change_record(tmp_path / "out" / "decisions.jsonl", 0, warnings=["so that bytes differ"])
     mark = json.loads((tmp_path / "out" / MARK).read_text(encoding="utf-8"))
     mark["job"]["models"]["language_model"][field] = "another"
-    mark["files"]["decisions.jsonl"] = file_digest(tmp_path / "out" / "decisions.jsonl")
+    mark["files"]["decisions.jsonl"] = hash_file(tmp_path / "out" / "decisions.jsonl")
     change_mark(tmp_path / "out", **mark)
     done = cli("compare", paired, tmp_path / "out")
     assert f"  models.language_model.{field}: " in done.out
@@ -374,7 +374,7 @@ def test_hostile_names_do_not_reach_the_terminal(
         )
     other = shutil.copytree(paired, tmp_path / "other")
     (other / "s1-r1.xml").write_text("<document/>", encoding="utf-8")
-    files = {name: file_digest(other / name) for name in ("s1-r1.xml", "decisions.jsonl")}
+    files = {name: hash_file(other / name) for name in ("s1-r1.xml", "decisions.jsonl")}
     change_mark(other, job={evil: {evil: f"{evil}\n"}}, incidents=[f"{evil}\nreproduced"], files=files)
     runs = [write_run(tmp_path / f"{i}.txt", {evil: order}) for i, order in enumerate([["a", evil], [evil, "a"]])]
     xml = tmp_path / "one", tmp_path / "two"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pan_scdg.evaluation.paired import JudgedPairs, bootstrap_pair_differences, bootstrap_query_differences
-from pan_scdg.evaluation.pairs import pair_metrics
-from pan_scdg.evaluation.resampling import resample_counts
+from pan_scdg.evaluation.pairs import compute_pair_metrics
+from pan_scdg.evaluation.resampling import draw_resamples
 from tests.jobs.conftest import Outcome
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -115,13 +115,13 @@ def test_paired_intervals_are_percentiles_of_differences_on_the_same_resamples()
 
     first, other = judge(0.5), judge(1.5)
     literal = []
-    for counts in resample_counts(40, 1000, 42, [key[0] for key in keys]):
+    for counts in draw_resamples(40, 1000, 42, [key[0] for key in keys]):
         for row in counts:
             chosen = np.repeat(np.arange(40), row.astype(int))
             values = []
             for pairs in (first, other):
                 columns = [np.array(column)[chosen] for column in (pairs.labels, pairs.scores, pairs.decisions)]
-                values.append(pair_metrics(*columns)["auroc"])
+                values.append(compute_pair_metrics(*columns)["auroc"])
             literal.append(values[1] - values[0])
             if len(literal) == 50:
                 break

@@ -24,7 +24,7 @@ def memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
             self.splits.append({"inputs": len(items), "pack_tokens": 5})
         return real(self, items)
 
-    monkeypatch.setattr(PackedEngine, "log_probs", log_probs)
+    monkeypatch.setattr(PackedEngine, "compute_log_probs", log_probs)
 
 
 def told(output: Path) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pan_scdg.digests import file_digest
+from pan_scdg.digests import hash_file
 from pan_scdg.jobs.output import OutputDirectory
 from pan_scdg.jobs.output_mark import read_mark
 from pan_scdg.own_files import HIDDEN, MARK
@@ -137,7 +137,7 @@ def test_damaged_calibration_in_a_mark_is_one_line(pairs_input: Path, out: Path,
 
 def test_link_in_an_output_leads_overwrite_nowhere(pairs_input: Path, out: Path, run: Run, precious: Path) -> None:
     mark = json.loads((out / MARK).read_text(encoding="utf-8"))
-    mark["files"]["tables/thesis.txt"] = file_digest(precious / "thesis.txt")
+    mark["files"]["tables/thesis.txt"] = hash_file(precious / "thesis.txt")
     (out / MARK).write_text(json.dumps(mark), encoding="utf-8")
     (out / "tables").symlink_to(precious)
     refused(run(pairs_input, out, "--keep-gains", "--overwrite"), "tables", "symbolic link")

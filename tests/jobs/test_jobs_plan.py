@@ -45,11 +45,11 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> list[Engine]:
     """The engines that were made since the test began."""
     made: list[Engine] = []
 
-    def kept(*arguments: Any, real: Any = model_at_hand.engine_of) -> Engine:
+    def kept(*arguments: Any, real: Any = model_at_hand.make_engine) -> Engine:
         made.append(real(*arguments))
         return made[-1]
 
-    monkeypatch.setattr(model_at_hand, "engine_of", kept)
+    monkeypatch.setattr(model_at_hand, "make_engine", kept)
     return made
 
 

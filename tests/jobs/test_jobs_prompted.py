@@ -126,7 +126,7 @@ def test_an_outage_costs_nothing(
     done = run()
     assert done.code == 3
     assert done.err.splitlines()[-1] == (
-        f"error: {chat.url}: answers with status 503 and asks to wait 86400 s: overloaded; "
+        f"error: {chat.url}: answers with status 503 and Retry-After 86400: overloaded; "
         "run the same command again to continue"
     )
     assert visible(tmp_path / "out") == {}

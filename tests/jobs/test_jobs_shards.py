@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pan_scdg.digests import file_digest
+from pan_scdg.digests import hash_file
 from pan_scdg.jobs.shards import Share, read_shards
 from pan_scdg.lm.engine import PackedEngine
 from pan_scdg.pan.runs import open_gzip_text
@@ -85,7 +85,7 @@ def test_nothing_is_computed_when_merging(
     def refuse(*_: object) -> None:
         raise AssertionError("computed")
 
-    monkeypatch.setattr(PackedEngine, "log_probs", refuse)
+    monkeypatch.setattr(PackedEngine, "compute_log_probs", refuse)
     monkeypatch.setattr("pan_scdg.scoring.model.load_model", refuse)
     monkeypatch.setattr("pan_scdg.retrieval.candidates.load_encoder", refuse)
     assert merge(source, tmp_path / "out", *shards).code == 0
@@ -226,7 +226,7 @@ def test_shards_with_other_candidates_are_refused(
     with open_gzip_text(shards[1] / "candidates.jsonl.gz") as file:
         file.write('{"query": "other", "routes": {}, "candidates": []}\n')
     mark = json.loads((shards[1] / MARK).read_text(encoding="utf-8"))
-    mark["files"]["candidates.jsonl.gz"] = file_digest(shards[1] / "candidates.jsonl.gz")
+    mark["files"]["candidates.jsonl.gz"] = hash_file(shards[1] / "candidates.jsonl.gz")
     (shards[1] / MARK).write_text(json.dumps(mark), encoding="utf-8")
     done = merge(retrieval_input, tmp_path / "out", *shards)
     refused(done, tmp_path / "out", f"{shards[1]}: has other candidates than {shards[0]}", "--candidates")

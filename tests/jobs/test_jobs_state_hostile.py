@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pan_scdg.digests import file_digest
+from pan_scdg.digests import hash_file
 from pan_scdg.own_files import MARK
 from pan_scdg.pan.runs import open_gzip_text
 from pan_scdg.store import Store, pack_array
@@ -38,7 +38,8 @@ def change(file: Path, statement: str, *values: Any) -> None:
     db.close()
 
 
-STATISTICS = '{"tokens": 5, "mean": 1.0, "median": 1.0, "positive_rate": 1.0, "total": 1.0, "top": %s}'
+STATISTICS = """{"tokens": 5, "mean": 1.0, "median": 1.0, "positive_rate": 1.0, "total": 1.0, "top": %s,
+    "code_length": 1.0, "positive_mean": 1.0, "deviation": 1.0}"""
 VALUES = {
     "a number, which as bytes would take 8 GB": ("%", 8_000_000_000),
     "text": ("%", "text"),
@@ -175,7 +176,7 @@ def test_last_of_many_shards_has_nothing_to_do(pairs_input: Path, run: Run, tmp_
 def sealed_again(shard: Path, name: str) -> None:
     """The mark agrees with the file, as an attacker has it."""
     mark = json.loads((shard / MARK).read_text(encoding="utf-8"))
-    mark["files"][name] = file_digest(shard / name)
+    mark["files"][name] = hash_file(shard / name)
     (shard / MARK).write_text(json.dumps(mark), encoding="utf-8")
 
 

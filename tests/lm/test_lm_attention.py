@@ -6,7 +6,7 @@ import pytest
 
 from pan_scdg.errors import UserError
 from pan_scdg.lm import attention
-from pan_scdg.lm.attention import BACKENDS, Packing, Spans, backend_of
+from pan_scdg.lm.attention import BACKENDS, Packing, Spans, find_backend
 from tests.tolerances import relative_error
 
 torch = pytest.importorskip("torch")
@@ -48,7 +48,7 @@ def test_each_token_sees_what_it_should(name: str, kept: bool) -> None:
         for sequence, prefix in ((3, 0), (4, 0), (5, 1)):
             seen |= (number[:, None] == sequence) & (number == prefix)
         expected = literal(q, k, v, seen.to(device), 0.3)
-        packing = Packing(backend_of(name), Spans(own, device))
+        packing = Packing(find_backend(name), Spans(own, device))
         packing.prefixes, packing.continued = Spans(prefixes, device), Spans(tuple(map(sum, tails)), device)
         start = 0
         if kept:
@@ -68,7 +68,7 @@ def test_each_token_sees_what_it_should(name: str, kept: bool) -> None:
 
 def test_an_attention_without_packed_form_is_refused() -> None:
     with pytest.raises(UserError, match="eager.*cannot score packed.*reference"):
-        backend_of("eager")
+        find_backend("eager")
 
 
 @pytest.mark.parametrize(
@@ -90,4 +90,4 @@ def test_the_kernel_is_one_that_the_gpu_has(
         told = f"_scaled_dot_product_{name}_attention"
         monkeypatch.setattr(torch.ops.aten, told, lambda *_, name=name, **__: (name, None), raising=False)
     q = torch.zeros(1, 1, 2, width, dtype=dtype)
-    assert attention._on_gpu(q, q, q, True, 1.0)[0] == kernel
+    assert attention._attend_on_gpu(q, q, q, True, 1.0)[0] == kernel

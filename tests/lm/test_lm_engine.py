@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.lm.engine import PackedEngine, ReferenceEngine, engine_of
+from pan_scdg.lm.engine import PackedEngine, ReferenceEngine, make_engine
 from pan_scdg.models.load import LanguageModel, load_model
 from pan_scdg.profile import ModelSettings, load_profile
 from pan_scdg.scdg.sequences import ScoringInput
@@ -44,11 +44,11 @@ def test_the_reference_is_repeated_whatever_the_budget(
 ) -> None:
     lm = tiny_lm(architecture)
     items = made(np.random.default_rng(3), 60)
-    expected = ReferenceEngine(lm, 1024).log_probs(items)
-    found = PackedEngine(lm, "sdpa", budget, 7).log_probs(items)
+    expected = ReferenceEngine(lm, 1024).compute_log_probs(items)
+    found = PackedEngine(lm, "sdpa", budget, 7).compute_log_probs(items)
     check_log_probs(lm.model, found, expected, items)
     # The model is as it was before: its own attention gives the same once more.
-    for values, others in zip(ReferenceEngine(lm, 1024).log_probs(items), expected, strict=True):
+    for values, others in zip(ReferenceEngine(lm, 1024).compute_log_probs(items), expected, strict=True):
         np.testing.assert_array_equal(values, others)
 
 
@@ -59,8 +59,8 @@ def test_scdg_mini_with_real_text() -> None:
     ids = np.array(lm.tokenizer.encode(text, add_special_tokens=False))
     source, targets = ids[:900], [ids[900 + 150 * i : 1050 + 150 * i] for i in range(4)]
     items = [ScoringInput(source, target) for target in targets] + [ScoringInput(ids[:1], t) for t in targets]
-    reference, packed = engine_of("reference", lm, settings), engine_of("packed", lm, settings)
-    check_log_probs(lm.model, packed.log_probs(items), reference.log_probs(items), items)
+    reference, packed = make_engine("reference", lm, settings), make_engine("packed", lm, settings)
+    check_log_probs(lm.model, packed.compute_log_probs(items), reference.compute_log_probs(items), items)
     # 899 tokens of the shared prefix and eight times 150 (the last token's output would speak of nothing)
     assert packed.tokens == 899 + 8 * 150
     assert reference.tokens == 4 * 1050 + 4 * 151
@@ -87,10 +87,10 @@ class Short:
 def test_too_little_memory_halves_the_rows_and_is_told(tiny_lm: Callable[[str], LanguageModel]) -> None:
     lm = tiny_lm("qwen3")
     items = made(np.random.default_rng(4), 60)
-    expected = ReferenceEngine(lm, 1024).log_probs(items)
+    expected = ReferenceEngine(lm, 1024).compute_log_probs(items)
     engine = PackedEngine(lm, "sdpa", 200, 1024)
     engine._decoder = Short(engine._decoder, 55)
-    check_log_probs(lm.model, engine.log_probs(items), expected, items)
+    check_log_probs(lm.model, engine.compute_log_probs(items), expected, items)
     assert engine._decoder.calls[0] == 168
     assert engine.splits[0] == {"inputs": len(items), "pack_tokens": 84}
     assert max(engine._decoder.calls[-3:]) <= 55
@@ -102,12 +102,12 @@ def test_rows_that_do_not_fit_cost_one_call_a_halving(tiny_lm: Callable[[str], L
     items = [ScoringInput(rng.integers(60, size=11), rng.integers(60, size=10)) for _ in range(48)]
     engine = PackedEngine(lm, "sdpa", 164, 1024)
     engine._decoder = Short(engine._decoder, 90)
-    found = engine.log_probs(items)
+    found = engine.compute_log_probs(items)
     assert engine._decoder.calls == [160] + 12 * [80]
     assert engine.splits == [{"inputs": 48, "pack_tokens": 80}]
-    engine.log_probs(items[:6])
+    engine.compute_log_probs(items[:6])
     assert engine._decoder.calls[13:] == [80, 40]
-    check_log_probs(lm.model, found, ReferenceEngine(lm, 1024).log_probs(items), items)
+    check_log_probs(lm.model, found, ReferenceEngine(lm, 1024).compute_log_probs(items), items)
 
 
 def test_what_was_computed_before_a_row_that_does_not_fit_is_kept(tiny_lm: Callable[[str], LanguageModel]) -> None:
@@ -118,7 +118,9 @@ def test_what_was_computed_before_a_row_that_does_not_fit_is_kept(tiny_lm: Calla
     engine._decoder = Short(engine._decoder, 45)
     # The prefix of 30 with one continuation, four more, and the last two of which one device had too little memory.
     engine._decoder.full_at = 2
-    check_log_probs(lm.model, engine.log_probs(items), ReferenceEngine(lm, 1024).log_probs(items), items)
+    check_log_probs(
+        lm.model, engine.compute_log_probs(items), ReferenceEngine(lm, 1024).compute_log_probs(items), items
+    )
     assert engine._decoder.calls == [40, 40, 20, 40, 10]
     assert engine.splits == [{"inputs": 7, "pack_tokens": 10}]
 
@@ -130,7 +132,9 @@ def test_a_prefix_that_cannot_be_kept_is_not_shared(tiny_lm: Callable[[str], Lan
     items = [ScoringInput(context, rng.integers(60, size=10)) for _ in range(3)]
     engine = PackedEngine(lm, "sdpa", 15, 1024)
     engine._decoder = Short(engine._decoder, 45, keeps=False)
-    check_log_probs(lm.model, engine.log_probs(items), ReferenceEngine(lm, 1024).log_probs(items), items)
+    check_log_probs(
+        lm.model, engine.compute_log_probs(items), ReferenceEngine(lm, 1024).compute_log_probs(items), items
+    )
     assert engine._decoder.calls == [40, 40, 40, 40]
     assert engine.splits == [{"inputs": 3, "pack_tokens": 15}]
 
@@ -139,14 +143,14 @@ def test_an_input_that_alone_exceeds_the_memory_is_the_users_error(tiny_lm: Call
     engine = PackedEngine(tiny_lm("qwen3"), "sdpa", 200, 1024)
     engine._decoder = Short(engine._decoder, 5)
     with pytest.raises(UserError, match="an input of 39 tokens does not fit in the memory of cpu"):
-        engine.log_probs([ScoringInput(np.arange(30), np.arange(9))])
+        engine.compute_log_probs([ScoringInput(np.arange(30), np.arange(9))])
 
 
 def test_other_failures_are_not_taken_for_too_little_memory(tiny_lm: Callable[[str], LanguageModel]) -> None:
     engine = PackedEngine(tiny_lm("qwen3"), "sdpa", 200, 1024)
     engine._decoder = Short(engine._decoder, 5, RuntimeError("broken"))
     with pytest.raises(RuntimeError, match="broken"):
-        engine.log_probs([ScoringInput(np.arange(30), np.arange(9))])
+        engine.compute_log_probs([ScoringInput(np.arange(30), np.arange(9))])
 
 
 @pytest.mark.parametrize(
@@ -170,7 +174,7 @@ def test_what_cannot_be_packed_is_refused(
 def test_the_same_faults_as_in_the_reference_are_refused(tiny_lm: Callable[[str], LanguageModel]) -> None:
     for engine in (ReferenceEngine(tiny_lm("qwen3"), 8), PackedEngine(tiny_lm("qwen3"), "sdpa", 100, 8)):
         with pytest.raises(ValueError, match="at least one"):
-            engine.log_probs([ScoringInput(np.arange(0), np.arange(3))])
+            engine.compute_log_probs([ScoringInput(np.arange(0), np.arange(3))])
         with pytest.raises(ValueError, match="outside the vocabulary"):
-            engine.log_probs([ScoringInput(np.arange(2), np.array([10**6]))])
-        assert engine.log_probs([]) == []
+            engine.compute_log_probs([ScoringInput(np.arange(2), np.array([10**6]))])
+        assert engine.compute_log_probs([]) == []

@@ -9,18 +9,19 @@ import numpy as np
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.lm.logprobs import log_softmax_at, target_log_probs
+from pan_scdg.lm.logprobs import compute_target_log_probs, gather_log_softmax
 from pan_scdg.models.load import LanguageModel, load_model
 from pan_scdg.profile import ModelSettings, SegmentSettings, WindowSettings
-from pan_scdg.scdg.gains import average, gains_of, join, top_q_mean
-from pan_scdg.scdg.segments import segment_passes
+from pan_scdg.scdg.aggregation import average, average_top_q
+from pan_scdg.scdg.gains import combine_passes, join_segments
+from pan_scdg.scdg.segments import build_segment_passes
 from pan_scdg.scdg.sequences import (
     Passes,
     ScoringInput,
-    pair_passes,
-    retrieval_conditional,
-    retrieval_target,
-    retrieval_unconditional,
+    build_pair_passes,
+    build_retrieval_conditional,
+    build_retrieval_unconditional,
+    encode_query,
 )
 from tests.tolerances import log_prob_tolerance
 
@@ -59,14 +60,14 @@ def tolerance(lm: LanguageModel, *items: ScoringInput) -> float:
 
 
 def scored(lm: LanguageModel, passes: Passes, rows: int = 7) -> np.ndarray:
-    pair = [target_log_probs(lm, item, rows) for item in passes]
-    return gains_of(passes, *pair).gains
+    pair = [compute_target_log_probs(lm, item, rows) for item in passes]
+    return combine_passes(passes, *pair).gains
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_pair_gains_equal_the_literal_formula(tiny_lm: Callable[[str], LanguageModel], architecture: str) -> None:
     lm = tiny_lm(architecture)
-    passes = pair_passes(lm.tokenizer, SOURCE, TARGET)
+    passes = build_pair_passes(lm.tokenizer, SOURCE, TARGET)
     before, behind = (literal_log_probs(lm, item) for item in passes)
     gains = scored(lm, passes)
     assert np.array_equal(passes.unconditional.target_ids, passes.conditional.target_ids)
@@ -75,15 +76,17 @@ def test_pair_gains_equal_the_literal_formula(tiny_lm: Callable[[str], LanguageM
     np.testing.assert_allclose(gains, behind - before, atol=bound)
     assert np.abs(gains).max() > 0.1, "the source must matter, or the comparison says nothing"
     assert gains.sum() == pytest.approx(-before.sum() + behind.sum(), abs=bound * len(gains))
-    assert top_q_mean(gains, 100) == average(gains)
+    assert average_top_q(gains, 100) == average(gains)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_retrieval_gains_equal_the_literal_formula(tiny_lm: Callable[[str], LanguageModel], architecture: str) -> None:
     lm = tiny_lm(architecture)
-    target = retrieval_target(lm.tokenizer, TARGET)
+    target = encode_query(lm.tokenizer, TARGET)
     prefix = np.array(lm.tokenizer.encode(SOURCE, add_special_tokens=False), dtype=np.int64)
-    passes = Passes(retrieval_unconditional(lm.tokenizer, target), retrieval_conditional(lm.tokenizer, target, prefix))
+    passes = Passes(
+        build_retrieval_unconditional(lm.tokenizer, target), build_retrieval_conditional(lm.tokenizer, target, prefix)
+    )
     expected = literal_log_probs(lm, passes.conditional) - literal_log_probs(lm, passes.unconditional)
     np.testing.assert_allclose(scored(lm, passes), expected, atol=2 * tolerance(lm, *passes))
 
@@ -92,8 +95,8 @@ def test_segments_score_every_token_by_the_literal_formula(tiny_lm: Callable[[st
     lm = tiny_lm("qwen2")
     windows = WindowSettings(words=4, stride=4)
     plan = SegmentSettings(target_tokens=12, context_tokens=5, source_tokens=20, windows=windows)
-    passes = list(segment_passes(lm.tokenizer, SOURCE, TARGET, [(0, 20), (22, len(TARGET))], plan))
-    gains = join(gains_of(p, *(target_log_probs(lm, item, 5) for item in p)) for p in passes)
+    passes = list(build_segment_passes(lm.tokenizer, SOURCE, TARGET, [(0, 20), (22, len(TARGET))], plan))
+    gains = join_segments(combine_passes(p, *(compute_target_log_probs(lm, item, 5) for item in p)) for p in passes)
     expected = [literal_log_probs(lm, p.conditional) - literal_log_probs(lm, p.unconditional) for p in passes]
     bound = 2 * tolerance(lm, *(item for p in passes for item in p))
     np.testing.assert_allclose(gains.gains, np.concatenate(expected), atol=bound)
@@ -104,14 +107,14 @@ def test_segments_score_every_token_by_the_literal_formula(tiny_lm: Callable[[st
 def test_no_mask_is_built_and_none_is_missing(tiny_lm: Callable[[str], LanguageModel], architecture: str) -> None:
     """The decoder gets no [length, length] mask, and the result is still that of the plain full model."""
     lm = tiny_lm(architecture)
-    item = pair_passes(lm.tokenizer, SOURCE, TARGET).conditional
+    item = build_pair_passes(lm.tokenizer, SOURCE, TARGET).conditional
     masks: list[object] = []
     attention = [m for name, m in lm.model.named_modules() if name.endswith("self_attn") and "vision" not in name]
     hooks = [
         m.register_forward_pre_hook(lambda _m, _a, given: masks.append(given["attention_mask"]), with_kwargs=True)
         for m in attention
     ]
-    found = target_log_probs(lm, item, 1000)
+    found = compute_target_log_probs(lm, item, 1000)
     for hook in hooks:
         hook.remove()
     assert len(masks) == 2
@@ -122,21 +125,21 @@ def test_no_mask_is_built_and_none_is_missing(tiny_lm: Callable[[str], LanguageM
 @pytest.mark.parametrize("architecture", ["qwen3", "mistral3"])
 def test_the_number_of_rows_changes_nothing(tiny_lm: Callable[[str], LanguageModel], architecture: str) -> None:
     lm = tiny_lm(architecture)
-    item = pair_passes(lm.tokenizer, SOURCE, TARGET).conditional
-    whole = target_log_probs(lm, item, 10_000)
+    item = build_pair_passes(lm.tokenizer, SOURCE, TARGET).conditional
+    whole = compute_target_log_probs(lm, item, 10_000)
     assert whole.dtype == np.float32
     for rows in (1, 3, len(item.target_ids) - 1, len(item.target_ids)):
-        np.testing.assert_allclose(target_log_probs(lm, item, rows), whole, atol=tolerance(lm, item))
+        np.testing.assert_allclose(compute_target_log_probs(lm, item, rows), whole, atol=tolerance(lm, item))
 
 
 def test_no_logits_beyond_the_rows_and_only_for_the_target(
     tiny_lm: Callable[[str], LanguageModel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lm = tiny_lm("llama")
-    item = pair_passes(lm.tokenizer, SOURCE, TARGET).conditional
+    item = build_pair_passes(lm.tokenizer, SOURCE, TARGET).conditional
     seen: list[int] = []
     hook = lm.model.get_output_embeddings().register_forward_hook(lambda _m, _i, out: seen.append(out.shape[0]))
-    target_log_probs(lm, item, 8)
+    compute_target_log_probs(lm, item, 8)
     hook.remove()
     assert max(seen) == 8
     assert sum(seen) == len(item.target_ids)
@@ -144,9 +147,9 @@ def test_no_logits_beyond_the_rows_and_only_for_the_target(
 
 def test_target_does_not_see_what_comes_after_it(tiny_lm: Callable[[str], LanguageModel]) -> None:
     lm = tiny_lm("qwen3")
-    item = pair_passes(lm.tokenizer, SOURCE, TARGET).conditional
+    item = build_pair_passes(lm.tokenizer, SOURCE, TARGET).conditional
     shorter = ScoringInput(item.context_ids, item.target_ids[:5])
-    found, whole = (target_log_probs(lm, each, 8)[:5] for each in (shorter, item))
+    found, whole = (compute_target_log_probs(lm, each, 8)[:5] for each in (shorter, item))
     np.testing.assert_allclose(found, whole, atol=tolerance(lm, item))
 
 
@@ -154,7 +157,7 @@ def test_log_softmax_is_stable_and_in_fp32() -> None:
     logits = torch.tensor([[3000.0, 2999.0, -3000.0]], dtype=torch.bfloat16)
     expected = np.array([3008.0, 2992.0])  # what bfloat16 makes of 3000 and 2999
     assert logits[0, :2].tolist() == expected.tolist()
-    found = log_softmax_at(logits, torch.tensor([1]))
+    found = gather_log_softmax(logits, torch.tensor([1]))
     assert found.dtype == torch.float32
     assert found.item() == pytest.approx(-16.0 - np.log1p(np.exp(-16.0)), abs=1e-6)
 
@@ -178,7 +181,7 @@ def test_the_number_of_threads_moves_no_digit(rows: int, vocabulary: int, thread
     found = []
     for count in (1, 2, 4):
         threads(count)
-        found.append(torch.stack([log_softmax_at(each.clone(), ids) for each in logits]))
+        found.append(torch.stack([gather_log_softmax(each.clone(), ids) for each in logits]))
     assert found[0].shape == (40, rows)
     assert torch.equal(found[0], found[1])
     assert torch.equal(found[0], found[2])
@@ -187,7 +190,7 @@ def test_the_number_of_threads_moves_no_digit(rows: int, vocabulary: int, thread
 def test_too_long_an_input_is_named(tiny_lm: Callable[[str], LanguageModel]) -> None:
     item = ScoringInput(np.zeros(1, dtype=np.int64), np.full(2048, 5, dtype=np.int64))
     with pytest.raises(UserError, match="2049 tokens exceeds the 2048"):
-        target_log_probs(tiny_lm("llama"), item, 8)
+        compute_target_log_probs(tiny_lm("llama"), item, 8)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +201,7 @@ def test_wrong_arguments_are_an_error(
 ) -> None:
     item = ScoringInput(np.array(context, dtype=np.int64), np.array(target, dtype=np.int64))
     with pytest.raises(ValueError, match=r"at least|vocabulary"):
-        target_log_probs(tiny_lm("llama"), item, rows)
+        compute_target_log_probs(tiny_lm("llama"), item, rows)
 
 
 def with_decoder(lm: LanguageModel, decoder: Callable[..., Any]) -> LanguageModel:
@@ -228,17 +231,17 @@ def failing(error: Exception) -> Callable[..., Any]:
 def test_running_out_of_memory_names_the_length(tiny_lm: Callable[[str], LanguageModel], error: Exception) -> None:
     item = ScoringInput(np.array([0]), np.array([5, 6]))
     with pytest.raises(UserError, match="an input of 3 tokens does not fit in the memory of cpu"):
-        target_log_probs(with_decoder(tiny_lm("llama"), failing(error)), item, 8)
+        compute_target_log_probs(with_decoder(tiny_lm("llama"), failing(error)), item, 8)
 
 
 def test_other_faults_are_not_taken_for_memory(tiny_lm: Callable[[str], LanguageModel]) -> None:
     item = ScoringInput(np.array([0]), np.array([5, 6]))
     with pytest.raises(RuntimeError, match="shapes"):
-        target_log_probs(with_decoder(tiny_lm("llama"), failing(RuntimeError("shapes"))), item, 8)
+        compute_target_log_probs(with_decoder(tiny_lm("llama"), failing(RuntimeError("shapes"))), item, 8)
 
 
 def test_probabilities_that_are_not_finite_are_an_error(tiny_lm: Callable[[str], LanguageModel]) -> None:
     hidden = SimpleNamespace(last_hidden_state=torch.full((1, 3, 32), float("nan")))
     item = ScoringInput(np.array([0]), np.array([5, 6]))
     with pytest.raises(UserError, match="not finite in torch.float32"):
-        target_log_probs(with_decoder(tiny_lm("llama"), lambda **_: hidden), item, 8)
+        compute_target_log_probs(with_decoder(tiny_lm("llama"), lambda **_: hidden), item, 8)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.lm.logprobs import target_log_probs
+from pan_scdg.lm.logprobs import compute_target_log_probs
 from pan_scdg.models.load import load_model, load_tokenizer
 from pan_scdg.profile import ModelSettings
-from pan_scdg.scdg.sequences import pair_passes
+from pan_scdg.scdg.sequences import build_pair_passes
 from tests.tolerances import log_prob_tolerance
 
 transformers = pytest.importorskip("transformers")
@@ -61,11 +61,11 @@ def test_transformers_5_loads_and_scores_it(folder: Path) -> None:
     lm = load_model(folder, FP32, "cpu")
     assert (type(lm.model).__name__, lm.positions) == ("Mistral3ForConditionalGeneration", 256)
     assert lm.model.config.get_text_config().model_type == "ministral3"
-    item = pair_passes(lm.tokenizer, SOURCE, TARGET).conditional
+    item = build_pair_passes(lm.tokenizer, SOURCE, TARGET).conditional
     assert item.length > 3 * 16, "long enough for YaRN and for queries that are scaled by position"
     ids = torch.tensor([[*item.context_ids.tolist(), *item.target_ids.tolist()]])
     with torch.no_grad():
         logits = lm.model(input_ids=ids).logits[0].double()
     literal = logits.log_softmax(-1)[:-1].gather(-1, ids[0, 1:, None])[len(item.context_ids) - 1 :, 0]
     bound = 2 * log_prob_tolerance(lm.model, item.length)
-    np.testing.assert_allclose(target_log_probs(lm, item, 7), literal.numpy(), atol=bound)
+    np.testing.assert_allclose(compute_target_log_probs(lm, item, 7), literal.numpy(), atol=bound)

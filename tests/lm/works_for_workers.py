@@ -5,14 +5,13 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pan_scdg.errors import UserError, UserErrors
-from pan_scdg.lm import worker
+from pan_scdg.lm import workers
 from pan_scdg.models import load as models
 from pan_scdg.scdg.sequences import ScoringInput, Tokenizer
 
@@ -84,30 +83,25 @@ def until(true: Callable[[], bool], seconds: float = 60) -> None:
     raise TimeoutError
 
 
-def die(*_: object) -> None:
-    """In the place of a worker: one that does not live to see its first work."""
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def serve_and_tell(orders: worker.Orders, pipe: Connection) -> None:
-    """In the place of `worker.serve`, which it calls: files in the checkpoint's folder say who loads when.
+def start_and_tell(orders: workers.Orders) -> None:
+    """In the place of `workers._start_worker`, which it calls: files in the checkpoint's folder say who loads when.
 
     As many as the file ``fatal`` is long die of loading; one that reads the weights for a fingerprint cannot load.
     """
-    real, folder = worker._load, orders.folder
+    real, folder = workers.load_model, orders.folder
 
-    def load(orders: worker.Orders) -> Any:
+    def load(*args: Any, **more: Any) -> Any:
         with (folder / "told").open("a+") as told:
             print("begins", file=told, flush=True)
             told.seek(0)
             begun = told.read().count("begins")
             if begun <= (fatal := (folder / "fatal").stat().st_size):
-                die()
+                os.kill(os.getpid(), signal.SIGKILL)
             time.sleep(0.3)
-            lm = real(orders)
+            lm = real(*args, **more)
             print("ends", lm.fingerprint, file=told, flush=True)
         (folder / f"loaded{begun - fatal}").touch()
         return lm
 
-    vars(worker)["_load"], vars(models)["weights_fingerprint"] = load, None
-    worker.serve(orders, pipe)
+    vars(workers)["load_model"], vars(models)["weights_fingerprint"] = load, None
+    workers._start_worker(orders)

@@ -11,12 +11,12 @@ import pytest
 
 from pan_scdg.bundled import MODEL_CACHE_VARIABLE
 from pan_scdg.cli import run_command
-from pan_scdg.digests import file_digest
+from pan_scdg.digests import hash_file
 from pan_scdg.models.catalogue import BUNDLED, CATALOGUE, UNKNOWN_LICENCE, find_licence
 from pan_scdg.models.fingerprint import METADATA, fingerprint_weights
 from pan_scdg.models.lock import Locked, write_lock
 from pan_scdg.models.needs import find_needs
-from pan_scdg.profile import load_profile, shipped_profiles
+from pan_scdg.profile import list_profiles, load_profile
 
 PROFILE = Path(__file__).parents[1] / "profiles" / "small.toml"
 
@@ -219,7 +219,7 @@ def test_list_says_where_each_model_is_and_how_large(
 
 def test_list_knows_the_lock(listed: Callable[..., dict[str, dict[str, str]]], tmp_path: Path) -> None:
     folder = tmp_path / "cache" / "Qwen3-8B-Base"
-    files = {p.name: file_digest(p) for p in folder.iterdir()}
+    files = {p.name: hash_file(p) for p in folder.iterdir()}
     write_lock("Qwen3-8B-Base", Locked(repository="Qwen/Qwen3-8B-Base", revision="c" * 40, files=files))
     assert listed()["Qwen3-8B-Base"]["pinned"] == f"pinned to {'c' * 12}"
     (folder / "config.json").write_text("{}")
@@ -232,7 +232,7 @@ def test_list_as_tables_and_with_a_folder_that_is_not_usable(
     (tmp_path / "cache" / "bge-m3").mkdir()
     assert run_command(["models", "list"]) == 0
     out = capsys.readouterr().out
-    for name in shipped_profiles():
+    for name in list_profiles():
         needed = ", ".join(find_needs(load_profile(name)).names) or "nothing"
         assert re.search(rf"^{re.escape(name)} +{re.escape(needed)}$", out, re.M)
     assert re.search(
@@ -244,7 +244,7 @@ def test_list_as_tables_and_with_a_folder_that_is_not_usable(
     )
 
 
-@pytest.mark.parametrize("name", shipped_profiles())
+@pytest.mark.parametrize("name", list_profiles())
 def test_every_model_of_a_shipped_profile_has_a_licence(name: str) -> None:
     assert all(find_licence(needed) != UNKNOWN_LICENCE for needed in find_needs(load_profile(name)).names)
 

@@ -60,13 +60,13 @@ def test_unreadable_weights_are_an_error(folder: Path) -> None:
 
 def test_weights_are_read_once(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    real = fingerprint.file_digest
+    real = fingerprint.hash_file
 
     def counted(path: Path) -> str:
         read.append(path.name)
         return real(path)
 
-    monkeypatch.setattr(fingerprint, "file_digest", counted)
+    monkeypatch.setattr(fingerprint, "hash_file", counted)
     memory = tmp_path / "digests.json"
     first = fingerprint_weights(folder, memory)
     assert read == ["a.safetensors", "b.safetensors", "config.json", "tokenizer.json"]

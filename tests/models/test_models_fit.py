@@ -22,7 +22,7 @@ from pan_scdg.models.fit import (
     choose_search_memory,
     list_fitting_profiles,
 )
-from pan_scdg.profile import Profile, load_profile, shipped_profiles
+from pan_scdg.profile import Profile, list_profiles, load_profile
 
 torch = pytest.importorskip("torch")
 
@@ -141,7 +141,7 @@ def test_a_large_encoder_is_refused_too(gpu: Callable[[str, int], None], tmp_pat
 
 def test_the_profiles_that_are_named_do_the_job_and_leave_room() -> None:
     everything = list_fitting_profiles("first stage", 100 * GB, "cuda")
-    assert set(everything) == {name for name in shipped_profiles() if load_profile(name).retrieval is not None}
+    assert set(everything) == {name for name in list_profiles() if load_profile(name).retrieval is not None}
     reranking = list_fitting_profiles("retrieval", 100 * GB, "cuda")
     assert reranking[0] == "pan26-qwen3-8b"
     assert "pan26-daac" not in reranking
@@ -153,12 +153,12 @@ def test_the_profiles_that_are_named_do_the_job_and_leave_room() -> None:
     assert "pan26-bge-m3-full" not in list_fitting_profiles("first stage", 2 * GB, "cpu")
 
 
-NEEDS = [name for name in shipped_profiles() if load_profile(name).needs_gpu]
+NEEDS = [name for name in list_profiles() if load_profile(name).needs_gpu]
 
 
 def test_profiles_that_need_a_gpu_say_so() -> None:
-    assert [name for name in shipped_profiles() if "GPU" in load_profile(name).description] == NEEDS
-    others = [name for name in set(shipped_profiles()) - set(NEEDS) if load_profile(name).baseline is None]
+    assert [name for name in list_profiles() if "GPU" in load_profile(name).description] == NEEDS
+    others = [name for name in set(list_profiles()) - set(NEEDS) if load_profile(name).baseline is None]
     assert sorted(others) == ["offline", "pan26-bm25-full", "pan26-bm25-sentence"]
 
 

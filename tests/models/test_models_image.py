@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pan_scdg.bundled import MODEL_CACHE_VARIABLE
-from pan_scdg.digests import file_digest
+from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.models.image import parse_models
 from pan_scdg.models.lock import LOCK, Locked, read_lock, write_lock
@@ -109,5 +109,5 @@ def test_the_stage_of_the_dockerfile_has_what_fetching_needs(
     assert sorted(p.name for p in folder.parent.iterdir()) == [NAME, LOCK]
     monkeypatch.setenv(MODEL_CACHE_VARIABLE, str(folder.parent))
     assert read_lock() == {
-        NAME: Locked(repository=REPOSITORY, revision=COMMIT, files={p.name: file_digest(p) for p in folder.iterdir()})
+        NAME: Locked(repository=REPOSITORY, revision=COMMIT, files={p.name: hash_file(p) for p in folder.iterdir()})
     }

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.lm.logprobs import target_log_probs
+from pan_scdg.lm.logprobs import compute_target_log_probs
 from pan_scdg.models.config import ModelConfig, read_config
 from pan_scdg.models.encoder import load_encoder
 from pan_scdg.models.find import find_encoder_folder
@@ -136,7 +136,7 @@ def test_a_pass_takes_at_least_as_much(
     ids = np.arange(tokens) % 400
     item = ScoringInput(ids[:-targets], ids[-targets:])
     least = count_pass_bytes(read_config(tmp_path), FP32, "cpu", tokens, targets)
-    peak = _peak(lambda: target_log_probs(lm, item, FP32.head_rows))
+    peak = _peak(lambda: compute_target_log_probs(lm, item, FP32.head_rows))
     assert least <= peak <= 4 * least
 
 

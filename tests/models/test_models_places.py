@@ -11,7 +11,7 @@ import pytest
 
 from pan_scdg.bundled import MODEL_CACHE_VARIABLE
 from pan_scdg.cli import run_command
-from pan_scdg.digests import file_digest
+from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.models.find import ModelNotFoundError, find_encoder, find_encoder_folder, find_model
 from pan_scdg.models.fingerprint import fingerprint_folder
@@ -214,7 +214,7 @@ def run(
 
 
 def lock_of(folder: Path, revision: str) -> None:
-    files = {p.name: file_digest(p) for p in folder.iterdir()}
+    files = {p.name: hash_file(p) for p in folder.iterdir()}
     write_lock("tiny", Locked(repository="org/tiny", revision=revision, files=files))
 
 

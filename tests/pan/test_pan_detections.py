@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.pan.detections import decision_line, detection_name, detection_xml, read_decisions
+from pan_scdg.pan.detections import format_decision, format_detection, read_decisions
+from pan_scdg.pan.text_alignment import name_detection
 from pan_scdg.records import DocumentPair, Passage, TextFile
 
 Write = Callable[..., Path]
@@ -20,18 +21,18 @@ def pair(suspicious: str, source: str) -> DocumentPair:
 
 
 def test_only_a_trailing_txt_is_cut_from_names() -> None:
-    assert detection_name(pair("susp/1404.6257", "src/hep.txt.v2")) == "1404.6257-hep.txt.v2.xml"
+    assert name_detection(pair("susp/1404.6257", "src/hep.txt.v2")) == "1404.6257-hep.txt.v2.xml"
 
 
 def test_detection_file_word_by_word() -> None:
-    assert detection_xml(pair("s1", "r&1"), [Passage(5, 1000, 100, 900, "hard")]).decode() == (
+    assert format_detection(pair("s1", "r&1"), [Passage(5, 1000, 100, 900, "hard")]).decode() == (
         "<?xml version='1.0' encoding='utf-8'?>\n"
         '<document reference="s1.txt">\n'
         '  <feature name="detected-plagiarism" this_offset="5" this_length="1000" source_reference="r&amp;1.txt" '
         'source_offset="100" source_length="900"/>\n'
         "</document>\n"
     )
-    assert detection_xml(pair("s1", "r1"), []).decode().endswith('<document reference="s1.txt"/>\n')
+    assert format_detection(pair("s1", "r1"), []).decode().endswith('<document reference="s1.txt"/>\n')
 
 
 def test_the_official_check_accepts_written_detections(tmp_path: Path) -> None:
@@ -39,12 +40,12 @@ def test_the_official_check_accepts_written_detections(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         passages = [Passage(0, 10, 5, 20, "")] if number < 3 else []
         one = pair(f"s{number}", "größe")
-        (tmp_path / detection_name(one)).write_bytes(detection_xml(one, passages))
+        (tmp_path / name_detection(one)).write_bytes(format_detection(one, passages))
     assert check.check_format(tmp_path, "text-alignment-features")[0] == check.FormatMsgType.OK
 
 
 def test_non_ascii_references_survive(tmp_path: Path) -> None:
-    root = minidom.parseString(detection_xml(pair("größe", "源"), [Passage(0, 1, 0, 1, "")])).documentElement
+    root = minidom.parseString(format_detection(pair("größe", "源"), [Passage(0, 1, 0, 1, "")])).documentElement
     assert root is not None
     assert root.getAttribute("reference") == "größe.txt"
     assert root.getElementsByTagName("feature")[0].getAttribute("source_reference") == "源.txt"
@@ -53,7 +54,7 @@ def test_non_ascii_references_survive(tmp_path: Path) -> None:
 @pytest.mark.parametrize("span", [(-1, 1, 0, 1), (0, 0, 0, 1), (0, 1, -2, 1), (0, 1, 0, 0)])
 def test_spans_that_break_the_official_evaluator_are_not_written(span: tuple[int, int, int, int]) -> None:
     with pytest.raises(ValueError, match="negative offset or no characters"):
-        detection_xml(pair("s", "r"), [Passage(*span, "")])
+        format_detection(pair("s", "r"), [Passage(*span, "")])
 
 
 def test_decision_line_word_by_word() -> None:
@@ -66,7 +67,7 @@ def test_decision_line_word_by_word() -> None:
         "warnings": ["a\u2028\x1b\x7f\n"],
         "z": -1e-9,
     }
-    assert decision_line(record) == (
+    assert format_decision(record) == (
         '{"source": "é", "score": 0.333333, "n": 7, "ok": true, "none": null, '
         '"warnings": ["a\\u2028\\u001b\\u007f\\n"], "z": 0.000000}\n'
     )
@@ -90,7 +91,7 @@ def test_decision_line_word_by_word() -> None:
     )
 )
 def test_decision_lines_are_json_on_one_printable_line(record: dict[str, object]) -> None:
-    line = decision_line(record)
+    line = format_decision(record)
     assert json.loads(line) == record
     assert len(line.encode().decode().splitlines()) == 1
 
@@ -98,7 +99,7 @@ def test_decision_lines_are_json_on_one_printable_line(record: dict[str, object]
 @settings(max_examples=50, deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e12, max_value=1e12))
 def test_floats_have_six_decimals(value: float) -> None:
-    text = decision_line({"x": value})[6:-2]
+    text = format_decision({"x": value})[6:-2]
     assert len(text.partition(".")[2]) == 6
     assert abs(float(text) - value) <= 1e-6 + abs(value) * 1e-15
     assert text != "-0.000000"
@@ -107,14 +108,14 @@ def test_floats_have_six_decimals(value: float) -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1, 2}])
 def test_values_without_a_json_form_are_refused(value: object) -> None:
     with pytest.raises(ValueError, match="no JSON form"):
-        decision_line({"x": value})
+        format_decision({"x": value})
 
 
 def test_decisions_are_read_back(write: Write) -> None:
     records: list[dict[str, object]] = [
         {"suspicious": "s", "source": r, "decision": True, "score": 0.5, "warnings": []} for r in "ab"
     ]
-    directory = write({"decisions.jsonl": "".join(map(decision_line, records))})
+    directory = write({"decisions.jsonl": "".join(map(format_decision, records))})
     assert read_decisions(directory / "decisions.jsonl") == records
 
 

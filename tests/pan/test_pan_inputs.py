@@ -5,7 +5,7 @@ from typing import Literal
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.pan.inputs import detect_task, input_digest
+from pan_scdg.pan.inputs import detect_task, hash_input
 
 Write = Callable[..., Path]
 PAIRS = {"pairs": "s1 r1\ns1 r2\n", "susp/s1.txt": "s", "src/r1.txt": "r1", "src/r2.txt": "r2"}
@@ -44,28 +44,28 @@ def test_the_digest_depends_on_every_file_that_matters(
     write: Write, files: dict[str, str], task: Literal["pairs", "retrieval"]
 ) -> None:
     directory = write(files)
-    digests = {input_digest(directory, task)}
+    digests = {hash_input(directory, task)}
     for name, content in files.items():
         write({name: content + " "})
-        digests.add(input_digest(directory, task))
+        digests.add(hash_input(directory, task))
         write({name: content})
     assert len(digests) == len(files) + 1
-    assert input_digest(directory, task) in digests
+    assert hash_input(directory, task) in digests
 
 
 def test_the_digest_ignores_place_and_bystanders(write: Write) -> None:
     directory = write(PAIRS)
-    digest = input_digest(directory, "pairs")
+    digest = hash_input(directory, "pairs")
     write({"readme.txt": "x", "truth/s1-r1.xml": "x"})
     moved = directory.rename(directory.parent / "elsewhere")
-    assert input_digest(moved, "pairs") == digest
+    assert hash_input(moved, "pairs") == digest
     (moved / "src" / "r1.txt").rename(moved / "src" / "r1")
-    assert input_digest(moved, "pairs") != digest
+    assert hash_input(moved, "pairs") != digest
 
 
 def test_the_digest_needs_its_files(write: Write) -> None:
     directory = write({"queries.jsonl": RETRIEVAL["queries.jsonl"]})
     with pytest.raises(UserError, match="no input for retrieval"):
-        input_digest(directory, "retrieval")
+        hash_input(directory, "retrieval")
     with pytest.raises(UserError, match="no file whose name ends in 'pairs'"):
-        input_digest(directory, "pairs")
+        hash_input(directory, "pairs")

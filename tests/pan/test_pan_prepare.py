@@ -5,7 +5,7 @@ import pytest
 
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
-from pan_scdg.pan.prepare import prepare, read_names
+from pan_scdg.pan.prepare import prepare_pairs, read_names
 from pan_scdg.pan.text_alignment import read_pairs, read_text
 from pan_scdg.pan.truth import find_truth, read_truth
 from pan_scdg.records import Passage
@@ -42,7 +42,7 @@ def table(rows: list[tuple[str, str]], separator: str = ",") -> str:
 def test_a_table_becomes_a_pan_directory(write: Write, content: str) -> None:
     directory = write({**FILES, "pairs.csv": content})
     output = directory.parent / "out" / "pan"
-    assert prepare(directory / "pairs.csv", output) == 3
+    assert prepare_pairs(directory / "pairs.csv", output) == 3
     pairs = read_pairs(output, Notices(strict=True)).pairs
     assert [(p.suspicious.doc_id, p.source.doc_id) for p in pairs] == [
         ("suspicious-document00001", "source-document00001"),
@@ -63,19 +63,19 @@ def test_a_table_becomes_a_pan_directory(write: Write, content: str) -> None:
 def test_the_official_check_accepts_a_prepared_directory(write: Write) -> None:
     check = pytest.importorskip("tira.check_format")
     directory = write({**FILES, "pairs.csv": table(ROWS)})
-    prepare(directory / "pairs.csv", directory.parent / "out")
+    prepare_pairs(directory / "pairs.csv", directory.parent / "out")
     assert check.check_format(directory.parent / "out", "text-alignment-corpus")[0] == check.FormatMsgType.OK
 
 
 def test_names_with_commas_and_quotes(write: Write) -> None:
     directory = write({'a, "b".txt': "x", "c.txt": "y", "pairs.csv": '"a, ""b"".txt", c.txt\n'})
-    prepare(directory / "pairs.csv", directory.parent / "out")
+    prepare_pairs(directory / "pairs.csv", directory.parent / "out")
     assert read_names(directory.parent / "out")["suspicious-document00001"] == 'a, "b".txt'
 
 
 def test_one_file_may_stand_on_both_sides(write: Write) -> None:
     directory = write({"a.txt": "x", "b.txt": "y", "pairs.csv": "a.txt,b.txt\nb.txt,a.txt\na.txt,a.txt\n"})
-    assert prepare(directory / "pairs.csv", directory.parent / "out") == 3
+    assert prepare_pairs(directory / "pairs.csv", directory.parent / "out") == 3
     assert len(read_pairs(directory.parent / "out", Notices(strict=True)).pairs) == 3
 
 
@@ -83,19 +83,19 @@ def test_an_empty_output_directory_is_taken_and_another_is_not(write: Write) -> 
     directory = write({**FILES, "pairs.csv": table(ROWS)})
     output = directory.parent / "out"
     output.mkdir()
-    assert prepare(directory / "pairs.csv", output) == 3
+    assert prepare_pairs(directory / "pairs.csv", output) == 3
     before = (output / "pairs").read_bytes()
     with pytest.raises(UserError, match="not an empty directory"):
-        prepare(directory / "pairs.csv", output)
+        prepare_pairs(directory / "pairs.csv", output)
     with pytest.raises(UserError, match="not an empty directory"):
-        prepare(directory / "pairs.csv", directory / "pairs.csv")
+        prepare_pairs(directory / "pairs.csv", directory / "pairs.csv")
     assert (output / "pairs").read_bytes() == before
 
 
 def test_an_output_below_a_file_cannot_be_written(write: Write) -> None:
     directory = write({**FILES, "pairs.csv": table(ROWS)})
     with pytest.raises(UserError, match="cannot be written"):
-        prepare(directory / "pairs.csv", directory / "essay one.txt" / "out")
+        prepare_pairs(directory / "pairs.csv", directory / "essay one.txt" / "out")
 
 
 def test_a_third_column_becomes_truth(write: Write) -> None:
@@ -103,7 +103,7 @@ def test_a_third_column_becomes_truth(write: Write) -> None:
     content = "suspicious,source,reused\n" + "".join(f"{a},{b},{said}\n" for (a, b), said in rows)
     directory = write({**FILES, "pairs.csv": content})
     output = directory.parent / "out"
-    prepare(directory / "pairs.csv", output)
+    prepare_pairs(directory / "pairs.csv", output)
     pairs = read_pairs(output, Notices(strict=True)).pairs
     truth = read_truth(find_truth(output) or output, pairs)
     # "first\r\nessay" has 11 characters as the official reader counts
@@ -124,7 +124,7 @@ def test_a_third_column_becomes_truth(write: Write) -> None:
 def test_faulty_third_columns(write: Write, rows: str, what: str) -> None:
     directory = write({**FILES, "empty.txt": "", "pairs.csv": rows.format(*ROWS[0])})
     with pytest.raises(UserErrors, match=what):
-        prepare(directory / "pairs.csv", directory.parent / "out")
+        prepare_pairs(directory / "pairs.csv", directory.parent / "out")
     assert not (directory.parent / "out").exists()
 
 
@@ -133,7 +133,7 @@ def test_every_faulty_line_is_reported_and_nothing_written(write: Write) -> None
         {**FILES, "bad.txt": b"\xff", "pairs.csv": HEADER + "a,b,c\nessay one.txt,none.txt\nbad.txt,\n\n"}
     )
     with pytest.raises(UserErrors) as error:
-        prepare(directory / "pairs.csv", directory.parent / "out")
+        prepare_pairs(directory / "pairs.csv", directory.parent / "out")
     assert [e.what.split(":")[0] for e in error.value.errors] == [
         "expected two columns, found 3",
         "there is no file 'none.txt'",
@@ -155,7 +155,7 @@ def test_every_faulty_line_is_reported_and_nothing_written(write: Write) -> None
 def test_faulty_tables(write: Write, content: str | bytes, what: str) -> None:
     directory = write({"pairs.csv": content})
     with pytest.raises(UserError, match=what):
-        prepare(directory / "pairs.csv", directory.parent / "out")
+        prepare_pairs(directory / "pairs.csv", directory.parent / "out")
 
 
 def test_names_of_a_directory_without_a_map(tmp_path: Path) -> None:

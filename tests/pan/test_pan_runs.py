@@ -6,22 +6,22 @@ from pathlib import Path
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.pan.runs import open_gzip_text, read_run, run_lines
+from pan_scdg.pan.runs import format_run, open_gzip_text, read_run
 
 Write = Callable[..., Path]
 
 
 def test_lines_word_by_word() -> None:
-    assert list(run_lines("1", ["hep-ph/1", "b"], "my-tag")) == [
+    assert list(format_run("1", ["hep-ph/1", "b"], "my-tag")) == [
         "1 Q0 hep-ph/1 1 1000 my-tag\n",
         "1 Q0 b 2 999 my-tag\n",
     ]
-    assert list(run_lines("1", [], "t")) == []
+    assert list(format_run("1", [], "t")) == []
 
 
 @pytest.mark.parametrize("count", [1, 999, 1000, 1001, 2500])
 def test_scores_fall_strictly_and_stay_positive(count: int) -> None:
-    columns = [line.split() for line in run_lines("1", [str(i) for i in range(count)], "t")]
+    columns = [line.split() for line in format_run("1", [str(i) for i in range(count)], "t")]
     scores = [float(c[4]) for c in columns]
     assert [int(c[3]) for c in columns] == list(range(1, count + 1))
     assert all(a - b == 1 for a, b in pairwise(scores))
@@ -42,7 +42,7 @@ def test_scores_fall_strictly_and_stay_positive(count: int) -> None:
 )
 def test_lines_that_would_break_a_run_are_refused(query_id: str, doc_ids: list[str], tag: str) -> None:
     with pytest.raises(ValueError, match=r"twice|no line of a run"):
-        list(run_lines(query_id, doc_ids, tag))
+        list(format_run(query_id, doc_ids, tag))
 
 
 def test_gzip_files_depend_on_the_text_alone(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_the_official_check_accepts_a_written_run(tmp_path: Path) -> None:
     check = pytest.importorskip("tira.check_format")
     with open_gzip_text(tmp_path / "run.txt.gz") as file:
         for query_id in ("1", "2", "3"):
-            file.writelines(run_lines(query_id, ["hep-ph/0407230", "größe"], "pan-scdg"))
+            file.writelines(format_run(query_id, ["hep-ph/0407230", "größe"], "pan-scdg"))
     assert check.check_format(tmp_path, "run.txt")[0] == check.FormatMsgType.OK
     rows = check.lines_if_valid(tmp_path, "run.txt")
     ours = [(q, d, s) for q, documents in read_run(tmp_path / "run.txt.gz").items() for d, s in documents]

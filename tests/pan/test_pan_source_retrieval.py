@@ -10,9 +10,9 @@ import pytest
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan import source_retrieval
-from pan_scdg.pan.inputs import input_digest
-from pan_scdg.pan.source_retrieval import corpus_file, read_qrels, read_queries, stream_corpus
-from pan_scdg.pan.untrusted import gzip_lines
+from pan_scdg.pan.inputs import hash_input
+from pan_scdg.pan.source_retrieval import find_corpus, read_qrels, read_queries, stream_corpus
+from pan_scdg.pan.untrusted import stream_lines
 from pan_scdg.records import Document, Query
 
 Write = Callable[..., Path]
@@ -70,11 +70,11 @@ def test_the_corpus_is_streamed(write: Write, monkeypatch: pytest.MonkeyPatch) -
     read: list[int] = []
 
     def watched(path: Path, *limits: int, **options: Any) -> Iterator[tuple[int, str]]:
-        for number, line in gzip_lines(path, *limits, **options):
+        for number, line in stream_lines(path, *limits, **options):
             read.append(number)
             yield number, line
 
-    monkeypatch.setattr(source_retrieval, "gzip_lines", watched)
+    monkeypatch.setattr(source_retrieval, "stream_lines", watched)
     documents = stream_corpus(directory, Notices())
     assert next(documents).doc_id == "0"
     assert read == [1]
@@ -133,13 +133,13 @@ def test_faulty_documents_name_the_line(write: Write, line: str, what: str) -> N
 
 def test_missing_empty_and_several_corpora(write: Write) -> None:
     directory = write({"x": ""})
-    assert corpus_file(directory) is None
+    assert find_corpus(directory) is None
     with pytest.raises(UserError, match=r"looked for documents\.jsonl\.gz, corpus\.jsonl\.gz"):
         list(stream_corpus(directory, Notices()))
     with pytest.raises(UserError, match="the corpus is empty"):
         list(stream_corpus(write({"corpus.jsonl": ""}), Notices()))
     with pytest.raises(UserError, match=r"several corpus files: documents\.jsonl, corpus\.jsonl"):
-        corpus_file(write({"documents.jsonl": ""}))
+        find_corpus(write({"documents.jsonl": ""}))
 
 
 def test_cut_off_corpus(write: Write) -> None:
@@ -218,4 +218,4 @@ def test_the_corpus_is_hashed_while_it_is_read(tmp_path: Path, name: str) -> Non
     assert len(list(stream_corpus(tmp_path, Notices(), digest.update))) == 5000
     assert digest.hexdigest() == hashlib.sha256(stored).hexdigest()
     (tmp_path / "queries.jsonl").write_text('{"qid": "q", "query": "text"}\n')
-    assert input_digest(tmp_path, "retrieval", digest.hexdigest()) == input_digest(tmp_path, "retrieval")
+    assert hash_input(tmp_path, "retrieval", digest.hexdigest()) == hash_input(tmp_path, "retrieval")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
-from pan_scdg.pan.text_alignment import detection_name, pairs_file, read_pairs, read_text
+from pan_scdg.pan.text_alignment import find_pairs_file, name_detection, read_pairs, read_text
 
 Write = Callable[..., Path]
 TEXTS = {f"susp/s{i}.txt": f"sé {i}\r\nx" for i in (1, 2, 3)} | {f"src/r{i}.txt": f"\ufeffr {i}" for i in (1, 2, 3)}
@@ -76,7 +76,7 @@ def test_nested_download_layout(write: Write, folder: str) -> None:
 
 def test_pairs_at_the_root_win_over_nested_ones(write: Write) -> None:
     directory = write({"pairs": PAIRS, "01_no_plagiarism/pairs": "s1 r1", "02_no_obfuscation/pairs": "s2 r2", **TEXTS})
-    assert pairs_file(directory) == directory / "pairs"
+    assert find_pairs_file(directory) == directory / "pairs"
 
 
 def test_ambiguous_pairs_files_are_named(write: Write) -> None:
@@ -85,19 +85,19 @@ def test_ambiguous_pairs_files_are_named(write: Write) -> None:
         ({"pairs": PAIRS, "01-pairs": PAIRS}, "01-pairs, pairs"),
     ):
         with pytest.raises(UserError, match=f"several pairs files: {names}"):
-            pairs_file(write(files))
+            find_pairs_file(write(files))
 
 
 def test_no_pairs_file(write: Write) -> None:
     directory = write({"pairs.txt": PAIRS, "deep/pairs": PAIRS})
-    assert pairs_file(directory) is None
+    assert find_pairs_file(directory) is None
     with pytest.raises(UserError, match="no file whose name ends in 'pairs'"):
         read_pairs(directory, Notices())
 
 
 def test_a_folder_named_pairs_and_hidden_files_are_no_pairs_file(write: Write) -> None:
     directory = write({"pairs": PAIRS, "._pairs": "x", "old-pairs/readme": "x", **TEXTS})
-    assert pairs_file(directory) == directory / "pairs"
+    assert find_pairs_file(directory) == directory / "pairs"
 
 
 def test_fields_of_a_pair(write: Write) -> None:
@@ -106,7 +106,7 @@ def test_fields_of_a_pair(write: Write) -> None:
     assert (pair.suspicious.doc_id, pair.suspicious.reference) == ("susp/s1", "s1.txt")
     assert (pair.source.doc_id, pair.source.reference) == ("src/r1", "r1.txt")
     assert pair.line == 1
-    assert detection_name(pair) == "s1-r1.xml"
+    assert name_detection(pair) == "s1-r1.xml"
     assert read_text(pair.suspicious) == "sé 1\nx"
 
 

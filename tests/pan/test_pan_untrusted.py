@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
 from pan_scdg.pan import untrusted
-from pan_scdg.pan.untrusted import check_id, gzip_lines, json_object, list_directory, parse_xml, read_utf8
+from pan_scdg.pan.untrusted import check_id, list_directory, parse_json_object, parse_xml, read_utf8, stream_lines
 
 BILLION_LAUGHS = """<?xml version="1.0"?>
 <!DOCTYPE lolz [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]>
@@ -70,13 +70,13 @@ def test_lines_are_numbered_and_cut_only_at_newlines(tmp_path: Path, name: str) 
     data = "a\r\n\nb\u2028c\x0bd\nlast".encode()
     path = tmp_path / name
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    assert list(gzip_lines(path)) == [(1, "a"), (2, ""), (3, "b\u2028c\x0bd"), (4, "last")]
+    assert list(stream_lines(path)) == [(1, "a"), (2, ""), (3, "b\u2028c\x0bd"), (4, "last")]
 
 
 def test_gzip_members_are_concatenated(tmp_path: Path) -> None:
     path = tmp_path / "t.gz"
     path.write_bytes(gzip.compress(b"a\nb") + gzip.compress(b"c\n"))
-    assert list(gzip_lines(path)) == [(1, "a"), (2, "bc")]
+    assert list(stream_lines(path)) == [(1, "a"), (2, "bc")]
 
 
 def test_cut_off_foreign_and_damaged_gzip_files_are_refused(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_cut_off_foreign_and_damaged_gzip_files_are_refused(tmp_path: Path) -> N
         path = tmp_path / "t.gz"
         path.write_bytes(content)
         with pytest.raises(UserError, match=what):
-            list(gzip_lines(path))
+            list(stream_lines(path))
 
 
 def test_gzip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,31 +101,31 @@ def test_gzip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress((b"\0" * 65535 + b"\n") * 256, 9))
     with pytest.raises(UserError, match="compression bomb"):
-        list(gzip_lines(path))
+        list(stream_lines(path))
 
 
 def test_compressible_but_honest_text_is_no_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(untrusted, "BOMB_FROM_BYTES", 1 << 16)
     path = tmp_path / "t.gz"
     path.write_bytes(gzip.compress(b"".join(b"line %d of a dull file\n" % i for i in range(50_000))))
-    assert sum(1 for _ in gzip_lines(path)) == 50_000
+    assert sum(1 for _ in stream_lines(path)) == 50_000
 
 
 def test_long_lines_and_long_streams_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.gz"
     path.write_bytes(gzip.compress(b"12345\n123456\n"))
-    assert len(list(gzip_lines(path, total=13, longest=7))) == 2
+    assert len(list(stream_lines(path, total=13, longest=7))) == 2
     with pytest.raises(UserError, match=r"t\.gz:2: line longer than 6 bytes"):
-        list(gzip_lines(path, longest=6))
+        list(stream_lines(path, longest=6))
     with pytest.raises(UserError, match=r"t\.gz:2: holds more than 12 bytes"):
-        list(gzip_lines(path, total=12))
+        list(stream_lines(path, total=12))
 
 
 def test_a_line_that_is_not_utf8_is_named(tmp_path: Path) -> None:
     path = tmp_path / "t"
     path.write_bytes(b"fine\nz\xe9ro\n")
     with pytest.raises(UserError, match=r"t:2: not UTF-8: byte 1 of the line is 0xe9"):
-        list(gzip_lines(path))
+        list(stream_lines(path))
 
 
 def test_xml_is_parsed(tmp_path: Path) -> None:
@@ -193,13 +193,13 @@ def test_unusable_ids_are_told_in_one_printable_line(bad: str) -> None:
 )
 def test_bad_json_names_the_line(line: str) -> None:
     with pytest.raises(UserError, match=r"^f\.jsonl:9: "):
-        json_object(line, Path("f.jsonl"), 9)
+        parse_json_object(line, Path("f.jsonl"), 9)
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.text(), st.one_of(st.integers(), st.text(), st.none(), st.lists(st.booleans()))))
 def test_json_objects_are_read(value: dict[str, object]) -> None:
-    assert json_object(json.dumps(value), Path("f"), 1) == value
+    assert parse_json_object(json.dumps(value), Path("f"), 1) == value
 
 
 def test_hidden_entries_are_not_listed(tmp_path: Path) -> None:

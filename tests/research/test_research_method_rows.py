@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pan_scdg.baselines.official_threshold import official_threshold
+from pan_scdg.baselines.cosine import choose_official_threshold
 from pan_scdg.errors import UserError
-from pan_scdg.profile import Profile, load_profile, shipped_profiles
+from pan_scdg.profile import Profile, list_profiles, load_profile
 from pan_scdg.research.data.splits import PairSplit
 from pan_scdg.research.pairs.methods import (
     BASELINES,
@@ -54,7 +54,7 @@ def test_names_of_the_paper(profile: str, name: str) -> None:
 
 
 def test_every_shipped_baseline_has_a_row_of_its_own() -> None:
-    profiles = [load_profile(name) for name in shipped_profiles()]
+    profiles = [load_profile(name) for name in list_profiles()]
     baselines = [baseline(profile) for profile in profiles if profile.baseline is not None]
     assert len(set(name_baselines(baselines))) == len(baselines) >= 12
     assert all(describe_rule(b.settings) for b in baselines)
@@ -73,7 +73,7 @@ def test_embeddings_keep_a_published_threshold_and_else_get_the_official_one() -
     assert [m.name for m in rows if m.group == OURS] == ["SCDG & Llama-3.1-8B, Average", "SCDG & Llama-3.1-8B, Top-q"]
     published, official, chosen = evaluate_splits([m for m in rows if m.group == BASELINES], [WHOLE])["threshold"]
     assert published == 0.697
-    assert official == official_threshold(SCORES[::2], LABELS[::2]).threshold
+    assert official == choose_official_threshold(SCORES[::2], LABELS[::2]).threshold
     assert chosen in SCORES[::2]
 
 

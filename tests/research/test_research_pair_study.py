@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.logistic import fit_logistic, probabilities
+from pan_scdg.evaluation.logistic import compute_probabilities, fit_logistic
 from pan_scdg.research.data.splits import PairSplit
 from pan_scdg.research.pairs.methods import (
     NO_PARAMETER,
@@ -144,7 +144,7 @@ def test_a_logistic_method_is_fitted_on_the_training_part_alone() -> None:
     split = halves(table, 5)
     (found,) = study([table.method("4-gram logistic", {}, features=names)], [split])
     values, rows = np.column_stack(list(table.columns.values())), table.rows(split.train)
-    scores = probabilities(fit_logistic(values[rows], table.labels[rows]), values)
+    scores = compute_probabilities(fit_logistic(values[rows], table.labels[rows]), values)
     by_hand = ScoreTable(table.ids, table.labels, {"score": scores})
     expected = study([by_hand.method("4-gram logistic")], [split])[0]
     assert math.isnan(found.pop("parameter"))

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from pan_scdg.cli import run_command
-from pan_scdg.digests import file_digest
+from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.records import TextFile
@@ -70,7 +70,7 @@ def test_the_index_names_every_file_with_its_digest_and_origin(made: Path) -> No
     assert sorted(index) == sorted(PARTS)
     artefacts = [artefact for part in index.values() for artefact in part.values()]
     named = {name: digest for artefact in artefacts for name, digest in artefact["files"].items()}
-    assert named == {name: file_digest(made / name) for name in contents(made) if name != "index.json"}
+    assert named == {name: hash_file(made / name) for name in contents(made) if name != "index.json"}
     assert {(a["origin"], a["note"]) for a in artefacts} == {("made", "not the paper's")}
     assert str(made) not in (made / "index.json").read_text()
 
@@ -124,7 +124,7 @@ def test_what_lies_in_the_data_is_taken_and_said(data: Path, made: Path, tmp_pat
     index = read_index(tmp_path / "out")
     assert {a["origin"] for part in index.values() for a in part.values()} == {"from file"}
     assert index["multinews"]["split"]["from"] == "multinews_split_manifest_seed20260714.csv"
-    assert index["pan25"]["manifest"]["from_sha256"] == file_digest(data / "pan25" / "manifest.jsonl")
+    assert index["pan25"]["manifest"]["from_sha256"] == hash_file(data / "pan25" / "manifest.jsonl")
     assert "pan25 splits: splits 20" in lines[1]
     assert lines[1].endswith("from splits")
     written, before = contents(tmp_path / "out"), contents(made)
@@ -138,7 +138,7 @@ def test_a_file_that_the_user_gives_goes_before_one_in_the_data(data: Path, tmp_
     other.write_text("\n".join([json.dumps(moved), *rest]))
     prepare(sources(find_data(data), {"pan26-folds": other}), ["pan26"], tmp_path / "out")
     entry = read_index(tmp_path / "out")["pan26"]["folds"]
-    assert (entry["from"], entry["from_sha256"]) == ("mine.jsonl", file_digest(other))
+    assert (entry["from"], entry["from_sha256"]) == ("mine.jsonl", hash_file(other))
     with pytest.raises(UserError, match=r"gone\.jsonl: there is no such file"):
         prepare(sources(find_data(data), {"pan26-folds": tmp_path / "gone.jsonl"}), ["pan26"], tmp_path / "x")
     with pytest.raises(UserError, match="unknown kind 'folds'"):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.digests import file_digest
+from pan_scdg.digests import hash_file
 from pan_scdg.evaluation.report import Estimate
 from pan_scdg.research.report.page import Report, Section, format_page, write_report
 from pan_scdg.research.report.table import (
@@ -113,7 +113,7 @@ def test_the_folder_holds_the_page_all_tables_and_a_manifest_of_digests(tmp_path
     manifest = json.loads((tmp_path / "a" / "manifest.json").read_text())
     assert manifest["study"] == "pairs"
     assert manifest["versions"]["numpy"] == np.__version__
-    assert manifest["files"] == {n: file_digest(tmp_path / "a" / n) for n in names if n != "manifest.json"}
+    assert manifest["files"] == {n: hash_file(tmp_path / "a" / n) for n in names if n != "manifest.json"}
     text = (tmp_path / "a" / "index.md").read_text()
     assert format_markdown(TABLE).strip() in text
     assert "[csv](tables/long.csv)" in text

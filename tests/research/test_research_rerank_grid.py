@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.retrieval import retrieval_metrics
+from pan_scdg.evaluation.retrieval import compute_retrieval_metrics
 from pan_scdg.research.retrieval.grid import (
     FEATURES,
     Candidates,
@@ -20,8 +20,8 @@ from pan_scdg.research.retrieval.grid import (
     search_grid,
 )
 from pan_scdg.retrieval.ranking import Ranked
-from pan_scdg.scdg.gains import statistics
-from pan_scdg.scdg.rerank import rerank
+from pan_scdg.scdg.aggregation import Aggregate, compute_statistics
+from pan_scdg.scdg.decision import rerank
 
 Qrels = dict[str, dict[str, int]]
 
@@ -53,7 +53,7 @@ def check(qrels: Qrels, candidates: dict[str, Candidates], some: list[Configurat
     assert len(rows) == 108
     for configuration in some:
         run = {query: literal(found, configuration) for query, found in candidates.items()}
-        expected = retrieval_metrics(qrels, run)
+        expected = compute_retrieval_metrics(qrels, run)
         row = rows[configuration]
         assert row.ndcg == pytest.approx(expected["nDCG@10"], abs=1e-12)
         assert row.recall == pytest.approx(expected["R@10"], abs=1e-12)
@@ -121,7 +121,7 @@ def test_reranked_is_what_the_grid_measured() -> None:
     qrels, candidates = drawn(3, 60, 6)
     best = search_grid(qrels, candidates)[0]
     run = {q: [(d, -float(i)) for i, d in enumerate(rerank_by(c, best.configuration))] for q, c in candidates.items()}
-    assert retrieval_metrics(qrels, run)["nDCG@10"] == pytest.approx(best.ndcg)
+    assert compute_retrieval_metrics(qrels, run)["nDCG@10"] == pytest.approx(best.ndcg)
 
 
 def test_the_order_of_queries_changes_nothing() -> None:
@@ -129,17 +129,21 @@ def test_the_order_of_queries_changes_nothing() -> None:
     assert search_grid(dict(reversed(qrels.items())), candidates) == search_grid(qrels, candidates)
 
 
+TAILS = [Aggregate("top", q) for q in (1, 2, 5, 10)]
+
+
 def test_features_of_one_candidate_by_hand() -> None:
     gains = np.array([3.0, -1.0, 0.0, 1.0])
-    found = list_features(statistics(gains, (1, 2, 5, 10)))
+    found = list_features(compute_statistics(gains, TAILS, 0.0))
     assert found == [3.0, 3.0, 3.0, 3.0, 0.75, 0.5, 0.5, 2.0, pytest.approx(math.sqrt(35) / 4)]
     assert len(found) == len(FEATURES) == 9
-    with pytest.raises(ValueError, match="lacks"):
-        list_features(statistics(gains, (1, 2, 5, 10))._replace(deviation=None))
 
 
 def test_candidates_are_put_together_from_a_ranking_and_stored_statistics() -> None:
-    values = {"a": statistics(np.array([1.0, -1.0]), (1, 2, 5, 10)), "b": statistics(np.ones(3), (1, 2, 5, 10))}
+    values = {
+        "a": compute_statistics(np.array([1.0, -1.0]), TAILS, 0.0),
+        "b": compute_statistics(np.ones(3), TAILS, 0.0),
+    }
     scored = {("q", doc_id): (of, "key") for doc_id, of in values.items()}
     found = make_candidates("q", [Ranked("b", 2.0), Ranked("a", 0.5)], scored)
     assert (found.doc_ids, found.coarse.tolist()) == (("b", "a"), [2.0, 0.5])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pan_scdg.digests import text_digest
+from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.research.data.corpora import read_corpora
@@ -160,8 +160,8 @@ def test_cases_have_all_that_is_annotated_in_the_suspicious_document(tmp_path: P
     texts = {"s1": "x" * 700, "r1": source, "r2": source}
     corpus = read_corpora(write_corpus(tmp_path, [("s1", "r1"), ("s1", "r2")], texts, truth), Notices())
     instance = Instance(
-        "s1-r1", "s1.txt", "r1.txt", "s1-r1.xml", "simple", 10, 300, 0, 400, 700, text_digest("x" * 700),
-        text_digest(source[:400]),
+        "s1-r1", "s1.txt", "r1.txt", "s1-r1.xml", "simple", 10, 300, 0, 400, 700, hash_text("x" * 700),
+        hash_text(source[:400]),
     )  # fmt: skip
     (case,) = read_cases([instance], corpus)
     assert (case.target, case.evidence) == ("x" * 700, source[:400])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pan_scdg.cli import run_command
-from pan_scdg.digests import file_digest
+from pan_scdg.digests import hash_file
 from pan_scdg.errors import Interrupted
 from pan_scdg.notices import Notices
 from pan_scdg.research.data.corpora import read_corpora
@@ -68,7 +68,7 @@ def test_the_report_has_every_context_table_and_figure(finished: Path) -> None:
     assert [(c.seed, c.retention) for c in contexts] == [(0, level) for _ in range(PAIRS) for level in LEVELS]
     names = visible(report)
     manifest = json.loads(names["manifest.json"])
-    assert manifest["files"] == {n: file_digest(report / n) for n in names if n != "manifest.json"}
+    assert manifest["files"] == {n: hash_file(report / n) for n in names if n != "manifest.json"}
     assert manifest["seeds"] == [0]
     assert names["figures/retention.png"].startswith(b"\x89PNG")
     assert b"<svg" in names["figures/retention.svg"]

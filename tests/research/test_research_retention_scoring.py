@@ -18,7 +18,7 @@ from pan_scdg.research.retention.scoring import ScoredContexts, score_contexts
 from pan_scdg.research.retention.statistics import average_seeds, estimate_retention
 from pan_scdg.research.retention.tokens import NEW, REUSED, label_tokens
 from pan_scdg.retrieval.sentences import find_sentence_spans
-from pan_scdg.scdg.sequences import pair_passes, token_ids
+from pan_scdg.scdg.sequences import build_pair_passes, encode_text
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.passes import PassScorer
 from pan_scdg.scoring.token_offsets import TokenLocator
@@ -124,7 +124,7 @@ def test_no_effect_is_found_where_the_target_does_not_come_from_the_source(
 def test_means_are_those_of_the_plain_gains(planted: Studied, model: ScoringModel, pool: DistractorPool) -> None:
     context, of = planted.contexts[13], planted.cases[1]
     assert (context.pair_id, context.seed, context.retention) == (of.pair_id, 0, 0.75)
-    passes = pair_passes(model.tokenizer, read_context(context, of.evidence, pool), of.target)
+    passes = build_pair_passes(model.tokenizer, read_context(context, of.evidence, pool), of.target)
     plain = PassScorer(model, None).compute_gains([passes])
     tokens = TokenLocator(model.tokenizer, model.tokenizer).locate(of.target, segments=False)
     assert plain.token_ids.tolist() == tokens.token_ids.tolist()
@@ -169,7 +169,7 @@ def lengths(tiny: ScoringModel) -> list[int]:
     """Tokens of the contexts of the first case together with its target."""
     contexts = make_contexts(CASES[:1], some_pool(), SEEDS)
     texts = [read_context(context, CASES[0].evidence, some_pool()) for context in contexts]
-    return [len(token_ids(tiny.tokenizer, f"{text}\n\n{CASES[0].target}", special=True)) for text in texts]
+    return [len(encode_text(tiny.tokenizer, f"{text}\n\n{CASES[0].target}", special=True)) for text in texts]
 
 
 def test_a_target_is_passed_once_without_a_source(tiny: ScoringModel, tmp_path: Path, forwards: list[int]) -> None:
@@ -187,7 +187,7 @@ def test_one_long_context_makes_all_of_its_target_go_by_segments(tiny: ScoringMo
     assert found.scored.facts["targets by mode"] == {"segments": 1}
     assert found.scored.means.query("content == 'new'")["tokens"].nunique() == 1
     tokens = found.scored.facts["tokens by content"]
-    assert sum(tokens.values()) >= len(token_ids(tiny.tokenizer, CASES[0].target)) - len(sizes)
+    assert sum(tokens.values()) >= len(encode_text(tiny.tokenizer, CASES[0].target)) - len(sizes)
 
 
 def test_the_papers_gain_is_measured_whatever_the_control(tiny: ScoringModel, tmp_path: Path) -> None:

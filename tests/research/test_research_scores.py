@@ -8,7 +8,7 @@ import pandas
 import pytest
 
 from pan_scdg.research.pairs.scores import list_statistics, make_score_table, write_scores
-from pan_scdg.scdg.gains import statistics
+from pan_scdg.scdg.aggregation import Aggregate, compute_statistics
 
 
 def test_numbers_are_written_with_all_digits(tmp_path: Path) -> None:
@@ -30,7 +30,9 @@ def test_a_line_holds_id_label_and_numbers(tmp_path: Path) -> None:
 
 def test_the_columns_of_scdg() -> None:
     gains = [np.array([1.0, -2.0, 4.0, 0.0]), np.array([0.5, 0.25])]
-    found = list_statistics([statistics(g, (1, 50)) for g in gains], (1, 50))
+    found = list_statistics(
+        [compute_statistics(g, [Aggregate("top", q) for q in (1, 50)], 0.0) for g in gains], (1, 50)
+    )
     assert {name: values.tolist() for name, values in found.items()} == {
         "mean": [0.75, 0.375],
         "median": [0.5, 0.375],
@@ -39,4 +41,4 @@ def test_the_columns_of_scdg() -> None:
         "top_50": [2.5, 0.5],
     }
     with pytest.raises(KeyError):
-        list_statistics([statistics(gains[0], (1,))])
+        list_statistics([compute_statistics(gains[0], [Aggregate("top", 1)], 0.0)])

@@ -11,11 +11,11 @@ from pan_scdg.scdg.aggregation import Aggregate
 from pan_scdg.scdg.calibration_range import (
     MARGIN,
     TargetFacts,
-    common_words,
-    range_of,
-    range_warnings,
-    share_at_least,
-    thinned,
+    compute_share_at_least,
+    find_range,
+    list_range_warnings,
+    measure_common_words,
+    thin_scores,
 )
 
 KNOWN = CalibrationRange(tokens=(200, 900), nats_per_byte=(1.0, 2.0), common_words=0.6)
@@ -65,16 +65,16 @@ def test_common_words_by_hand(text: str, share: float) -> None:
     words = Words()
     ids = np.array(words.encode(text), dtype=np.int64)
     assert words.decode(ids.tolist()) == text
-    assert common_words(words, ids) == share
+    assert measure_common_words(words, ids) == share
 
 
 def test_no_ids_no_words(tiny_tokenizer: Callable[..., Any]) -> None:
-    assert common_words(tiny_tokenizer(), np.array([], dtype=np.int64)) == 0.0
+    assert measure_common_words(tiny_tokenizer(), np.array([], dtype=np.int64)) == 0.0
 
 
 def test_range_spans_all_targets() -> None:
     facts = [TargetFacts(300, 1.23456, 0.71), TargetFacts(120, 1.5, 0.62349), TargetFacts(700, 1.1, 0.9)]
-    assert range_of(facts) == CalibrationRange(tokens=(120, 700), nats_per_byte=(1.1, 1.5), common_words=0.6235)
+    assert find_range(facts) == CalibrationRange(tokens=(120, 700), nats_per_byte=(1.1, 1.5), common_words=0.6235)
 
 
 @pytest.mark.parametrize("aggregate", [AVERAGE, WINDOW])
@@ -87,7 +87,7 @@ def test_inside_and_at_the_margin_nothing_is_said(aggregate: Aggregate) -> None:
         TargetFacts(170, 1.0 * edge, 0.6 * edge),
         TargetFacts(170, 2.0 * (1 + MARGIN), 0.6),
     ):
-        assert range_warnings(facts, KNOWN, aggregate) == []
+        assert list_range_warnings(facts, KNOWN, aggregate) == []
 
 
 @pytest.mark.parametrize(
@@ -110,27 +110,27 @@ def test_inside_and_at_the_margin_nothing_is_said(aggregate: Aggregate) -> None:
 )
 @pytest.mark.parametrize("aggregate", [AVERAGE, WINDOW])
 def test_each_warning(changes: dict[str, Any], told: str, aggregate: Aggregate) -> None:
-    assert range_warnings(INSIDE._replace(**changes), KNOWN, aggregate) == [told]
+    assert list_range_warnings(INSIDE._replace(**changes), KNOWN, aggregate) == [told]
 
 
 def test_everything_can_be_wrong_at_once() -> None:
-    assert len(range_warnings(TargetFacts(3, 9.0, 0.0), KNOWN, WINDOW)) == 3
+    assert len(list_range_warnings(TargetFacts(3, 9.0, 0.0), KNOWN, WINDOW)) == 3
 
 
 def test_a_target_that_holds_a_window_is_long_enough_for_windows() -> None:
     short = INSIDE._replace(tokens=130)
-    assert range_warnings(short, KNOWN, WINDOW) == []
-    assert range_warnings(short, KNOWN, Aggregate("window-median", 192)) != []
-    assert range_warnings(short, KNOWN, AVERAGE) != []
-    assert range_warnings(short, KNOWN, Aggregate("top", 10.0)) != [], "q is no number of tokens"
+    assert list_range_warnings(short, KNOWN, WINDOW) == []
+    assert list_range_warnings(short, KNOWN, Aggregate("window-median", 192)) != []
+    assert list_range_warnings(short, KNOWN, AVERAGE) != []
+    assert list_range_warnings(short, KNOWN, Aggregate("top", 10.0)) != [], "q is no number of tokens"
 
 
 def test_only_windows_find_more_in_a_longer_target() -> None:
     long = INSIDE._replace(tokens=2 * KNOWN.tokens[1])
     told = f"outside calibration: {long.tokens} target tokens, calibrated on at most {KNOWN.tokens[1]}: more windows"
-    assert range_warnings(long, KNOWN, WINDOW) == [told]
-    assert range_warnings(INSIDE._replace(tokens=KNOWN.tokens[1]), KNOWN, WINDOW) == []
-    assert range_warnings(long, KNOWN, AVERAGE) == []
+    assert list_range_warnings(long, KNOWN, WINDOW) == [told]
+    assert list_range_warnings(INSIDE._replace(tokens=KNOWN.tokens[1]), KNOWN, WINDOW) == []
+    assert list_range_warnings(long, KNOWN, AVERAGE) == []
 
 
 shares = st.integers(0, 1000).map(lambda n: n / 1000)
@@ -139,22 +139,22 @@ shares = st.integers(0, 1000).map(lambda n: n / 1000)
 @settings(max_examples=30, deadline=None)
 @given(facts=st.lists(st.builds(TargetFacts, st.integers(1, 10**5), st.floats(0.05, 9), shares), min_size=1))
 def test_what_was_calibrated_on_never_warns(facts: list[TargetFacts]) -> None:
-    known = range_of(facts)
-    assert not any(range_warnings(f, known, aggregate) for f in facts for aggregate in (AVERAGE, WINDOW))
+    known = find_range(facts)
+    assert not any(list_range_warnings(f, known, aggregate) for f in facts for aggregate in (AVERAGE, WINDOW))
 
 
 def test_few_negatives_are_kept_whole() -> None:
-    assert thinned(np.array([0.31, -0.12345, 0.2])) == (-0.1235, 0.2, 0.31)
+    assert thin_scores(np.array([0.31, -0.12345, 0.2])) == (-0.1235, 0.2, 0.31)
 
 
 def test_many_negatives_are_thinned_evenly() -> None:
-    kept = thinned(np.random.Generator(np.random.PCG64(0)).permutation(np.arange(4996) / 10))
+    kept = thin_scores(np.random.Generator(np.random.PCG64(0)).permutation(np.arange(4996) / 10))
     assert (len(kept), kept[0], kept[-1]) == (1000, 0.0, 499.5)
     assert set(np.diff(kept).round(1)) == {0.5}
 
 
 def test_share_of_negatives_by_hand() -> None:
-    assert [share_at_least((0.1, 0.2, 0.3), s) for s in (0.0, 0.1, 0.15, 0.2, 0.3, 0.31)] == [
+    assert [compute_share_at_least((0.1, 0.2, 0.3), s) for s in (0.0, 0.1, 0.15, 0.2, 0.3, 0.31)] == [
         1,
         1,
         0.6667,
@@ -162,4 +162,4 @@ def test_share_of_negatives_by_hand() -> None:
         0.3333,
         0,
     ]
-    assert share_at_least((0.1235,), 0.12346) == 1, "compared as they were rounded"
+    assert compute_share_at_least((0.1235,), 0.12346) == 1, "compared as they were rounded"

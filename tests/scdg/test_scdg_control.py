@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.digests import text_digest
+from pan_scdg.digests import hash_text
 from pan_scdg.profile import SegmentSettings, WindowSettings
-from pan_scdg.scdg.control import controlled_pair, shuffled_source, word_starts
-from pan_scdg.scdg.segments import segment_passes
-from pan_scdg.scdg.sequences import Passes, pair_passes
+from pan_scdg.scdg.control import add_control, find_word_starts, shuffle_source
+from pan_scdg.scdg.segments import build_segment_passes
+from pan_scdg.scdg.sequences import Passes, build_pair_passes
 
 TRAINING = (
     "The tide turned before noon, and the nets came up empty again.\n\nNobody on the quay said a word about it.\n\n"
@@ -56,7 +56,7 @@ def merging() -> Any:
 def sentence_piece() -> Any:
     """As Llama 2: spaces are spelt as a mark in front of a word, newlines as bytes, BOS in front.
 
-    There is no mark in front of the first word: ``pair_passes`` needs a target that is spelt alike behind a source.
+    There is no mark in front of the first word: ``build_pair_passes`` needs a target spelt alike behind a source.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -101,7 +101,7 @@ def ids_of(tokenizer: Any, text: str) -> np.ndarray:
 
 
 def groups(tokenizer: Any, ids: np.ndarray) -> list[tuple[int, ...]]:
-    return [tuple(g.tolist()) for g in np.split(ids, np.flatnonzero(word_starts(tokenizer, ids))[1:])]
+    return [tuple(g.tolist()) for g in np.split(ids, np.flatnonzero(find_word_starts(tokenizer, ids))[1:])]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -121,7 +121,7 @@ def test_groups_are_the_words(tokenizer_of: Callable[[str], Any], name: str) -> 
 def test_the_same_words_and_as_many_ids(tokenizer_of: Callable[[str], Any], name: str, text: str, digest: str) -> None:
     tokenizer = tokenizer_of(name)
     ids = ids_of(tokenizer, text)
-    shuffled = shuffled_source(tokenizer, ids, digest, "0")
+    shuffled = shuffle_source(tokenizer, ids, digest, "0")
     assert shuffled.dtype == np.int64
     assert sorted(shuffled.tolist()) == sorted(ids.tolist())
 
@@ -130,7 +130,7 @@ def test_the_same_words_and_as_many_ids(tokenizer_of: Callable[[str], Any], name
 def test_whole_words_move(tokenizer_of: Callable[[str], Any], name: str) -> None:
     tokenizer = tokenizer_of(name)
     ids = ids_of(tokenizer, " " + SOURCE)
-    shuffled = shuffled_source(tokenizer, ids, text_digest(SOURCE), text_digest(TARGET))
+    shuffled = shuffle_source(tokenizer, ids, hash_text(SOURCE), hash_text(TARGET))
     assert Counter(groups(tokenizer, shuffled)) == Counter(groups(tokenizer, ids))
     assert not np.array_equal(shuffled, ids)
 
@@ -142,7 +142,7 @@ def test_the_order_is_that_of_the_documented_draws(tokenizer_of: Callable[[str],
     generator = random.Random(int(seed, 16))
     drawn = sorted((generator.random(), group) for group in groups(tokenizer, ids))
     expected = [i for _, group in drawn for i in group]
-    assert shuffled_source(tokenizer, ids, "source digest", "target digest").tolist() == expected
+    assert shuffle_source(tokenizer, ids, "source digest", "target digest").tolist() == expected
 
 
 def test_the_order_is_the_same_today_and_tomorrow_and_depends_on_both_texts() -> None:
@@ -150,7 +150,7 @@ def test_the_order_is_the_same_today_and_tomorrow_and_depends_on_both_texts() ->
     ids = ids_of(letters, "one two three four five six seven")
 
     def order(source: str, target: str) -> str:
-        return letters.decode(shuffled_source(letters, ids, source, target).tolist())
+        return letters.decode(shuffle_source(letters, ids, source, target).tolist())
 
     assert order("a", "b") == "one six two four three seven five"
     assert len({order(*digests) for digests in ("ab", "ba", "ac", "cb")}) == 4
@@ -159,15 +159,15 @@ def test_the_order_is_the_same_today_and_tomorrow_and_depends_on_both_texts() ->
 @pytest.mark.parametrize("text", ["", "word", "   "])
 def test_nothing_to_shuffle(tokenizer_of: Callable[[str], Any], text: str) -> None:
     ids = ids_of(tokenizer_of("gpt-2"), text)
-    assert np.array_equal(shuffled_source(tokenizer_of("gpt-2"), ids, "a", "b"), ids)
+    assert np.array_equal(shuffle_source(tokenizer_of("gpt-2"), ids, "a", "b"), ids)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_only_the_source_of_a_pair_is_shuffled(tokenizer_of: Callable[[str], Any], name: str) -> None:
     tokenizer = tokenizer_of(name)
-    plain = pair_passes(tokenizer, SOURCE, TARGET)
+    plain = build_pair_passes(tokenizer, SOURCE, TARGET)
     assert list(plain) == [plain.unconditional, plain.conditional]
-    passes = controlled_pair(tokenizer, plain, SOURCE, TARGET)
+    passes = add_control(tokenizer, plain, SOURCE, TARGET)
     assert (passes.unconditional, passes.conditional) == (plain.unconditional, plain.conditional)
     assert passes.control is not None
     assert list(passes)[2] is passes.control
@@ -185,7 +185,7 @@ def test_only_the_source_of_a_pair_is_shuffled(tokenizer_of: Callable[[str], Any
         head, tail, source = before[:1].tolist(), before[-2:].tolist(), ids_of(tokenizer, SOURCE)
         assert tokenizer.decode(tail) == "\n\n"
         assert before.tolist() == [*head, *source, *tail]
-    shuffled = shuffled_source(tokenizer, source, text_digest(SOURCE), text_digest(TARGET))
+    shuffled = shuffle_source(tokenizer, source, hash_text(SOURCE), hash_text(TARGET))
     assert behind.tolist() == [*head, *shuffled, *tail]
     assert not np.array_equal(before, behind)
 
@@ -194,7 +194,7 @@ def test_only_the_source_of_a_pair_is_shuffled(tokenizer_of: Callable[[str], Any
 @pytest.mark.parametrize("source", ["", "word"])
 def test_a_source_without_order_is_its_own_control(tokenizer_of: Callable[[str], Any], name: str, source: str) -> None:
     tokenizer = tokenizer_of(name)
-    passes = controlled_pair(tokenizer, pair_passes(tokenizer, source, TARGET), source, TARGET)
+    passes = add_control(tokenizer, build_pair_passes(tokenizer, source, TARGET), source, TARGET)
     assert passes.control is not None
     assert np.array_equal(passes.control.context_ids, passes.conditional.context_ids)
 
@@ -206,16 +206,16 @@ def test_segments_keep_anchor_separator_and_preceding_text() -> None:
     )
     source, target = "nobody lost salt and the tide turned twice", "The tide turned. Nobody lost a gram of salt."
     spans = [(0, 16), (17, 44)]
-    plain = list(segment_passes(letters, source, target, spans, plan))
-    controlled = list(segment_passes(letters, source, target, spans, plan, control=True))
+    plain = list(build_segment_passes(letters, source, target, spans, plan))
+    controlled = list(build_segment_passes(letters, source, target, spans, plan, control=True))
     assert len(plain) == len(controlled) > 1
-    digests = text_digest(source), text_digest(target)
+    digests = hash_text(source), hash_text(target)
     for without, with_control in zip(plain, controlled):
         assert without.control is None
         assert same(without, replace(with_control, control=None))
         context = with_control.conditional.context_ids
         stop = letters.decode(context.tolist()).rindex("\n\n")
-        shuffled = shuffled_source(letters, context[1:stop], *digests)
+        shuffled = shuffle_source(letters, context[1:stop], *digests)
         assert with_control.control is not None
         assert with_control.control.context_ids.tolist() == [1, *shuffled, *context[stop:]]
         assert np.array_equal(with_control.control.target_ids, with_control.conditional.target_ids)

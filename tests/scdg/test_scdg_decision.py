@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.scdg.decision import Choice, choose
+from pan_scdg.scdg.decision import Choice, choose_threshold
 
 
 def labels(text: str) -> np.ndarray:
@@ -14,55 +14,55 @@ def labels(text: str) -> np.ndarray:
 
 
 def test_separable_scores_take_the_lowest_positive_score() -> None:
-    assert choose({2: np.array([0.9, 0.4, 0.1, 0.3])}, labels("++--")) == Choice(2.0, 0.4, 1.0, 1.0)
+    assert choose_threshold({2: np.array([0.9, 0.4, 0.1, 0.3])}, labels("++--")) == Choice(2.0, 0.4, 1.0, 1.0)
 
 
 def test_f1_by_hand() -> None:
     """Thresholds .9 .8 .7 .6: TP 1 1 2 2, FP 0 1 1 2, so F1 2/3, 1/2, 4/5, 2/3."""
-    assert choose({5: np.array([0.9, 0.8, 0.7, 0.6])}, labels("+-+-")) == Choice(5.0, 0.7, 0.8, 0.75)
+    assert choose_threshold({5: np.array([0.9, 0.8, 0.7, 0.6])}, labels("+-+-")) == Choice(5.0, 0.7, 0.8, 0.75)
 
 
 def test_equal_f1_is_decided_by_accuracy() -> None:
     few = np.array([9.0, 1.0, 0.0, 2.0, 3.0])  # + at 9 alone: F1 = 2/3 with 1 of 2 found, 4 of 5 right
     many = np.array([5.0, 4.0, 9.0, 8.0, 1.0])  # both + found with two false ones: F1 = 4/6, 3 of 5 right
     truth = labels("++---")
-    assert choose({1: few, 50: many}, truth) == Choice(1.0, 9.0, 2 / 3, 0.8)
+    assert choose_threshold({1: few, 50: many}, truth) == Choice(1.0, 9.0, 2 / 3, 0.8)
 
 
 def test_equal_accuracy_is_decided_by_larger_q() -> None:
     scores = np.array([2.0, 1.0])
-    assert choose({1: scores, 10: scores + 5, 2: scores}, labels("+-")) == Choice(10.0, 7.0, 1.0, 1.0)
+    assert choose_threshold({1: scores, 10: scores + 5, 2: scores}, labels("+-")) == Choice(10.0, 7.0, 1.0, 1.0)
 
 
 def test_equal_f1_of_two_thresholds_of_one_q() -> None:
     """At 4 one hit alone (F1 2/3, 4 of 5 right), at 1 both and two false ones (F1 4/6, 3 of 5 right)."""
-    assert choose({1: np.array([4.0, 1.0, 3.0, 2.0, 0.5])}, labels("++---")) == Choice(1.0, 4.0, 2 / 3, 0.8)
+    assert choose_threshold({1: np.array([4.0, 1.0, 3.0, 2.0, 0.5])}, labels("++---")) == Choice(1.0, 4.0, 2 / 3, 0.8)
 
 
 def test_a_score_equal_to_the_threshold_is_positive() -> None:
-    found = choose({1: np.array([1.0, 1.0, 0.0])}, labels("++-"))
+    found = choose_threshold({1: np.array([1.0, 1.0, 0.0])}, labels("++-"))
     assert found == Choice(1.0, 1.0, 1.0, 1.0)
 
 
 def test_equal_scores_are_decided_together() -> None:
-    assert choose({1: np.array([1.0, 1.0, 1.0])}, labels("+--")) == Choice(1.0, 1.0, 0.5, 1 / 3)
+    assert choose_threshold({1: np.array([1.0, 1.0, 1.0])}, labels("+--")) == Choice(1.0, 1.0, 0.5, 1 / 3)
 
 
 @pytest.mark.parametrize(("text", "missing"), [("++", "negative"), ("--", "positive")])
 def test_one_class_alone_is_an_error(text: str, missing: str) -> None:
     with pytest.raises(UserError, match=f"no {missing} pair"):
-        choose({1: np.array([1.0, 2.0])}, labels(text))
+        choose_threshold({1: np.array([1.0, 2.0])}, labels(text))
 
 
 def test_no_pairs_are_an_error() -> None:
     with pytest.raises(UserError, match="no positive pair"):
-        choose({1: np.array([])}, labels(""))
+        choose_threshold({1: np.array([])}, labels(""))
 
 
 @pytest.mark.parametrize("scores", [{}, {1: np.array([1.0])}, {1: np.array([1.0, np.nan])}])
 def test_scores_that_do_not_fit_the_labels_are_an_error(scores: dict[float, np.ndarray]) -> None:
     with pytest.raises(ValueError, match=r"scores of|one parameter or more"):
-        choose(scores, labels("+-"))
+        choose_threshold(scores, labels("+-"))
 
 
 def brute_force(scores_by_q: dict[float, list[int]], truth: list[bool]) -> tuple[Fraction, Fraction, float, float]:
@@ -85,15 +85,15 @@ def test_rule_restated_in_fractions(data: st.DataObject, n: int) -> None:
     row = st.lists(st.integers(0, 6), min_size=n, max_size=n)
     scores = {q: data.draw(row) for q in data.draw(st.sets(st.sampled_from([1.0, 2.0, 5.0, 50.0]), min_size=1))}
     f1, accuracy, q, threshold = brute_force(scores, truth)
-    found = choose({q: np.array(s, dtype=float) for q, s in scores.items()}, np.array(truth))
+    found = choose_threshold({q: np.array(s, dtype=float) for q, s in scores.items()}, np.array(truth))
     assert found == Choice(q, threshold, float(f1), float(accuracy))
 
 
 def test_a_limit_on_false_positives_by_hand() -> None:
     scores, labels = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3]), np.array([1, 0, 1, 1, 0, 0, 0], dtype=bool)
-    assert choose({2.0: scores}, labels).threshold == 0.6  # F1 6/7 with one of four negatives
-    assert choose({2.0: scores}, labels, 0.25).threshold == 0.6
-    limited = choose({2.0: scores}, labels, 0.24)
+    assert choose_threshold({2.0: scores}, labels).threshold == 0.6  # F1 6/7 with one of four negatives
+    assert choose_threshold({2.0: scores}, labels, 0.25).threshold == 0.6
+    limited = choose_threshold({2.0: scores}, labels, 0.24)
     assert (limited.threshold, limited.f1) == (0.9, 0.5)
 
 
@@ -110,6 +110,6 @@ def test_a_limit_on_false_positives_against_every_threshold(pairs: list[tuple[in
     allowed = [t for t in rates if rates[t] <= limit + 1e-12]
     if not allowed:
         with pytest.raises(UserError, match="most_false_positives"):
-            choose({2.0: scores}, labels, limit)
+            choose_threshold({2.0: scores}, labels, limit)
         return
-    assert choose({2.0: scores}, labels, limit).f1 == pytest.approx(max(f1[t] for t in allowed))
+    assert choose_threshold({2.0: scores}, labels, limit).f1 == pytest.approx(max(f1[t] for t in allowed))

@@ -5,23 +5,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.scdg.rerank import min_max, rerank
+from pan_scdg.scdg.decision import rerank, scale_min_max
 
 
 def test_min_max_by_hand() -> None:
-    assert min_max([3.0, -1.0, 1.0]).tolist() == [1.0, 0.0, 0.5]
+    assert scale_min_max([3.0, -1.0, 1.0]).tolist() == [1.0, 0.0, 0.5]
 
 
 def test_constant_list_becomes_zeros() -> None:
-    assert min_max([7.5, 7.5]).tolist() == [0.0, 0.0]
-    assert min_max([2.0]).tolist() == [0.0]
-    assert min_max([]).tolist() == []
+    assert scale_min_max([7.5, 7.5]).tolist() == [0.0, 0.0]
+    assert scale_min_max([2.0]).tolist() == [0.0]
+    assert scale_min_max([]).tolist() == []
 
 
 @pytest.mark.parametrize("values", [[1.0, math.nan], [math.inf, 0.0], [-1e308, 1e308]])
 def test_what_cannot_be_scaled_is_an_error(values: list[float]) -> None:
     with pytest.raises(ValueError, match="not finite"):
-        min_max(values)
+        scale_min_max(values)
 
 
 def test_rerank_by_hand() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.profile import SegmentSettings, WindowSettings
-from pan_scdg.scdg.segments import segment_passes, split_target
+from pan_scdg.scdg.segments import build_segment_passes, split_target
 
 TARGET = "One. Two two. Three!  Four four four four. Five"
 SPANS = [(0, 4), (5, 13), (14, 20), (22, 42), (43, 47)]
@@ -82,14 +82,14 @@ def plan(target: int, context: int, source: int, words: int = 2) -> SegmentSetti
 
 def test_segment_inputs_by_hand() -> None:
     source = "grey cat red fox big dog"
-    passes = list(segment_passes(Letters(), source, "a fox. my dog.", [(0, 6), (7, 14)], plan(8, 3, 9)))
+    passes = list(build_segment_passes(Letters(), source, "a fox. my dog.", [(0, 6), (7, 14)], plan(8, 3, 9)))
     shown = [["".join(map(chr, x.context_ids)) for x in p] for p in passes]
     assert shown == [["\x01", "\x01red fox\n\n"], ["\x01ox.", "\x01big dog\n\nox."]]
     assert texts([p.conditional.target_ids for p in passes]) == ["a fox.", " my dog."]
 
 
 def test_pieces_of_a_cut_span_choose_windows_for_their_own_text() -> None:
-    passes = list(segment_passes(Letters(), "aaa bbb ccc ddd", "bbb ddd", [], plan(4, 0, 3, words=1)))
+    passes = list(build_segment_passes(Letters(), "aaa bbb ccc ddd", "bbb ddd", [], plan(4, 0, 3, words=1)))
     assert ["".join(map(chr, p.conditional.context_ids[1:-2])) for p in passes] == ["bbb", "ddd"]
 
 
@@ -114,7 +114,7 @@ def test_every_target_token_is_scored_once_behind_equal_context(
     tokenizer = tiny_tokenizer()
     ends = sorted({min(c, len(target)) for c in cuts})
     spans = list(zip([0, *ends], [*ends, len(target)]))
-    passes = list(segment_passes(tokenizer, source, target, spans, plan(most, context, budget)))
+    passes = list(build_segment_passes(tokenizer, source, target, spans, plan(most, context, budget)))
 
     def encode(text: str) -> list[int]:
         return tokenizer.encode(text, add_special_tokens=False)

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from pan_scdg.scdg.sequences import (
     AlignmentError,
-    anchor_id,
-    pair_passes,
-    prefix_budget,
-    retrieval_conditional,
-    retrieval_target,
-    retrieval_unconditional,
+    build_pair_passes,
+    build_retrieval_conditional,
+    build_retrieval_unconditional,
+    compute_prefix_budget,
+    encode_query,
+    find_anchor_id,
 )
 
 
@@ -39,7 +39,7 @@ def without_bos() -> Letters:
 
 
 def test_pair_inputs_by_hand() -> None:
-    passes = pair_passes(Letters(), "ab", "cd")
+    passes = build_pair_passes(Letters(), "ab", "cd")
     assert passes.unconditional.context_ids.tolist() == [1]
     assert passes.conditional.context_ids.tolist() == [1, 97, 98, 10, 10]
     assert passes.unconditional.target_ids.tolist() == passes.conditional.target_ids.tolist() == [99, 100]
@@ -47,7 +47,7 @@ def test_pair_inputs_by_hand() -> None:
 
 
 def test_first_target_token_is_context_where_there_is_no_bos() -> None:
-    passes = pair_passes(without_bos(), "ab", "cd")
+    passes = build_pair_passes(without_bos(), "ab", "cd")
     assert passes.unconditional.context_ids.tolist() == [99]
     assert passes.conditional.context_ids.tolist() == [97, 98, 10, 10, 99]
     assert passes.conditional.target_ids.tolist() == [100]
@@ -55,12 +55,12 @@ def test_first_target_token_is_context_where_there_is_no_bos() -> None:
 
 def test_merge_across_the_joint_is_an_error_that_says_where() -> None:
     with pytest.raises(AlignmentError, match=r"scored token 1 of 3 is id 10 alone and id 16 behind the source"):
-        pair_passes(Letters(), "ab", "\ncd")
+        build_pair_passes(Letters(), "ab", "\ncd")
 
 
 def test_without_bos_a_merge_of_the_context_token_is_no_fault() -> None:
     """The paper asks for the ids after the first, and those agree."""
-    passes = pair_passes(without_bos(), "ab", "\ncd")
+    passes = build_pair_passes(without_bos(), "ab", "\ncd")
     assert passes.conditional.context_ids.tolist() == [97, 98, 16]
     assert passes.conditional.target_ids.tolist() == [99, 100]
 
@@ -71,19 +71,19 @@ def test_combined_text_too_short_is_an_error() -> None:
             return super().encode(text.rpartition("\n")[2][-3:], add_special_tokens=False)[: 3 if text == "abc" else 2]
 
     with pytest.raises(AlignmentError, match="too few"):
-        pair_passes(Shrinking(), "s", "abc")
+        build_pair_passes(Shrinking(), "s", "abc")
 
 
 @pytest.mark.parametrize(("tokenizer", "target"), [(Letters(), ""), (without_bos(), ""), (without_bos(), "c")])
 def test_nothing_to_score_is_an_error(tokenizer: Letters, target: str) -> None:
     with pytest.raises(AlignmentError, match="empty target"):
-        pair_passes(tokenizer, "ab", target)
+        build_pair_passes(tokenizer, "ab", target)
 
 
 def test_retrieval_inputs_by_hand() -> None:
-    target = retrieval_target(Letters(), "q")
-    assert retrieval_unconditional(Letters(), target).context_ids.tolist() == [1]
-    item = retrieval_conditional(Letters(), target, np.array([97, 98], dtype=np.int64))
+    target = encode_query(Letters(), "q")
+    assert build_retrieval_unconditional(Letters(), target).context_ids.tolist() == [1]
+    item = build_retrieval_conditional(Letters(), target, np.array([97, 98], dtype=np.int64))
     assert item.context_ids.tolist() == [1, 97, 98, 10, 10]
     assert item.target_ids.tolist() == [113]
     assert item.context_ids.dtype == item.target_ids.dtype == np.int64
@@ -91,32 +91,32 @@ def test_retrieval_inputs_by_hand() -> None:
 
 def test_empty_query_is_an_error() -> None:
     with pytest.raises(AlignmentError, match="empty target"):
-        retrieval_target(Letters(), "")
+        encode_query(Letters(), "")
 
 
 def test_budget_is_what_anchor_separator_and_query_leave() -> None:
     target = np.arange(10)
-    assert prefix_budget(Letters(), target, 14) == 1
+    assert compute_prefix_budget(Letters(), target, 14) == 1
     with pytest.raises(AlignmentError, match="no room"):
-        prefix_budget(Letters(), target, 13)
+        compute_prefix_budget(Letters(), target, 13)
 
 
 def test_anchor_falls_back_from_bos_to_eos_to_pad() -> None:
     tokenizer = Letters()
-    assert anchor_id(tokenizer) == 1
+    assert find_anchor_id(tokenizer) == 1
     tokenizer.bos_token_id = None
-    assert anchor_id(tokenizer) == 2
+    assert find_anchor_id(tokenizer) == 2
     tokenizer.eos_token_id = None
-    assert anchor_id(tokenizer) == 3
+    assert find_anchor_id(tokenizer) == 3
     tokenizer.pad_token_id = None
     with pytest.raises(AlignmentError, match="no BOS, EOS or PAD"):
-        anchor_id(tokenizer)
+        find_anchor_id(tokenizer)
 
 
 def test_anchor_with_id_zero_is_an_anchor() -> None:
     tokenizer = Letters()
     tokenizer.bos_token_id = 0
-    assert anchor_id(tokenizer) == 0
+    assert find_anchor_id(tokenizer) == 0
 
 
 white_space = st.text(st.sampled_from(" \n\t\r\u00a0\u2003"), max_size=6)
@@ -131,7 +131,7 @@ def test_project_tokenizer_aligns_any_target(
     alone = tokenizer.encode(lead + target, add_special_tokens=True)
     if len(alone) < 2:
         return
-    passes = pair_passes(tokenizer, source, lead + target)
+    passes = build_pair_passes(tokenizer, source, lead + target)
     combined = tokenizer.encode(source + "\n\n" + lead + target, add_special_tokens=True)
     assert passes.unconditional.target_ids.tolist() == passes.conditional.target_ids.tolist() == alone[1:]
     assert [*passes.conditional.context_ids, *passes.conditional.target_ids] == combined

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pan_scdg.digests import text_digest
+from pan_scdg.digests import hash_text
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.profile import WindowSettings, load_profile
 from pan_scdg.records import Document
-from pan_scdg.scdg.control import shuffled_source
+from pan_scdg.scdg.control import shuffle_source
 from pan_scdg.scdg.sequences import ScoringInput
-from pan_scdg.scdg.windows import overlap_terms, source_prefix
+from pan_scdg.scdg.windows import build_source_prefix, extract_terms
 from pan_scdg.scoring.candidates import Target, make_candidate_key
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import make_pair_key
 from pan_scdg.scoring.passes import QueryText
-from pan_scdg.store import key_of
+from pan_scdg.store import make_key
 
 Run = Callable[..., Any]
 Read = Callable[[Path], list[dict[str, Any]]]
@@ -87,7 +87,7 @@ def test_pair_scores_equal_a_restatement_from_full_logits(
     for pair in whole:
         target, source = (text_of(pairs_input, name) for name in pair)
         prefix = np.array(encode(source), dtype=np.int64)
-        shuffled = shuffled_source(tokenizer, prefix, text_digest(source), text_digest(target))
+        shuffled = shuffle_source(tokenizer, prefix, hash_text(source), hash_text(target))
         alone, separator = encode(target, special=True), encode("\n\n")
         n = len(alone) - 1
         contexts = ([], [*prefix, *separator], [*shuffled, *separator])
@@ -165,21 +165,21 @@ def test_control_is_part_of_the_key_and_unconditional_passes_are_shared(
 def test_what_the_paper_does_not_have_changes_no_key_where_it_is_off(tiny_folder: Callable[[str], Path]) -> None:
     profile = load_profile(str(SMALL))
     model = Computing("cpu", model=tiny_folder("qwen2")).open_model(profile.model)
-    texts = {"source": text_digest("a"), "target": text_digest("b")}
+    texts = {"source": hash_text("a"), "target": hash_text("b")}
     pairs, retrieval = profile.need_pairs(), profile.need_retrieval()
     windows = pairs.model_copy(update={"aggregation": "window", "q": None, "w": 64, "w_grid": (64,)})
     parts = {**model.list_key_parts(), "mode": "whole", "segments": None, **texts}
     for settings in (pairs, windows):
-        assert make_pair_key("a", "b", "whole", model, settings) == key_of("pair", parts)
+        assert make_pair_key("a", "b", "whole", model, settings) == make_key("pair", parts)
     controlled = pairs.model_copy(update={"control": "both"})
-    assert make_pair_key("a", "b", "whole", model, controlled) == key_of("pair", {**parts, "control": "both"})
-    query = QueryText(np.array([5]), frozenset("b"), 9, text_digest("b"))
+    assert make_pair_key("a", "b", "whole", model, controlled) == make_key("pair", {**parts, "control": "both"})
+    query = QueryText(np.array([5]), frozenset("b"), 9, hash_text("b"))
     target = Target("q", query, ScoringInput(np.array([0]), query.token_ids))
     parts = {**model.list_key_parts(), "context": 512, "windows": retrieval.windows.model_dump(mode="json"), **texts}
-    assert make_candidate_key(Document("d", "a"), target, model, retrieval) == key_of("candidate", parts)
+    assert make_candidate_key(Document("d", "a"), target, model, retrieval) == make_key("candidate", parts)
     both = {"control": "both", "source_tokens": 60}
     changed = make_candidate_key(Document("d", "a"), target, model, retrieval.model_copy(update=both))
-    assert changed == key_of("candidate", {**parts, **both})
+    assert changed == make_key("candidate", {**parts, **both})
 
 
 @pytest.mark.parametrize("kind", ["window", "window-median"])
@@ -291,8 +291,8 @@ def test_retrieval_with_control_window_and_short_sources(
             assert line["final"] == pytest.approx(fused, abs=1e-4)
         if checked < 6:
             document, target = documents[key[1]], queries[query]
-            prefix = source_prefix(document, overlap_terms(target), 60, encode, settings)
-            shuffled = shuffled_source(tokenizer, prefix, text_digest(document), text_digest(target))
+            prefix = build_source_prefix(document, extract_terms(target), 60, encode, settings)
+            shuffled = shuffle_source(tokenizer, prefix, hash_text(document), hash_text(target))
             asked, separator = encode(target), encode("\n\n")
             s, c = (literal_log_probs([0, *ids, *separator, *asked], len(asked)) for ids in (prefix, shuffled))
             bound = gain_tolerance(1 + len(prefix) + len(separator) + len(asked))

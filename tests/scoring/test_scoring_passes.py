@@ -13,7 +13,7 @@ from pan_scdg.jobs.requests import Computing
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.profile import Profile, load_profile
-from pan_scdg.scdg.sequences import Passes, ScoringInput, pair_passes
+from pan_scdg.scdg.sequences import Passes, ScoringInput, build_pair_passes
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.passes import PassScorer
 from pan_scdg.store import Store
@@ -36,7 +36,7 @@ def at_hand(profile: Profile, tiny_folder: Callable[[str], Path]) -> ScoringMode
 
 
 def all_passes(model: ScoringModel) -> list[Passes]:
-    return [pair_passes(model.tokenizer, source, TARGET) for source in SOURCES]
+    return [build_pair_passes(model.tokenizer, source, TARGET) for source in SOURCES]
 
 
 def test_reuse_changes_no_gain(at_hand: ScoringModel, tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pan_scdg.models.load import load_tokenizer
 from pan_scdg.profile import ModelSettings, SegmentSettings, WindowSettings, load_profile
 from pan_scdg.retrieval.sentences import find_sentence_spans
-from pan_scdg.scdg.segments import segment_unconditional
-from pan_scdg.scdg.sequences import pair_unconditional
+from pan_scdg.scdg.segments import build_segment_unconditional
+from pan_scdg.scdg.sequences import build_pair_unconditional
 from pan_scdg.scoring.token_offsets import TokenLocator, read_fast_offsets, search_offsets
 
 transformers = pytest.importorskip("transformers")
@@ -94,14 +94,16 @@ class OtherIds:
 def test_scored_ids_have_their_places(fast: Callable[[], Any]) -> None:
     placed = TokenLocator(mini(), fast()).locate(TEXT, segments=False)
     assert placed.how == ("fast tokenizer" if fast is mini else "search")
-    assert placed.token_ids.tolist() == pair_unconditional(mini(), TEXT).target_ids.tolist()
+    assert placed.token_ids.tolist() == build_pair_unconditional(mini(), TEXT).target_ids.tolist()
     assert "".join(TEXT[a:b] for a, b in placed.offsets if TEXT[a:b].isascii()).replace(" ", "").startswith("Thena")
 
 
 def test_segments_are_placed_in_the_whole_target() -> None:
     target = " ".join(f"Sentence {number} of the plain text is here." for number in range(20))
     sizes = SegmentSettings(target_tokens=30, context_tokens=4, source_tokens=30, windows=WindowSettings())
-    scored = [item.target_ids for item in segment_unconditional(mini(), target, find_sentence_spans(target), sizes)]
+    scored = [
+        item.target_ids for item in build_segment_unconditional(mini(), target, find_sentence_spans(target), sizes)
+    ]
     for fast in (mini(), None):
         placed = TokenLocator(mini(), fast).locate(target, segments=True)
         assert placed.token_ids.tolist() == np.concatenate(scored).tolist()

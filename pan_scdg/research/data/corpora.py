@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
-from pan_scdg.pan.text_alignment import detection_name, pairs_file, read_pairs, read_text
-from pan_scdg.pan.truth import find_truth, read_truth, truth_files
+from pan_scdg.pan.text_alignment import find_pairs_file, name_detection, read_pairs, read_text
+from pan_scdg.pan.truth import find_truth, list_truth_files, read_truth
 from pan_scdg.pan.untrusted import list_directory
 from pan_scdg.records import DocumentPair, Passage, TextFile
 
@@ -32,7 +32,7 @@ class TruePair(NamedTuple):
     @property
     def xml_name(self) -> str:
         """Return the name that the truth file has or would have."""
-        return detection_name(self.pair)
+        return name_detection(self.pair)
 
     @property
     def pair_id(self) -> str:
@@ -62,9 +62,9 @@ def read_corpora(directory: Path, notices: Notices) -> list[TruePair]:
 
 
 def _find_corpora(directory: Path) -> list[Path]:
-    if pairs_file(directory) is not None:
+    if find_pairs_file(directory) is not None:
         return [directory]
-    found = [path for path in list_directory(directory) if path.is_dir() and pairs_file(path) is not None]
+    found = [path for path in list_directory(directory) if path.is_dir() and find_pairs_file(path) is not None]
     if not found:
         raise UserError("holds no text-alignment corpus", "give a folder with pairs, susp/, src/ and truth", directory)
     return found
@@ -75,13 +75,13 @@ def _read_corpus(directory: Path, notices: Notices) -> Iterator[TruePair]:
     truth = find_truth(directory)
     if truth is None:
         raise UserError("there is no truth beside the pairs", "add the folder with the XML files", directory)
-    files = truth_files(truth)
-    annotated = [pair for pair in corpus.pairs if detection_name(pair) in files]
+    files = list_truth_files(truth)
+    annotated = [pair for pair in corpus.pairs if name_detection(pair) in files]
     if not annotated:
         raise UserError("holds no truth file of any pair", "add the XML files, named as the pairs", truth)
     passages = read_truth(truth, annotated)
     for pair in corpus.pairs:
-        name = detection_name(pair)
+        name = name_detection(pair)
         if name not in files:
             notices.add(NO_TRUTH, name)
         xml = files[name][0] if name in files else None

@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import Field
 
 from pan_scdg.errors import UserError
-from pan_scdg.pan.untrusted import gzip_lines, is_file
+from pan_scdg.pan.untrusted import is_file, stream_lines
 from pan_scdg.research.data.records import Count, Id, format_csv, read_distinct
 from pan_scdg.research.data.splits import TEST, TRAIN, read_parts, round_fifth
 
@@ -62,9 +62,9 @@ def read_clusters(path: Path) -> Iterator[Cluster]:
     """Yield the clusters of a file in its order; blank lines count in the ids and are no clusters.
 
     Raises:
-        UserError: the file is not readable, see `gzip_lines`.
+        UserError: the file is not readable, see `stream_lines`.
     """
-    for number, line in gzip_lines(path):
+    for number, line in stream_lines(path):
         if line.strip():
             texts = tuple(text.strip() for text in line.replace(NEWLINE, "\n").split(SEPARATOR))
             yield Cluster(f"cluster-{number:06d}", texts)

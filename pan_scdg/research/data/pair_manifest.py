@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from pan_scdg.digests import file_digest, text_digest
+from pan_scdg.digests import hash_file, hash_text
 from pan_scdg.models.find import find_model
 from pan_scdg.models.fingerprint import METADATA, TOKENIZER
 from pan_scdg.models.load import load_tokenizer
@@ -19,7 +19,7 @@ from pan_scdg.progress import Progress
 from pan_scdg.records import TextFile
 from pan_scdg.research.data.corpora import Names, TruePair, drop_folder
 from pan_scdg.research.data.records import Count, Id, Label, Short, format_records, read_distinct
-from pan_scdg.store import Store, key_of
+from pan_scdg.store import Store, make_key
 
 MOST_TOKENS = 128_000
 """Of both documents of a pair together; longer pairs are left out (Length filtering and resulting manifest)."""
@@ -122,7 +122,7 @@ def _make_record(true: TruePair, susp_tokens: int, src_tokens: int) -> PairRecor
 
 def digest_manifest(records: Iterable[PairRecord]) -> str:
     """Return the SHA-256 of a manifest as we write it, by which a split names it; the format read does not matter."""
-    return text_digest(format_records(records))
+    return hash_text(format_records(records))
 
 
 def count_classes(records: Sequence[PairRecord]) -> dict[str, int]:
@@ -171,7 +171,7 @@ class TokenCounter:
             return tokens
 
     def _count_text(self, text: str, store: Store | None) -> int:
-        key = key_of("token count", {**self.identity, "text": text_digest(text)})
+        key = make_key("token count", {**self.identity, "text": hash_text(text)})
         if store is not None and (stored := store.read(key, _parse_count)) is not None:
             return stored
         count = len(self._tokenizer.encode(text, add_special_tokens=False))
@@ -189,5 +189,5 @@ def _parse_count(data: bytes) -> int:
 def _digest_tokenizer(folder: Path) -> str:
     """Return the SHA-256 over the names and digests of the files of a tokenizer."""
     names = [n for n in (*METADATA, *TOKENIZER) if n not in NOT_OF_THE_TOKENIZER and (folder / n).is_file()]
-    listing = "".join(f"{file_digest(folder / name)}  {name}\n" for name in sorted(names))
+    listing = "".join(f"{hash_file(folder / name)}  {name}\n" for name in sorted(names))
     return hashlib.sha256(listing.encode()).hexdigest()

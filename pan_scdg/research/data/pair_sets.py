@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.digests import text_digest
+from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserErrors
 from pan_scdg.records import DocumentPair, TextFile
 from pan_scdg.research.data.corpora import PairDocuments, TruePair
@@ -41,7 +41,7 @@ class PairSet(NamedTuple):
 
     def digest(self) -> str:
         """Return the SHA-256 over the documents' names and digests."""
-        return text_digest("".join(f"{facts.digest}  {name}\n" for name, facts in sorted(self.facts.items())))
+        return hash_text("".join(f"{facts.digest}  {name}\n" for name, facts in sorted(self.facts.items())))
 
 
 def _make_set(name: str, records: Iterable[PairRecord | NewsPair], pairs: Iterable[DocumentPair]) -> PairSet:

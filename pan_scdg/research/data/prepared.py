@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, JsonValue
 
-from pan_scdg.digests import file_digest, text_digest
+from pan_scdg.digests import hash_file, hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.output import locked_output
 from pan_scdg.own_files import OwnRecord, check_inner_name, find_link, read_record, write_atomically
@@ -40,7 +40,7 @@ class Artefact:
 
     def make_entry(self) -> dict[str, Any]:
         """Return the entry in the index."""
-        return {**self.facts, "files": {name: text_digest(text) for name, text in self.files.items()}}
+        return {**self.facts, "files": {name: hash_text(text) for name, text in self.files.items()}}
 
     def describe(self, part: str) -> str:
         """Return one line with the counts and the origin."""
@@ -57,8 +57,8 @@ def describe_origin(path: Path | None) -> dict[str, str]:
     if path is None:
         return MADE
     files = [p for p in list_directory(path) if is_file(p)] if path.is_dir() else [path]
-    listing = "".join(f"{file_digest(p)}  {p.name}\n" for p in files)
-    digest = text_digest(listing) if path.is_dir() else file_digest(path)
+    listing = "".join(f"{hash_file(p)}  {p.name}\n" for p in files)
+    digest = hash_text(listing) if path.is_dir() else hash_file(path)
     return {"origin": "from file", "from": path.name, "from_sha256": digest}
 
 

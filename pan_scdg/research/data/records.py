@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from pan_scdg.errors import UserError
-from pan_scdg.pan.untrusted import check_id, gzip_lines, json_object
+from pan_scdg.pan.untrusted import check_id, parse_json_object, stream_lines
 
 Record = TypeVar("Record")
 Count = Annotated[int, Field(ge=0)]
@@ -34,10 +34,10 @@ def read_records(path: Path, kind: type[Record]) -> Iterator[tuple[int, Record]]
         UserError: the file is not readable or not JSON, or a record is invalid; the message names the line.
     """
     adapter = TypeAdapter(kind)
-    for number, line in gzip_lines(path):
+    for number, line in stream_lines(path):
         if not line.strip():
             continue
-        json_object(line, path, number)  # within limits, finite
+        parse_json_object(line, path, number)  # within limits, finite
         try:
             record = adapter.validate_json(line, strict=True)
         except UserError as e:

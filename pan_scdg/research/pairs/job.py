@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pan_scdg.digests import text_digest
+from pan_scdg.digests import hash_text
 from pan_scdg.jobs.lifecycle import produce_result
 from pan_scdg.logs import say
 from pan_scdg.models.find import describe_models
@@ -138,7 +138,7 @@ def _identify(study: PairStudy, data: Data, model: ScoringModel, baselines: Sequ
         "engine": "packed",
         "baselines": [baseline.identify() for baseline in baselines],
         "documents": {pairs.name: pairs.digest() for pairs in data.sets.values()},
-        "prepared": {name: text_digest(text) for name, text in list_texts(data.parts).items()},
+        "prepared": {name: hash_text(text) for name, text in list_texts(data.parts).items()},
     }
 
 

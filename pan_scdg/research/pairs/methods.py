@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.baselines.official_threshold import official_threshold
-from pan_scdg.evaluation.logistic import fit_logistic, probabilities
-from pan_scdg.evaluation.pairs import PAIR_METRICS, pair_metrics
+from pan_scdg.baselines.cosine import choose_official_threshold
+from pan_scdg.evaluation.logistic import compute_probabilities, fit_logistic
+from pan_scdg.evaluation.pairs import PAIR_METRICS, compute_pair_metrics
 from pan_scdg.profile import PAPER_GRID, PairSettings, Profile
 from pan_scdg.profile.baseline import (
     BaselineSettings,
@@ -36,8 +36,8 @@ from pan_scdg.research.pairs.scores import (
     name_top,
     select_features,
 )
-from pan_scdg.scdg.arrays import Floats
-from pan_scdg.scdg.decision import Choice, choose
+from pan_scdg.scdg.aggregation import Floats
+from pan_scdg.scdg.decision import Choice, choose_threshold
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -64,7 +64,7 @@ class Method(NamedTuple):
     """Parameter -> column of the table; empty for a logistic model."""
     features: Sequence[str] = ()
     """Columns of a logistic model, which is fitted on the training part of each split."""
-    rule: Rule = choose
+    rule: Rule = choose_threshold
 
     def score(self, training: Sequence[str]) -> "dict[float, Series]":
         """Return the scores of all pairs by parameter; only a logistic model reads ``training``."""
@@ -75,7 +75,7 @@ class Method(NamedTuple):
         fitted = select_features(self.table, self.features, training)
         fit = fit_logistic(fitted, self.table.loc[training, LABEL])
         everything = select_features(self.table, self.features, self.table.index)
-        return {NO_PARAMETER: Series(probabilities(fit, everything), index=self.table.index)}
+        return {NO_PARAMETER: Series(compute_probabilities(fit, everything), index=self.table.index)}
 
 
 def publish_threshold(threshold: float) -> Rule:
@@ -90,7 +90,7 @@ def publish_threshold(threshold: float) -> Rule:
 def choose_officially(scores_by: ScoresBy, labels: npt.NDArray[Any]) -> Choice:
     """Choose as the official embedding baseline does: among 100 values, by sensitivity + specificity."""
     (scores,) = scores_by.values()
-    return _judge(scores_by, labels, official_threshold(scores, labels).threshold)
+    return _judge(scores_by, labels, choose_official_threshold(scores, labels).threshold)
 
 
 def _judge(scores_by: ScoresBy, labels: npt.NDArray[Any], threshold: float) -> Choice:
@@ -143,7 +143,7 @@ def _evaluate(method: Method, split: PairSplit) -> dict[str, Any]:
 
 def measure(labels: npt.NDArray[np.bool_], scores: Floats, threshold: float) -> dict[str, float]:
     """Return the eight measures; the correlation of decisions that are all alike is 0, as in the paper's table."""
-    found = pair_metrics(labels, scores, scores >= threshold)
+    found = compute_pair_metrics(labels, scores, scores >= threshold)
     if math.isnan(found["mcc"]) and labels.any() and not labels.all():
         found["mcc"] = 0.0
     return {name: found[name] for name in PAIR_METRICS}
@@ -178,7 +178,7 @@ def _make_method(name: str, settings: BaselineSettings, table: "DataFrame") -> M
         return Method(name, BASELINES, table, {float(n): name_ngram(n) for n in settings.n_grid})
     if isinstance(settings, GramLogistic):
         return Method(name, BASELINES, table, {}, GRAM_OVERLAP)
-    rule: Rule = choose
+    rule: Rule = choose_threshold
     if isinstance(settings, Cosine | VectorCosine):
         rule = choose_officially if settings.threshold is None else publish_threshold(settings.threshold)
     return Method(name, BASELINES, table, {NO_PARAMETER: "score"}, rule=rule)

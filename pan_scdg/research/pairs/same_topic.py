@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.logistic import TOLERANCE, LogisticFit, fit_logistic, probabilities
-from pan_scdg.evaluation.pairs import pair_metrics
+from pan_scdg.evaluation.logistic import TOLERANCE, LogisticFit, compute_probabilities, fit_logistic
+from pan_scdg.evaluation.pairs import compute_pair_metrics
 from pan_scdg.profile import Profile
 from pan_scdg.profile.baseline import BaselineSettings, CharNgrams, GramLogistic
 from pan_scdg.research.data.news import SEED, SPLIT_SEED
@@ -40,7 +40,7 @@ from pan_scdg.research.pairs.scores import (
 from pan_scdg.research.report.page import Section, list_made, make_class_table, make_origin_table
 from pan_scdg.research.report.table import Cell, Percent, Table, make_table
 from pan_scdg.research.study import StudyOptions
-from pan_scdg.scdg.arrays import Floats
+from pan_scdg.scdg.aggregation import Floats
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -182,7 +182,7 @@ def evaluate_topic(method: TopicMethod, split: PairSplit, news_parts: Mapping[st
 
     test_features, test_labels = _select(method, method.pan25, split.test)
     scores = _score(fit, test_features)
-    measured = pair_metrics(test_labels, scores, scores >= choice.threshold)
+    measured = compute_pair_metrics(test_labels, scores, scores >= choice.threshold)
     news_scores = _score(fit, _select(method, method.news, news[TEST])[0])
     return TopicResult(
         method,
@@ -203,7 +203,7 @@ def _select(method: TopicMethod, table: "DataFrame", ids: Sequence[str]) -> tupl
 
 
 def _score(fit: LogisticFit | None, features: Floats) -> Floats:
-    return features[:, 0] if fit is None else probabilities(fit, features)
+    return features[:, 0] if fit is None else compute_probabilities(fit, features)
 
 
 def study_same_topic(

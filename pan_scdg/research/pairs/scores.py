@@ -18,9 +18,7 @@ from pan_scdg.pan.runs import open_gzip_text
 from pan_scdg.profile import PAPER_GRID, PairSettings, Profile
 from pan_scdg.profile.baseline import BaselineSettings, CharNgrams, VectorCosine
 from pan_scdg.research.data.pair_sets import PairSet
-from pan_scdg.scdg.aggregation import Aggregate
-from pan_scdg.scdg.arrays import Floats
-from pan_scdg.scdg.gains import GainStatistics
+from pan_scdg.scdg.aggregation import Aggregate, Floats, GainStatistics
 from pan_scdg.scoring.baseline_parts import BaselineParts, find_parts, need_baseline
 from pan_scdg.scoring.baseline_scoring import make_collection
 from pan_scdg.scoring.baseline_scoring import score_pairs as score_with_baseline
@@ -133,7 +131,7 @@ def score_gains(
     statistics = [scored.features for scored in score_pairs(planned, model, settings, store, keep_gains=False)]
     columns = list_statistics(statistics)
     for aggregate in find_windows(settings).values():
-        columns[aggregate.name] = np.array([aggregate.of(of) for of in statistics], dtype=np.float64)
+        columns[aggregate.name] = np.array([of.scores[aggregate] for of in statistics], dtype=np.float64)
     return make_score_table(pairs.ids, pairs.labels, columns)
 
 
@@ -147,7 +145,7 @@ def list_statistics(statistics: Sequence[GainStatistics], grid: Iterable[float] 
         AVERAGE: [s.mean for s in statistics],
         MEDIAN: [s.median for s in statistics],
         POSITIVE_RATE: [s.positive_rate for s in statistics],
-        **{name_top(q): [s.top[float(q)] for s in statistics] for q in grid},
+        **{name_top(q): [s.scores[Aggregate("top", q)] for s in statistics] for q in grid},
     }
     return {name: np.array(column, dtype=np.float64) for name, column in values.items()}
 
@@ -159,7 +157,7 @@ def name_top(q: float) -> str:
 
 def find_windows(settings: PairSettings) -> dict[float, Aggregate]:
     """Return the aggregations by windows that a profile chooses from, by w; none if it aggregates as the paper does."""
-    if settings.aggregation == "top":
+    if settings.parameter == "q":
         return {}
     widths = sorted({*settings.w_grid, *([] if settings.w is None else [settings.w])})
     return {float(w): Aggregate(settings.aggregation, w) for w in widths}

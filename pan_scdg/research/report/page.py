@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pan_scdg
-from pan_scdg.digests import file_digest
+from pan_scdg.digests import hash_file
 from pan_scdg.own_files import write_atomically
 from pan_scdg.research.data.folders import GIVEN
 from pan_scdg.research.data.pair_sets import PairSet
@@ -76,7 +76,7 @@ def write_report(folder: Path, report: Report) -> list[str]:
             write_atomically(folder / name, text)
             names.append(name)
     write_atomically(folder / PAGE, format_page(report))
-    files = {name: file_digest(folder / name) for name in (*names, PAGE)}
+    files = {name: hash_file(folder / name) for name in (*names, PAGE)}
     write_atomically(folder / MANIFEST, format_json({**report.made_from, "versions": list_versions(), "files": files}))
     return [*names, MANIFEST, PAGE]
 

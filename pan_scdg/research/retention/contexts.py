@@ -16,7 +16,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pan_scdg.digests import text_digest
+from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.progress import Progress
 from pan_scdg.research.data.records import Count, Digest, Id, read_distinct
@@ -81,7 +81,7 @@ def count_retained(retention: float) -> int:
 
 def derive_seed(pair_id: str, seed: int) -> int:
     """Return the seed of a pair's generator (paper, Eq. supp-retention-seed-formula, with a stable digest)."""
-    return 42 + int(text_digest(pair_id), 16) % 100_000 + 7919 * seed
+    return 42 + int(hash_text(pair_id), 16) % 100_000 + 7919 * seed
 
 
 def make_contexts(cases: Sequence[Case], pool: DistractorPool, seeds: Sequence[int] = SEEDS) -> tuple[Context, ...]:
@@ -122,8 +122,8 @@ def _make_nested(case: Case, seed: int, pool: DistractorPool) -> Iterator[Contex
             retention=retention,
             slots=slots,
             characters=len(text),
-            sha256=text_digest(text),
-            evidence_sha256=text_digest(case.evidence),
+            sha256=hash_text(text),
+            evidence_sha256=hash_text(case.evidence),
             pool_sha256=pool.digest,
         )
 
@@ -145,12 +145,12 @@ def read_context(context: Context, evidence: str, pool: DistractorPool) -> str:
         raise UserError(
             "was made with other distractors", "give the same news, or prepare the contexts again", context.name
         )
-    if context.evidence_sha256 != text_digest(evidence):
+    if context.evidence_sha256 != hash_text(evidence):
         raise UserError(
             "was made with other evidence", "give the same data, or prepare the contexts again", context.name
         )
     text = _join(context.slots, evidence, pool)
-    if text_digest(text) != context.sha256:
+    if hash_text(text) != context.sha256:
         raise UserError("does not give the recorded text", "take the manifest as it was written", context.name)
     return text
 

@@ -19,7 +19,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from pan_scdg.digests import text_digest
+from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.pan.untrusted import is_file, list_directory, read_document
 from pan_scdg.research.data.news import FILES, find_clusters, read_clusters
@@ -95,7 +95,7 @@ class DistractorPool:
     @cached_property
     def digest(self) -> str:
         """Return the SHA-256 over all sentences, by which a manifest of contexts names its pool."""
-        return text_digest("".join(f"{s.article}\t{s.number}\t{s.text}\n" for s in self.sentences))
+        return hash_text("".join(f"{s.article}\t{s.number}\t{s.text}\n" for s in self.sentences))
 
     @cached_property
     def _characters(self) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from pan_scdg.digests import text_digest
+from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.pan.untrusted import parse_xml
@@ -169,8 +169,8 @@ def _make_instance(true: TruePair, passage: Passage, susp: str, evidence: str) -
         source_offset=passage.source_offset,
         source_length=passage.source_length,
         susp_characters=len(susp),
-        susp_sha256=text_digest(susp),
-        evidence_sha256=text_digest(evidence),
+        susp_sha256=hash_text(susp),
+        evidence_sha256=hash_text(evidence),
     )
 
 
@@ -191,7 +191,7 @@ def read_instance(instance: Instance, documents: PairDocuments) -> tuple[str, st
     """
     susp, src = documents.read(instance.names)
     evidence = src[instance.source_offset : instance.source_offset + instance.source_length]
-    if (text_digest(susp), text_digest(evidence)) != (instance.susp_sha256, instance.evidence_sha256):
+    if (hash_text(susp), hash_text(evidence)) != (instance.susp_sha256, instance.evidence_sha256):
         what = "the texts are not those that this instance was selected from"
         raise UserError(what, "select the instances again", instance.pair_id)
     return susp, evidence

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pan_scdg.digests import text_digest
+from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.lifecycle import produce_result
 from pan_scdg.logs import say
@@ -164,8 +164,8 @@ def _identify(study: RetentionStudy, data: _Data, models: Sequence[_Model]) -> d
         "models": {name: model.identity() for name, _, model in models},
         "device": models[0].model.device,
         "engine": "packed",
-        "prepared": {name: text_digest(text) for name, text in list_texts(data.parts).items()},
-        "annotations": text_digest("".join(f"{case.pair_id} {list(map(list, case.reused))}\n" for case in data.cases)),
+        "prepared": {name: hash_text(text) for name, text in list_texts(data.parts).items()},
+        "annotations": hash_text("".join(f"{case.pair_id} {list(map(list, case.reused))}\n" for case in data.cases)),
     }
 
 

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.report import Estimate
-from pan_scdg.evaluation.resampling import resample_counts
+from pan_scdg.evaluation.resampling import draw_resamples
 from pan_scdg.research.retention.contexts import LEVELS
 from pan_scdg.research.retention.scoring import CONTENT
 
@@ -141,7 +141,7 @@ def draw_weights(pairs: int, resamples: int = RESAMPLES, seed: int = SEED) -> Fl
     Raises:
         ValueError: there is no pair.
     """
-    return np.concatenate(list(resample_counts(pairs, resamples, seed))) / pairs
+    return np.concatenate(list(draw_resamples(pairs, resamples, seed))) / pairs
 
 
 def estimate_curves(table: MeanTable) -> tuple[Point, ...]:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.research.retention.distractors import Span
-from pan_scdg.scdg.arrays import Offsets
+from pan_scdg.scdg.sequences import Offsets
 
 REUSED, NEW, NEITHER = 1, 0, -1
 """Y of a token: in an annotated span, in none, or on a boundary (or no piece of the text at all)."""

@@ -11,9 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.randomisation import RESAMPLES, randomisation_test
-from pan_scdg.evaluation.resampling import Intervals
-from pan_scdg.evaluation.retrieval import RETRIEVAL_METRICS, TIRA, Qrels, Run, bootstrap_queries, per_query
+from pan_scdg.evaluation.resampling import RESAMPLES, Intervals, run_randomisation_test
+from pan_scdg.evaluation.retrieval import RETRIEVAL_METRICS, TIRA, Qrels, Run, bootstrap_queries, compute_per_query
 from pan_scdg.research.data.queries import QueryFold
 from pan_scdg.research.retrieval.grid import Candidates, Configuration, GridRow, rerank_by, search_grid
 
@@ -78,7 +77,7 @@ def compare_rows(
     _require_two(qrels)
     rows, former = [], None
     for name, run in runs:
-        values = {metric: of for metric, of in per_query(qrels, run).items() if metric in METRICS}
+        values = {metric: of for metric, of in compute_per_query(qrels, run).items() if metric in METRICS}
         # correctly rounded sums: no figure may depend on the order of the files
         means = {metric: math.fsum(of.values()) / len(of) for metric, of in values.items()}
         rows.append(RetrievalRow(name, means, {} if former is None else _compare(values, former, seed, resamples)))
@@ -92,7 +91,7 @@ def _compare(values: PerQuery, former: PerQuery, seed: int, resamples: int) -> d
     found = {}
     for metric, of in differences.items():
         column = np.array([of[query] for query in sorted(of)])
-        p_value = randomisation_test(column, seed, resamples)
+        p_value = run_randomisation_test(column, seed, resamples)
         found[metric] = Difference(math.fsum(column) / len(column), *intervals[metric], p_value)
     return found
 

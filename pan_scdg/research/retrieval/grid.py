@@ -20,9 +20,8 @@ import numpy.typing as npt
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.retrieval import LARGEST_GRADE, Qrels
 from pan_scdg.retrieval.ranking import Ranked
-from pan_scdg.scdg.arrays import Floats
-from pan_scdg.scdg.gains import GainStatistics
-from pan_scdg.scdg.rerank import min_max, rerank
+from pan_scdg.scdg.aggregation import Aggregate, Floats, GainStatistics
+from pan_scdg.scdg.decision import rerank, scale_min_max
 
 UPPER_TAILS = {"top-1%": 1.0, "top-2%": 2.0, "top-5%": 5.0, "top-10%": 10.0}
 OTHERS = ("mean", "median", "positive-gain-rate", "positive-mean", "deviation")
@@ -75,11 +74,8 @@ def list_features(statistics: GainStatistics) -> list[float]:
 
     Raises:
         KeyError: the statistics lack an upper tail.
-        ValueError: the statistics were stored without moments (see `pan_scdg.scoring.features.Wanted`).
     """
-    if statistics.positive_mean is None or statistics.deviation is None:
-        raise ValueError("a candidate lacks the mean of the positive gains and the deviation")
-    tails = [statistics.top[q] for q in UPPER_TAILS.values()]
+    tails = [statistics.scores[Aggregate("top", q)] for q in UPPER_TAILS.values()]
     moments = [statistics.positive_mean, statistics.deviation]
     return [*tails, statistics.mean, statistics.median, statistics.positive_rate, *moments]
 
@@ -150,8 +146,8 @@ def _rank(candidates: Candidates, places: Ranks, depth: int) -> Ranks:
     """Return the ranks from 1 of the documents at ``places``, ``[weights * features, places]``."""
     n = min(depth, len(candidates.gains))
     head = candidates.doc_ids[:n]
-    coarse = min_max(candidates.coarse[:n])
-    gain = np.stack([min_max(column) for column in candidates.gains[:n].T])
+    coarse = scale_min_max(candidates.coarse[:n])
+    gain = np.stack([scale_min_max(column) for column in candidates.gains[:n].T])
     weights = np.array(WEIGHTS)[:, None, None]
     final = ((1 - weights) * coarse + weights * gain).reshape(len(WEIGHTS) * len(FEATURES), n)
     alphabetical = np.empty(n, dtype=np.intp)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pan_scdg.digests import file_digest, text_digest
+from pan_scdg.digests import hash_file, hash_text
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.retrieval import per_query
+from pan_scdg.evaluation.retrieval import compute_per_query
 from pan_scdg.jobs.lifecycle import produce_result
 from pan_scdg.logs import say
 from pan_scdg.models.find import FoundModel, describe_models
@@ -16,7 +16,7 @@ from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.models.fit import choose_device, choose_search_memory
 from pan_scdg.models.lock import list_origins
 from pan_scdg.notices import Notices
-from pan_scdg.pan.inputs import input_digest
+from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries, stream_corpus
 from pan_scdg.profile import Profile
 from pan_scdg.records import Query
@@ -42,7 +42,7 @@ from pan_scdg.research.retrieval.rows import Ranking
 from pan_scdg.research.study import StudyOptions, write_files
 from pan_scdg.retrieval.candidates import locate_encoder
 from pan_scdg.retrieval.index import hash_corpus
-from pan_scdg.scdg.gains import GainStatistics
+from pan_scdg.scdg.aggregation import GainStatistics
 from pan_scdg.scoring.candidates import Target, prepare_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
@@ -129,7 +129,7 @@ def _read_data(study: RetrievalStudy, notices: Notices) -> _Data:
     if study.search_on is not None:
         folds = make_folds([q.query_id for q in queries]) if folds_file is None else read_folds(folds_file, asked)
         split_qrels(qrels, folds)
-    per_query(qrels, {})  # refuses a grade that no run could be measured with
+    compute_per_query(qrels, {})  # refuses a grade that no run could be measured with
     known = frozenset(document.doc_id for document in stream_corpus(folder, notices))
     if unknown := sorted((qrels.keys() - asked) or (judged - known)):
         raise UserError(f"{unknown[0]!r} is judged and not in the data", "take the qrels of this data", folder / QRELS)
@@ -168,13 +168,13 @@ def _identify(
     study: RetrievalStudy, data: _Data, reranker: _Reranker | None, places: Mapping[str, FoundModel], device: str
 ) -> dict[str, Any]:
     """Return everything that the bytes of the report depend on, without paths."""
-    folds = {"sha256": text_digest(format_folds(data.folds)), **describe_origin(data.folds_file)}
+    folds = {"sha256": hash_text(format_folds(data.folds)), **describe_origin(data.folds_file)}
     encoders = {name: fingerprint_folder(of.folder) for name, of in places.items() if name != "language_model"}
     model = None if reranker is None else reranker.model.identity()
     return {
         "task": "studies retrieval",
-        "input": input_digest(study.folder, "retrieval"),
-        "qrels": file_digest(study.folder / QRELS),
+        "input": hash_input(study.folder, "retrieval"),
+        "qrels": hash_file(study.folder / QRELS),
         "folds": folds if data.folds else None,
         "profile": study.profile.model_dump(mode="json", exclude={"needs_gpu"}),
         "rows": [row.identify() for row in study.rows],
@@ -237,7 +237,5 @@ def _score(study: RetrievalStudy, reranker: _Reranker, stages: Mapping[str, Stag
     reranked = [row for row in study.rows if row.reranked]
     for row in sorted(reranked, key=lambda row: not row.searches_as(settings)):
         rest = drop_scored(scored, stages[row.name], settings.scored)
-        scored |= score_candidates(
-            study.folder, reranker.targets, rest, reranker.model, whole, store, keep_gains=False, moments=True
-        )
+        scored |= score_candidates(study.folder, reranker.targets, rest, reranker.model, whole, store, keep_gains=False)
     return scored

@@ -11,7 +11,7 @@ from pan_scdg.evaluation.retrieval import Qrels, Run
 from pan_scdg.jobs.retrieval_results import aggregate_query_gains, rank_candidates
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.notices import Notices
-from pan_scdg.pan.runs import read_run, run_file
+from pan_scdg.pan.runs import find_run, read_run
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.records import Query
 from pan_scdg.research.data.queries import QueryFold
@@ -21,6 +21,7 @@ from pan_scdg.research.retrieval.rows import Ranking
 from pan_scdg.retrieval.candidate_files import read_candidates
 from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retrieval_encoder
 from pan_scdg.retrieval.index import check_catalogue, list_parts
+from pan_scdg.scdg.aggregation import Aggregate, choose_aggregate
 from pan_scdg.store import Store
 
 PAPER = Configuration("top-2%", 1000, 0.75)
@@ -112,7 +113,7 @@ def read_given(path: Path, queries: Sequence[Query], settings: RetrievalSettings
     """
     stages = read_candidates(path, queries, settings, notices)
     wanted = {query.query_id for query in queries}
-    run = {query_id: found for query_id, found in read_run(run_file(path)).items() if query_id in wanted}
+    run = {query_id: found for query_id, found in read_run(find_run(path)).items() if query_id in wanted}
     return GivenRun(stages, {query_id: order_as_evaluators(found) for query_id, found in run.items()})
 
 
@@ -217,7 +218,7 @@ def has_own_configuration(settings: RetrievalSettings, chosen: Configuration) ->
 
 def find_own_configuration(settings: RetrievalSettings) -> Configuration | None:
     """Return the configuration by which the profile reranks, None if it is not in the grid."""
-    named = [name for name, q in UPPER_TAILS.items() if settings.aggregation == "top" and q == settings.q]
+    named = [name for name, q in UPPER_TAILS.items() if choose_aggregate(settings) == Aggregate("top", q)]
     depth = min(settings.depth, settings.scored or settings.depth)
     return Configuration(named[0], depth, settings.weight) if named else None
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pan_scdg.evaluation.report import Estimate
 from pan_scdg.evaluation.retrieval import Run
-from pan_scdg.pan.runs import open_gzip_text, run_lines
+from pan_scdg.pan.runs import format_run, open_gzip_text
 from pan_scdg.profile import Profile
 from pan_scdg.research.data.queries import QueryFold
 from pan_scdg.research.report.page import Report, Section
@@ -49,7 +49,7 @@ def write_runs(folder: Path, runs: Sequence[tuple[str, Run]]) -> list[str]:
         names.append(f"runs/{number:02d}{'-' if slug else ''}{slug}.txt.gz")
         with open_gzip_text(folder / names[-1]) as file:
             for query_id in sorted(run):
-                file.writelines(run_lines(query_id, [doc_id for doc_id, _ in run[query_id]], TAG))
+                file.writelines(format_run(query_id, [doc_id for doc_id, _ in run[query_id]], TAG))
     return names
 
 

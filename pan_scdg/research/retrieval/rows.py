@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pan_scdg.digests import file_digest
+from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
-from pan_scdg.pan.runs import run_file
+from pan_scdg.pan.runs import find_run
 from pan_scdg.profile import Profile, RetrievalSettings, Route, load_profile
 from pan_scdg.profile.retrieval import DAAC_ROUTES
 
@@ -49,7 +49,7 @@ class Ranking:
     def identify(self) -> dict[str, Any]:
         """Return everything that it depends on, as JSON values."""
         first_stage = {} if self.settings is None else {"first_stage": self.settings.model_dump(mode="json")}
-        run = {} if self.run is None else {"run_sha256": file_digest(run_file(self.run))}
+        run = {} if self.run is None else {"run_sha256": hash_file(find_run(self.run))}
         return {"name": self.name, "reranked": self.reranked, **first_stage, **run}
 
 

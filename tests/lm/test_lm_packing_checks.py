@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.lm import packable
+from pan_scdg.lm import packing as packable
 from pan_scdg.lm.engine import PackedEngine, ReferenceEngine
 from pan_scdg.models.load import LanguageModel, load_model
 from pan_scdg.profile import ModelSettings
@@ -62,11 +62,11 @@ def test_a_model_gives_the_same_numbers_or_is_refused(name: str, changes: dict[s
     lm, rng = LanguageModel(None, model, "cpu", name, ""), np.random.default_rng(0)  # type: ignore[arg-type]
     items = [ScoringInput(rng.integers(60, size=9), rng.integers(60, size=9)) for _ in range(3)]
     try:
-        found = packed(lm).log_probs(items)
+        found = packed(lm).compute_log_probs(items)
     except UserError as e:
         assert "cannot be packed; use --engine reference" in str(e)  # noqa: PT017 - the other outcome is as good
         return
-    for values, others in zip(found, ReferenceEngine(lm, 100).log_probs(items), strict=True):
+    for values, others in zip(found, ReferenceEngine(lm, 100).compute_log_probs(items), strict=True):
         assert np.abs(values - others).mean() <= packable.TOLERANCE["float32"]
 
 
