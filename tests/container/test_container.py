@@ -30,13 +30,13 @@ def test_a_change_of_the_code_installs_and_fetches_nothing_again(
     docker: Docker, image: str, base_image: str, tmp_path: Path
 ) -> None:
     copied_context(tmp_path)
-    with open(tmp_path / "pan_scdg" / "progress.py", "a", encoding="utf-8") as file:
+    with open(tmp_path / "pan_scdg" / "logs.py", "a", encoding="utf-8") as file:
         file.write("# a change\n")
     tag = f"{image}-changed"
     said = docker("build", "--build-arg", f"BASE_IMAGE={base_image}", "-t", tag, tmp_path).stdout
     docker("rmi", tag)
     steps = said.split("\nStep ")
-    for command in ("apt-get install", "pip install", "fetch_jars", "image_models"):
+    for command in ("apt-get install", "pip install", "fetch_jars", "pan_scdg.models.image"):
         (step,) = [step for step in steps if command in step.partition("\n")[0] and " : RUN" in step]
         assert "Using cache" in step
     assert "Using cache" not in steps[-2], "the code is new"
@@ -60,7 +60,7 @@ def test_wrong_input_is_one_line_and_no_file(
     done = in_container(docker, image, tmp_path / "bad", output)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith(f"/in/pairs:{PAIRS + 1}:")
+    assert done.stderr.startswith(f"error: /in/pairs:{PAIRS + 1}:")
     assert not list(output.iterdir())
 
 

@@ -150,7 +150,7 @@ def test_in_which_order_a_container_looks_for_a_model(
     assert (nothing.returncode, nothing.stderr.count("\n"), visible(output)) == (2, 1, {})
     own = f"/app/model_cache/{NAME}"
     assert nothing.stderr.startswith(
-        f"{own}: model {NAME}: the folder does not exist, and /root/.cache/huggingface/hub "
+        f"error: {own}: model {NAME}: the folder does not exist, and /root/.cache/huggingface/hub "
     )
     for way in (f"put the checkpoint into {own}", f"--mount-hf-model {REPOSITORY}", "give its folder with --model"):
         assert way in nothing.stderr
