@@ -15,7 +15,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.own_files import InnerName, OwnRecord, open_own, read_record, refuse_link
 
 Engine = Literal["impact", "fts5", "terrier"]
-LAYOUTS: dict[Engine, int] = {"impact": 3, "fts5": 2, "terrier": 2}
+LAYOUTS: dict[Engine, int] = {"impact": 4, "fts5": 2, "terrier": 2}
 """Raised when the files of an engine's index change their meaning: a folder of another layout is refused."""
 MANIFEST = "manifest.json"
 REDO = "delete it and run again"

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
 from pan_scdg.profile import Bm25Settings
-from pan_scdg.retrieval.bm25 import impact_build, impact_kernel
+from pan_scdg.retrieval.bm25 import impact_build
 from pan_scdg.retrieval.bm25 import terrier as bm25_terrier
-from pan_scdg.retrieval.bm25.impact import ImpactIndex, build_index, exact_sums
+from pan_scdg.retrieval.bm25.impact import ImpactIndex, build_index, sum_exactly
 from pan_scdg.retrieval.bm25.terrier_jars import start_terrier
 from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline
 from pan_scdg.retrieval.ranking import Ranking, fuse_by_rrf, rank_best
@@ -96,24 +96,6 @@ def test_a_query_is_the_fusion_of_its_sentences(tmp_path: Path) -> None:
         assert index.search_sentences(query) == fuse_by_rrf([rank_best(scores, 50) for scores in literal if scores], 50)
 
 
-def test_passing_over_documents_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    documents = made_up_documents(1500, seed=7)
-    build_index(documents, tmp_path / "index", STOPWORDS)
-    narrowings: list[int] = []
-    literal = impact_kernel._narrowed
-    monkeypatch.setattr(impact_kernel, "_narrowed", lambda *a: narrowings.append(1) or literal(*a))
-    monkeypatch.setattr("pan_scdg.retrieval.bm25.impact.compiled", lambda: impact_kernel.kernel(lambda f: f))
-    monkeypatch.setattr(impact_kernel, "FEW", 0)
-    queries = [made_up_query(seed, 1) for seed in range(12)]
-    with (
-        ImpactIndex(tmp_path / "index", Bm25Settings(engine="impact", depth=5)) as few,
-        ImpactIndex(tmp_path / "index", Bm25Settings(engine="impact", depth=5000)) as all_,
-    ):
-        passed_over = [few.search_full(query) for query in queries]
-        assert len(narrowings) > len(queries)
-        assert passed_over == [all_.search_full(query)[:5] for query in queries]
-
-
 @pytest.mark.parametrize("depth", [3, 6, 7])
 def test_documents_of_nearly_the_same_score(tmp_path: Path, depth: int) -> None:
     alike = [Doc(f"d{i:03}", "zebra " * 5 + "filler " * (1000 + i)) for i in range(14)]
@@ -122,30 +104,6 @@ def test_documents_of_nearly_the_same_score(tmp_path: Path, depth: int) -> None:
     with ImpactIndex(tmp_path / "index", Bm25Settings(engine="impact", depth=depth)) as index:
         found = index.search_full("zebra")
     assert [r.doc_id for r in found] == [r.doc_id for r in rank_best(literal_bm25(documents, "zebra", 9), depth)]
-
-
-@settings(max_examples=300, deadline=None)
-@given(
-    st.lists(st.integers(0, 3000) | st.integers(2_999_000, 3_000_000), min_size=1, max_size=60),
-    st.integers(1, 60),
-    st.sampled_from([1.0, 1e-6, 7.3]),
-)
-def test_the_cut_is_never_above_the_score_it_stands_for(steps: list[int], depth: int, size: float) -> None:
-    scores, depth = np.array(steps) * size, min(depth, len(steps))
-    found = np.arange(len(scores))
-    cut = impact_kernel._least(scores, found, len(scores), depth, np.empty(len(scores)))
-    wanted = np.sort(scores)[-depth]
-    assert cut <= wanted + 1e-12 * scores.max()
-    # an edge of a bin of a bin
-    assert cut >= wanted - 2 * (scores.max() - scores.min()) / (impact_kernel.BINS - 1) ** 2 - 1e-9
-
-
-def test_the_compiled_kernel_leaves_nothing_behind(tmp_path: Path) -> None:
-    build_index(made_up_documents(400, seed=3), tmp_path / "index", STOPWORDS)
-    with ImpactIndex(tmp_path / "index", Bm25Settings(engine="impact", depth=3)) as index:
-        first = [index.search_full(made_up_query(seed, 1)) for seed in range(10)]
-        assert not any(work.any() for work in index._work[:2])
-        assert [index.search_full(made_up_query(seed, 1)) for seed in range(10)] == first
 
 
 def test_blocks_and_order_of_documents_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,12 +204,12 @@ def test_sums_are_rounded_once(rankings: list[list[int]], offset: int) -> None:
     values = np.array([1 / (60 + offset + rank) for ranking in rankings for rank in range(len(ranking))])
     if len(owners):
         expected = [math.fsum(values[owners == doc]) for doc in range(8)]
-        assert exact_sums(owners, values, 8, len(rankings)).tolist() == expected
+        assert sum_exactly(owners, values, 8, len(rankings)).tolist() == expected
 
 
 def test_sums_that_would_be_rounded_are_refused() -> None:
     with pytest.raises(ValueError, match="rounded"):
-        exact_sums(np.zeros(1, np.int64), np.array([1e-9]), 1, 1 << 20)
+        sum_exactly(np.zeros(1, np.int64), np.array([1e-9]), 1, 1 << 20)
 
 
 def assert_same_rankings(documents: Sequence[Any], queries: Sequence[str], folder: Path, depth: int) -> None:

@@ -40,7 +40,7 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
     "a negative document": lambda folder: change(folder / "docs.npy", 3, -1),
     "a start out of range": lambda folder: change(folder / "starts.npy", 2, 1 << 40),
     "starts out of order": lambda folder: change(folder / "starts.npy", 2, 0),
-    "a common term out of range": lambda folder: change(folder / "common_terms.npy", 0, 1 << 40),
+    "a negative length": lambda folder: change(folder / "lengths.npy", 0, -1),
     "a shape without bytes": lambda folder: header(folder / "docs.npy", f"({10**18},)"),
     "a shape that overflows": lambda folder: header(folder / "docs.npy", f"({1 << 62}, 4)"),
     "a nested header": lambda folder: header(folder / "docs.npy", "(" * 5000),
@@ -68,7 +68,7 @@ def test_what_is_no_index_is_refused_whatever_its_checksums(tmp_path: Path, what
 @pytest.mark.parametrize(
     "change",
     [
-        {"layout": 2},
+        {"layout": 3},
         {"engine": "fts5"},
         {"version": "0"},
         {"more": 1},

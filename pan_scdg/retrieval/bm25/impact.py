@@ -1,12 +1,16 @@
 """BM25 that ranks exactly as Terrier does, without Java and many times faster.
 
-The index keeps counts and lengths as integers and scores are computed from them in float64, with Terrier's order of
-operations: nothing is quantised. numba is the one library this needs: see `impact_kernel`.
+The index keeps counts and lengths as integers, and scores are computed from them in float64 with Terrier's order of
+operations: nothing is quantised. numba compiles the one loop over postings; a sparse product in scipy takes twice the
+time and memory (benchmarks/results/first-stage.md).
 """
 
+from collections.abc import Callable
+from functools import cache
 from math import ceil, log2
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +19,6 @@ from pan_scdg.own_files import read_own_text
 from pan_scdg.profile import Bm25Settings
 from pan_scdg.retrieval.bm25.impact_arrays import read_arrays
 from pan_scdg.retrieval.bm25.impact_build import DOC_IDS, STOPWORDS, build_index
-from pan_scdg.retrieval.bm25.impact_kernel import compiled
 from pan_scdg.retrieval.bm25.terrier_formula import K1, STEPS, idf, in_order_of_sum, in_steps, length_norms
 from pan_scdg.retrieval.bm25.terrier_jars import TERRIER
 from pan_scdg.retrieval.bm25.terrier_terms import LONGEST, TermPipeline, rarest
@@ -26,6 +29,8 @@ from pan_scdg.retrieval.sentences import split_sentences
 __all__ = ["ImpactIndex", "build_index"]
 
 STOPWORDS_BYTES = 1 << 20
+MARGIN = 1e-7
+"""Rounding to steps of 1e-9 moves a score by far less: every document so near the cut is sorted."""
 
 Docs = npt.NDArray[np.int64]
 
@@ -33,7 +38,7 @@ Docs = npt.NDArray[np.int64]
 class ImpactIndex:
     """An index written by ``build_index``, opened for reading. Use it as a context manager, in one thread.
 
-    The postings are memory-mapped; besides them it takes 25 bytes a document and the document ids.
+    The postings are memory-mapped; besides them it takes 17 bytes a document and the document ids.
     """
 
     def __init__(self, folder: Path, settings: Bm25Settings) -> None:
@@ -48,9 +53,6 @@ class ImpactIndex:
         self._pipeline = TermPipeline(read_own_text(folder / STOPWORDS, STOPWORDS_BYTES).split())
         self._arrays = read_arrays(folder, seal.documents, seal.terms)
         self._norms = length_norms(self._arrays["lengths"])
-        count = len(self._doc_ids)
-        # One set of working arrays for all searches: cleared by the search itself, document by document.
-        self._work = (np.zeros(count), np.zeros(count, np.uint8), np.empty(count, np.int32), np.empty(count))
 
     def search_sentences(self, query_text: str) -> Ranking:
         """Rank documents for a query: one search a sentence, the rankings fused by reciprocal rank with k = 60.
@@ -58,14 +60,14 @@ class ImpactIndex:
         The score is the fused one. A sentence without any indexed term adds nothing; without any there is no result.
         """
         units = [self._pipeline.counts(sentence) for sentence in split_sentences(query_text)]
-        places = self._places(set().union(*units))
+        places = self._find_places(set().union(*units))
         ranked = [self._search(unit, places, self._settings.terms)[0] for unit in map(dict, units)]
-        return self._fused([docs for docs in ranked if len(docs)])
+        return self._fuse([docs for docs in ranked if len(docs)])
 
     def search_full(self, query_text: str) -> Ranking:
         """Rank documents for the query as one unit; the score is BM25's in steps of 1e-9."""
         unit = self._pipeline.counts(query_text)
-        docs, steps = self._search(unit, self._places(set(unit)), self._settings.full_terms)
+        docs, steps = self._search(unit, self._find_places(set(unit)), self._settings.full_terms)
         return [Ranked(self._doc_ids[doc], step / STEPS) for doc, step in zip(docs.tolist(), steps.tolist())]
 
     def close(self) -> None:
@@ -80,8 +82,8 @@ class ImpactIndex:
     ) -> None:
         self.close()
 
-    def _places(self, terms: set[str]) -> dict[str, int]:
-        """Where each indexed one of the terms stands in the vocabulary."""
+    def _find_places(self, terms: set[str]) -> dict[str, int]:
+        """Return the place of each indexed term in the vocabulary."""
         wanted = sorted(terms)
         vocabulary = self._arrays["terms"]
         if not wanted or not len(vocabulary):
@@ -91,36 +93,30 @@ class ImpactIndex:
         return {wanted[i]: int(places[i]) for i in np.flatnonzero(vocabulary[places] == names)}
 
     def _search(self, unit: dict[str, int], places: dict[str, int], limit: int) -> tuple[Docs, Docs]:
-        """The best documents of a unit by its rarest terms, and their scores in steps of 1e-9."""
-        starts = self._arrays["starts"]
+        """Return the best documents of a unit by its rarest terms, and their scores in steps of 1e-9."""
+        starts, count = self._arrays["starts"], len(self._doc_ids)
         sizes = {term: int(starts[p + 1] - starts[p]) for term in unit if (p := places.get(term, -1)) >= 0}
-        terms = in_order_of_sum({term: sizes[term] for term in rarest(sizes, limit)}, len(self._doc_ids))
+        terms = in_order_of_sum({term: sizes[term] for term in rarest(sizes, limit)}, count)
         if not terms:
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        at = np.array([places[term] for term in terms])
-        size = compiled()(
-            np.stack([starts[at], starts[at + 1]], axis=1),
-            np.array([idf(len(self._doc_ids), sizes[term]) for term in terms]),
-            self._arrays["peaks"][at],
-            # of terms that are not common the number is never used
-            np.searchsorted(self._arrays["common_terms"], at),
-            self._arrays["docs"],
-            self._arrays["counts"],
-            self._arrays["common"],
-            self._norms,
-            K1 + 1,
-            self._settings.depth,
-            self._work,
-        )
-        return best_first(self._work[2][:size].astype(np.int64), in_steps(self._work[3][:size]), self._settings.depth)
+        rows = np.array([places[term] for term in terms])
+        weights = np.array([idf(count, sizes[term]) for term in terms])
+        scores, found = np.zeros(count), np.zeros(count, np.bool_)
+        postings = self._arrays["docs"], self._arrays["counts"]
+        compile_add_terms()(rows, weights, starts, *postings, self._norms, K1 + 1, scores, found)
+        docs = np.flatnonzero(found)
+        if len(docs) > self._settings.depth:
+            cut = len(docs) - self._settings.depth
+            docs = docs[scores[docs] >= np.partition(scores[docs], cut)[cut] - MARGIN]
+        return sort_best(docs, in_steps(scores[docs]), self._settings.depth)
 
-    def _fused(self, rankings: list[Docs]) -> Ranking:
-        """Reciprocal rank fusion; the sums are exact, as `fusion.sum_reciprocal_ranks`'s are."""
+    def _fuse(self, rankings: list[Docs]) -> Ranking:
+        """Fuse by reciprocal ranks; the sums are exact, as those of `ranking.sum_reciprocal_ranks` are."""
         if not rankings:
             return []
         docs = np.concatenate(rankings)
         ranks = np.concatenate([np.arange(1, len(ranking) + 1) for ranking in rankings])
-        totals = exact_sums(docs, 1 / (K + ranks), len(self._doc_ids), len(rankings))
+        totals = sum_exactly(docs, 1 / (K + ranks), len(self._doc_ids), len(rankings))
         found = np.flatnonzero(totals)
         depth = self._settings.depth
         if len(found) > depth:
@@ -129,8 +125,44 @@ class ImpactIndex:
         return [Ranked(self._doc_ids[doc], score) for doc, score in zip(best.tolist(), totals[best].tolist())]
 
 
-def best_first(docs: Docs, steps: Docs, depth: int) -> tuple[Docs, Docs]:
-    """The ``depth`` best documents and their scores, equal ones in the order of their numbers."""
+@cache
+def compile_add_terms() -> Callable[..., None]:
+    """Return ``_add_terms`` as machine code; compiling takes a second, once a process.
+
+    Nothing is cached on disk: the package's folder may be read-only. The code checks no address: `impact_arrays` does
+    before. No divisor is zero; with a check of each the loop would take twice the time.
+    """
+    import numba
+
+    compiled: Callable[..., None] = numba.njit(_add_terms, error_model="numpy")
+    return compiled
+
+
+def _add_terms(
+    rows: Any, weights: Any, starts: Any, docs: Any, counts: Any, norms: Any, k: float, scores: Any, found: Any
+) -> None:
+    """Add each term's part to the scores of the documents that hold it, and mark these as found.
+
+    Args:
+        rows: places of the terms in the vocabulary, ``[t]``.
+        weights: inverse document frequencies, ``[t]``.
+        starts: first posting of each term of the vocabulary, and the number of postings, ``[v + 1]``.
+        docs: document of each posting, ``[p]``.
+        counts: how often the document holds the term, ``[p]``.
+        norms: length norms, ``[n]``.
+        k: ``k1 + 1``.
+        scores: float64, ``[n]``; is added to.
+        found: bool, ``[n]``; is written.
+    """
+    for t in range(len(rows)):
+        for p in range(starts[rows[t]], starts[rows[t] + 1]):
+            doc, count = docs[p], counts[p]
+            scores[doc] += weights[t] * (k * count / (norms[doc] + count))
+            found[doc] = True
+
+
+def sort_best(docs: Docs, steps: Docs, depth: int) -> tuple[Docs, Docs]:
+    """Return the ``depth`` best documents and their scores, equal ones in the order of their numbers."""
     if not len(docs) or int(np.abs(steps).max()) * (count := int(docs.max()) + 1) >= 1 << 62:
         order = np.lexsort((docs, -steps))[:depth]
         return docs[order], steps[order]
@@ -139,7 +171,7 @@ def best_first(docs: Docs, steps: Docs, depth: int) -> tuple[Docs, Docs]:
     return keys % count, -(keys // count)
 
 
-def exact_sums(owners: Docs, values: npt.NDArray[np.float64], count: int, most: int) -> npt.NDArray[np.float64]:
+def sum_exactly(owners: Docs, values: npt.NDArray[np.float64], count: int, most: int) -> npt.NDArray[np.float64]:
     """Sum the values of each owner, rounded once at the end like ``math.fsum``, ``[count]``.
 
     Each value is split in two numbers with so few binary places that no sum of them is rounded.

@@ -1,4 +1,4 @@
-"""The arrays of `bm25_impact` read from disk: what compiled code takes for addresses is checked before."""
+"""Read the arrays of `impact` from disk, and check every number that compiled code takes for an address."""
 
 from pathlib import Path
 from tokenize import TokenError
@@ -16,16 +16,12 @@ Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
 Shape = tuple[int, ...]
 
-_COUNTS = ("<u2", "<u4")
 KINDS: dict[str, tuple[str, ...]] = {
     "terms": (f"|S{LONGEST}",),
     "starts": ("<i8",),
     "docs": ("<i4",),
-    "counts": _COUNTS,
-    "peaks": ("<f8",),
+    "counts": ("<u2", "<u4"),
     "lengths": ("<i8",),
-    "common": _COUNTS,
-    "common_terms": ("<i8",),
 }
 """The types that each array can have."""
 _PIECE = 1 << 22
@@ -43,42 +39,30 @@ def read_arrays(folder: Path, documents: int, terms: int) -> Arrays:
         UserError: an array has another type, size or number than an index of so many documents and terms.
     """
     found = {name: _read_array(folder / f"{name}.npy", KINDS[name]) for name in KINDS}
-    for name, fault in _faults(found, documents, terms).items():
-        if fault:
-            raise UserError("damaged: not an array of a search index", REDO, folder / f"{name}.npy")
+    if damaged := _find_damaged(found, documents, terms):
+        raise UserError("damaged: not an array of a search index", REDO, folder / f"{damaged}.npy")
     return found
 
 
-def _faults(found: Arrays, documents: int, terms: int) -> dict[str, bool]:
-    """Say for each array whether it cannot be used; later ones are looked at only if those before them can be."""
-    postings = len(found["docs"]) if found["docs"].ndim == 1 else -1
-    common = len(found["common_terms"]) if found["common_terms"].ndim == 1 else -1
-    shapes: dict[str, Shape] = {
-        "terms": (terms,),
-        "starts": (terms + 1,),
-        "docs": (postings,),
-        "counts": (postings,),
-        "peaks": (terms,),
-        "lengths": (documents,),
-        "common": (common, documents),
-        "common_terms": (common,),
-    }
-    faults = {name: found[name].shape != shape for name, shape in shapes.items()}
-    if any(faults.values()):
-        return faults
-    starts, rows = found["starts"], found["common_terms"]
-    return {
-        "terms": bool((found["terms"][1:] <= found["terms"][:-1]).any()),
-        "starts": bool(starts[0] != 0 or starts[-1] != postings or (starts[1:] <= starts[:-1]).any()),
-        "docs": not _all_within(found["docs"], documents),
-        "peaks": not np.isfinite(found["peaks"]).all(),
-        "lengths": bool((found["lengths"] < 0).any()),
-        "common_terms": not np.array_equal(rows, np.flatnonzero(2 * np.diff(starts) > documents)),
-    }
+def _find_damaged(found: Arrays, documents: int, terms: int) -> str | None:
+    """Return the name of the first array that cannot be used, or None."""
+    starts, docs = found["starts"], found["docs"]
+    postings = len(docs) if docs.ndim == 1 else -1
+    lengths = {"terms": terms, "starts": terms + 1, "docs": postings, "counts": postings, "lengths": documents}
+    for name, length in lengths.items():
+        if found[name].shape != (length,):
+            return name
+    if (found["terms"][1:] <= found["terms"][:-1]).any():
+        return "terms"
+    if starts[0] != 0 or starts[-1] != postings or (starts[1:] <= starts[:-1]).any():
+        return "starts"
+    if (found["lengths"] < 0).any():
+        return "lengths"
+    return None if _all_within(docs, documents) else "docs"
 
 
 def _all_within(numbers: Array, count: int) -> bool:
-    """Say whether all numbers are at least 0 and below ``count``, a piece at a time."""
+    """Return whether all numbers are at least 0 and below ``count``, a piece at a time."""
     pieces = (numbers[start : start + _PIECE] for start in range(0, len(numbers), _PIECE))
     return all(bool(piece.min() >= 0 and piece.max() < count) for piece in pieces)
 

@@ -1,11 +1,8 @@
-"""Writes the index of `bm25_impact`: sorted blocks of postings on disk, then one merge.
+"""Write the index of `impact`: sorted blocks of postings on disk, then one merge.
 
 A folder holds arrays for memory mapping: ``terms`` (sorted), ``starts`` (of each term's postings), ``docs`` and
-``counts`` (of each posting), ``peaks`` (largest saturation of each term), ``lengths`` (terms of each document).
-Terms in more than half of the documents have negative weights and are summed for every document, so their counts also
-stand in ``common``, one row a term; ``common_terms`` says which.
-Documents are numbered by their ids in order, so equal scores are in the right order as they stand. A posting takes six
-bytes as long as no count exceeds 65,535.
+``counts`` (of each posting), ``lengths`` (terms of each document). Documents are numbered in the order of their ids, so
+equal scores stand in the right order. A posting takes six bytes as long as no count exceeds 65,535.
 """
 
 import json
@@ -19,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.retrieval.bm25.terrier_formula import length_norms, saturation
 from pan_scdg.retrieval.bm25.terrier_jars import TERRIER, terrier_jar
 from pan_scdg.retrieval.bm25.terrier_terms import LONGEST, TermPipeline, read_stopwords
 from pan_scdg.retrieval.index_folder import stage_folder, write_seal
@@ -28,7 +24,6 @@ if TYPE_CHECKING:
     from pan_scdg.records import Document
 
 DOC_IDS, STOPWORDS = "documents.jsonl", "stopwords.txt"
-ARRAYS = ("terms", "starts", "docs", "counts", "peaks", "lengths", "common", "common_terms")
 BLOCK = 1 << 22
 """Postings that are sorted in memory at one time; some 300 MB with all that belongs to them."""
 
@@ -66,7 +61,7 @@ def build_index(documents: Iterable["Document"], folder: Path, stopwords: frozen
 def _write_blocks(
     documents: Iterable["Document"], pipeline: TermPipeline, folder: Path
 ) -> tuple[list[str], Array, list[Block]]:
-    """Ids and lengths of the documents in the order of the stream, and their postings in blocks."""
+    """Return ids and lengths of the documents in the order of the stream; write their postings in blocks."""
     doc_ids: dict[str, None] = {}
     lengths = array("q")
     blocks: list[Block] = []
@@ -124,8 +119,7 @@ def _merge(blocks: list[Block], doc_ids: list[str], lengths: Array, folder: Path
     np.save(folder / "terms.npy", terms)
     np.save(folder / "starts.npy", starts)
     np.save(folder / "lengths.npy", by_number)
-    np.save(folder / "peaks.npy", _sort_by_number(starts, length_norms(by_number), folder))
-    _write_common(starts, len(doc_ids), folder)
+    _sort_postings(starts, len(doc_ids), folder)
 
 
 def _place(
@@ -134,9 +128,8 @@ def _place(
     """Copy each block's postings behind those that the blocks before it had of the same terms."""
     largest = max((int(np.load(block.postings, mmap_mode="r")[1].max()) for block in blocks), default=0)
     kind = np.uint16 if largest < 1 << 16 else np.uint32
-    docs, counts = (
-        _new(folder / f"{name}.npy", (int(starts[-1]),), of) for name, of in (("docs", np.int32), ("counts", kind))
-    )
+    docs = _create_array(folder / "docs.npy", int(starts[-1]), np.int32)
+    counts = _create_array(folder / "counts.npy", int(starts[-1]), kind)
     free = starts[:-1].copy()
     for block, terms, part in zip(blocks, owners, listed):
         sizes = part["size"]
@@ -147,33 +140,18 @@ def _place(
         free[terms] += sizes
 
 
-def _sort_by_number(starts: Array, norms: Array, folder: Path) -> Array:
-    """Put each term's postings in the order of the documents' numbers; the largest saturation of each term."""
-    docs, counts = _opened(folder / "docs.npy", "r+"), _opened(folder / "counts.npy", "r+")
-    peaks = np.zeros(len(starts) - 1)
-    for first, last in _ranges(starts):
+def _sort_postings(starts: Array, documents: int, folder: Path) -> None:
+    """Put each term's postings in the order of the documents' numbers, in place."""
+    docs, counts = _open_array(folder / "docs.npy"), _open_array(folder / "counts.npy")
+    for first, last in _split_ranges(starts):
         begin, end = starts[first], starts[last]
         owners = np.repeat(np.arange(last - first), np.diff(starts[first : last + 1]))
-        order = np.argsort(owners * len(norms) + docs[begin:end])
+        order = np.argsort(owners * documents + docs[begin:end])
         docs[begin:end], counts[begin:end] = docs[begin:end][order], counts[begin:end][order]
-        parts = saturation(counts[begin:end].astype(np.int64), norms[docs[begin:end]])
-        peaks[first:last] = np.maximum.reduceat(parts, starts[first:last] - begin)
-    return peaks
 
 
-def _write_common(starts: Array, documents: int, folder: Path) -> None:
-    """Counts of the terms that more than half of the documents hold, for every document."""
-    docs, counts = _opened(folder / "docs.npy", "r"), _opened(folder / "counts.npy", "r")
-    terms = np.flatnonzero(2 * np.diff(starts) > documents)
-    common = _new(folder / "common.npy", (len(terms), documents), counts.dtype.type)
-    for row, term in enumerate(terms):
-        found = slice(starts[term], starts[term + 1])
-        common[row, docs[found]] = counts[found]
-    np.save(folder / "common_terms.npy", terms)
-
-
-def _ranges(starts: Array) -> Iterator[tuple[int, int]]:
-    """Ranges of terms with about a block of postings each, together all of them; every term has a posting."""
+def _split_ranges(starts: Array) -> Iterator[tuple[int, int]]:
+    """Yield ranges of terms with about a block of postings each, together all of them; every term has a posting."""
     first = 0
     while first < len(starts) - 1:
         last = max(first + 1, int(np.searchsorted(starts, starts[first] + BLOCK, "right")) - 1)
@@ -181,18 +159,18 @@ def _ranges(starts: Array) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def _new(path: Path, shape: tuple[int, ...], kind: type[np.generic]) -> Array:
-    """An array of zeros in a file; an empty one cannot be mapped."""
-    np.save(path, np.empty(shape if 0 in shape else 0, kind))
-    if 0 not in shape:
+def _create_array(path: Path, length: int, kind: type[np.generic]) -> Array:
+    """Return a new array of zeros, mapped from a file; an empty one cannot be mapped."""
+    np.save(path, np.empty(0, kind))
+    if length:
         create: Callable[..., Array] = np.lib.format.open_memmap
-        create(path, "w+", kind, shape)
+        create(path, "w+", kind, (length,))
         with path.open("r+b") as file:  # a full disk is an error here, and would end the process at a mapped page
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
-    return _opened(path, "r+")
+    return _open_array(path)
 
 
-def _opened(path: Path, mode: str) -> Array:
-    """The array of a file, mapped if there is anything in it."""
-    array: Array = np.load(path, mmap_mode=mode if path.stat().st_size > 128 else None)  # type: ignore[arg-type]
+def _open_array(path: Path) -> Array:
+    """Return the array of a file for reading and writing, mapped if there is anything in it."""
+    array: Array = np.load(path, mmap_mode="r+" if path.stat().st_size > 128 else None)
     return array

@@ -25,15 +25,10 @@ def idf(documents: int, frequency: int) -> float:
 
 
 def length_norms(lengths: Integers) -> Floats:
-    """What a document's length in terms adds to the denominator, ``[documents]``."""
+    """Return what each document's length in terms adds to the denominator, ``[documents]``."""
     average = float(lengths.sum()) / max(1, len(lengths))
     # Where every document is empty no term is indexed and no norm is asked for.
     return np.asarray(K1 * ((1 - B) + B * lengths / (average or 1.0)), np.float64)
-
-
-def saturation(counts: npt.NDArray[np.integer], norms: Floats) -> Floats:
-    """The part of a score that is due to the count of a term in a document, below ``K1 + 1``."""
-    return (K1 + 1) * counts / (norms + counts)
 
 
 def in_order_of_sum(frequencies: Mapping[str, int], documents: int) -> list[str]:
