@@ -7,11 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field, TypeAdapter
-
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError, UserErrors
-from pan_scdg.own_files import EXACT, LARGEST, open_own, parse_as, write_atomically
 
 if TYPE_CHECKING:
     from pan_scdg.profile import ModelSettings
@@ -26,8 +23,6 @@ METADATA = (
 )
 """The paper's list of metadata files."""
 TOKENIZER = ("vocab.json", "merges.txt", "added_tokens.json", "special_tokens_map.json")
-Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-_DIGESTS = TypeAdapter(dict[str, Digest], config=EXACT)
 
 
 def fingerprint_weights(folder: Path, remembered: Path | None = None) -> str:
@@ -104,6 +99,8 @@ def _list_present(folder: Path, names: Iterable[str]) -> list[str]:
 def _hash_weights(weights: list[Path], remembered: Path | None) -> list[str]:
     if remembered is None:
         return [hash_file(path) for path in weights]
+    from pan_scdg.own_files import write_atomically
+
     known = _read_remembered(remembered)
     keys = [_identify(path) for path in weights]
     fresh = {key: hash_file(path) for key, path in zip(keys, weights, strict=True) if key not in known}
@@ -127,8 +124,14 @@ def _read_remembered(path: Path) -> dict[str, str]:
     Raises:
         UserError: something other than a regular file has its name.
     """
+    # Here, because loading a model must not need pydantic: `make gpu` runs where only torch and transformers are.
+    from pydantic import Field, TypeAdapter
+
+    from pan_scdg.own_files import EXACT, LARGEST, open_own, parse_as
+
+    digests = TypeAdapter(dict[str, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]], config=EXACT)
     try:
         with open_own(path) as file:
-            return parse_as(file.read(LARGEST), _DIGESTS)
+            return parse_as(file.read(LARGEST), digests)
     except (FileNotFoundError, ValueError):
         return {}

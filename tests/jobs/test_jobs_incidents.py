@@ -17,14 +17,14 @@ SHORT = "memory was short: from here on at most 5 tokens a call"
 @pytest.fixture
 def memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first call of each engine says that it had to compute in smaller calls."""
-    real = PackedEngine.log_probs
+    real = PackedEngine.compute_log_probs
 
-    def log_probs(self: Any, items: Any) -> Any:
+    def compute_log_probs(self: Any, items: Any) -> Any:
         if not self.splits:
             self.splits.append({"inputs": len(items), "pack_tokens": 5})
         return real(self, items)
 
-    monkeypatch.setattr(PackedEngine, "compute_log_probs", log_probs)
+    monkeypatch.setattr(PackedEngine, "compute_log_probs", compute_log_probs)
 
 
 def told(output: Path) -> list[str]:
