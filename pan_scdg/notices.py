@@ -24,7 +24,7 @@ class Notices:
         self._count[kind] += 1
         self._first.setdefault(kind, where)
 
-    def lines(self) -> list[str]:
+    def list_warnings(self) -> list[str]:
         """Return one warning for each kind: how often it was found, and where first."""
         return [
             one_line(f"warning: {kind}: {count} time{'s' if count > 1 else ''}, first at {self._first[kind]}")

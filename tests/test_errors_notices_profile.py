@@ -64,18 +64,18 @@ class TestNotices:
         notices.add("empty document", "c.jsonl:3")
         notices.add("repeated pair", "pairs:9")
         notices.add("empty document", "c.jsonl:7")
-        assert notices.lines() == [
+        assert notices.list_warnings() == [
             "warning: empty document: 2 times, first at c.jsonl:3",
             "warning: repeated pair: 1 time, first at pairs:9",
         ]
 
     def test_nothing_odd_nothing_said(self):
-        assert Notices().lines() == []
+        assert Notices().list_warnings() == []
 
     def test_hostile_places_stay_on_one_line(self):
         notices = Notices()
         notices.add("odd", "a\nerror: forged")
-        assert notices.lines() == ["warning: odd: 1 time, first at a\\nerror: forged"]
+        assert notices.list_warnings() == ["warning: odd: 1 time, first at a\\nerror: forged"]
 
     def test_strict_makes_the_first_one_an_error(self):
         with pytest.raises(UserError, match=r"^pairs:9: repeated pair; .*--strict"):

@@ -37,7 +37,7 @@ class Bm25PairScorer:
     def __init__(self, k1: float, b: float, collection: Collection) -> None:
         self.k1, self.b, self._collection = k1, b, collection
 
-    def identity(self) -> dict[str, Any]:
+    def identify(self) -> dict[str, Any]:
         """Return the method, its constants and the collection."""
         return {"kind": "bm25", "k1": self.k1, "b": self.b, "collection": self._collection.digest}
 

@@ -55,7 +55,7 @@ class CharNgramScorer:
     def __init__(self, n: int) -> None:
         self.n = n
 
-    def identity(self) -> dict[str, Any]:
+    def identify(self) -> dict[str, Any]:
         """Return the method and its n."""
         return {"kind": "char-ngrams", "n": self.n}
 

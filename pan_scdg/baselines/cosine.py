@@ -42,7 +42,7 @@ class CosineScorer:
         self._settings, self._load, self._store = settings, load, store
         self._fingerprint, self._device = fingerprint, device
 
-    def identity(self) -> dict[str, Any]:
+    def identify(self) -> dict[str, Any]:
         """Return the encoder, its device, and how texts are cut and batched."""
         s = self._settings
         return {
@@ -67,7 +67,7 @@ class CosineScorer:
 
     def encode_text(self, text: str) -> Vector:
         """Return the document vector of ``text``, ``[d]``; an empty one for white space."""
-        key = make_key("document vector", {**self.identity(), "text": hash_text(text)})
+        key = make_key("document vector", {**self.identify(), "text": hash_text(text)})
         stored = self._store.read(key, _unpack)
         if stored is not None:
             return stored

@@ -136,7 +136,7 @@ class PromptJudge:
     def __init__(self, settings: Prompted, answerer: Answerer, store: Store) -> None:
         self._settings, self._answerer, self._store = settings, answerer, store
 
-    def identity(self) -> dict[str, Any]:
+    def identify(self) -> dict[str, Any]:
         """Return the mode, the words of the prompt, and the model, independent of where the model is served."""
         return {
             "method": "prompt",

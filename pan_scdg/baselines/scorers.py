@@ -33,7 +33,7 @@ class PairScorer(Protocol):
     features: tuple[str, ...]
     """Names of the numbers it gives of a pair; a method with one number calls it ``score``."""
 
-    def identity(self) -> dict[str, Any]:
+    def identify(self) -> dict[str, Any]:
         """Return all its numbers depend on besides the texts, as JSON values: part of the store's keys."""
         ...
 

@@ -35,7 +35,7 @@ class ContainmentScorer:
     def __init__(self, n: int) -> None:
         self.n = n
 
-    def identity(self) -> dict[str, Any]:
+    def identify(self) -> dict[str, Any]:
         """Return the method and its n."""
         return {"kind": "containment", "n": self.n}
 
@@ -54,7 +54,7 @@ class GramOverlapScorer:
     def __init__(self, n: int) -> None:
         self.n = n
 
-    def identity(self) -> dict[str, Any]:
+    def identify(self) -> dict[str, Any]:
         """Return the method and its n."""
         return {"kind": "gram-overlap", "n": self.n}
 

@@ -45,7 +45,7 @@ class VectorScorer:
             raise UserErrors(errors)
         self._digest = _hash_files(self._files)
 
-    def identity(self) -> dict[str, Any]:
+    def identify(self) -> dict[str, Any]:
         """Return a hash of the bytes of all files."""
         return {"kind": "vectors", "files": self._digest}
 

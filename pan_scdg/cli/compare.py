@@ -51,7 +51,7 @@ def compare(
         raise click.UsageError("a tolerance must be a finite number")
     found = compare_results(a, b, Tolerances(score_tolerance, top10_changed), exact)
     # DEL is the one control character that JSON leaves as it is
-    text = json.dumps(found.record()).replace("\x7f", "\\u007f") if as_json else "\n".join(found.lines())
+    text = json.dumps(found.to_json()).replace("\x7f", "\\u007f") if as_json else "\n".join(found.to_lines())
     click.echo(text)
     if found.faults:
         context.exit(1)

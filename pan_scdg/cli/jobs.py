@@ -157,7 +157,7 @@ def show_plan(task: str, profile: Any, request: Any, computing: Any, stages: Any
         plan, lines = plan_pairs(profile, request, computing)
     else:
         plan, lines = plan_retrieval(profile, request, computing, stages)
-    click.echo(json.dumps(plan.record()) if as_json else "\n".join(plan.lines()))
+    click.echo(json.dumps(plan.to_json()) if as_json else "\n".join(plan.to_lines()))
     say(lines)
 
 
@@ -219,7 +219,7 @@ def score(
     Example:
       pan-scdg score suspicious.txt source.txt --tokens gains.jsonl
     """
-    from pan_scdg.jobs.score import STANDARD, score_files, token_lines
+    from pan_scdg.jobs.score import STANDARD, format_tokens, score_files
     from pan_scdg.jobs.targets import check_file, find_profile_file, holds_tokens
     from pan_scdg.own_files import write_atomically
 
@@ -234,10 +234,10 @@ def score(
     result = score_files(chosen, suspicious, source, device=device, model=model, engine=engine)
     if tokens == STANDARD:
         click.echo(json.dumps(result.record))
-        click.echo("".join(token_lines(result)), nl=False)
+        click.echo("".join(format_tokens(result)), nl=False)
         return
     if tokens is not None:
-        write_atomically(tokens, "".join(token_lines(result)))
+        write_atomically(tokens, "".join(format_tokens(result)))
     click.echo(json.dumps(result.record, indent=1))
 
 

@@ -82,8 +82,8 @@ def calibrate(
         else:
             found = calibrate_baseline(chosen, known, computing, scores, vectors)
     write_profile(profile, write, found)
-    say(notices.lines())
-    click.echo(json.dumps(found.record()) if as_json else f"{found.summary()}; wrote {write}")
+    say(notices.list_warnings())
+    click.echo(json.dumps(found.to_json()) if as_json else f"{found.summarise()}; wrote {write}")
 
 
 @click.command(short_help="Evaluate results with the truth.")
@@ -115,7 +115,7 @@ def evaluate(directory: Path, outputs: tuple[Path, ...], truth: Path | None, plo
     written = [] if plots is None else plot_pairs(plots, found.results)
     result = found if len(outputs) > 1 else found.results[0]
     if as_json:
-        click.echo(json.dumps(result.record()))
+        click.echo(json.dumps(result.to_json()))
     else:
         click.echo(result.report(), nl=False)
     say(f"wrote {path}" for path in written)

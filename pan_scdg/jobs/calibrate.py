@@ -55,11 +55,11 @@ class Calibrated(NamedTuple):
     edit: Callable[[tomlkit.TOMLDocument], None]
     """Write the choice into a profile file."""
 
-    def summary(self) -> str:
+    def summarise(self) -> str:
         """Return the choice and its quality in one line."""
         return f"{self.words}: {describe_quality(self.f1, self.accuracy, self.pairs, self.positives)}"
 
-    def record(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the choice and its quality as JSON values."""
         quality = {"f1": self.f1, "accuracy": self.accuracy, "pairs": self.pairs, "positives": self.positives}
         return {**self.chosen, **quality}

@@ -37,7 +37,7 @@ DEATHS = 3
 class Work(Protocol):
     """Inputs that are computed together; can be pickled."""
 
-    def inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
+    def make_inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
         """Return the inputs to be scored, in a fixed order."""
         ...
 
@@ -55,7 +55,7 @@ Values = list[Scored]
 
 def score_work(work: Work, tokenizer: Tokenizer, engine: Engine) -> Values:
     """Return the log-probabilities of the inputs of a work."""
-    items = work.inputs(tokenizer)
+    items = work.make_inputs(tokenizer)
     return [Scored(i.target_ids, v) for i, v in zip(items, engine.compute_log_probs(items), strict=True)]
 
 

@@ -83,7 +83,7 @@ def prepare(
     chosen = load_chosen_profile(profile)
     sources = Sources(folders, given, lambda: TokenCounter(chosen.need_model(), model, state))
     lines = make(sources, parts, output)
-    say(sources.notices.lines())
+    say(sources.notices.list_warnings())
     click.echo("\n".join([*lines, f"wrote {output}"]))
 
 

@@ -95,7 +95,7 @@ def find_parts(
                 "give the folder with their .npy files with --vectors",
             )
         scorer = VectorScorer(vectors, doc_ids)
-        return BaselineParts({"vectors": scorer.identity()}, "cpu", {}, vectors=scorer)
+        return BaselineParts({"vectors": scorer.identify()}, "cpu", {}, vectors=scorer)
     if isinstance(settings, Cosine):
         found = find_encoder(settings.model)
         say(read_provenance(found).warnings)

@@ -67,7 +67,7 @@ def assert_computed(found: list[Values], lm: LanguageModel, seeds: range) -> int
     engine = make_engine("packed", lm, SETTINGS)
     assert len(found) == len(seeds)
     for values, seed in zip(found, seeds, strict=True):
-        items = Ids(seed).inputs(lm.tokenizer)
+        items = Ids(seed).make_inputs(lm.tokenizer)
         for (ids, log_probs), item, expected in zip(values, items, engine.compute_log_probs(items), strict=True):
             assert ids.dtype == np.int64
             assert log_probs.dtype == np.float32

@@ -97,7 +97,7 @@ def test_what_is_odd_is_counted(write: Write) -> None:
         Document("c", "half \ufffd and whole 😀"),
     ]
     path = directory / "corpus.jsonl"
-    assert notices.lines() == [
+    assert notices.list_warnings() == [
         f"warning: empty corpus document: 1 time, first at {path}:2",
         f"warning: identical double of a corpus document, skipped: 1 time, first at {path}:3",
         f"warning: blank line in corpus.jsonl, skipped: 1 time, first at {path}:4",
@@ -153,7 +153,7 @@ def test_queries(write: Write) -> None:
     notices = Notices()
     directory = write({"queries.jsonl": jsonl({"qid": "1", "query": "a"}, {"query_id": 2, "query": "a"})})
     assert read_queries(directory, notices) == [Query("1", "a"), Query("2", "a")]
-    assert "fewer than 3 queries: TIRA's check will refuse this output" in notices.lines()[0]
+    assert "fewer than 3 queries: TIRA's check will refuse this output" in notices.list_warnings()[0]
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_agrees_with_the_official_reader(write: Write, layout: dict[str, str]) -
         for p in read_pairs(directory, notices).pairs
     ]
     assert ours == official
-    assert notices.lines() == []
+    assert notices.list_warnings() == []
 
 
 def test_agrees_with_the_official_reader_on_the_sample(shared: Path) -> None:
@@ -115,7 +115,7 @@ def test_odd_pairs_files_are_counted_and_read(write: Write) -> None:
     directory = write({"pairs": "\ufeffs1 r1\n\ns2 r2\ns1.txt r1.txt\n  \n", **TEXTS})
     corpus = read_pairs(directory, notices)
     assert [p.line for p in corpus.pairs] == [1, 3]
-    told = "\n".join(notices.lines())
+    told = "\n".join(notices.list_warnings())
     assert f"blank line in the pairs file, skipped: 2 times, first at {directory / 'pairs'}:2" in told
     assert f"repeated pair, used once: 1 time, first at {directory / 'pairs'}:4" in told
     assert "fewer than 3 pairs: TIRA's check will refuse this output: 1 time" in told

@@ -72,7 +72,7 @@ def test_a_plagiarism_feature_of_this_source_makes_a_pair_positive(corpus: Path)
         "s4-r4": (1, 1, True),
     }
     assert count_classes(records) == {"positive": 2, "negative": 3, "total": 5}
-    assert "pair without a truth file, labelled negative as in the paper: 1 time" in notices.lines()[0]
+    assert "pair without a truth file, labelled negative as in the paper: 1 time" in notices.list_warnings()[0]
     assert records[0].annotations[1] == {
         "this_offset": 50,
         "this_length": 9,

@@ -89,14 +89,14 @@ def study_retention(study: RetentionStudy) -> list[str]:
     identity = _identify(study, data, models)
     with produce_result(options.output, identity, options.overwrite) as result:
         if result.complete:
-            return [*notices.lines(), f"already complete: {options.output}"]
+            return [*notices.list_warnings(), f"already complete: {options.output}"]
         if result.needed:
             say([describe_models(list(places.values()))])
             with result.compute(options.state) as store:
                 scored = _score(data, models, store, notices, incidents)
             result.seal(_write(study, data, scored, result.staged, result.job), incidents, origins=list_origins(places))
     warnings = [f"warning: {incident}" for incident in incidents]
-    return [*notices.lines(), *warnings, f"studied {len(data.contexts)} contexts: {options.output}"]
+    return [*notices.list_warnings(), *warnings, f"studied {len(data.contexts)} contexts: {options.output}"]
 
 
 def _read_data(study: RetentionStudy, notices: Notices) -> _Data:
@@ -161,7 +161,7 @@ def _identify(study: RetentionStudy, data: _Data, models: Sequence[_Model]) -> d
     return {
         "task": "studies retention",
         "profiles": [profile.model_dump(mode="json", exclude={"needs_gpu"}) for profile in study.profiles],
-        "models": {name: model.identity() for name, _, model in models},
+        "models": {name: model.identify() for name, _, model in models},
         "device": models[0].model.device,
         "engine": "packed",
         "prepared": {name: hash_text(text) for name, text in list_texts(data.parts).items()},

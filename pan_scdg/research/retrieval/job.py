@@ -102,7 +102,7 @@ def study_retrieval(study: RetrievalStudy) -> list[str]:
     identity = _identify(study, data, reranker, places, device)
     with produce_result(options.output, identity, options.overwrite) as result:
         if result.complete:
-            return [*notices.lines(), f"already complete: {options.output}"]
+            return [*notices.list_warnings(), f"already complete: {options.output}"]
         if result.needed:
             say([describe_models(list(places.values()))] if places else [])
             with result.compute(options.state) as store:
@@ -110,7 +110,7 @@ def study_retrieval(study: RetrievalStudy) -> list[str]:
             incidents = [] if reranker is None else reranker.model.incidents()
             result.seal(names, incidents, origins=list_origins(places))
     warnings = [] if reranker is None else [f"warning: {incident}" for incident in reranker.model.incidents()]
-    return [*notices.lines(), *warnings, f"studied {len(study.rows)} rankings: {options.output}"]
+    return [*notices.list_warnings(), *warnings, f"studied {len(study.rows)} rankings: {options.output}"]
 
 
 def _read_data(study: RetrievalStudy, notices: Notices) -> _Data:
@@ -170,7 +170,7 @@ def _identify(
     """Return everything that the bytes of the report depend on, without paths."""
     folds = {"sha256": hash_text(format_folds(data.folds)), **describe_origin(data.folds_file)}
     encoders = {name: fingerprint_folder(of.folder) for name, of in places.items() if name != "language_model"}
-    model = None if reranker is None else reranker.model.identity()
+    model = None if reranker is None else reranker.model.identify()
     return {
         "task": "studies retrieval",
         "input": hash_input(study.folder, "retrieval"),
