@@ -119,10 +119,10 @@ def run(
     Example:
       pan-scdg run --input examples/pan26-retrieval --output out
     """
+    from pan_scdg.cli.paths import check_folders, find_profile_file
     from pan_scdg.jobs.detect import detect_pairs
     from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request
     from pan_scdg.jobs.retrieve import retrieve_sources
-    from pan_scdg.jobs.targets import check_folders, find_profile_file
     from pan_scdg.models.fit import choose_device, choose_search_memory
     from pan_scdg.pan.inputs import detect_task
 
@@ -175,7 +175,7 @@ def index(directory: Path, folder: Path, profile: str, device: str) -> None:
       pan-scdg index --input examples/pan26-retrieval --index my-index
       pan-scdg run --input examples/pan26-retrieval --index my-index --output out
     """
-    from pan_scdg.jobs.targets import check_folders, find_profile_file
+    from pan_scdg.cli.paths import check_folders, find_profile_file
     from pan_scdg.models.fit import choose_device
     from pan_scdg.retrieval.candidates import load_retrieval_encoder
     from pan_scdg.retrieval.index import index_corpus
@@ -219,8 +219,8 @@ def score(
     Example:
       pan-scdg score suspicious.txt source.txt --tokens gains.jsonl
     """
+    from pan_scdg.cli.paths import check_file, find_profile_file, holds_tokens
     from pan_scdg.jobs.score import STANDARD, format_tokens, score_files
-    from pan_scdg.jobs.targets import check_file, find_profile_file, holds_tokens
     from pan_scdg.own_files import write_atomically
 
     if suspicious == source == STANDARD:
@@ -255,8 +255,8 @@ def merge(directory: Path, output: Path, model: Path | None, overwrite: bool, sh
     Example:
       pan-scdg merge --input examples/pan25-pairs/test --output out shard-1 shard-2
     """
+    from pan_scdg.cli.paths import check_folders
     from pan_scdg.jobs.merge import merge_shards
-    from pan_scdg.jobs.targets import check_folders
 
     given = {f"SHARDS {number}": shard for number, shard in enumerate(shards, 1)}
     check_folders(output, None, {"--input": directory, "--model": model, **given})

@@ -59,11 +59,11 @@ def calibrate(
     Example:
       pan-scdg calibrate --input examples/pan25-pairs/calibration --write my-profile.toml
     """
+    from pan_scdg.cli.paths import check_file, check_state, find_profile_file, holds_profile
     from pan_scdg.jobs.calibrate import calibrate as choose
     from pan_scdg.jobs.calibrate import check_target, read_labelled_pairs, write_profile
     from pan_scdg.jobs.calibrate_baseline import calibrate_baseline
     from pan_scdg.jobs.requests import Computing
-    from pan_scdg.jobs.targets import check_file, check_state, find_profile_file, holds_profile
     from pan_scdg.models.fit import choose_device
     from pan_scdg.notices import Notices
 
