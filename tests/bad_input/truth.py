@@ -20,8 +20,8 @@ ROWS = {
     "malformed XML": Bad(
         truth('<document reference="s2.txt">\n<feature\n'), "/truth/s2-r2.xml:3: not well-", "calibrate"
     ),
-    "a DOCTYPE": Bad(truth(DOCTYPE), "/truth/s2-r2.xml:2: holds a DOCTYPE, which is refused; remove", "calibrate"),
-    "a DOCTYPE, evaluated": Bad(truth(DOCTYPE), "/truth/s2-r2.xml:2: holds a DOCTYPE", "evaluate"),
+    "a DOCTYPE": Bad(truth(DOCTYPE), "/truth/s2-r2.xml:2: contains a DOCTYPE, which is refused; remove", "calibrate"),
+    "a DOCTYPE, evaluated": Bad(truth(DOCTYPE), "/truth/s2-r2.xml:2: contains a DOCTYPE", "evaluate"),
     "XML not UTF-8": Bad(
         PAIRS | TRUTH | {"truth/s2-r2.xml": b"<document\nreference='\xff'/>"},
         "/truth/s2-r2.xml:2: not UTF-8",
