@@ -121,8 +121,11 @@ class TestProfile:
             (SMALL + 'aggregation = "window"\nw = 64.0\n', "pairs.w: "),
             (SMALL + "w_grid = [0]\n", "pairs.w_grid.0: "),
             (SMALL + "w_grid = []\n", "pairs.w_grid: "),
-            (SMALL + "w = 64\n", "w is no parameter of the aggregation top, which has q"),
-            (SMALL + 'aggregation = "window-median"\nq = 2.0\n', "q is no parameter of the aggregation window-median"),
+            (SMALL + "w = 64\n", "w is not a parameter of the aggregation top, which uses q"),
+            (
+                SMALL + 'aggregation = "window-median"\nq = 2.0\n',
+                "q is not a parameter of the aggregation window-median",
+            ),
             (SMALL + 'aggregation = "window"\nthreshold = 0.1\n', "pairs: Value error, a threshold needs the w"),
             (SMALL + "threshold = 0.1\n", "a threshold needs the q"),
             (SMALL.replace('"small"', '"../small"'), "name: "),
@@ -170,8 +173,8 @@ class TestProfile:
     @pytest.mark.parametrize(
         ("fields", "told"),
         [
-            ({"aggregation": "window"}, "w is the parameter"),
-            ({"w": 64}, "w is the parameter"),
+            ({"aggregation": "window"}, "w is a parameter"),
+            ({"w": 64}, "w is a parameter"),
             ({"source_tokens": 0}, "retrieval.source_tokens"),
             ({"control": "mixture"}, "retrieval.control"),
         ],

@@ -139,7 +139,7 @@ def plan_pairs(profile: Profile, request: Request, computing: Computing) -> tupl
         raise UserError("--plan does not support baselines", "choose a profile with a language model")
     with closing(method):
         planned, failed = method.check(pairs, notices, request.on_error)
-        distinct = list({plan_rows.key: plan_rows for plan_rows in planned}.values())
+        distinct = list({pair.key: pair for pair in planned}.values())
         tokens, largest, works = _count_pairs(distinct, method)
         speed = probe(method.model, largest, works) if works else None
     notes = [f"{len(failed)} pairs cannot be scored and will be decided negative"] if failed else []

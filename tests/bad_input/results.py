@@ -64,8 +64,12 @@ ROWS = {
     "a score beyond all numbers": _of_pairs(
         json.dumps(DECISIONS[1]).replace("-0.5", "1e999"), "/decisions.jsonl:2: not readable as JSON: 1e999 is too"
     ),
-    "a score that is not a number": _of_pairs({"score": float("nan")}, "/decisions.jsonl:2: not readable as JSON: NaN is not a"),
-    "an infinite threshold": _of_pairs({"threshold": float("-inf")}, "/decisions.jsonl:2: not readable as JSON: -Infinity is"),
+    "a score that is not a number": _of_pairs(
+        {"score": float("nan")}, "/decisions.jsonl:2: not readable as JSON: NaN is not a"
+    ),
+    "an infinite threshold": _of_pairs(
+        {"threshold": float("-inf")}, "/decisions.jsonl:2: not readable as JSON: -Infinity is"
+    ),
     "a score of 400 digits": _of_pairs(
         json.dumps(DECISIONS[1]).replace("-0.5", HUGE), "/decisions.jsonl:2: 'score' is not a valid number; "
     ),
@@ -160,7 +164,8 @@ ROWS = {
         {"run.txt": RUN, "decisions.jsonl": "{}\n"}, "/a: holds results of both tasks; give a folder with one"
     ),
     "a comparison of bad scores": _compared(
-        _decided(json.dumps(DECISIONS[1]).replace("-0.5", "1e999")), "/a/decisions.jsonl:2: not readable as JSON: 1e999 is too"
+        _decided(json.dumps(DECISIONS[1]).replace("-0.5", "1e999")),
+        "/a/decisions.jsonl:2: not readable as JSON: 1e999 is too",
     ),
     "a comparison of nothing decided": _compared(
         _decided({"decision": None}), "/a/decisions.jsonl:2: the run computed scores but no decisions"

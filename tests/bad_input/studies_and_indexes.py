@@ -43,7 +43,9 @@ ROWS = {
         "pan2026_pairs_manifest.jsonl", "[" * 100_000, ":1: not readable as JSON: nested deeper than 64 levels; "
     ),
     "a manifest of millions of values": _given(
-        "pan2026_pairs_manifest.jsonl", '{"a": [' + "0," * 200_000 + "0]}", ":1: not readable as JSON: more than 100000 values; "
+        "pan2026_pairs_manifest.jsonl",
+        '{"a": [' + "0," * 200_000 + "0]}",
+        ":1: not readable as JSON: more than 100000 values; ",
     ),
     "an index of another study": Bad(
         {f"pan26/{name}": text for name, text in (RETRIEVAL | {"qrels.txt": QRELS}).items()},

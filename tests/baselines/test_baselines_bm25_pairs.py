@@ -70,7 +70,7 @@ def test_empty_texts_score_zero() -> None:
 
 
 def test_a_source_of_another_collection_is_no_zero() -> None:
-    with pytest.raises(ValueError, match="no document with 'elm'"):
+    with pytest.raises(ValueError, match="no document of the collection contains 'elm'"):
         compute_pair_score(["elm"], ["elm"], count_statistics(["ash"]), 1.2, 0.75)
 
 

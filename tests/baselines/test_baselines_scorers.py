@@ -79,9 +79,9 @@ def test_every_shipped_baseline_has_a_scorer(given: Given, name: str) -> None:
 def test_a_method_that_was_not_given_what_it_needs_is_a_mistake(given: Given) -> None:
     bare = Given(given.store)
     for table in ({"kind": "bm25"}, {"kind": "vectors", "model": "x"}, {"kind": "cosine", "model": "x"}):
-        with pytest.raises(ValueError, match="not given what it needs"):
+        with pytest.raises(ValueError, match="an input of this baseline is missing"):
             make_scorer(settings_of(table), bare)
     local = settings_of({"kind": "prompt", "model": "x", "characters": 500, "served": "local"})
-    with pytest.raises(ValueError, match="not given what it needs"):
+    with pytest.raises(ValueError, match="an input of this baseline is missing"):
         make_scorer(local, bare)
     assert isinstance(make_scorer(settings_of(TABLES[-1]), bare), PromptJudge)

@@ -104,7 +104,7 @@ def test_what_is_no_vector_is_one_line(tmp_path: Path, data: bytes) -> None:
 def test_vectors_of_two_models_do_not_go_together(tmp_path: Path) -> None:
     np.save(tmp_path / "p1.npy", np.ones((2, 3)))
     np.save(tmp_path / "s1.npy", np.ones((2, 4)))
-    with pytest.raises(UserError, match=r"3 numbers a row, but 4 in s1\.npy"):
+    with pytest.raises(UserError, match=r"has 3 numbers per row, but 4 in s1\.npy"):
         list(VectorScorer(tmp_path, ["p1", "s1"]).score([TextPair("p1", "s1", "", "")]))
 
 
