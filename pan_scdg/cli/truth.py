@@ -25,8 +25,8 @@ from pan_scdg.cli.options import (
 from pan_scdg.logs import say
 
 
-@click.command(short_help="Choose the threshold on pairs with truth.")
-@click.option("--input", "directory", type=FOLDER, required=True, help="Folder of pairs with truth.")
+@click.command(short_help="Choose a threshold on pairs with truth.")
+@click.option("--input", "directory", type=FOLDER, required=True, help="Input folder of pairs with known truth.")
 @profile_option
 @click.option("--write", type=FILE, required=True, help="Profile file to write.")
 @truth_option
@@ -51,9 +51,9 @@ def calibrate(
     state: Path | None,
     as_json: bool,
 ) -> None:
-    """Choose q or w and the threshold on pairs with truth, and write them into a profile file.
+    """Choose q or w and the threshold on pairs with truth, and write a profile file with them.
 
-    For a baseline this chooses its threshold, and n or the weights if it has any.
+    For a baseline, choose its threshold and, if it has them, n or weights.
 
     \b
     Example:
@@ -86,24 +86,26 @@ def calibrate(
     click.echo(json.dumps(found.to_json()) if as_json else f"{found.summarise()}; wrote {write}")
 
 
-@click.command(short_help="Evaluate results with the truth.")
-@click.option("--input", "directory", type=FOLDER, required=True, help="Input of the results.")
+@click.command(short_help="Evaluate results against the truth.")
+@click.option("--input", "directory", type=FOLDER, required=True, help="Input folder of the results.")
 @click.option(
     "--output",
     "outputs",
     type=click.Path(path_type=Path),
     required=True,
     multiple=True,
-    help="Output directory of run; repeat it to compare several results of one input.",
+    help="Output folder of run; repeat the option to compare several results of one input.",
 )
 @truth_option
-@click.option("--plots", type=FOLDER, help="Folder for plots of pairs: ROC, precision and recall, scores (PNG).")
+@click.option(
+    "--plots", type=FOLDER, help="Folder for plots of pair detection (PNG): ROC, precision and recall, scores."
+)
 @json_option
 @quiet_option
 def evaluate(directory: Path, outputs: tuple[Path, ...], truth: Path | None, plots: Path | None, as_json: bool) -> None:
-    """Evaluate results with the truth, with bootstrap intervals.
+    """Evaluate results against the truth, with bootstrap intervals.
 
-    Of several results each is compared with the first; the intervals of the differences are paired.
+    If there are several results, each is compared with the first, with paired intervals of the differences.
 
     \b
     Example:

@@ -84,7 +84,7 @@ def read_labelled_pairs(directory: Path, truth: Path | None, notices: Notices) -
     corpus = read_pairs(directory, notices)
     found = truth or find_truth(directory)
     if found is None:
-        raise UserError("there is no truth beside the pairs", "give its folder with --truth", directory)
+        raise UserError("no truth was found in the input folder", "give its folder with --truth", directory)
     passages = read_truth(found, corpus.pairs)
     labels = np.array([bool(passages[p.suspicious.doc_id, p.source.doc_id]) for p in corpus.pairs], dtype=bool)
     if labels.all() or not labels.any():

@@ -32,7 +32,9 @@ from pan_scdg.profile import Calibration
 
 OF_SCORES = ("auroc", "average_precision")
 """Measures of pairs that need no decision."""
-UNDECIDED = "none decided: the scores are of another model than the threshold, so there are no measures of decisions"
+UNDECIDED = (
+    "none decided: the scores are of another model than the threshold, so that only measures of scores are given"
+)
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluat
     """Evaluate pair decisions by scikit-learn's metrics and detections by plagdet."""
     found = truth or find_truth(directory)
     if found is None:
-        raise UserError("there is no truth beside the pairs", "give its folder with --truth", directory)
+        raise UserError("no truth was found in the input folder", "give its folder with --truth", directory)
     partial = _read_partial(output)
     pairs = read_pairs(directory, Notices()).pairs
     pairs = pairs if partial is None else pairs[: partial.done]
@@ -192,7 +194,7 @@ def plot_pairs(folder: Path, results: Sequence[Evaluation]) -> list[Path]:
     """
     pairs = {str(result.output): result.pairs for result in results if result.pairs is not None}
     if len(pairs) < len(results):
-        raise UserError("plots are of document pairs", "leave out --plots, and give each output once")
+        raise UserError("plots are made for document pairs only", "leave out --plots, or give each output once")
     if any(len(set(of.labels)) < 2 for of in pairs.values()):
         raise UserError("all pairs have the same label", "leave out --plots")
     return write_plots(folder, pairs)

@@ -199,8 +199,10 @@ def plan_retrieval(
     known = prepared.given is not None
     notes = [] if model is None else model.incidents()
     if not known:
-        notes.append("candidates are not known yet: a source is counted for each query that may have it")
-        notes.append(f"{'hours are of scoring alone: ' if speed else ''}indexing and first stage are not estimated")
+        notes.append("candidates are not known yet: each query is assumed to have its own sources")
+        notes.append(
+            f"{'the hours are of scoring alone: ' if speed else ''}indexing and the first stage are not estimated"
+        )
     pairs, counted = _count_scored(prepared), "exactly" if exact else "by sampling"
     found = _make_plan("retrieval", profile, computing, pairs, tokens, counted, speed, prepared.partial, notes)
     found = replace(found, queries=len(prepared.queries), documents=len(prepared.corpus.ids))

@@ -125,7 +125,7 @@ def check_probes(tokenizer: Tokenizer, probes: Mapping[str, Sequence[int]], fold
         found = list(tokenizer.encode(text, add_special_tokens=False))
         if found != list(expected):
             raise UserError(
-                f"the tokenizer gives {text!r} the ids {found} and the profile expects {list(expected)}",
+                f"the tokenizer encodes {text!r} as {found}, but the profile expects {list(expected)}",
                 "use the tokenizer files that were published with the checkpoint",
                 folder,
             )
@@ -203,7 +203,9 @@ def _check_vocabulary(model: Any, tokenizer: Any, folder: Path) -> None:
     rows = model.get_input_embeddings().num_embeddings
     if len(tokenizer) > rows:
         raise UserError(
-            f"the tokenizer has {len(tokenizer)} tokens and the model {rows}", "use the files of one checkpoint", folder
+            f"the tokenizer has {len(tokenizer)} tokens, but the model has {rows}",
+            "use the files of one checkpoint",
+            folder,
         )
 
 

@@ -315,7 +315,6 @@ def parse_json_object(line: str, path: Path, number: int) -> dict[str, Any]:
     except (ValueError, RecursionError) as e:
         raise UserError(f"not readable as JSON: {e}", "correct the line", path, number) from e
     if not isinstance(value, dict):
-        raise UserError(
-            f"expected a JSON object, found {type(value).__name__}", "write one object per line", path, number
-        )
+        what = f"expected a JSON object, found {type(value).__name__}"
+        raise UserError(what, "write one object per line", path, number)
     return value

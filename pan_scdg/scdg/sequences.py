@@ -116,7 +116,7 @@ def check_suffix(combined: TokenIds, target: TokenIds) -> None:
         alone, behind = int(target[at]), int(combined[at - len(target)])
         raise AlignmentError(
             "the combined text is tokenised differently from the target alone: "
-            f"scored token {at + 1} of {len(target)} is id {alone} alone and id {behind} after the source"
+            f"scored token {at + 1} of {len(target)} is id {alone} alone and id {behind} behind the source"
         )
 
 

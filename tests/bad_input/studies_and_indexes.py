@@ -37,7 +37,7 @@ ROWS = {
     "a fold of no query": _fold('{"fold": 1}', "query_id: Field required; "),
     "a fold of an unknown query": _fold('{"query_id": "q9", "fold": 1}', "there is no query 'q9' in the data; give"),
     "a query in two folds": _fold(
-        '{"query_id": "q1", "fold": 1}', "the query 'q1' is there twice, first in line 1; keep one"
+        '{"query_id": "q1", "fold": 1}', "the query 'q1' occurs twice, first in line 1; keep one"
     ),
     "a manifest nested deeply": _given(
         "pan2026_pairs_manifest.jsonl", "[" * 100_000, ":1: not readable as JSON: nested deeper than 64 levels; "

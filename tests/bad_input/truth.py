@@ -3,17 +3,19 @@
 from tests.bad_input.inputs import DOCTYPE, PAIRS, RETRIEVAL, TRUTH, Bad, results, truth
 
 ROWS = {
-    "no truth": Bad(PAIRS, ": there is no truth beside the pairs; give", "calibrate"),
-    "results as truth": Bad(PAIRS | results("out"), ": there is no truth beside the pairs; give", "evaluate"),
+    "no truth": Bad(PAIRS, ": no truth was found in the input folder; give", "calibrate"),
+    "results as truth": Bad(PAIRS | results("out"), ": no truth was found in the input folder; give", "evaluate"),
     "results with a mark as truth": Bad(
         PAIRS | TRUTH | {".pan_scdg.json": None, "truth/.pan_scdg.json": "{}"}, ": there is no truth beside", "evaluate"
     ),
     "results beside decisions as truth": Bad(
         PAIRS | {f"out/{name[6:]}": text for name, text in TRUTH.items()} | {"out/decisions.jsonl": ""},
-        ": there is no truth beside the pairs; give",
+        ": no truth was found in the input folder; give",
         "calibrate",
     ),
-    "results as a folder of truth": Bad(PAIRS | results("truth"), ": there is no truth beside the pairs", "calibrate"),
+    "results as a folder of truth": Bad(
+        PAIRS | results("truth"), ": no truth was found in the input folder", "calibrate"
+    ),
     "truth of a pair missing": Bad(
         PAIRS | TRUTH | {"truth/s2-r2.xml": None}, "/truth: there is no truth file 's2-r2.xml'; ", "calibrate"
     ),

@@ -34,7 +34,7 @@ def test_the_longest_pair_is_refused_before_the_weights_are_loaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     profile = profile_with({"pairs.over_long": "error", "pairs.limit": 2048, "model.head_rows": 1})
-    monkeypatch.setattr(resources, "memory", lambda: 200_000)
+    monkeypatch.setattr(resources, "measure_memory", lambda: 200_000)
     done = run(pairs_input, tmp_path / "out", profile=profile)
     assert done.code == 2
     assert re.search(r"/s3\.txt: with r3 as source: \d+ tokens take at least [\d.]+ MB beside [\d.]+ MB of", done.err)

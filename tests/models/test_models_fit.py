@@ -113,10 +113,10 @@ def test_an_8b_model_fits_on_a_gpu_of_24_gb(gpu: Callable[[str, int], None], qwe
 
 
 def test_a_cpu_with_a_limit_of_2_gb(monkeypatch: pytest.MonkeyPatch, qwen3_8b: Path) -> None:
-    monkeypatch.setattr(resources, "memory", lambda: 2 * GB)
+    monkeypatch.setattr(resources, "measure_memory", lambda: 2 * GB)
     with pytest.raises(UserError, match=r"16\.4 GB, and this process may use 2 GB; choose .* \(pan25-qwen3-0\.6b, off"):
         fits(load_profile("pan25-qwen3-8b"), "pairs", "cpu", qwen3_8b)
-    monkeypatch.setattr(resources, "memory", lambda: 64 * GB)
+    monkeypatch.setattr(resources, "measure_memory", lambda: 64 * GB)
     fits(load_profile("pan25-qwen3-8b"), "pairs", "cpu", qwen3_8b)
 
 
@@ -200,5 +200,5 @@ def test_a_gpu_is_taken_where_there_is_one_and_a_model(gpu: Callable[[str, int],
 def test_a_dense_search_takes_a_part_of_a_small_memory(
     monkeypatch: pytest.MonkeyPatch, memory: int, expected: int
 ) -> None:
-    monkeypatch.setattr(resources, "memory", lambda: memory)
+    monkeypatch.setattr(resources, "measure_memory", lambda: memory)
     assert choose_search_memory() == expected

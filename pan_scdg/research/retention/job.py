@@ -107,7 +107,7 @@ def _read_data(study: RetentionStudy, notices: Notices) -> _Data:
     instances = prepared.instances[: study.instances]
     if len(instances) < FEWEST_PAIRS:
         raise UserError(
-            f"{len(instances)} instance is too few for an interval", "take more pairs", options.folders.retention
+            f"{len(instances)} instance is too few for an interval", "give more pairs", options.folders.retention
         )
     cases = read_cases(instances, sources.corpus)
     file = find_ready(CONTEXTS_KIND, options.folders, options.given)
@@ -135,7 +135,7 @@ def _read_or_make_contexts(
     recorded = {(context.pair_id, context.seed) for context in found}
     if missing := [(pair, seed) for pair in by_id for seed in seeds if (pair, seed) not in recorded]:
         what = f"{len(missing)} pairs and seeds have no contexts, {missing[0][0]} with {missing[0][1]} first"
-        raise UserError(what, "take the contexts of these instances, or ask for fewer --instances or --seeds", path)
+        raise UserError(what, "give the contexts of these instances, or ask for fewer --instances or --seeds", path)
     for context in found:
         read_context(context, by_id[context.pair_id].evidence, pool)
     return found
