@@ -6,7 +6,7 @@ ROWS = {
     "no truth": Bad(PAIRS, ": no truth was found in the input folder; give", "calibrate"),
     "results as truth": Bad(PAIRS | results("out"), ": no truth was found in the input folder; give", "evaluate"),
     "results with a mark as truth": Bad(
-        PAIRS | TRUTH | {".pan_scdg.json": None, "truth/.pan_scdg.json": "{}"}, ": there is no truth beside", "evaluate"
+        PAIRS | TRUTH | {".pan_scdg.json": None, "truth/.pan_scdg.json": "{}"}, ": no truth was found in", "evaluate"
     ),
     "results beside decisions as truth": Bad(
         PAIRS | {f"out/{name[6:]}": text for name, text in TRUTH.items()} | {"out/decisions.jsonl": ""},
