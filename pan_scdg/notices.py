@@ -1,4 +1,4 @@
-"""Count what is odd in the input but can be worked with."""
+"""Count findings in the input that are unusual but harmless."""
 
 from collections import Counter
 
@@ -6,7 +6,7 @@ from pan_scdg.errors import UserError, one_line
 
 
 class Notices:
-    """Oddities of the input, counted by kind; with ``strict`` the first one is an error instead."""
+    """Unusual findings in the input, counted by kind; with ``strict`` the first one is an error."""
 
     def __init__(self, strict: bool = False) -> None:
         self.strict = strict
@@ -14,7 +14,7 @@ class Notices:
         self._first: dict[str, str] = {}
 
     def add(self, kind: str, where: str) -> None:
-        """Count an oddity: its ``kind`` (a phrase such as "empty corpus document") and the place where it was found.
+        """Count a finding: its ``kind`` (a phrase such as "empty corpus document") and its place.
 
         Raises:
             UserError: in strict mode.
@@ -24,7 +24,7 @@ class Notices:
         self._count[kind] += 1
         self._first.setdefault(kind, where)
 
-    def lines(self) -> list[str]:
+    def list_warnings(self) -> list[str]:
         """Return one warning for each kind: how often it was found, and where first."""
         return [
             one_line(f"warning: {kind}: {count} time{'s' if count > 1 else ''}, first at {self._first[kind]}")

@@ -20,15 +20,15 @@ LARGEST = 64 * MB
 VALUES = 5_000_000
 NAME_CHARACTERS = 1024
 COMPONENT_BYTES = 255
-"""What file systems take."""
+"""Longest name of a file in bytes."""
 HIDDEN = ".pan_scdg"
-"""The folder in an output where a run keeps what is not finished."""
+"""The folder in an output for unfinished results."""
 MARK = ".pan_scdg.json"
-"""The file by which a finished output is known."""
+"""The file that marks an output as finished."""
 
 
 class OwnRecord(BaseModel):
-    """Base of the schemas of own files: exact types, no unknown key, no number that is not finite."""
+    """Base of the schemas of own files: exact types, no unknown keys, finite numbers only."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True)
 
@@ -36,11 +36,11 @@ class OwnRecord(BaseModel):
 Record = TypeVar("Record", bound=BaseModel)
 Value = TypeVar("Value")
 EXACT = ConfigDict(strict=True, allow_inf_nan=False)
-"""For a `pydantic.TypeAdapter`: exact types, no number that is not finite."""
+"""For a `pydantic.TypeAdapter`: exact types, finite numbers only."""
 
 
 def check_inner_name(name: str) -> str:
-    """Return ``name`` if it is a relative POSIX path that stays inside of its folder and hides nothing.
+    """Return ``name`` if it is a relative POSIX path that stays inside its folder and is not hidden.
 
     Raises:
         ValueError: it is empty, absolute or too long, or has a component that is ``..``, begins with a dot or cannot
@@ -51,7 +51,9 @@ def check_inner_name(name: str) -> str:
         raise ValueError(f"{name[:80]!r} is not a relative path")
     if any(part.startswith(".") for part in parts):
         raise ValueError(f"{name[:80]!r} leads out of its folder or is hidden")
-    if any(len(part.encode("utf-8")) > COMPONENT_BYTES for part in parts):  # half a surrogate pair raises, too
+    if any(
+        len(part.encode("utf-8")) > COMPONENT_BYTES for part in parts
+    ):  # half a surrogate pair also raises a ValueError
         raise ValueError(f"{name[:80]!r} has a part that is too long for a file")
     return name
 
@@ -65,7 +67,7 @@ def open_own(path: Path) -> BinaryIO:
 
     Raises:
         FileNotFoundError: there is no such file.
-        UserError: it is no regular file, or cannot be read.
+        UserError: it is not a regular file, or cannot be read.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -81,10 +83,10 @@ def open_own(path: Path) -> BinaryIO:
 
 
 def open_to_append(path: Path) -> BinaryIO:
-    """Open a regular file for appending, without a buffer, and make it where there is none; see `open_own`.
+    """Open a regular file for appending, without a buffer, and create it if it is missing; see `open_own`.
 
     Raises:
-        UserError: it is a link or no regular file.
+        UserError: it is a link or not a regular file.
         OSError: it cannot be written.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -101,22 +103,22 @@ def open_to_append(path: Path) -> BinaryIO:
 
 
 def refuse_link(folder: Path) -> None:
-    """Raise UserError when a folder of our own is a symbolic link: what is written would go elsewhere."""
+    """Raise UserError if an own folder is a symbolic link, since files would be written elsewhere."""
     if folder.is_symlink():
         raise UserError("a symbolic link", "remove it", folder)
 
 
 def read_record(path: Path, schema: type[Record], remedy: str, largest: int = LARGEST) -> Record | None:
-    """Read a JSON file of our own.
+    """Return the validated record in an own JSON file.
 
     Args:
         path: the file.
-        schema: what it has to hold.
-        remedy: what the user can do about a file that cannot be used.
+        schema: the schema of the record.
+        remedy: what the user can do if the file is not valid.
         largest: its size limit in bytes.
 
     Returns:
-        The validated record, None where there is no such file.
+        The record; None if the file does not exist.
 
     Raises:
         UserError: not a regular file, too large, not JSON, or not what ``schema`` asks for; one line.
@@ -132,7 +134,7 @@ def read_record(path: Path, schema: type[Record], remedy: str, largest: int = LA
 
 
 def read_own_text(path: Path, largest: int = LARGEST, remedy: str = "remove it") -> str:
-    """Return the text of a regular file of our own.
+    """Return the text of an own regular file.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -163,7 +165,7 @@ def parse_record(text: str, schema: type[Record], values: int = VALUES) -> Recor
 
 
 def parse_as(data: bytes, shape: TypeAdapter[Value], values: int = VALUES) -> Value:
-    """Return what ``shape`` makes of a JSON text of our own.
+    """Return the value in an own JSON text, validated by ``shape``.
 
     Raises:
         ValueError: it is not UTF-8, not JSON within the limits, or not of this shape.
@@ -172,7 +174,7 @@ def parse_as(data: bytes, shape: TypeAdapter[Value], values: int = VALUES) -> Va
 
 
 def find_link(folder: Path, name: str) -> Path | None:
-    """Return the first component of ``name`` below ``folder`` that is a symbolic link, None where none is."""
+    """Return the first component of ``name`` below ``folder`` that is a symbolic link, or None."""
     path = folder
     for part in PurePosixPath(name).parts:
         path /= part
@@ -182,7 +184,7 @@ def find_link(folder: Path, name: str) -> Path | None:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write beside the final name, make it durable, rename; a link planted at either name is not followed."""
+    """Write a file beside its final name, sync it and rename it; a link at either name is not followed."""
     beside = path.with_name(f".{path.name}.part")
     beside.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

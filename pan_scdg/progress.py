@@ -13,7 +13,7 @@ HOUR = 3600.0
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration as people say it: "9 s", "12 min", "3.5 h"."""
+    """Return a duration in words: "9 s", "12 min", "3.5 h"."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / HOUR:.1f} h"
@@ -34,7 +34,7 @@ class Forecast:
         self._told = False
 
     def skip(self, size: float) -> None:
-        """Take ``size`` off the work: it was done before."""
+        """Subtract ``size`` from the work, since it was done before."""
         self._left -= size
 
     def update(self, size: float) -> str | None:

@@ -1,6 +1,6 @@
-"""What this process may use of its machine: cores and memory, with the limits of its control group (cgroup).
+"""Measure the cores and the memory that this process may use, within the limits of its control group (cgroup).
 
-A container sees all cores and all memory of its host. What it may use of them stands in files of the kernel, those of
+A container sees all cores and all memory of its host. Its limits are in files of the kernel, those of
 cgroup v2 or of v1; a limit of any group around the process counts.
 """
 
@@ -31,10 +31,10 @@ def measure_memory(root: Path = ROOT) -> int:
 
 
 def limit_threads(root: Path = ROOT) -> None:
-    """Let torch and BLAS compute on no more threads than there are cores to run them.
+    """Limit the threads of torch and BLAS to the cores that this process may use.
 
-    Both count the processors that they may run on and know nothing of a quota: with more threads than that allows, all
-    wait in each product for those that have no core. A user's OMP_NUM_THREADS has the last word.
+    Both count the processors that they may run on and ignore a quota: with more threads than that allows, all
+    wait in each product for those that have no core. A user's OMP_NUM_THREADS takes precedence.
     """
     allowed = count_cores(root)
     if allowed >= _count_affinity() or "OMP_NUM_THREADS" in os.environ:
@@ -68,7 +68,7 @@ def _list_quotas(root: Path) -> Iterator[float]:
 
 
 def _list_limits(root: Path) -> Iterator[int]:
-    """Yield the bytes that each group around this process may use; v1 has a very large number for no limit."""
+    """Yield the bytes that each group around this process may use; v1 writes a very large number for no limit."""
     for folder in _list_groups(root, "memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
             if (text := _read_text(folder / name)).isdecimal():

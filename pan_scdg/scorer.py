@@ -48,7 +48,7 @@ class Token(NamedTuple):
     unconditional: float
     conditional: float
     control: float | None
-    """Behind the shuffled source, if the profile has a control."""
+    """Log-probability given the shuffled source, if the profile has a control."""
     gain: float
 
 
@@ -75,7 +75,7 @@ class Scorer:
     Use it as a context manager, or call `close` to free the model.
 
     Args:
-        profile: a shipped profile's name, a profile file, or a `Profile`.
+        profile: a bundled profile's name, a profile file, or a `Profile`.
         device: "auto", "cpu" or "cuda".
         model: folder of the language model, instead of the one that the profile names.
         engine: "packed", or "reference" for one literal forward pass at a time.
@@ -176,7 +176,7 @@ class Scorer:
     @property
     def _model(self) -> ScoringModel:
         if self._open is None:
-            raise UserError("the scorer is closed", "make a new one")
+            raise UserError("the scorer is closed", "create a new one")
         return self._open
 
     @cached_property

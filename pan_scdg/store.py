@@ -1,4 +1,4 @@
-"""What has been computed so far, on disk, so that a run that was stopped goes on where it was.
+"""Store results on disk as they are computed, so that a stopped run resumes.
 
 One SQLite file (write-ahead log) maps keys to bytes. A key is the digest of everything the value depends on: the
 texts, the settings of the stage and the fingerprint of the model's weights. A stored value is therefore never served
@@ -27,12 +27,12 @@ from pan_scdg.errors import UserError
 from pan_scdg.own_files import EXACT, parse_as
 
 ARITHMETIC = 2
-"""Raised when the code computes something else than before under the same settings; part of every key."""
+"""Version of the computations, part of every key; increased if the same settings give other values."""
 ENTRIES = "entries (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
 TABLE = f"CREATE TABLE IF NOT EXISTS {ENTRIES}"
 FILES = ("scores.sqlite", "scores.sqlite-wal", "scores.sqlite-shm", "scores.sqlite-journal")
 LARGEST = 256 << 20
-"""Bytes of a value; the gains of a million tokens take a tenth."""
+"""Largest size of a value in bytes, ten times that of the gains of a million tokens."""
 NOTES = TypeAdapter(list[str], config=EXACT)
 _ARRAY = re.compile(
     rb"\x93NUMPY\x01\x00..\{'descr': '([<|][fiu][1248])', 'fortran_order': (False|True), "
@@ -88,10 +88,10 @@ def unpack_floats(data: bytes, dimensions: int) -> npt.NDArray[Any]:
 
 @contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Make ``folder`` if need be and keep other processes out of it.
+    """Create ``folder`` if it is missing, and lock it against other processes.
 
     Raises:
-        UserError: it cannot be written, another process is at work in it, or its file system has no locks.
+        UserError: it cannot be written, another process uses it, or its file system has no locks.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -114,7 +114,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 def _open_lock(path: Path) -> int:
-    """Open or make the file that is locked; nothing is written to it, and no symbolic link is followed."""
+    """Return the lock file, opened or created; it stays empty, and no symbolic link is followed."""
     if path.is_symlink():
         raise UserError("is a symbolic link", "remove it", path)
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
@@ -169,7 +169,7 @@ class Store:
         except UserError:
             db.close()
             raise
-        # a write now shows at the start, not after hours, that the log works on this file system
+        # a write at the start, not after hours, shows that the log works on this file system
         db.execute("INSERT OR REPLACE INTO entries VALUES ('opened', x'00')")
         db.execute("SELECT count(*) FROM (SELECT key FROM entries LIMIT 1)").fetchone()
         return db
@@ -189,7 +189,7 @@ class Store:
         return None if row is None else row[0]
 
     def read(self, key: str, parse: Callable[[bytes], Value]) -> Value | None:
-        """Return the stored value as ``parse`` reads it, None where there is none.
+        """Return the stored value as ``parse`` reads it, or None.
 
         Raises:
             UserError: the file is damaged, or ``parse`` raised a ValueError.
@@ -204,7 +204,7 @@ class Store:
         return UserError(f"the stored value {key[:80]!r} is damaged: {why}", "delete it and run again", self._file)
 
     def put(self, items: Iterable[tuple[str, bytes]]) -> None:
-        """Store a group of values: all of them or, if the process dies, none.
+        """Store a group of values in one transaction.
 
         Raises:
             UserError: the disk is full or the file is damaged; what was stored before is kept.
@@ -216,7 +216,7 @@ class Store:
             raise UserError(f"cannot store a result: {e}", "choose another --state folder", self._file) from e
 
     def export(self, keys: Iterable[str], path: Path) -> None:
-        """Write the entries of these keys, those that there are, to a new file; the same entries give the same bytes.
+        """Write the existing entries of these keys to a new file; the same entries give the same bytes.
 
         Raises:
             UserError: the disk is full, or the store is damaged.
@@ -224,7 +224,7 @@ class Store:
         path.unlink(missing_ok=True)
         try:
             with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
-                # a file that is not whole is never published, so that nothing need be kept safe while it is written
+                # an incomplete file is never published, so that it needs no journal
                 db.execute("PRAGMA journal_mode=OFF")
                 db.execute(TABLE)
                 db.execute("BEGIN")
@@ -235,7 +235,7 @@ class Store:
             raise UserError(f"cannot be written: {e}", "choose another --output", path) from e
 
     def absorb(self, path: Path) -> None:
-        """Take over all entries of a file that `export` wrote; the file is only read.
+        """Add all entries of a file that `export` wrote; the file is only read.
 
         Raises:
             UserError: it is damaged, or the disk is full.
@@ -247,7 +247,7 @@ class Store:
                 entries = db.execute(f"SELECT key, {_VALUE} FROM entries")
                 while some := entries.fetchmany(256):
                     if not all(isinstance(key, str) and isinstance(value, bytes) for key, value in some):
-                        raise UserError("holds something else than stored values", "make this file again", path)
+                        raise UserError("contains something other than stored values", "make this file again", path)
                     self.put(some)
         except sqlite3.Error as e:
             raise UserError(f"cannot be read: {e}", "make this file again", path) from e
@@ -274,7 +274,7 @@ class Store:
         self._db.execute("COMMIT")
 
     def close(self) -> None:
-        """Close the file and let go of the lock."""
+        """Close the file and release the lock."""
         self._db.close()
         self._lock.close()
 
@@ -286,6 +286,6 @@ class Store:
 
 
 def _check_tables(db: sqlite3.Connection, path: Path) -> None:
-    """Raise UserError unless a file holds our table and nothing else: a view or trigger is code of somebody else."""
+    """Raise UserError unless a file contains the store's table and nothing else: a view or a trigger could run code."""
     if [sql for (sql,) in db.execute("SELECT sql FROM sqlite_master")] != [f"CREATE TABLE {ENTRIES}"]:
-        raise UserError("holds other tables than this program makes", "delete it and run again", path)
+        raise UserError("contains tables that this program does not make", "delete it and run again", path)

@@ -233,7 +233,7 @@ def test_a_name_that_no_profile_can_have(
     ("results", "says"),
     [
         ({}, ": there is no decisions.jsonl; finish `run`"),
-        ({"decisions.jsonl": "{}\n"}, "/decisions.jsonl:1: 'suspicious' and 'source' must be texts; "),
+        ({"decisions.jsonl": "{}\n"}, "/decisions.jsonl:1: 'suspicious' and 'source' must be strings; "),
         (
             {"decisions.jsonl": '{"suspicious": "s1", "source": "r1", "decision": true}\n'},
             ": there is no decision for s2 and r2; run",
@@ -296,7 +296,7 @@ ODD = {
     "no positive": Odd(PAIRS, "no pairs were decided positive: TIRA's check will refuse this output: 1 time, .*", 100),
     "an empty document and an identical double": Odd(
         corpus(*DOCUMENTS, DOCUMENTS[0], DOCUMENTS[3], {"doc_id": "none", "default_text": " "}),
-        "identical double of a corpus document, skipped: 2 times, first at .*/corpus.jsonl:5\n"
+        "duplicate corpus document, skipped: 2 times, first at .*/corpus.jsonl:5\n"
         "warning: empty corpus document: 1 time, first at .*/corpus.jsonl:7",
     ),
     "fewer than 3 queries": Odd(

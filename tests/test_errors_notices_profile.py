@@ -64,18 +64,18 @@ class TestNotices:
         notices.add("empty document", "c.jsonl:3")
         notices.add("repeated pair", "pairs:9")
         notices.add("empty document", "c.jsonl:7")
-        assert notices.lines() == [
+        assert notices.list_warnings() == [
             "warning: empty document: 2 times, first at c.jsonl:3",
             "warning: repeated pair: 1 time, first at pairs:9",
         ]
 
     def test_nothing_odd_nothing_said(self):
-        assert Notices().lines() == []
+        assert Notices().list_warnings() == []
 
     def test_hostile_places_stay_on_one_line(self):
         notices = Notices()
         notices.add("odd", "a\nerror: forged")
-        assert notices.lines() == ["warning: odd: 1 time, first at a\\nerror: forged"]
+        assert notices.list_warnings() == ["warning: odd: 1 time, first at a\\nerror: forged"]
 
     def test_strict_makes_the_first_one_an_error(self):
         with pytest.raises(UserError, match=r"^pairs:9: repeated pair; .*--strict"):
@@ -121,8 +121,11 @@ class TestProfile:
             (SMALL + 'aggregation = "window"\nw = 64.0\n', "pairs.w: "),
             (SMALL + "w_grid = [0]\n", "pairs.w_grid.0: "),
             (SMALL + "w_grid = []\n", "pairs.w_grid: "),
-            (SMALL + "w = 64\n", "w is no parameter of the aggregation top, which has q"),
-            (SMALL + 'aggregation = "window-median"\nq = 2.0\n', "q is no parameter of the aggregation window-median"),
+            (SMALL + "w = 64\n", "w is not a parameter of the aggregation top, which uses q"),
+            (
+                SMALL + 'aggregation = "window-median"\nq = 2.0\n',
+                "q is not a parameter of the aggregation window-median",
+            ),
             (SMALL + 'aggregation = "window"\nthreshold = 0.1\n', "pairs: Value error, a threshold needs the w"),
             (SMALL + "threshold = 0.1\n", "a threshold needs the q"),
             (SMALL.replace('"small"', '"../small"'), "name: "),
@@ -170,8 +173,8 @@ class TestProfile:
     @pytest.mark.parametrize(
         ("fields", "told"),
         [
-            ({"aggregation": "window"}, "w is the parameter"),
-            ({"w": 64}, "w is the parameter"),
+            ({"aggregation": "window"}, "w is a parameter"),
+            ({"w": 64}, "w is a parameter"),
             ({"source_tokens": 0}, "retrieval.source_tokens"),
             ({"control": "mixture"}, "retrieval.control"),
         ],

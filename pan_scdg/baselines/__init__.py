@@ -1,1 +1,1 @@
-"""Simple methods that SCDG is held against: pairs of texts in, scores out (paper, Pairwise Baselines)."""
+"""Score pairs of texts by the simple methods that SCDG is compared with (paper, Pairwise Baselines)."""

@@ -1,4 +1,4 @@
-"""Answers of a model to chats: each chat is asked once, and its answer is stored as soon as it arrives."""
+"""Request the answers of a model to chats; each is requested once, and stored as soon as it arrives."""
 
 import json
 from collections import deque
@@ -39,8 +39,8 @@ class Answerer:
     """A model that answers chats at temperature zero.
 
     Args:
-        identity: what its answers depend on besides the chat, as JSON values.
-        open: makes it ready; called for the first chat without a stored answer, so perhaps never.
+        identity: JSON values, besides the chat, that its answers depend on.
+        open: loads it or connects to it; called for the first chat without a stored answer.
         side_by_side: how many chats it answers at the same time; with 1 it is called in the thread of the caller.
     """
 
@@ -55,9 +55,9 @@ class Answerer:
 
 
 def answer_chats(chats: Iterable[Messages], answerer: Answerer, store: Store) -> Iterator[Reply]:
-    """Yield the answer to each chat, in order, from the store if it is there.
+    """Yield the answer to each chat, in order, from the store if possible.
 
-    After a failure no further chat is asked; the answers to requests under way are stored before the failure is raised.
+    After a failure no further chat is sent; the answers to requests under way are stored before the failure is raised.
     An interruption does not wait for them.
 
     Raises:
@@ -150,7 +150,7 @@ class _Desk:
         return None
 
     def _cancel(self) -> None:
-        """Drop the chats that no thread has taken."""
+        """Remove the chats that no thread has taken."""
         with suppress(Empty):
             while True:
                 self._todo.get_nowait()

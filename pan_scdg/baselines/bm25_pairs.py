@@ -1,4 +1,4 @@
-"""BM25 of the suspicious document as a query on the source (paper, BM25 pair score)."""
+"""Score pairs by BM25 with the suspicious document as a query on the source (paper, BM25 pair score)."""
 
 import hashlib
 import math
@@ -15,13 +15,13 @@ class Collection(NamedTuple):
     """The sources that term statistics are taken over: those of a manifest, each document once, whatever the pairs."""
 
     digest: str
-    """What stands for their texts; see `hash_collection`."""
+    """Hash of their texts; see `hash_collection`."""
     texts: Callable[[], Iterable[str]]
-    """Reads them, one at a time; asked only when something is to be scored."""
+    """Yields the texts, one at a time; called only if a score is missing."""
 
 
 class Statistics(NamedTuple):
-    """What the score needs of a collection."""
+    """Statistics of a collection."""
 
     documents: int
     document_frequency: Mapping[str, int]
@@ -37,17 +37,17 @@ class Bm25PairScorer:
     def __init__(self, k1: float, b: float, collection: Collection) -> None:
         self.k1, self.b, self._collection = k1, b, collection
 
-    def identity(self) -> dict[str, Any]:
+    def identify(self) -> dict[str, Any]:
         """Return the method, its constants and the collection."""
         return {"kind": "bm25", "k1": self.k1, "b": self.b, "collection": self._collection.digest}
 
     @cached_property
     def statistics(self) -> Statistics:
-        """Those of the collection, counted when first needed."""
+        """Return the statistics of the collection, counted when first needed."""
         return count_statistics(self._collection.texts())
 
     def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
-        """Yield one number a pair, 0 or more."""
+        """Yield one number per pair, 0 or more."""
         for pair in pairs:
             yield (
                 compute_pair_score(
@@ -77,7 +77,7 @@ def compute_pair_score(query: list[str], source: list[str], statistics: Statisti
 
     ``1/m sum_t qtf(t) log(1 + (N - df(t) + .5) / (df(t) + .5)) f(t) (k1 + 1) / (f(t) + k1 (1 - b + b |S| / avgdl))``
     over the distinct terms t of a query of m tokens, with natural logarithms. An empty query scores 0. Terms are added
-    with `math.fsum`, so that their order moves no digit.
+    with `math.fsum`, so that the result does not depend on their order.
 
     Raises:
         ValueError: a term of the source is in no document of the collection.
@@ -96,5 +96,5 @@ def compute_pair_score(query: list[str], source: list[str], statistics: Statisti
 def _compute_idf(statistics: Statistics, term: str) -> float:
     df = statistics.document_frequency.get(term, 0)
     if not df:
-        raise ValueError(f"the collection has no document with {term!r}, which the source holds")
+        raise ValueError(f"no document of the collection contains {term!r}, a term of the source")
     return math.log(1 + (statistics.documents - df + 0.5) / (df + 0.5))

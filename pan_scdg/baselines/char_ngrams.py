@@ -1,4 +1,4 @@
-"""PAN12-style matches of character n-grams: letters and digits that two texts have in common, and where they stand.
+"""Find matches of character n-grams, as in PAN 2012: common letters and digits of two texts, with their positions.
 
 Only letters and digits count (`str.isalnum`, so those of every script; the official baseline leaves out ASCII
 punctuation and white space instead), each in lower case. An n-gram of the target that the source has is a match, and a
@@ -21,16 +21,16 @@ import numpy.typing as npt
 from pan_scdg.records import Passage, TextPair
 
 TABLE_CHARACTERS = 1 << 26
-"""Most characters of n-grams that are held at a time; a longer source is looked at in several goes."""
+"""Largest number of characters of n-grams in memory; a longer source is processed in several parts."""
 NGRAM_OVERHEAD = 150
-"""About how many bytes an n-gram takes in the table beside its characters."""
+"""Approximate bytes of an n-gram in the table, without its characters."""
 COMPARED = 1024
 """Characters that are compared at a time when a match is extended."""
 
 WIDEST_PART = 16
 """Characters of the parts by which most n-grams are ruled out."""
 FACTOR = 0x9E3779B97F4A7C15
-"""Odd, with bits everywhere (2^64 over the golden ratio)."""
+"""An odd number with well-distributed bits: 2^64 divided by the golden ratio."""
 
 Positions = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.uint32]
@@ -40,11 +40,11 @@ class Letters(NamedTuple):
     """The letters and digits of a text."""
 
     text: str
-    """In lower case and nothing between them, ``n`` characters."""
+    """In lower case and without the characters between them, ``n`` characters."""
     codes: Codes
-    """The same as code points, ``[n]``."""
+    """Their code points, ``[n]``."""
     offsets: Positions
-    """Where each stands in the text itself, ``[n]``."""
+    """Position of each in the original text, ``[n]``."""
 
 
 class CharNgramScorer:
@@ -55,12 +55,12 @@ class CharNgramScorer:
     def __init__(self, n: int) -> None:
         self.n = n
 
-    def identity(self) -> dict[str, Any]:
+    def identify(self) -> dict[str, Any]:
         """Return the method and its n."""
         return {"kind": "char-ngrams", "n": self.n}
 
     def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
-        """Yield one number a pair, from 0 to 1; 0 if a text has fewer than n letters and digits."""
+        """Yield one number per pair, from 0 to 1; 0 if a text has fewer than n letters and digits."""
         return ((compute_covered_share(pair.target, pair.source, self.n),) for pair in pairs)
 
 
@@ -74,7 +74,7 @@ def extract_letters(text: str) -> Letters:
 
 @cache
 def _build_lower_table() -> Codes:
-    """Return for every code point the letter or digit that stands for it, 0 for other characters."""
+    """Return for every code point its letter or digit in lower case, 0 for other characters."""
     # of the one letter whose lower case is two characters (Turkish I with a dot) the second is no letter
     lower = (ord(chr(code).lower()[0]) if chr(code).isalnum() else 0 for code in range(0x110000))
     return np.fromiter(lower, np.uint32, 0x110000)
@@ -122,7 +122,7 @@ def _find_ngrams(target: Letters, source: Letters, n: int) -> Positions:
     wanted, offered = _filter_common(target.codes, source.codes, n)
     step = max(1, TABLE_CHARACTERS // (n + NGRAM_OVERHEAD))
     for start in range(0, len(offered), step):
-        # from the end, so that the first place of an n-gram is the one that stays
+        # from the end, so that the first position of an n-gram is kept
         places = offered[start : start + step][::-1]
         first = dict(zip(_slice_ngrams(source.text, places, n), places.tolist(), strict=True))
         now = np.fromiter(map(first.get, _slice_ngrams(target.text, wanted, n), repeat(-1)), np.int64, len(wanted))
@@ -178,7 +178,7 @@ def _extend_matches(target: Letters, source: Letters, found: Positions, n: int) 
     than ``n``.
     """
     starts, end = np.flatnonzero(found >= 0), 0
-    while (first := int(np.searchsorted(starts, end - n, side="right"))) < len(starts):  # it ends behind ``end``
+    while (first := int(np.searchsorted(starts, end - n, side="right"))) < len(starts):  # it ends after ``end``
         without_gap = int(np.searchsorted(starts, end, side="right")) - 1
         at = int(starts[max(first, without_gap)])
         length = _count_agreement(target.codes[at:], source.codes[int(found[at]) :])

@@ -1,4 +1,4 @@
-"""Cosine of the mean chunk vectors of an embedding model (paper, Embedding cosine baselines).
+"""Score pairs by the cosine of mean chunk vectors of an embedding model (paper, Embedding cosine baselines).
 
 A document is cut between tokens into chunks that do not overlap and leave nothing out; a chunk is a piece of the text
 itself, and the model's special tokens count within its limit. Its vector is what the model's own pooling gives, as a
@@ -24,14 +24,14 @@ Vector = npt.NDArray[np.float32]
 
 
 class CosineScorer:
-    """Cosine of two document vectors; every distinct text is encoded once in the life of the store.
+    """Scores pairs by the cosine of document vectors; every distinct text is encoded once per store.
 
     Args:
         settings: the profile's.
-        load: gives the encoder, asked for when a vector is missing.
+        load: returns the encoder; called if a vector is missing.
         fingerprint: of the encoder's folder.
-        device: the kind of device that encodes; it moves last digits.
-        store: where vectors are kept, each as soon as it is there.
+        device: the kind of device that encodes; last digits depend on it.
+        store: keeps each vector as soon as it is computed.
     """
 
     features: tuple[str, ...] = ("score",)
@@ -42,7 +42,7 @@ class CosineScorer:
         self._settings, self._load, self._store = settings, load, store
         self._fingerprint, self._device = fingerprint, device
 
-    def identity(self) -> dict[str, Any]:
+    def identify(self) -> dict[str, Any]:
         """Return the encoder, its device, and how texts are cut and batched."""
         s = self._settings
         return {
@@ -54,7 +54,7 @@ class CosineScorer:
         }
 
     def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
-        """Yield one number a pair, from -1 to 1.
+        """Yield one number per pair, from -1 to 1.
 
         Raises:
             UserError: the encoder cannot be loaded, or reads fewer tokens than a chunk is to have.
@@ -62,12 +62,14 @@ class CosineScorer:
         for pair in pairs:
             target, source = self.encode_text(pair.target), self.encode_text(pair.source)
             if target.size and source.size and target.size != source.size:
-                raise UserError("stored vectors of one encoder differ in length", "delete it", self._store.folder)
+                raise UserError(
+                    "stored vectors of one encoder differ in length", "delete the state", self._store.folder
+                )
             yield (compute_cosine(target, source),)
 
     def encode_text(self, text: str) -> Vector:
         """Return the document vector of ``text``, ``[d]``; an empty one for white space."""
-        key = make_key("document vector", {**self.identity(), "text": hash_text(text)})
+        key = make_key("document vector", {**self.identify(), "text": hash_text(text)})
         stored = self._store.read(key, _unpack)
         if stored is not None:
             return stored
@@ -85,11 +87,11 @@ class CosineScorer:
 
     @cached_property
     def _encoder(self) -> tuple[Encoder, int]:
-        """The encoder and the tokens of a chunk."""
+        """Return the encoder and the number of tokens of a chunk."""
         encoder, wanted = self._load(), self._settings.chunk_tokens
         if wanted is not None and wanted > encoder.max_tokens:
             raise UserError(
-                f"the profile wants chunks of {wanted} tokens, this encoder reads {encoder.max_tokens}",
+                f"the profile requests chunks of {wanted} tokens, but the encoder reads at most {encoder.max_tokens}",
                 "lower chunk_tokens in the profile, or leave it out",
                 encoder.folder,
             )
@@ -116,17 +118,17 @@ def split_chunks(text: str, tokenizer: Any, limit: int) -> list[str]:
     is made shorter until it fits. Pieces of white space are left out.
 
     Raises:
-        UserError: the tokenizer does not tell where tokens stand.
+        UserError: the tokenizer does not return offsets.
     """
     if not tokenizer.is_fast:
-        raise UserError("the encoder's tokenizer does not say where tokens stand", "add its tokenizer.json")
+        raise UserError("the encoder's tokenizer does not return the positions of tokens", "add its tokenizer.json")
     options = {"truncation": False, "verbose": False}
     offsets = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, **options)["offset_mapping"]
     starts = [0, *(start for start, _ in offsets[1:]), len(text)]
-    room = max(1, limit - tokenizer.num_special_tokens_to_add())
+    most = max(1, limit - tokenizer.num_special_tokens_to_add())
     pieces, first = [], 0
     while first < len(starts) - 1:
-        last = _find_boundary(starts, first, min(first + room, len(starts) - 1))
+        last = _find_boundary(starts, first, min(first + most, len(starts) - 1))
         while (excess := _count_tokens(text[starts[first] : starts[last]], tokenizer) - limit) > 0:
             shorter = _find_boundary(starts, first, max(first + 1, last - excess))
             if shorter >= last:
@@ -154,7 +156,7 @@ VALUES = 100
 
 
 class OfficialChoice(NamedTuple):
-    """A threshold, and what it does on the pairs that it was chosen on."""
+    """A threshold, with its quality on the pairs that it was chosen on."""
 
     threshold: float
     sensitivity: float
@@ -170,7 +172,7 @@ def choose_official_threshold(scores: npt.ArrayLike, labels: npt.ArrayLike) -> O
 
     Args:
         scores: shape ``[pairs]``.
-        labels: True where the pair is one of reuse, ``[pairs]``.
+        labels: True where the source was reused, ``[pairs]``.
 
     Raises:
         UserError: all pairs have the same label.

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible chat endpoint (vLLM, llama.cpp, Ollama, TGI) that answers one chat at a time.
+"""Request answers from an OpenAI-compatible chat endpoint (vLLM, llama.cpp, Ollama, TGI), one chat at a time.
 
 The environment names it, by the three variables that TIRA passes on: ``OPENAI_BASE_URL`` (required),
 ``OPENAI_API_KEY`` (local servers rarely need one) and ``OPENAI_MODEL``, which overrides the model name of the profile
@@ -18,15 +18,15 @@ Messages = list[dict[str, str]]
 """A chat: ``role`` and ``content`` of each message, in order."""
 URL, KEY, MODEL = "OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL"
 NEW_TOKENS = 64
-"""Most tokens of an answer (paper, PlagBench-style prompting); they are chosen at temperature zero."""
+"""Largest number of tokens of an answer (paper, PlagBench-style prompting); they are chosen at temperature zero."""
 TIMEOUT = 300.0
-"""Seconds without a byte of the answer after which a try has failed (paper)."""
+"""Seconds without a byte of the answer after which an attempt has failed (paper)."""
 TRIES = 5
-"""The paper retries "up to five times", which does not say if the first try counts; here it does."""
+"""The paper retries "up to five times", without saying if the first attempt counts; here it does."""
 LASTING = frozenset({408, 409, 425, 429})
-"""Statuses besides 5xx after which the same request may succeed later."""
+"""Statuses, besides 5xx, after which the same request may succeed later."""
 SHOWN = 200
-"""Characters of a server's own words that are shown."""
+"""Number of characters of a server's message that are shown."""
 _PRINTABLE = re.compile(r"[!-~]+")
 
 
@@ -55,7 +55,7 @@ class _Completion(BaseModel):
 
 
 def choose_model_name(profile_model: str) -> str:
-    """Return the model name that the endpoint is asked for: ``$OPENAI_MODEL``, else the profile's."""
+    """Return the model name for the endpoint: ``$OPENAI_MODEL``, else that of the profile."""
     return os.environ.get(MODEL) or profile_model
 
 
@@ -69,7 +69,7 @@ def read_endpoint(profile_model: str) -> "Endpoint":
     if not url:
         raise UserError(f"{URL} is not set", "give the address of a chat endpoint, such as http://localhost:8000/v1")
     if key and not _PRINTABLE.fullmatch(key):  # the client's own error would show it
-        raise UserError(f"{KEY} holds a character that no key has", "set it again, without quotes or line ends")
+        raise UserError(f"{KEY} contains an invalid character", "set it again, without quotes or line ends")
     return Endpoint(url, choose_model_name(profile_model), key or None)
 
 
@@ -83,7 +83,7 @@ class Endpoint:
         timeout: see ``TIMEOUT``.
 
     Raises:
-        UserError: ``url`` is no address.
+        UserError: ``url`` is not an HTTP address.
     """
 
     def __init__(self, url: str, model: str, key: str | None = None, timeout: float = TIMEOUT) -> None:
@@ -93,14 +93,14 @@ class Endpoint:
         self.shown = _remove_secrets(url)
         """The address without credentials and query."""
         self.model, self._key, self._timeout = model, key, timeout
-        # the client insists on some key
+        # the client requires a key
         self._client: Any = openai.OpenAI(base_url=url, api_key=key or "none", timeout=timeout, max_retries=TRIES - 1)
 
     def complete(self, messages: Messages) -> Reply:
         """Return the answer to a chat; the client tries up to ``TRIES`` times and waits as the server asks.
 
         Raises:
-            UserError: the endpoint refuses the request; another try would meet the same.
+            UserError: the endpoint refuses the request, which would fail again.
             Interrupted: it is down, overloaded or sends no chat completions; later the same request may succeed.
         """
         import openai
@@ -121,18 +121,18 @@ class Endpoint:
         except ValidationError as e:
             what = f"sends something else than chat completions ({e.errors()[0]['msg']})"
             raise self._describe_outage(what, e) from None
-        # a message without content is an empty answer: asked again, the model would say as little
+        # a message without content is an empty answer, since a repeated request would give the same
         return Reply(found.choices[0].message.content or "", found.model or self.model)
 
     def _describe_refusal(self, error: Any) -> UserError:
         status = error.status_code
-        if status in (401, 403):  # its words may repeat the key
-            return UserError(f"refuses the key (status {status})", f"set {KEY} to one that it knows", self.shown)
+        if status in (401, 403):  # its message may repeat the key
+            return UserError(f"refuses the key (status {status})", f"set {KEY} to a valid key", self.shown)
         said = self._quote_server(error)
         if status == 404:
             return UserError(
-                f"does not know the model {self.model} or has no chat (status 404){said}",
-                f"set {MODEL} to a name that it serves, and {URL} to an address that ends as its manual says (/v1)",
+                f"has no model {self.model} or no chat interface (status 404){said}",
+                f"set {MODEL} to a model that it serves, and {URL} to the address in its manual, which ends in /v1",
                 self.shown,
             )
         remedy = "correct what it names; a lower characters in the profile makes prompts shorter"
@@ -157,7 +157,9 @@ def _remove_secrets(url: str) -> str:
     except ValueError:
         parts, host, port = urlsplit(""), None, None
     if parts.scheme not in ("http", "https") or not host or not _PRINTABLE.fullmatch(url):
-        raise UserError(f"{URL} is no address", "give one that begins with http:// or https://, such as http://host/v1")
+        raise UserError(
+            f"{URL} is not an HTTP address", "give one that begins with http:// or https://, such as http://host/v1"
+        )
     return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{'' if port is None else f':{port}'}{parts.path}"
 
 

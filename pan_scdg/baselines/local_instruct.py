@@ -12,11 +12,11 @@ class LocalInstruct:
     Args:
         model: a causal language model of transformers, in evaluation mode.
         tokenizer: that of the same checkpoint.
-        name: what the model is called.
+        name: the name of the model.
         positions: longest input and answer in tokens that it reads; None: it names no limit.
 
     Raises:
-        UserError: the tokenizer has no chat template, so that this is no instruction-tuned checkpoint.
+        UserError: the tokenizer has no chat template, so that it is not an instruction-tuned checkpoint.
     """
 
     def __init__(self, model: Any, tokenizer: Any, name: str, positions: int | None) -> None:
@@ -31,7 +31,7 @@ class LocalInstruct:
     def complete(self, messages: Messages) -> Reply:
         """Return the most probable answer, token by token, of at most ``NEW_TOKENS`` tokens.
 
-        What a document spells like a control token of the chat is parted by a space after its first character, so that
+        A control token of the chat in a document is split by a space after its first character, so that
         it stays a part of the document.
 
         Raises:
@@ -53,7 +53,7 @@ class LocalInstruct:
                 "input_ids"
             ]
         except TemplateError as e:
-            raise UserError(f"the chat template of {self.name} refuses the prompt: {e}", "take another model") from e
+            raise UserError(f"the chat template of {self.name} refuses the prompt: {e}", "choose another model") from e
         if self._positions is not None and len(ids) + NEW_TOKENS > self._positions:
             raise UserError(
                 f"a prompt of {len(ids)} tokens and an answer of {NEW_TOKENS} are more than {self.name} reads, "

@@ -1,7 +1,7 @@
-"""What an instruction-tuned model is asked about a pair (paper, PlagBench-style prompting).
+"""Prompt an instruction-tuned model about a pair (paper, PlagBench-style prompting).
 
 The paper gives the system message, the instruction, the examples and the chain-of-thought sentence word for word, and
-says that instruction, source document, suspicious document and ``Answer:`` follow each other. It leaves open what
+states that instruction, source document, suspicious document and ``Answer:`` follow each other. It leaves open what
 introduces the documents (here the words of its own examples), where the two additions stand (here the examples before
 the instruction and the sentence after it), and the blank lines between all these.
 """
@@ -44,7 +44,7 @@ JOINER = "\u200d"
 
 
 def build_messages(settings: Prompted, target: str, source: str) -> Messages:
-    """Return the chat that asks for the label of one pair in one of the four modes.
+    """Return the chat that requests the label of one pair in one of the four modes.
 
     Args:
         settings: the mode, and the characters that may be shown of each document.
@@ -99,7 +99,7 @@ MEANING: dict[str, Label] = {
     "yes": "paraphrase",
     "no": "no",
 }
-"""What is recognised and which label it stands for; where nothing marks the final one, the first of these counts."""
+"""Recognised words and their labels; without a final label, the first in this order counts."""
 _WORD = re.compile(r"\w+")
 _FINAL = re.compile(r"\bfinal:", re.IGNORECASE)
 
@@ -123,7 +123,7 @@ def _split_words(text: str) -> list[str]:
 
 
 class PromptJudge:
-    """A `PairScorer` that asks a model about each pair.
+    """A `PairScorer` that prompts a model about each pair.
 
     Args:
         settings: the prompt's mode and the characters of a document that are shown.
@@ -136,7 +136,7 @@ class PromptJudge:
     def __init__(self, settings: Prompted, answerer: Answerer, store: Store) -> None:
         self._settings, self._answerer, self._store = settings, answerer, store
 
-    def identity(self) -> dict[str, Any]:
+    def identify(self) -> dict[str, Any]:
         """Return the mode, the words of the prompt, and the model, independent of where the model is served."""
         return {
             "method": "prompt",

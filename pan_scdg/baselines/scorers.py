@@ -1,4 +1,4 @@
-"""The scorer that a profile's ``[baseline]`` table asks for."""
+"""Make the scorer of a profile's ``[baseline]`` table."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -28,17 +28,17 @@ Thing = TypeVar("Thing")
 
 
 class PairScorer(Protocol):
-    """A simple method. What it needs beyond the two texts (statistics, an encoder) it got when it was made."""
+    """A simple method; what it needs besides the two texts, such as an encoder, is given to its constructor."""
 
     features: tuple[str, ...]
-    """Names of the numbers it gives of a pair; a method with one number calls it ``score``."""
+    """Names of the numbers that it computes for a pair; ``score`` if there is only one."""
 
-    def identity(self) -> dict[str, Any]:
-        """Return all its numbers depend on besides the texts, as JSON values: part of the store's keys."""
+    def identify(self) -> dict[str, Any]:
+        """Return JSON values, besides the texts, that the numbers depend on; they are part of the store's keys."""
         ...
 
     def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
-        """Yield its numbers of each pair, in order, without keeping the pairs.
+        """Yield the numbers of each pair, in order, without keeping the pairs.
 
         Raises:
             UserError: a pair cannot be scored.
@@ -47,7 +47,7 @@ class PairScorer(Protocol):
 
 
 class Given(NamedTuple):
-    """What the methods need beside their settings; each takes its own, and what it takes must be there."""
+    """The inputs of the methods besides their settings; each method uses some of them."""
 
     store: Store
     """Keeps vectors and answers."""
@@ -62,14 +62,14 @@ class Given(NamedTuple):
     device: str = "cpu"
     """Where the encoder runs."""
     local_judge: Callable[[Prompted, Store], PromptJudge] | None = None
-    """Loads the model of a ``prompt`` that is served by this machine."""
+    """Makes the judge of a ``prompt`` whose model is on this machine."""
 
 
 def make_scorer(settings: BaselineSettings, given: Given) -> PairScorer:
     """Return the scorer of a profile; nothing heavy is loaded before it scores.
 
     Raises:
-        ValueError: what the method needs was not given.
+        ValueError: an input of the method is missing.
         UserError: see the scorers.
     """
     if isinstance(settings, CharNgrams):
@@ -98,5 +98,5 @@ def _make_cosine(settings: Cosine, given: Given, folder: Path) -> CosineScorer:
 
 def _require(thing: Thing | None) -> Thing:
     if thing is None:
-        raise ValueError("this baseline was not given what it needs")
+        raise ValueError("an input of this baseline is missing")
     return thing

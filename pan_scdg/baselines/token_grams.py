@@ -17,7 +17,7 @@ TOKEN = re.compile(r"[^\W_]+(?:['’_-][^\W_]+)*")
 
 
 class Overlap(NamedTuple):
-    """How much two sets of n-grams, G(P) of the target and G(S) of the source, have in common; 0 where one is empty."""
+    """How much two sets of n-grams, G(P) of the target and G(S) of the source, have in common; 0 if one is empty."""
 
     jaccard: float
     """``|G(P) & G(S)| / |G(P) | G(S)|``."""
@@ -35,31 +35,31 @@ class ContainmentScorer:
     def __init__(self, n: int) -> None:
         self.n = n
 
-    def identity(self) -> dict[str, Any]:
+    def identify(self) -> dict[str, Any]:
         """Return the method and its n."""
         return {"kind": "containment", "n": self.n}
 
     def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
-        """Yield one tuple of numbers a pair, each from 0 to 1."""
+        """Yield one tuple of numbers per pair, each from 0 to 1."""
         return (
             (measure_covered_tokens(split_tokens(pair.target), split_tokens(pair.source), self.n),) for pair in pairs
         )
 
 
 class GramOverlapScorer:
-    """The three features of the logistic model of n-grams. Its weights are none of them: they are fitted later."""
+    """The three features of the logistic model of n-grams. Its weights are fitted later."""
 
     features: tuple[str, ...] = Overlap._fields
 
     def __init__(self, n: int) -> None:
         self.n = n
 
-    def identity(self) -> dict[str, Any]:
+    def identify(self) -> dict[str, Any]:
         """Return the method and its n."""
         return {"kind": "gram-overlap", "n": self.n}
 
     def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
-        """Yield one tuple of numbers a pair, each from 0 to 1."""
+        """Yield one tuple of numbers per pair, each from 0 to 1."""
         return (measure_overlap(split_tokens(pair.target), split_tokens(pair.source), self.n) for pair in pairs)
 
 

@@ -1,7 +1,7 @@
-"""Cosine of document vectors that were made elsewhere, laid out as by the official PAN 2025 baseline.
+"""Score pairs by the cosine of precomputed document vectors, in the layout of the official PAN 2025 baseline.
 
-Its ``embeddings.py`` writes one file a document into one folder, ``<name as in pairs>.npy`` (such as
-``suspicious-document00001.txt.npy``), with one row a paragraph: ``[paragraphs, d]``. Here a file may also hold ``[d]``,
+Its ``embeddings.py`` writes one file per document into one folder, ``<name as in pairs>.npy`` (such as
+``suspicious-document00001.txt.npy``), with one row per paragraph: ``[paragraphs, d]``. Here a file may also be ``[d]``,
 and its name may lack the ``.txt``. The document's vector is the mean of the rows as they are (paper, Embedding cosine
 baselines), where the official baseline compares paragraphs with each other.
 """
@@ -25,7 +25,7 @@ class VectorScorer:
 
     Args:
         folder: holds the files.
-        doc_ids: all documents that are going to be asked for; the bytes of their files are the scorer's identity.
+        doc_ids: all documents of the job; the bytes of their files identify the scorer.
 
     Raises:
         UserErrors: naming every document without a file.
@@ -45,21 +45,21 @@ class VectorScorer:
             raise UserErrors(errors)
         self._digest = _hash_files(self._files)
 
-    def identity(self) -> dict[str, Any]:
+    def identify(self) -> dict[str, Any]:
         """Return a hash of the bytes of all files."""
         return {"kind": "vectors", "files": self._digest}
 
     def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
-        """Yield one number a pair, from -1 to 1.
+        """Yield one number per pair, from -1 to 1.
 
         Raises:
-            UserError: a file is no vector, or two have different widths.
+            UserError: a file is not a vector, or two have different widths.
         """
         for pair in pairs:
             target, source = (read_vector(self._files[doc_id]) for doc_id in (pair.target_id, pair.source_id))
             if target.shape != source.shape:
                 raise UserError(
-                    f"{target.size} numbers a row, but {source.size} in {self._files[pair.source_id].name}",
+                    f"has {target.size} numbers per row, but {source.size} in {self._files[pair.source_id].name}",
                     "give the vectors of one model",
                     self._files[pair.target_id],
                 )
@@ -70,7 +70,7 @@ def find_vector_file(folder: Path, doc_id: str) -> Path:
     """Return the file of a document, named by the last part of its id.
 
     Raises:
-        UserError: there is none.
+        UserError: the file does not exist.
     """
     name = doc_id.rpartition("/")[2].removesuffix(".txt")
     for path in (folder / f"{name}.txt.npy", folder / f"{name}.npy"):
@@ -92,10 +92,10 @@ def read_vector(path: Path) -> npt.NDArray[np.float64]:
         raise UserError(f"not vectors in NumPy's format: {e}", "write it with numpy.save", path) from e
     if not isinstance(rows, np.ndarray) or rows.ndim not in (1, 2) or rows.dtype.kind != "f" or not rows.size:
         what = f"{rows.dtype} {list(rows.shape)}" if isinstance(rows, np.ndarray) else "several arrays"
-        raise UserError(f"holds {what}, not floats [d] or [rows, d]", "write one row a paragraph or chunk", path)
+        raise UserError(f"contains {what}, not floats [d] or [rows, d]", "write one row per paragraph or chunk", path)
     vector = np.atleast_2d(rows).mean(axis=0, dtype=np.float64)
     if not np.isfinite(vector).all():
-        raise UserError("holds a number that is not finite", "make these vectors again", path)
+        raise UserError("contains a number that is not finite", "compute these vectors again", path)
     return np.asarray(vector)
 
 

@@ -22,14 +22,14 @@ def _find_registered() -> dict[str, EntryPoint]:
 
 
 class ExtensibleGroup(click.Group):
-    """A group with the registered commands beside its own; their modules are imported when they are asked for."""
+    """A group with registered commands besides its own; their modules are imported when they are needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands in alphabetical order."""
         return sorted({*super().list_commands(ctx), *_find_registered()})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command by name, None where there is none."""
+        """Return a command by name, or None."""
         if cmd_name not in self.commands and cmd_name in _find_registered():
             self.add_command(_find_registered()[cmd_name].load(), cmd_name)
         return super().get_command(ctx, cmd_name)

@@ -18,8 +18,7 @@ RESULT = click.Path(path_type=Path)
     default=0.05,
     show_default=True,
     metavar="NATS",
-    help="Largest distance of a score from its threshold at which decisions may differ, and largest mean difference of "
-    "pair scores.",
+    help="Largest distance of a score from the threshold if decisions differ, and largest mean difference of scores.",
 )
 @click.option(
     "--top10-changed",
@@ -27,9 +26,9 @@ RESULT = click.Path(path_type=Path)
     default=0.05,
     show_default=True,
     metavar="SHARE",
-    help="Largest share of different documents in all top 10s.",
+    help="Largest share of documents that differ in all top 10s.",
 )
-@click.option("--exact", is_flag=True, help="Require the same bytes in files that both have.")
+@click.option("--exact", is_flag=True, help="Require identical bytes in all files that both results have.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def compare(
@@ -37,9 +36,9 @@ def compare(
 ) -> None:
     """Compare the results A and B of one task: outputs of run, TREC runs, or folders of detection XML.
 
-    A result is reproduced by the same bytes, or by the same pairs or queries within the tolerances if the jobs differ
-    in device, engine, dtype, attention or batches only. On one machine a job gives the same bytes: require them with
-    --exact. The last line is the verdict; the exit code is 0 if it is "reproduced", otherwise 1.
+    A result is reproduced if the bytes are the same, or if the jobs differ only in device, engine, dtype, attention or
+    batches and the results differ within the tolerances. On one machine a job always gives the same bytes, which
+    --exact requires. The last line is the verdict; the exit code is 0 if it is "reproduced", otherwise 1.
 
     \b
     Example:
@@ -51,7 +50,7 @@ def compare(
         raise click.UsageError("a tolerance must be a finite number")
     found = compare_results(a, b, Tolerances(score_tolerance, top10_changed), exact)
     # DEL is the one control character that JSON leaves as it is
-    text = json.dumps(found.record()).replace("\x7f", "\\u007f") if as_json else "\n".join(found.lines())
+    text = json.dumps(found.to_json()).replace("\x7f", "\\u007f") if as_json else "\n".join(found.to_lines())
     click.echo(text)
     if found.faults:
         context.exit(1)

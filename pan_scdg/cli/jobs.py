@@ -54,7 +54,7 @@ HEADINGS = {
     type=FOLDER,
     envvar=["TIRA_OUTPUT_DIR", "outputDir"],
     required=True,
-    help="Folder of the results; made if it does not exist.",
+    help="Folder of the results; created if it does not exist.",
 )
 @profile_option
 @click.option(
@@ -62,7 +62,7 @@ HEADINGS = {
     type=click.Choice(["auto", "pairs", "retrieval"]),
     default="auto",
     show_default=True,
-    help="Task; auto finds out by the files of the input.",
+    help="Task; auto detects it from the files of the input.",
 )
 @device_option
 @engine_option
@@ -70,34 +70,42 @@ HEADINGS = {
 @model_option
 @over_long_option
 @on_error_option
-@click.option("--workers", type=click.IntRange(1), help="Number of scoring processes.  [default: one for each GPU]")
-@click.option("--limit", type=click.IntRange(1), help="Take only the first N pairs or queries; the results say so.")
-@click.option("--plan", is_flag=True, help="Check everything and print the cost of the run; write nothing.")
+@click.option(
+    "--workers", type=click.IntRange(1), metavar="N", help="Number of scoring processes.  [default: one for each GPU]"
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Process only the first N pairs or queries, and mark the result as partial.",
+)
+@click.option("--plan", is_flag=True, help="Check everything and print the cost of the run; write no result.")
 @click.option("--json", "as_json", is_flag=True, help="With --plan: print one JSON object.")
 @share_option
 @click.option("--strict", is_flag=True, help="Treat warnings about the input as errors.")
-@click.option("--keep-gains", is_flag=True, help="Write the gain of every token (gains.jsonl.gz).")
+@click.option("--keep-gains", is_flag=True, help="Also write the gain of every token (gains.jsonl.gz).")
 @overwrite_option
 @click.option(
     "--metadata/--no-metadata",
     default=True,
     show_default=True,
     envvar="PAN_SCDG_METADATA",
-    help="Write ir-metadata.yml: machine, packages and resources.",
+    help="Write ir-metadata.yml, which describes machine, packages and resources.",
 )
 @vectors_option
-@click.option("--index", type=FOLDER, help="Folder of ready indexes, made by the command index.")
+@click.option("--index", type=FOLDER, help="Folder of indexes that the command index has built.")
 @click.option(
     "--search-memory",
     type=click.IntRange(min=64),
-    help="MiB of memory for dense search.  [default: 1024, at most a quarter of all]",
+    metavar="MIB",
+    help="Memory for dense search in MiB.  [default: 1024, or a quarter of the memory if that is less]",
 )
-@click.option("--stop-after", type=click.Choice(["first-stage"]), help="Write the candidates and score none of them.")
+@click.option("--stop-after", type=click.Choice(["first-stage"]), help="Write the candidates without scoring them.")
 @click.option(
     "--candidates",
     type=click.Path(path_type=Path),
     envvar="inputRun",
-    help="TREC run (or folder with one) to rerank, in place of the first stage.",
+    help="TREC run, or folder with one, that replaces the first stage.",
 )
 @quiet_option
 def run(
@@ -113,16 +121,16 @@ def run(
 ) -> None:
     """Decide document pairs, or rank the sources of queries.
 
-    TIRA's variables inputDataset and outputDir stand for --input and --output.
+    The variables inputDataset and outputDir, which TIRA sets, replace --input and --output.
 
     \b
     Example:
       pan-scdg run --input examples/pan26-retrieval --output out
     """
+    from pan_scdg.cli.paths import check_folders, find_profile_file
     from pan_scdg.jobs.detect import detect_pairs
     from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request
     from pan_scdg.jobs.retrieve import retrieve_sources
-    from pan_scdg.jobs.targets import check_folders, find_profile_file
     from pan_scdg.models.fit import choose_device, choose_search_memory
     from pan_scdg.pan.inputs import detect_task
 
@@ -152,30 +160,30 @@ def show_plan(task: str, profile: Any, request: Any, computing: Any, stages: Any
     from pan_scdg.jobs.plan import plan_pairs, plan_retrieval
 
     if profile.baseline is not None and task == "pairs":
-        raise click.UsageError("--plan needs a profile with a language model, and this one is a baseline")
+        raise click.UsageError("--plan needs a profile with a language model, but this one is a baseline")
     if task == "pairs":
         plan, lines = plan_pairs(profile, request, computing)
     else:
         plan, lines = plan_retrieval(profile, request, computing, stages)
-    click.echo(json.dumps(plan.record()) if as_json else "\n".join(plan.lines()))
+    click.echo(json.dumps(plan.to_json()) if as_json else "\n".join(plan.to_lines()))
     say(lines)
 
 
-@click.command(short_help="Make the indexes of a corpus for later runs.")
+@click.command(short_help="Build the indexes of a corpus for later runs.")
 @click.option("--input", "directory", type=FOLDER, required=True, help="Folder of the corpus.")
 @click.option("--index", "folder", type=FOLDER, required=True, help="Folder of the indexes.")
 @profile_option
 @device_option
 @quiet_option
 def index(directory: Path, folder: Path, profile: str, device: str) -> None:
-    """Make the indexes of a corpus that the profile's first stage needs, for any number of runs.
+    """Build the indexes of a corpus that the first stage of a profile needs, for any number of runs.
 
     \b
     Example:
       pan-scdg index --input examples/pan26-retrieval --index my-index
       pan-scdg run --input examples/pan26-retrieval --index my-index --output out
     """
-    from pan_scdg.jobs.targets import check_folders, find_profile_file
+    from pan_scdg.cli.paths import check_folders, find_profile_file
     from pan_scdg.models.fit import choose_device
     from pan_scdg.retrieval.candidates import load_retrieval_encoder
     from pan_scdg.retrieval.index import index_corpus
@@ -200,7 +208,7 @@ def index(directory: Path, folder: Path, profile: str, device: str) -> None:
 @click.option(
     "--tokens",
     type=FILE_OR_STANDARD,
-    help="File for one JSON line a token: log-probabilities and gain in nats; - prints them after the result.",
+    help="File for one JSON line per token with log-probabilities and gain in nats; - prints them after the result.",
 )
 @quiet_option
 def score(
@@ -213,14 +221,14 @@ def score(
     over_long: str | None,
     tokens: Path | None,
 ) -> None:
-    """Score a SUSPICIOUS file with a SOURCE file and print JSON; one of the two can be -, standard input.
+    """Score a SUSPICIOUS file with a SOURCE file and print JSON; one of them can be - for standard input.
 
     \b
     Example:
       pan-scdg score suspicious.txt source.txt --tokens gains.jsonl
     """
-    from pan_scdg.jobs.score import STANDARD, score_files, token_lines
-    from pan_scdg.jobs.targets import check_file, find_profile_file, holds_tokens
+    from pan_scdg.cli.paths import check_file, find_profile_file, holds_tokens
+    from pan_scdg.jobs.score import STANDARD, format_tokens, score_files
     from pan_scdg.own_files import write_atomically
 
     if suspicious == source == STANDARD:
@@ -234,29 +242,29 @@ def score(
     result = score_files(chosen, suspicious, source, device=device, model=model, engine=engine)
     if tokens == STANDARD:
         click.echo(json.dumps(result.record))
-        click.echo("".join(token_lines(result)), nl=False)
+        click.echo("".join(format_tokens(result)), nl=False)
         return
     if tokens is not None:
-        write_atomically(tokens, "".join(token_lines(result)))
+        write_atomically(tokens, "".join(format_tokens(result)))
     click.echo(json.dumps(result.record, indent=1))
 
 
 @click.command(short_help="Merge the results of all shards of a run.")
-@click.option("--input", "directory", type=FOLDER, required=True, help="Input of the shards.")
+@click.option("--input", "directory", type=FOLDER, required=True, help="Input folder of the shards.")
 @click.option("--output", type=FOLDER, required=True, help="Folder of the results.")
 @model_option
 @overwrite_option
 @click.argument("shards", type=FOLDER, nargs=-1, required=True)
 @quiet_option
 def merge(directory: Path, output: Path, model: Path | None, overwrite: bool, shards: tuple[Path, ...]) -> None:
-    """Merge the output directories of all SHARDS of a run (run --shard I/N) into its results; no GPU is needed.
+    """Merge the output folders of all SHARDS of a run (run --shard I/N) into its results, without a GPU.
 
     \b
     Example:
       pan-scdg merge --input examples/pan25-pairs/test --output out shard-1 shard-2
     """
+    from pan_scdg.cli.paths import check_folders
     from pan_scdg.jobs.merge import merge_shards
-    from pan_scdg.jobs.targets import check_folders
 
     given = {f"SHARDS {number}": shard for number, shard in enumerate(shards, 1)}
     check_folders(output, None, {"--input": directory, "--model": model, **given})

@@ -21,9 +21,9 @@ def models() -> None:
 @models.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def list_models(as_json: bool) -> None:
-    """List the models of each profile, with licence, size and place.
+    """List the models of each profile with licence, size and location.
 
-    Weights are not read.
+    No weights are read.
 
     \b
     Example:
@@ -37,13 +37,15 @@ def list_models(as_json: bool) -> None:
 
 @models.command()
 @click.argument("name")
-@click.option("--revision", metavar="REV", help="Fetch this commit, branch or tag. Terrier has only one version.")
+@click.option(
+    "--revision", metavar="REV", help="Commit, branch or tag; required except for Terrier, which has one version."
+)
 def fetch(name: str, revision: str | None) -> None:
     """Fetch a model or the jars of Terrier into the model cache.
 
-    A model comes from the Hugging Face hub at the revision that you name, without files that could hold code, and the
-    SHA-256 of every file is locked. If the hub asks for an account, give a token in HF_TOKEN. No other command fetches
-    anything.
+    A model is fetched from the Hugging Face hub at the given revision, without files that could contain code, and the
+    SHA-256 of every file is recorded in a lock file. If the hub requires an account, set HF_TOKEN to a token. No other
+    command uses the network.
 
     \b
     Example:
@@ -54,7 +56,7 @@ def fetch(name: str, revision: str | None) -> None:
         from pan_scdg.retrieval.bm25.terrier_jars import fetch_jars
 
         if revision is not None:
-            raise click.UsageError("terrier has one version only: leave out --revision")
+            raise click.UsageError("Terrier has only one version: leave out --revision")
         click.echo(f"{name}: {fetch_jars()}")
         return
     from pan_scdg.models.fetch import fetch_model
@@ -69,9 +71,9 @@ def fetch(name: str, revision: str | None) -> None:
 @model_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines.")
 def verify(profile: str, model: Path | None, as_json: bool) -> None:
-    """Compare the models of a profile with the profile and the lock.
+    """Check the models of a profile against profile and lock file.
 
-    All weights are read, and their SHA-256 fingerprints are printed.
+    This reads all weights and prints their SHA-256 fingerprints.
 
     \b
     Example:

@@ -12,20 +12,20 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
 FILE_OR_STANDARD = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 profile_option = click.option(
-    "--profile", default="offline", show_default=True, help="Name of a shipped profile, or a profile file."
+    "--profile", default="offline", show_default=True, help="Name of a bundled profile, or a profile file."
 )
 device_option = click.option(
     "--device",
     type=click.Choice(["auto", "cpu", "cuda"]),
     default="auto",
     show_default=True,
-    help="Device that models run on.",
+    help="Device of the models; auto uses a GPU if one is visible.",
 )
 model_option = click.option(
     "--model", type=FOLDER, help="Folder of the language model, instead of the one that the profile names."
 )
 state_option = click.option(
-    "--state", type=FOLDER, envvar="PAN_SCDG_STATE", help="Store scores in this folder and reuse them in later runs."
+    "--state", type=FOLDER, envvar="PAN_SCDG_STATE", help="Folder in which scores are stored, and reused by later runs."
 )
 engine_option = click.option(
     "--engine",
@@ -35,24 +35,26 @@ engine_option = click.option(
     help="Score many inputs at once (packed), or one at a time as in the paper (reference).",
 )
 truth_option = click.option(
-    "--truth", type=click.Path(path_type=Path), help="Folder of truth XML, or qrels file.  [default: beside the input]"
+    "--truth",
+    type=click.Path(path_type=Path),
+    help="Folder of truth XML, or qrels file.  [default: found in the input folder]",
 )
 over_long_option = click.option(
     "--over-long",
     type=click.Choice(["error", "segments"]),
-    help="Refuse pairs over the profile's limit, or score them in segments.  [default: as the profile says]",
+    help="Refuse pairs over the profile's limit, or score them in segments.  [default: as set in the profile]",
 )
 on_error_option = click.option(
     "--on-error",
     type=click.Choice(["stop", "negative"]),
     default="stop",
     show_default=True,
-    help="Stop if a pair cannot be scored, or decide it negative and record the reason.",
+    help="If a pair cannot be scored, stop, or decide it negative and record the reason.",
 )
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace a finished result.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 vectors_option = click.option(
-    "--vectors", type=FOLDER, help="Folder of document vectors (.npy), for a profile that reads ready vectors."
+    "--vectors", type=FOLDER, help="Folder of document vectors (.npy), for a profile that reads precomputed vectors."
 )
 
 
@@ -70,7 +72,7 @@ def _parse_share(_context: click.Context, _parameter: click.Parameter, value: st
 
 
 share_option = click.option(
-    "--shard", "share", metavar="I/N", callback=_parse_share, help="Score share I of N only, for the command merge."
+    "--shard", "share", metavar="I/N", callback=_parse_share, help="Score only shard I of N, for the command merge."
 )
 
 
@@ -80,7 +82,7 @@ def _silence(_context: click.Context, _parameter: click.Parameter, quiet: bool) 
 
 
 quiet_option = click.option(
-    "--quiet", is_flag=True, expose_value=False, callback=_silence, help="Show errors and warnings, but no progress."
+    "--quiet", is_flag=True, expose_value=False, callback=_silence, help="Show only errors and warnings."
 )
 
 

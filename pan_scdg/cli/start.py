@@ -12,11 +12,11 @@ MAIN_PROFILES = ("offline", "pan25-qwen3-0.6b", "pan25-qwen3-8b", "pan25-contain
 """The profiles that most users need: the default, pairs on a small and on a large GPU, a baseline, and retrieval."""
 
 
-@click.command(short_help="List the shipped profiles.")
-@click.option("--all", "show_all", is_flag=True, help="List all profiles, not only the most important ones.")
+@click.command(short_help="List the bundled profiles.")
+@click.option("--all", "show_all", is_flag=True, help="List all profiles instead of the most important ones.")
 @json_option
 def profiles(show_all: bool, as_json: bool) -> None:
-    """List the shipped profiles, with the licences of the models that they need.
+    """List the bundled profiles with the licences of the models that they need.
 
     \b
     Example:
@@ -40,11 +40,13 @@ def profiles(show_all: bool, as_json: bool) -> None:
         click.echo(f"{len(names) - len(shown)} more: pan-scdg profiles --all")
 
 
-@click.command(short_help="Turn a CSV of file pairs into an input folder.")
-@click.option("--table", type=FILE, required=True, help="CSV with the suspicious and the source file of each pair.")
-@click.option("--output", type=FOLDER, required=True, help="Input folder to make.")
+@click.command(short_help="Turn a CSV table of file pairs into an input folder.")
+@click.option(
+    "--table", type=FILE, required=True, help="CSV file with the suspicious and the source file of each pair."
+)
+@click.option("--output", type=FOLDER, required=True, help="Input folder to create.")
 def prepare(table: Path, output: Path) -> None:
-    """Turn a CSV of file pairs into an input folder with safe ids; results then show the original names.
+    """Turn a CSV table of file pairs into an input folder with safe ids; results show the original names.
 
     \b
     Example:
@@ -67,7 +69,7 @@ def prepare(table: Path, output: Path) -> None:
 @state_option
 @quiet_option
 def demo(output: Path, device: str, state: Path | None) -> None:
-    """Explain one verdict, then run a part of both tasks on the bundled examples; takes about a minute.
+    """Explain one verdict, then run part of both tasks on the bundled examples, in about a minute.
 
     \b
     Example:

@@ -75,7 +75,7 @@ def call_client(name: str | None, manifest: Path, build_args: str | None, dry: b
     say([shlex.join(words)])
     code = subprocess.run(words, check=False).returncode
     if code:
-        raise UserError(f"tira-cli ended with {code}", "correct what it says above")
+        raise UserError(f"tira-cli ended with {code}", "see its message above")
 
 
 COMMANDS = (tira,)

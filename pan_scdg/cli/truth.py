@@ -25,8 +25,8 @@ from pan_scdg.cli.options import (
 from pan_scdg.logs import say
 
 
-@click.command(short_help="Choose the threshold on pairs with truth.")
-@click.option("--input", "directory", type=FOLDER, required=True, help="Folder of pairs with truth.")
+@click.command(short_help="Choose a threshold on pairs with truth.")
+@click.option("--input", "directory", type=FOLDER, required=True, help="Input folder of pairs with known truth.")
 @profile_option
 @click.option("--write", type=FILE, required=True, help="Profile file to write.")
 @truth_option
@@ -51,19 +51,19 @@ def calibrate(
     state: Path | None,
     as_json: bool,
 ) -> None:
-    """Choose q or w and the threshold on pairs with truth, and write them into a profile file.
+    """Choose q or w and the threshold on pairs with truth, and write a profile file with them.
 
-    For a baseline this chooses its threshold, and n or the weights if it has any.
+    For a baseline, choose its threshold and, if it has them, n or weights.
 
     \b
     Example:
       pan-scdg calibrate --input examples/pan25-pairs/calibration --write my-profile.toml
     """
+    from pan_scdg.cli.paths import check_file, check_state, find_profile_file, holds_profile
     from pan_scdg.jobs.calibrate import calibrate as choose
     from pan_scdg.jobs.calibrate import check_target, read_labelled_pairs, write_profile
     from pan_scdg.jobs.calibrate_baseline import calibrate_baseline
     from pan_scdg.jobs.requests import Computing
-    from pan_scdg.jobs.targets import check_file, check_state, find_profile_file, holds_profile
     from pan_scdg.models.fit import choose_device
     from pan_scdg.notices import Notices
 
@@ -82,28 +82,30 @@ def calibrate(
         else:
             found = calibrate_baseline(chosen, known, computing, scores, vectors)
     write_profile(profile, write, found)
-    say(notices.lines())
-    click.echo(json.dumps(found.record()) if as_json else f"{found.summary()}; wrote {write}")
+    say(notices.list_warnings())
+    click.echo(json.dumps(found.to_json()) if as_json else f"{found.summarise()}; wrote {write}")
 
 
-@click.command(short_help="Evaluate results with the truth.")
-@click.option("--input", "directory", type=FOLDER, required=True, help="Input of the results.")
+@click.command(short_help="Evaluate results against the truth.")
+@click.option("--input", "directory", type=FOLDER, required=True, help="Input folder of the results.")
 @click.option(
     "--output",
     "outputs",
     type=click.Path(path_type=Path),
     required=True,
     multiple=True,
-    help="Output directory of run; repeat it to compare several results of one input.",
+    help="Output folder of run; repeat the option to compare several results of one input.",
 )
 @truth_option
-@click.option("--plots", type=FOLDER, help="Folder for plots of pairs: ROC, precision and recall, scores (PNG).")
+@click.option(
+    "--plots", type=FOLDER, help="Folder for plots of pair detection (PNG): ROC, precision and recall, scores."
+)
 @json_option
 @quiet_option
 def evaluate(directory: Path, outputs: tuple[Path, ...], truth: Path | None, plots: Path | None, as_json: bool) -> None:
-    """Evaluate results with the truth, with bootstrap intervals.
+    """Evaluate results against the truth, with bootstrap intervals.
 
-    Of several results each is compared with the first; the intervals of the differences are paired.
+    If there are several results, each is compared with the first, with paired intervals of the differences.
 
     \b
     Example:
@@ -115,7 +117,7 @@ def evaluate(directory: Path, outputs: tuple[Path, ...], truth: Path | None, plo
     written = [] if plots is None else plot_pairs(plots, found.results)
     result = found if len(outputs) > 1 else found.results[0]
     if as_json:
-        click.echo(json.dumps(result.record()))
+        click.echo(json.dumps(result.to_json()))
     else:
         click.echo(result.report(), nl=False)
     say(f"wrote {path}" for path in written)

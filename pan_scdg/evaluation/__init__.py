@@ -1,1 +1,1 @@
-"""Measures of both jobs: pairs, plagdet on passages, rankings, intervals, and the tables that print them."""
+"""Compute the measures of both tasks with their intervals, and print them as tables."""

@@ -1,4 +1,4 @@
-"""The logistic models of the same-topic study (paper, Hyperparameter Selection), fitted by scikit-learn.
+"""Fit the logistic models of the same-topic study (paper, Hyperparameter Selection) by scikit-learn.
 
 The paper's own solver minimises a strictly convex function, so that any solver that converges finds its optimum. Of
 scikit-learn's, ``newton-cholesky`` is the paper's method, Newton-IRLS from zero. It stops by the gradient of the mean
@@ -16,7 +16,7 @@ from pan_scdg.evaluation.resampling import Floats
 
 ITERATIONS = 100
 TOLERANCE = 1e-12
-"""The paper has 1e-9 and does not say of what."""
+"""Tolerance; the paper has 1e-9 without naming the quantity."""
 
 
 class LogisticFit(NamedTuple):
@@ -53,7 +53,7 @@ def fit_logistic(features: npt.ArrayLike, labels: npt.ArrayLike) -> LogisticFit:
     model = LogisticRegression(C=1.0, solver="newton-cholesky", tol=TOLERANCE, max_iter=ITERATIONS)
     model.fit((values - mean) / scale, truth)
     if model.n_iter_[0] >= ITERATIONS:
-        raise UserError(f"the logistic model has no optimum after {ITERATIONS} iterations", "look at its features")
+        raise UserError(f"the logistic model has no optimum after {ITERATIONS} iterations", "check its features")
     coefficients = tuple(model.coef_[0].tolist())
     return LogisticFit(float(model.intercept_[0]), coefficients, tuple(mean.tolist()), tuple(scale.tolist()))
 
@@ -72,7 +72,7 @@ def compute_probabilities(fit: LogisticFit, features: npt.ArrayLike) -> Floats:
     if not np.isfinite(values).all():
         raise ValueError("a feature is not finite")
     standard = (values - np.array(fit.mean)) / np.array(fit.scale)
-    # a sum over columns and no matrix product: a pair's probability must not depend on what other pairs there are
+    # a sum over columns, not a matrix product, so that a probability does not depend on the other pairs
     logits = fit.intercept + (standard * np.array(fit.coefficients)).sum(axis=1)
     return np.asarray(expit(logits), dtype=np.float64)
 

@@ -1,6 +1,6 @@
 """Compare two results on the same items: bootstrap intervals of the differences of their measures.
 
-Both results are measured on the same resamples, so that what makes items hard or easy for both cancels.
+Both results are measured on the same resamples, so that the difficulty of the items cancels.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ RESAMPLES, SEED = 1000, 42
 
 
 class JudgedPairs(NamedTuple):
-    """Pairs with their truth and what a result says about them, in one order."""
+    """Pairs with their truth, and their scores and decisions in a result, in one order."""
 
     keys: Sequence[tuple[str, str]]
     """Suspicious document and source."""

@@ -1,4 +1,4 @@
-"""Measures of pair decisions (paper, Evaluation Metrics): F1 first, with seven others beside it."""
+"""Measure pair decisions (paper, Evaluation Metrics): F1 and seven other measures."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -66,7 +66,7 @@ def bootstrap_pairs(
         are left out of the interval, which is (nan, nan) when none is left.
 
     Raises:
-        ValueError: as ``pair_metrics``, an unknown measure, or not one group name per pair.
+        ValueError: see `compute_pair_metrics`, an unknown measure, or not one group name per pair.
     """
     pairs = _check_pairs(labels, scores, decisions)
     unknown = [name for name in metric_names if name not in PAIR_METRICS]

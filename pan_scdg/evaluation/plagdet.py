@@ -1,4 +1,4 @@
-"""Plagdet, recall, precision and granularity, equal to the official evaluator of the text alignment task.
+"""Compute plagdet, recall, precision and granularity as the official evaluator of the text alignment task does.
 
 With ``S`` the set of distinct truth passages and ``R`` the set of distinct detections (Potthast et al., COLING 2010):
 
@@ -33,10 +33,10 @@ EVERYWHERE = (-1, 1 << 62)
 
 
 class Cover(NamedTuple):
-    """What one set of passages shares with another; one number a passage, in the order of the first set."""
+    """The overlap of one set of passages with another: one number per passage, in the order of the first set."""
 
     hits: list[int]
-    """Passages of the other set that it overlaps."""
+    """Number of passages of the other set that it overlaps."""
     characters: list[int]
     """Its characters in both documents that those cover."""
     common: int
@@ -56,7 +56,7 @@ class Plagdet(NamedTuple):
 
     @property
     def score(self) -> float:
-        """The task page's score: the mean of the six values other than granularity."""
+        """Return the score of the task page: the mean of the six values other than granularity."""
         return sum(self[:6]) / 6
 
 
@@ -175,7 +175,7 @@ def _group_spans(of: Sequence[Span], by: Sequence[Span]) -> Iterator[tuple[list[
 
 
 def _build_intervals(spans: Sequence[Span]) -> tuple[Array, Array]:
-    """Return first and last places in the suspicious document and in the source, one row a passage."""
+    """Return first and last places in the suspicious document and in the source, one row per passage."""
     this = np.array([s.this_interval for s in spans], dtype=np.int64)
     source = [EVERYWHERE if s.source is None else s.source_interval for s in spans]
     return this, np.array(source, dtype=np.int64)

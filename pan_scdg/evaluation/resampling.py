@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 CELLS = 2_000_000
-"""Most counts that exist at one time: 16 MB."""
+"""Largest number of counts in memory: 16 MB."""
 
 
 class Intervals(dict[str, tuple[float, float]]):
@@ -59,7 +59,7 @@ def _number_groups(names: Sequence[object]) -> npt.NDArray[np.int64]:
 
 RESAMPLES = 9999
 BATCH = 500
-"""Resamples that exist at one time."""
+"""Number of resamples in memory."""
 
 
 def run_randomisation_test(differences: npt.ArrayLike, seed: int = 42, resamples: int = RESAMPLES) -> float:

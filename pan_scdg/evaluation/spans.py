@@ -9,7 +9,7 @@ from pan_scdg.pan.untrusted import parse_xml
 from pan_scdg.records import Span
 
 Interval = tuple[int, int]
-"""First character and the character behind the last one."""
+"""First character, and the one after the last."""
 
 
 def count_distinct_characters(intervals: Iterable[Interval]) -> int:

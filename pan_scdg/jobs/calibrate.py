@@ -55,11 +55,11 @@ class Calibrated(NamedTuple):
     edit: Callable[[tomlkit.TOMLDocument], None]
     """Write the choice into a profile file."""
 
-    def summary(self) -> str:
+    def summarise(self) -> str:
         """Return the choice and its quality in one line."""
         return f"{self.words}: {describe_quality(self.f1, self.accuracy, self.pairs, self.positives)}"
 
-    def record(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the choice and its quality as JSON values."""
         quality = {"f1": self.f1, "accuracy": self.accuracy, "pairs": self.pairs, "positives": self.positives}
         return {**self.chosen, **quality}
@@ -84,7 +84,7 @@ def read_labelled_pairs(directory: Path, truth: Path | None, notices: Notices) -
     corpus = read_pairs(directory, notices)
     found = truth or find_truth(directory)
     if found is None:
-        raise UserError("there is no truth beside the pairs", "give its folder with --truth", directory)
+        raise UserError("no truth was found in the input folder", "give its folder with --truth", directory)
     passages = read_truth(found, corpus.pairs)
     labels = np.array([bool(passages[p.suspicious.doc_id, p.source.doc_id]) for p in corpus.pairs], dtype=bool)
     if labels.all() or not labels.any():

@@ -121,7 +121,7 @@ class PairComparison:
             faults.append(f"other passages with the same decision: {len(self.moved)} of {both} pairs")
         return faults
 
-    def lines(self) -> Iterator[str]:
+    def to_lines(self) -> Iterator[str]:
         """Yield the report."""
         yield f"pairs: {self.pairs.describe()}"
         yield f"other decisions: {len(self.flips)}"
@@ -151,7 +151,7 @@ class RankingComparison:
             faults.append(f"other documents in the top 10: {self.replaced} of {self.listed}")
         return faults
 
-    def lines(self) -> Iterator[str]:
+    def to_lines(self) -> Iterator[str]:
         """Yield the report."""
         yield f"queries: {self.queries.describe()}"
         replaced = f"{self.replaced} of {self.listed} documents replaced, for {len(self.changed)} queries"
@@ -173,7 +173,7 @@ class Comparison:
     faults: list[str]
     """Reasons why the result is not reproduced; empty if it is."""
 
-    def record(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the comparison as JSON values."""
         return {
             "task": "pairs" if isinstance(self.found, PairComparison) else "retrieval",
@@ -187,14 +187,14 @@ class Comparison:
             "why": self.faults,
         }
 
-    def lines(self) -> list[str]:
+    def to_lines(self) -> list[str]:
         """Return the report in ASCII; its last line is the verdict."""
         both = self.a.files.keys() & self.b.files.keys()
         said = [
             f"A: {self.a.path}",
             f"B: {self.b.path}",
             f"files: {len(both) - len(self.changed)} with the same bytes, {len(self.changed)} with different bytes",
-            *self.found.lines(),
+            *self.found.to_lines(),
             *self._list_job_lines(),
             "reproduced" if not self.faults else f"not reproduced: {'; '.join(self.faults)}",
         ]

@@ -66,12 +66,12 @@ def explain_pair(profile: Profile, device: str) -> str:
     """Return the verdict about one pair of the examples in a sentence."""
     suspicious, source = PAIRS / "susp" / f"{PAIR[0]}.txt", PAIRS / "src" / f"{PAIR[1]}.txt"
     result = score_files(profile, suspicious, source, device=device, model=None, engine="packed")
-    verdict = "there is no threshold for this model"
+    verdict = "the profile has no threshold for this model"
     if result.threshold is not None:
         decision = "reported as reuse" if result.decision else "not reported"
         verdict = f"the threshold is {result.threshold:.3f}, so it is {decision}"
     return (
-        f"One verdict explained: with {source.stem} in front of it, {suspicious.stem} takes "
+        f"One verdict explained: with {source.stem} in its context, {suspicious.stem} takes "
         f"{result.gains.mean():.3f} nats less per token on average ({len(result.gains)} tokens, "
         f"{100 * (result.gains > 0).mean():.0f} % of them gain); its {result.record['aggregation']} gain is "
         f"{result.score:.3f}, and {verdict}.\n"

@@ -8,7 +8,8 @@ from typing import Any
 
 from pan_scdg.digests import hash_text
 from pan_scdg.jobs.lifecycle import produce_result
-from pan_scdg.jobs.requests import Computing, Partial, Request, describe_job, take_first
+from pan_scdg.jobs.output_mark import Partial
+from pan_scdg.jobs.requests import Computing, Request, describe_job, take_first
 from pan_scdg.jobs.shards import Shards, open_model, write_shard
 from pan_scdg.logs import say
 from pan_scdg.models.find import describe_models
@@ -76,12 +77,12 @@ def detect_pairs(
                             files.insert(0, GAINS)
                         _warn_about_few_detections(method, verdicts.values(), notices, request.output)
                 origins = list_origins(method.models) if merged is None else merged.origins
-                result.seal(files, _list_incidents(method), partial and partial._asdict(), origins)
-    told = [] if partial is None else [partial.warning()]
+                result.seal(files, _list_incidents(method), partial, origins)
+    limited = [] if partial is None else [partial.format_warning()]
     if result.complete:
-        return [*told, f"already complete: {request.output}"]
+        return [*limited, f"already complete: {request.output}"]
     warnings = [f"warning: {incident}" for incident in _list_incidents(method)]
-    return [*notices.lines(), *warnings, *told, _summarise(request, method, len(pairs))]
+    return [*notices.list_warnings(), *warnings, *limited, _summarise(request, method, len(pairs))]
 
 
 def open_method(
@@ -136,7 +137,7 @@ def _describe_pairs_job(
         profile,
         request,
         input_digest=hash_input(request.input, "pairs"),
-        models=method.identity(),
+        models=method.identify(),
         device=method.device,
         engine=computing.engine,
         partial=partial,

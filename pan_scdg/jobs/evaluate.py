@@ -19,8 +19,7 @@ from pan_scdg.evaluation.resampling import Intervals
 from pan_scdg.evaluation.retrieval import bootstrap_queries, compute_per_query, compute_retrieval_metrics
 from pan_scdg.evaluation.spans import read_span_files, read_spans
 from pan_scdg.jobs.detect import DECISIONS
-from pan_scdg.jobs.output_mark import read_mark
-from pan_scdg.jobs.requests import Partial
+from pan_scdg.jobs.output_mark import Partial, read_mark
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import MARK
 from pan_scdg.pan.detections import read_decisions
@@ -33,7 +32,9 @@ from pan_scdg.profile import Calibration
 
 OF_SCORES = ("auroc", "average_precision")
 """Measures of pairs that need no decision."""
-UNDECIDED = "none decided: the scores are of another model than the threshold, so there are no measures of decisions"
+UNDECIDED = (
+    "none decided: the scores are of another model than the threshold, so that only measures of scores are given"
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Evaluation:
         value, interval = self.figures.get(name), self.intervals.get(name)
         return value if value is None or interval is None else Estimate(value, *interval)
 
-    def record(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the JSON object that ``--json`` prints for one result."""
         return {
             "output": str(self.output),
@@ -88,7 +89,7 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluat
     """Evaluate pair decisions by scikit-learn's metrics and detections by plagdet."""
     found = truth or find_truth(directory)
     if found is None:
-        raise UserError("there is no truth beside the pairs", "give its folder with --truth", directory)
+        raise UserError("no truth was found in the input folder", "give its folder with --truth", directory)
     partial = _read_partial(output)
     pairs = read_pairs(directory, Notices()).pairs
     pairs = pairs if partial is None else pairs[: partial.done]
@@ -116,7 +117,8 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluat
     head = f"{len(keys)} pairs, {sum(judged.labels)} positive, {decided}"
     if not undecided:
         figures |= _evaluate_passages(found, output, None if partial is None else set(keys))
-    notes = filter(None, [partial and partial.warning(), _note_calibration(directory, output)])
+    warning = None if partial is None else partial.format_warning()
+    notes = filter(None, [warning, _note_calibration(directory, output)])
     return Evaluation(output, (head, *notes), figures, intervals, pairs=judged)
 
 
@@ -140,7 +142,7 @@ def evaluate_retrieval(directory: Path, output: Path, truth: Path | None) -> Eva
         qrels = {query_id: judged for query_id, judged in qrels.items() if query_id in done}
     run = read_run(_find_result(output, "run.txt", "run.txt.gz"))
     queries = compute_per_query(qrels, run)
-    head = (f"{len(qrels)} queries with judgments", *([] if partial is None else [partial.warning()]))
+    head = (f"{len(qrels)} queries with judgments", *([] if partial is None else [partial.format_warning()]))
     return Evaluation(output, head, compute_retrieval_metrics(qrels, run), bootstrap_queries(queries), queries=queries)
 
 
@@ -164,10 +166,10 @@ class SideBySide:
             rows.append({"measure": name, **values, **found})
         return "\n".join([*head, format_table(rows, ["measure", *columns, *(f"{c} - 1" for c in columns[1:])])])
 
-    def record(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the JSON object that ``--json`` prints."""
         return {
-            "results": [result.record() for result in self.results],
+            "results": [result.to_json() for result in self.results],
             "differences_from_first": [
                 {name: _record(estimate) for name, estimate in found.items()} for found in self.differences
             ],
@@ -192,7 +194,7 @@ def plot_pairs(folder: Path, results: Sequence[Evaluation]) -> list[Path]:
     """
     pairs = {str(result.output): result.pairs for result in results if result.pairs is not None}
     if len(pairs) < len(results):
-        raise UserError("plots are of document pairs", "leave out --plots, and give each output once")
+        raise UserError("plots are made for document pairs only", "leave out --plots, or give each output once")
     if any(len(set(of.labels)) < 2 for of in pairs.values()):
         raise UserError("all pairs have the same label", "leave out --plots")
     return write_plots(folder, pairs)
@@ -222,8 +224,7 @@ def _record(estimate: float | Estimate | None) -> dict[str, float | None]:
 def _read_partial(output: Path) -> Partial | None:
     """Return the part of the input that a result is of, None for all of it."""
     mark = read_mark(output) if output.is_dir() else None  # a run can be given by itself
-    partial = None if mark is None else mark.partial
-    return None if partial is None else Partial(partial.done, partial.of, partial.what)
+    return None if mark is None else mark.partial
 
 
 def _find_result(output: Path, *names: str) -> Path:

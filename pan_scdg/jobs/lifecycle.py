@@ -12,9 +12,9 @@ A complete result, or one that a killed run sealed but did not publish, is not c
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from pan_scdg.jobs.output import Job, OutputDirectory
+from pan_scdg.jobs.output import Job, OutputDirectory, lock_output
+from pan_scdg.jobs.output_mark import Partial
 from pan_scdg.jobs.run_metadata import track_run
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
@@ -30,7 +30,7 @@ class Attempt:
     @property
     def needed(self) -> bool:
         """Return True unless the result is complete or sealed."""
-        return not self.complete and not self._directory.publishing()
+        return not self.complete and not self._directory.is_sealed()
 
     @contextmanager
     def compute(self, state: Path | None, metadata: bool = False, model: ScoringModel | None = None) -> Iterator[Store]:
@@ -52,7 +52,7 @@ class Attempt:
         self,
         names: Sequence[str],
         incidents: Sequence[str] = (),
-        partial: Mapping[str, Any] | None = None,
+        partial: Partial | None = None,
         origins: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         """Declare the staged files ``names`` complete; see `OutputDirectory.seal`."""
@@ -71,8 +71,8 @@ def produce_result(path: Path, job: Job, overwrite: bool = False) -> Iterator[At
     Raises:
         UserError: the directory is in use, not writable, or holds something else; see `OutputDirectory.prepare`.
     """
-    directory = OutputDirectory(path, job)
-    with directory.locked():
+    with lock_output(path):
+        directory = OutputDirectory(path, job)
         attempt = Attempt(directory, directory.prepare(overwrite))
         yield attempt
         if not attempt.complete:

@@ -25,7 +25,7 @@ from pydantic import JsonValue, RootModel
 
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.output_mark import Mark, dump, is_unchanged, read_mark
+from pan_scdg.jobs.output_mark import Mark, Partial, dump, is_unchanged, read_mark
 from pan_scdg.logs import say
 from pan_scdg.own_files import HIDDEN, MARK, find_link, read_record, sync_file, sync_folder, write_atomically
 
@@ -42,7 +42,7 @@ class JobRecord(RootModel[dict[str, JsonValue]]):
 
 
 @contextmanager
-def locked_output(path: Path) -> Iterator[None]:
+def lock_output(path: Path) -> Iterator[None]:
     """Create a directory if it is missing, and lock it against other runs.
 
     The folder itself is locked, so that no lock file remains and a finished result may be read-only.
@@ -83,9 +83,6 @@ class OutputDirectory:
     Args:
         path: the directory, created if it is missing.
         job: all fields that the result depends on, as JSON values; jobs are the same if these are equal.
-
-    Raises:
-        UserError: see `prepare_pairs`.
     """
 
     def __init__(self, path: Path, job: Job) -> None:
@@ -94,12 +91,6 @@ class OutputDirectory:
         self.hidden = path / HIDDEN
         self.staged = self.hidden / "staged"
         self._overwrite = False
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Create the directory if it is missing, and lock it; see `locked_output`."""
-        with locked_output(self.path):
-            yield
 
     def prepare(self, overwrite: bool = False) -> bool:
         """Check the directory; return True if it holds the finished result of this job.
@@ -211,7 +202,7 @@ class OutputDirectory:
         (self.path / MARK).unlink(missing_ok=True)
         shutil.rmtree(self.hidden, ignore_errors=True)
 
-    def publishing(self) -> bool:
+    def is_sealed(self) -> bool:
         """Return True if an earlier run sealed its results, so that only publishing is left."""
         return not self._overwrite and (self.hidden / "manifest.json").is_file()
 
@@ -219,7 +210,7 @@ class OutputDirectory:
         self,
         names: Sequence[str],
         incidents: Sequence[str] = (),
-        partial: Mapping[str, Any] | None = None,
+        partial: Partial | None = None,
         origins: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         """Declare the staged files complete: sync them, and write the manifest.
@@ -234,10 +225,9 @@ class OutputDirectory:
         for name in files:
             sync_file(self.staged / name)
         self._sync_folders(self.staged, files)
-        told: dict[str, Any] = {"incidents": list(incidents)} if incidents else {}
-        told |= {} if partial is None else {"partial": dict(partial)}
-        told |= {"origins": origins} if origins else {}
-        write_atomically(self.hidden / "manifest.json", Mark(job=self.job, files=files, **told).text())
+        given: dict[str, Any] = {"incidents": list(incidents), "partial": partial, "origins": origins}
+        noted = {name: value for name, value in given.items() if value}
+        write_atomically(self.hidden / "manifest.json", Mark(job=self.job, files=files, **noted).to_text())
 
     def publish(self) -> None:
         """Rename every sealed file to its final name, in the order of `seal`, then write the mark.
@@ -254,7 +244,7 @@ class OutputDirectory:
                 (self.path / name).parent.mkdir(parents=True, exist_ok=True)
                 os.replace(self.staged / name, self.path / name)
         self._sync_folders(self.path, manifest.files)
-        write_atomically(self.path / MARK, manifest.text())
+        write_atomically(self.path / MARK, manifest.to_text())
         shutil.rmtree(self.hidden, ignore_errors=True)
 
     def _check_publishable(self, manifest: Mark) -> None:

@@ -12,12 +12,16 @@ from pan_scdg.own_files import MARK, InnerName, OwnRecord, find_link, open_own, 
 Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 
 
-class PartRecord(OwnRecord):
-    """The part of the input that a result covers; see `jobs.requests.Partial`."""
+class Partial(OwnRecord):
+    """The part of the input that a result covers, which --limit selected."""
 
     done: PositiveInt
     of: PositiveInt
     what: Literal["pairs", "queries"]
+
+    def format_warning(self) -> str:
+        """Return the warning about a partial result."""
+        return f"warning: partial: the first {self.done} of {self.of} {self.what}, the rest was left out by --limit"
 
 
 class Mark(OwnRecord):
@@ -26,10 +30,10 @@ class Mark(OwnRecord):
     job: dict[str, JsonValue]
     files: dict[InnerName, Digest] = Field(min_length=1)
     incidents: list[str] = Field(default_factory=list)
-    partial: PartRecord | None = None
+    partial: Partial | None = None
     origins: dict[str, dict[str, str]] = Field(default_factory=dict)
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """Return the given fields as JSON text, in the order of the class."""
         return dump(self.model_dump(mode="json", exclude_unset=True))
 

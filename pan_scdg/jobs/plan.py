@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.detect import open_method
+from pan_scdg.jobs.output_mark import Partial
 from pan_scdg.jobs.probe import Speed, Work, probe
-from pan_scdg.jobs.requests import Computing, FirstStageOptions, Partial, Request, take_first
+from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request, take_first
 from pan_scdg.jobs.retrieve import Prepared, prepare
 from pan_scdg.lm.packing import count_row_tokens, plan_rows
 from pan_scdg.notices import Notices
@@ -77,7 +78,7 @@ class Plan:
         tokens = self.tokens.full if self.engine == "reference" else self.tokens.packed
         return tokens / (self.speed.tokens_per_second * self.devices) / 3600
 
-    def record(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
         speed, tokens, hours = self.speed, self.tokens, self.hours
         return {
@@ -89,7 +90,7 @@ class Plan:
             "pairs": self.pairs,
             "queries": self.queries,
             "documents": self.documents,
-            "partial": None if self.partial is None else self.partial._asdict(),
+            "partial": None if self.partial is None else self.partial.model_dump(),
             "tokens_with_reuse": None if tokens is None else round(tokens.packed),
             "tokens_without_reuse": None if tokens is None else round(tokens.full),
             "tokens_counted": None if tokens is None else self.counted,
@@ -102,12 +103,12 @@ class Plan:
             "notes": list(self.notes),
         }
 
-    def lines(self) -> list[str]:
+    def to_lines(self) -> list[str]:
         """Return the plan as a table."""
         return [f"{name:22} {value}" for name, value in self._rows()]
 
     def _rows(self) -> Iterator[tuple[str, str]]:
-        values = self.record()
+        values = self.to_json()
         yield "job", f"{self.task}, profile {self.profile}, engine {self.engine}"
         for name in ("queries", "documents", "pairs"):
             if values[name] is not None:
@@ -138,13 +139,13 @@ def plan_pairs(profile: Profile, request: Request, computing: Computing) -> tupl
         raise UserError("--plan does not support baselines", "choose a profile with a language model")
     with closing(method):
         planned, failed = method.check(pairs, notices, request.on_error)
-        distinct = list({plan_rows.key: plan_rows for plan_rows in planned}.values())
+        distinct = list({pair.key: pair for pair in planned}.values())
         tokens, largest, works = _count_pairs(distinct, method)
         speed = probe(method.model, largest, works) if works else None
     notes = [f"{len(failed)} pairs cannot be scored and will be decided negative"] if failed else []
     notes += method.model.incidents()
     found = _make_plan("pairs", profile, computing, len(pairs), tokens, "exactly", speed, partial, notes)
-    return found, [*notices.lines(), *([] if partial is None else [partial.warning()])]
+    return found, [*notices.list_warnings(), *([] if partial is None else [partial.format_warning()])]
 
 
 def _for_probe(computing: Computing) -> Computing:
@@ -169,7 +170,7 @@ def _count_pairs(pairs: Sequence[PlannedPair], method: GainMethod) -> tuple[Toke
     chosen = set(choose_evenly(PROBED, len(found)))
     with Progress("counting tokens", len(pairs)) as progress:
         for number, batch in enumerate(found):
-            work = PairsWork([pairs[i].read_texts() for i in batch.members], settings).inputs(model.tokenizer)
+            work = PairsWork([pairs[i].read_texts() for i in batch.members], settings).make_inputs(model.tokenizer)
             tokens += count_tokens(work, budget)
             if number in chosen:
                 sampled[number] = work
@@ -198,13 +199,15 @@ def plan_retrieval(
     known = prepared.given is not None
     notes = [] if model is None else model.incidents()
     if not known:
-        notes.append("candidates are not known yet: a source is counted for each query that may have it")
-        notes.append(f"{'hours are of scoring alone: ' if speed else ''}indexing and first stage are not estimated")
+        notes.append("candidates are not known yet: each query is assumed to have its own sources")
+        notes.append(
+            f"{'the hours are of scoring alone: ' if speed else ''}indexing and the first stage are not estimated"
+        )
     pairs, counted = _count_scored(prepared), "exactly" if exact else "by sampling"
     found = _make_plan("retrieval", profile, computing, pairs, tokens, counted, speed, prepared.partial, notes)
-    found = replace(found, queries=len(prepared.queries), documents=prepared.size.documents)
-    told = [] if prepared.partial is None else [prepared.partial.warning()]
-    return found, [*prepared.notices.lines(), *told]
+    found = replace(found, queries=len(prepared.queries), documents=len(prepared.corpus.ids))
+    limited = [] if prepared.partial is None else [prepared.partial.format_warning()]
+    return found, [*prepared.notices.list_warnings(), *limited]
 
 
 def _count_scored(prepared: Prepared) -> int:
@@ -212,7 +215,7 @@ def _count_scored(prepared: Prepared) -> int:
     settings, given = prepared.settings, prepared.given
     if given is not None:
         return sum(len(select_scored(given[query.query_id], settings)) for query in prepared.queries)
-    each = min(settings.scored or settings.depth, settings.depth, prepared.size.documents) if settings.rerank else 0
+    each = min(settings.scored or settings.depth, settings.depth, len(prepared.corpus.ids)) if settings.rerank else 0
     return len(prepared.queries) * each
 
 
@@ -225,7 +228,7 @@ def _count_candidates(
     """
     targets = list({target.text.digest: target for target in prepared.targets}.values())
     wanted = _group_by_source(targets, prepared)
-    total = prepared.size.documents if wanted is None else len(wanted)
+    total = len(prepared.corpus.ids) if wanted is None else len(wanted)
     chosen, budget = set(choose_evenly(SAMPLED, total)), model.settings.pack_tokens
     tokens, pairs, works, largest, number = Tokens(0, 0), 0, list[Work](), list[ScoringInput](), 0
     with Progress("counting tokens", total) as progress:
@@ -235,7 +238,7 @@ def _count_candidates(
             if number in chosen and targets:
                 queries = [targets[number % len(targets)]] if wanted is None else wanted[document.doc_id]
                 texts = [query.text for query in queries]
-                items = SourceWork(document.text, texts, prepared.settings).inputs(model.tokenizer)
+                items = SourceWork(document.text, texts, prepared.settings).make_inputs(model.tokenizer)
                 tokens += count_tokens(items, budget)
                 pairs += len(queries)
                 works.append(items)

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
+from pan_scdg.jobs.output_mark import Partial
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.models.fit import Job
 from pan_scdg.profile import ModelSettings, Profile
@@ -80,24 +81,13 @@ class FirstStageOptions:
     """MiB that a dense search may use. No result depends on it."""
 
 
-class Partial(NamedTuple):
-    """The part of an input that --limit selects; the output directory records it."""
-
-    done: int
-    of: int
-    what: str
-    """"pairs" or "queries"."""
-
-    def warning(self) -> str:
-        """Return the warning about a partial result."""
-        return f"warning: partial: the first {self.done} of {self.of} {self.what}, the rest was left out by --limit"
-
-
-def take_first(items: Sequence[Item], limit: int | None, what: str) -> tuple[Sequence[Item], Partial | None]:
+def take_first(
+    items: Sequence[Item], limit: int | None, what: Literal["pairs", "queries"]
+) -> tuple[Sequence[Item], Partial | None]:
     """Return the first items of an input, and the part they are, or None if they are all items."""
     if limit is None or limit >= len(items):
         return items, None
-    return items[:limit], Partial(limit, len(items), what)
+    return items[:limit], Partial(done=limit, of=len(items), what=what)
 
 
 def describe_job(

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.lifecycle import Attempt, produce_result
-from pan_scdg.jobs.requests import Computing, FirstStageOptions, Partial, Request, describe_job, take_first
+from pan_scdg.jobs.output_mark import Partial
+from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request, describe_job, take_first
 from pan_scdg.jobs.retrieval_results import RUN, write_ranking
 from pan_scdg.jobs.shards import Shards, open_model, write_shard
 from pan_scdg.logs import say
@@ -29,17 +30,11 @@ from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
 
 
-class CorpusSize(NamedTuple):
-    """The ids of all documents, their total number of characters, and the SHA-256 of the file."""
+class CorpusFacts(NamedTuple):
+    """The ids of all documents, and the SHA-256 of the file."""
 
     ids: frozenset[str]
-    characters: int
     digest: str
-
-    @property
-    def documents(self) -> int:
-        """Return the number of documents."""
-        return len(self.ids)
 
 
 class Prepared(NamedTuple):
@@ -54,9 +49,7 @@ class Prepared(NamedTuple):
     given: dict[str, FirstStage] | None
     """Candidates of the user or of the shards; None: they are searched."""
     encoder: Encoder | None
-    corpus: str
-    """Hash of the corpus."""
-    size: CorpusSize
+    corpus: CorpusFacts
     places: Mapping[str, FoundModel]
     """The models that the result depends on, by their names in the job."""
 
@@ -90,16 +83,16 @@ def prepare(
         given = read_candidates(stages.candidates, queries, settings, notices, known)
     if merged is not None:
         given = merged.read_candidates(query.query_id for query in queries)
-    size = check_corpus(request.input, notices)
+    corpus = check_corpus(request.input, notices)
     if given is not None:
-        check_candidates(given, size, "give a run over this corpus", stages.candidates)
+        check_candidates(given, corpus, "give a run over this corpus", stages.candidates)
     encoder = load_retrieval_encoder(settings, computing.device) if given is None else None
     if stages.index is not None and given is None:
-        check_catalogue(stages.index, size.digest, list_parts(settings, encoder, size.digest))
+        check_catalogue(stages.index, corpus.digest, list_parts(settings, encoder, corpus.digest))
     places = {} if model is None else {"language_model": model.found}
     if encoder is not None or (merged is not None and "encoder" in merged.job["models"]):
         places["encoder"] = locate_encoder(settings.need_dense())
-    return Prepared(settings, notices, queries, partial, model, targets, given, encoder, size.digest, size, places)
+    return Prepared(settings, notices, queries, partial, model, targets, given, encoder, corpus, places)
 
 
 def retrieve_sources(
@@ -138,12 +131,12 @@ def retrieve_sources(
                     merged.restore(store)
                 files = _stage_results(request, stages, prepared, store, result)
             origins = list_origins(prepared.places) if merged is None else merged.origins
-            result.seal(files, [] if model is None else model.incidents(), partial and partial._asdict(), origins)
-    told = [] if partial is None else [partial.warning()]
+            result.seal(files, [] if model is None else model.incidents(), partial, origins)
+    limited = [] if partial is None else [partial.format_warning()]
     if result.complete:
-        return [*told, f"already complete: {request.output}"]
+        return [*limited, f"already complete: {request.output}"]
     warnings = [] if model is None else [f"warning: {incident}" for incident in model.incidents()]
-    return [*prepared.notices.lines(), *warnings, *told, _summarise(request, prepared)]
+    return [*prepared.notices.list_warnings(), *warnings, *limited, _summarise(request, prepared)]
 
 
 def _describe_retrieval_job(
@@ -156,7 +149,7 @@ def _describe_retrieval_job(
 ) -> dict[str, object]:
     models: dict[str, object] = {}
     if prepared.model is not None:
-        models["language_model"] = prepared.model.identity()
+        models["language_model"] = prepared.model.identify()
     if (place := prepared.places.get("encoder")) is not None:
         encoder = prepared.encoder
         models["encoder"] = {"weights": fingerprint_folder(place.folder) if encoder is None else encoder.fingerprint}
@@ -165,7 +158,7 @@ def _describe_retrieval_job(
         "retrieval",
         profile,
         request,
-        input_digest=hash_input(request.input, "retrieval", prepared.corpus),
+        input_digest=hash_input(request.input, "retrieval", prepared.corpus.digest),
         models=models,
         device=computing.device,
         engine=computing.engine,
@@ -182,11 +175,11 @@ def _stage_results(
     settings, queries, model = prepared.settings, prepared.queries, prepared.model
     memory = stages.search_memory << 20
     found = prepared.given or find_candidates(
-        request.input, queries, settings, prepared.encoder, store, prepared.corpus, stages.index, memory
+        request.input, queries, settings, prepared.encoder, store, prepared.corpus.digest, stages.index, memory
     )
     if prepared.given is None:
         where = stages.index or store.folder
-        check_candidates(found, prepared.size, "rebuild the index, or delete the state", where)
+        check_candidates(found, prepared.corpus, "rebuild the index, or delete the state", where)
     if prepared.encoder is not None:
         prepared.encoder.release()  # the language model needs the memory
     features = {}
@@ -208,21 +201,20 @@ def _summarise(request: Request, prepared: Prepared) -> str:
     return f"{done} of {count} queries: {request.output / RUN}"
 
 
-def check_corpus(directory: Path, notices: Notices) -> CorpusSize:
-    """Read the corpus once: check every line, count and hash, before anything is computed.
+def check_corpus(directory: Path, notices: Notices) -> CorpusFacts:
+    """Read the corpus once, before anything is computed: check every line, and return its ids and hash.
 
     Raises:
         UserError: a line is not usable.
     """
-    ids, characters, digest = set(), 0, hashlib.sha256()
+    ids, digest = set(), hashlib.sha256()
     for document in stream_corpus(directory, notices, digest.update):
         ids.add(document.doc_id)
-        characters += len(document.text)
-    return CorpusSize(frozenset(ids), characters, digest.hexdigest())
+    return CorpusFacts(frozenset(ids), digest.hexdigest())
 
 
 def check_candidates(
-    stages: Mapping[str, FirstStage], corpus: CorpusSize, remedy: str, where: Path | None = None
+    stages: Mapping[str, FirstStage], corpus: CorpusFacts, remedy: str, where: Path | None = None
 ) -> None:
     """Raise UserError if a candidate is not in the corpus, since runs, indexes and states are untrusted."""
     if unseen := {c.doc_id for stage in stages.values() for c in stage.candidates} - corpus.ids:

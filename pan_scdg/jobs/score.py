@@ -49,7 +49,7 @@ def _read(path: Path) -> str:
     return read_text(TextFile(path.stem, path.name, path))
 
 
-def token_lines(result: PairResult) -> Iterator[str]:
+def format_tokens(result: PairResult) -> Iterator[str]:
     """Yield one line of JSON a token: its id and text, and its log-probabilities and gain in nats, six decimals."""
     for position, token in enumerate(result.tokens):
         values = {"unconditional": token.unconditional, "conditional": token.conditional}

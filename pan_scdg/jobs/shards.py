@@ -167,8 +167,8 @@ def read_shards(folders: Sequence[Path]) -> Shards:
             f"{'' if len(missing) == 1 else ' and so on'}, and give all folders",
         )
     order = sorted(found)
-    told = [incident for number in order for incident in incidents[number]]
-    return Shards([found[number] for number in order], whole, told, origins[order[0]])
+    noted = [incident for number in order for incident in incidents[number]]
+    return Shards([found[number] for number in order], whole, noted, origins[order[0]])
 
 
 def _read_shard_mark(folder: Path) -> Mark:

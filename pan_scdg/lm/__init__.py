@@ -1,1 +1,1 @@
-"""Frozen causal language models -> log-probabilities. Knows no task."""
+"""Compute log-probabilities with frozen causal language models, independent of the task."""

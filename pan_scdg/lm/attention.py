@@ -1,4 +1,4 @@
-"""Attention of packed sequences: one interface, three backends, and the merge of two sets of keys.
+"""Compute attention over packed sequences: one interface, three backends, and the merge of two sets of keys.
 
 A softmax over two sets of keys is the mean of the softmaxes over each, weighted by the sums of their exponentials. So a
 token that continues a shared prefix attends causally to its own sequence, entirely to the prefix, and the two results
@@ -24,19 +24,19 @@ FLASH_WIDTH = 256
 
 @dataclass(frozen=True)
 class Spans:
-    """Consecutive stretches of a row of tokens, without gaps, the first at 0."""
+    """Consecutive spans of a row of tokens, without gaps, the first at 0."""
 
     lengths: tuple[int, ...]
     device: str
 
     @property
     def total(self) -> int:
-        """Tokens of all stretches."""
+        """Return the number of tokens of all spans."""
         return sum(self.lengths)
 
     @cached_property
     def bounds(self) -> tuple[int, ...]:
-        """0 and the end of each stretch."""
+        """Return 0 and the end of each span."""
         ends = [0]
         for length in self.lengths:
             ends.append(ends[-1] + length)
@@ -44,25 +44,25 @@ class Spans:
 
     @cached_property
     def on_device(self) -> "torch.Tensor":
-        """``bounds`` as int32 tensor."""
+        """Return ``bounds`` as an int32 tensor."""
         import torch
 
         return torch.tensor(self.bounds, dtype=torch.int32, device=self.device)
 
 
 Backend = Callable[..., tuple["torch.Tensor", "torch.Tensor"]]
-"""``(q, k, v, spans_q, spans_k, causal, scale)`` -> attention ``[n, heads, d]`` of each stretch of queries over the
-stretch of keys with the same number, and the log-sum-exp of its scores, float32 ``[n, heads]``.
+"""``(q, k, v, spans_q, spans_k, causal, scale)`` -> attention ``[n, heads, d]`` of each span of queries over the
+span of keys with the same number, and the log-sum-exp of its scores, float32 ``[n, heads]``.
 
-``q`` is ``[n, heads, d]``, ``k`` and ``v`` are ``[m, key heads, d]``; ``causal`` needs equal stretches."""
+``q`` is ``[n, heads, d]``, ``k`` and ``v`` are ``[m, key heads, d]``; ``causal`` needs equal spans."""
 
 
 @dataclass
 class Packing:
-    """Who sees whom in one row of packed tokens: prefixes, then whole sequences, then continuations of prefixes.
+    """The layout of one row of packed tokens: prefixes, then whole sequences, then continuations of prefixes.
 
-    Every token sees the earlier ones of its own stretch and itself; tokens of the ``i``-th stretch of ``continued``
-    (all continuations of one prefix, the last tokens of the row) see the whole ``i``-th prefix besides.
+    Every token attends to itself and the earlier tokens of its span; tokens of the ``i``-th span of ``continued`` (all
+    continuations of one prefix, the last tokens of the row) also attend to the whole ``i``-th prefix.
     """
 
     backend: Backend
@@ -74,9 +74,9 @@ class Packing:
     kept: "Sequence[tuple[torch.Tensor, torch.Tensor]] | None" = None
     """Keys and values of the prefixes by layer, from an earlier row; None: they are in this row."""
     keep: "list[tuple[torch.Tensor, torch.Tensor]] | None" = None
-    """Where keys and values of this row's prefixes are put for later rows, layer by layer."""
+    """List to which keys and values of this row's prefixes are appended for later rows, layer by layer."""
     layers: list[int] = field(default_factory=list)
-    """Those that have attended so far; a layer with an attention of its own would not be among them."""
+    """Numbers of the layers that have used this attention; a layer with its own attention would be missing."""
 
     def attend(
         self, layer: int, q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor", scale: float
@@ -112,7 +112,7 @@ def merge_attention(
 def attend_sdpa(
     q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor", spans_q: Spans, spans_k: Spans, causal: bool, scale: float
 ) -> "tuple[torch.Tensor, torch.Tensor]":
-    """Run the kernels of torch's scaled_dot_product_attention, stretch by stretch; they also return the log-sum-exp."""
+    """Return attention by the kernels of torch's scaled_dot_product_attention, one call per span, and log-sum-exps."""
     import torch
 
     one = _attend_on_cpu if q.device.type == "cpu" else _attend_on_gpu
@@ -159,7 +159,7 @@ def _fits_flash(q: Any) -> bool:
 def attend_varlen(
     q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor", spans_q: Spans, spans_k: Spans, causal: bool, scale: float
 ) -> "tuple[torch.Tensor, torch.Tensor]":
-    """Run torch's own attention of sequences of different lengths; on GPUs, in 16 bits."""
+    """Return attention by torch's varlen_attn, on GPUs in 16 bits, and log-sum-exps."""
     from torch.nn.attention.varlen import AuxRequest, varlen_attn
 
     window = (-1, 0) if causal else (-1, -1)
@@ -173,7 +173,7 @@ def attend_varlen(
 def attend_flash(
     q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor", spans_q: Spans, spans_k: Spans, causal: bool, scale: float
 ) -> "tuple[torch.Tensor, torch.Tensor]":
-    """Run the package flash-attn; on GPUs, in 16 bits."""
+    """Return attention by the package flash-attn, on GPUs in 16 bits, and log-sum-exps."""
     from flash_attn import flash_attn_varlen_func
 
     places = spans_q.on_device, spans_k.on_device, max(spans_q.lengths), max(spans_k.lengths)
@@ -198,7 +198,7 @@ def find_backend(attention: str) -> Backend:
     """Return the backend of a profile's ``attention``.
 
     Raises:
-        UserError: there is none of this name.
+        UserError: no backend has this name.
     """
     if attention not in BACKENDS:
         raise UserError(
@@ -209,12 +209,12 @@ def find_backend(attention: str) -> Backend:
 
 
 NAME = "pan_scdg_packed"
-"""What transformers knows this attention by."""
+"""Name of this attention in transformers."""
 
 
 @cache
 def register_attention() -> None:
-    """Make the attention known to transformers, which then makes no mask and hands ``packing`` through."""
+    """Register the attention with transformers, which then makes no mask and passes ``packing`` on."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(NAME, _attend_packed)
@@ -233,7 +233,7 @@ def _attend_packed(
     s_aux: Any = None,
     **_: Any,
 ) -> tuple[Any, None]:
-    """Compute attention as transformers calls it: ``[1, heads, n, d]`` in, ``[1, n, heads, d]`` out.
+    """Return attention ``[1, n, heads, d]`` of queries ``[1, heads, n, d]``; transformers calls this function.
 
     Raises:
         TypeError: the model caps scores or has attention sinks, which no backend here does.

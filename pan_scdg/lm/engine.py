@@ -1,8 +1,8 @@
-"""Log-probabilities of many inputs: the default engine packs them and shares prefixes, the reference engine does not.
+"""Compute log-probabilities of many inputs: the default engine packs them and shares prefixes, the reference does not.
 
-Both give the same numbers up to rounding (paper, Teacher-Forced Token Log Probabilities). The reference makes literally
-the paper's passes, one input a call. The default computes a context that several inputs have in common once, puts as
-many tokens in a call as the budget allows, and no logits for anything but targets.
+Both give the same numbers up to rounding (paper, Teacher-Forced Token Log Probabilities). The reference makes
+exactly the paper's passes, one input per call. The default engine computes a context that several inputs share once,
+puts as many tokens into a call as the budget allows, and computes logits for targets only.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,19 +43,19 @@ if TYPE_CHECKING:
 EngineName = Literal["packed", "reference"]
 CPU_LOGITS = 1 << 22
 """Logits that a CPU computes at one time, so few that they stay in its cache; but never fewer than for `CPU_ROWS`
-targets, since the head's weights have to pass for each product."""
+targets, since each product reads all weights of the head."""
 
 
 class Engine(Protocol):
     """Computes log-probabilities."""
 
     tokens: int
-    """Tokens that went through the model so far."""
+    """Number of tokens that the model has computed."""
     splits: list[dict[str, int]]
-    """Each time memory was short: how many inputs were planned anew, and the most tokens of a call from then on."""
+    """One entry for each lack of memory: the number of inputs planned again, and the largest call from then on."""
 
     def compute_log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
-        """Log-probability in nats of each target token given all before it, float32 ``[n]`` for each input.
+        """Return the log-probability in nats of each target token given all before it, float32 ``[n]`` for each input.
 
         Raises:
             UserError: an input exceeds the model's positions or alone the device's memory, or a number is not finite.
@@ -76,7 +76,7 @@ def make_engine(name: EngineName, lm: LanguageModel, settings: "ModelSettings") 
 
 
 class ReferenceEngine:
-    """One input a call, as in the paper."""
+    """Scores one input per call, as in the paper."""
 
     def __init__(self, lm: LanguageModel, rows: int) -> None:
         self._lm, self._rows = lm, rows
@@ -90,13 +90,13 @@ class ReferenceEngine:
 
 
 class PackedEngine:
-    """Packed rows and shared prefixes; see `packing` and `attention`.
+    """Scores packed rows with shared prefixes; see `packing` and `attention`.
 
     Args:
         lm: the model.
         attention: the profile's; see `attention.BACKENDS`.
-        budget: most tokens of a call, unless one input alone has more.
-        rows: most targets whose logits exist at one time.
+        budget: largest number of tokens of a call; a longer input is a call of its own.
+        rows: largest number of targets whose logits exist at one time.
 
     Raises:
         UserError: the attention has no packed form, or the model gives other numbers when packed.
@@ -115,7 +115,7 @@ class PackedEngine:
         self.tokens = 0
 
     def compute_log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
-        """See `Engine`. What is packed together depends on the inputs and the budget alone."""
+        """See `Engine`; what is packed together depends on the inputs and the budget alone."""
         import torch
 
         for item in items:
@@ -140,7 +140,7 @@ class PackedEngine:
         return [results[number] for number in range(len(items))]
 
     def _score_planned(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
-        """Score rows as planned; if one does not fit in memory, plan the rest anew in smaller rows."""
+        """Return log-probabilities of planned rows; if a row exceeds memory, plan the rest again in smaller rows."""
         results: dict[int, LogProbs] = {}
         while pending := [number for number in range(len(items)) if number not in results]:
             rest = [items[number] for number in pending]
@@ -157,7 +157,7 @@ class PackedEngine:
         return [results[number] for number in range(len(items))]
 
     def _shrink(self, chain: Sequence[Row], failed: Row, rest: Sequence[ScoringInput]) -> None:
-        """Take half of what did not fit as the budget for the rest of the run; one input cannot be halved."""
+        """Set the budget to half of what did not fit, for the rest of the run; a single input cannot be halved."""
         if len(failed.members) > 1:
             # A row may be much smaller than the budget: half of that could be more than what just failed.
             self._budget = min(self._budget, max(1, count_row_tokens(failed, rest) // 2))
@@ -178,7 +178,7 @@ class PackedEngine:
             except (torch.OutOfMemoryError, MemoryError, RuntimeError) as e:
                 if not is_out_of_memory(e):
                     raise
-            # Only here the exception is gone, and with it what the failed call held.
+            # Outside the except block the exception, and the memory that its frames hold, are freed.
             kept.clear()
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
@@ -204,7 +204,7 @@ class PackedEngine:
         ).last_hidden_state[0]
         if packing.layers != self._layers:
             raise build_not_packable_error(
-                self._lm, f"lets {len(packing.layers)} of its {len(self._layers)} layers attend to packed rows"
+                self._lm, f"uses packed attention in {len(packing.layers)} of its {len(self._layers)} layers"
             )
         return self._score_row(hidden, row, items)
 
@@ -259,7 +259,7 @@ def _order_parts(row: Row) -> list[Any]:
 
 @contextmanager
 def _use_packed_attention(decoder: Any) -> Iterator[None]:
-    """Let the decoder attend as `attention` does, for as long as this lasts."""
+    """Make the decoder use packed attention inside the context."""
     register_attention()
     config = decoder.config
     former = config._attn_implementation

@@ -19,7 +19,7 @@ LogProbs = npt.NDArray[np.float32]
 
 
 def compute_target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int) -> LogProbs:
-    """Return the log-probability in nats of each target token given all before it (float32, one a token).
+    """Return the log-probability in nats of each target token given all before it (float32, one per token).
 
     One forward pass of batch size one through the decoder; logits exist for at most ``rows`` positions at a time.
 
@@ -35,12 +35,11 @@ def compute_target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int) -
     decoder, head = get_decoder_and_head(lm.model)
     with torch.inference_mode(), _report_memory(item.length, lm.device):
         ids = torch.from_numpy(np.concatenate([item.context_ids, item.target_ids])).to(lm.device)
-        # A mask of ones says what is true anyway: every position may be seen. Without mask and cache transformers looks
-        # for several sequences packed into one and builds a [length, length] mask for what is plainly causal; attention
-        # then takes twice the time on a CPU.
+        # A mask of ones changes nothing. Without mask and cache, transformers checks for several sequences packed into
+        # one and builds a [length, length] causal mask; attention then takes twice the time on a CPU.
         seen = torch.ones_like(ids[None])
         hidden = decoder(input_ids=ids[None], attention_mask=seen, use_cache=False).last_hidden_state[0]
-        # The logits of position t speak about token t + 1; those of the last position about none.
+        # The logits of position t predict token t + 1; those of the last position are not needed.
         before = hidden[len(item.context_ids) - 1 : -1]
         target = ids[len(item.context_ids) :]
         chunks = (
@@ -56,14 +55,14 @@ def compute_target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int) -
 def gather_log_softmax(logits: "torch.Tensor", ids: "torch.Tensor") -> "torch.Tensor":
     """Return ``z[id] - m - log(sum(exp(z - m)))``, ``m = max z``, of each row in fp32 (Eq. stable-token-logprob).
 
-    The number of threads moves no digit here.
+    The result does not depend on the number of threads.
 
     Args:
         logits: ``[rows, vocabulary]`` in any float type; may be overwritten.
         ids: ``[rows]``, one vocabulary index per row.
     """
     if len(logits) == 1:
-        # torch gives each thread some rows, but of one row alone a stretch, and then sums in another order.
+        # torch divides rows among threads, but splits a single row, which changes the order of the sum
         return gather_log_softmax(logits.repeat(2, 1), ids.repeat(2))[:1]
     z = logits.float()
     z = z.sub_(z.amax(dim=-1, keepdim=True))
@@ -72,17 +71,17 @@ def gather_log_softmax(logits: "torch.Tensor", ids: "torch.Tensor") -> "torch.Te
 
 
 def check_input(lm: LanguageModel, item: ScoringInput) -> None:
-    """Raise what `compute_target_log_probs` would raise about ``item`` before any computing."""
+    """Check an input; raise the errors of `compute_target_log_probs` before anything is computed."""
     if not len(item.context_ids) or not len(item.target_ids):
         raise ValueError("needs at least one context token and one target token")
     if lm.positions is not None and item.length > lm.positions:
         raise UserError(
-            f"an input of {item.length} tokens exceeds the {lm.positions} that {lm.name} can read",
+            f"an input of {item.length} tokens exceeds the {lm.positions} positions of {lm.name}",
             "lower the limit or context in the profile, or use --over-long segments",
         )
     vocabulary = lm.model.get_input_embeddings().num_embeddings
     for ids in (item.context_ids, item.target_ids):
-        # On a GPU an index out of range is an assertion that takes the whole process with it.
+        # On a GPU an index out of range is an assertion that ends the whole process.
         if ids.min() < 0 or ids.max() >= vocabulary:
             raise ValueError(f"a token id is outside the vocabulary of {vocabulary}")
 

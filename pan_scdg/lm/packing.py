@@ -1,7 +1,7 @@
-"""Packing: which inputs go through the model together, and whether a model can be packed.
+"""Plan which inputs the model computes together, and check that a model can be packed.
 
 Inputs with a common context share it, and rows are filled up to a token budget. The plan is a function of the inputs
-and the budget alone: it decides which numbers meet in one matrix product, and so the last bits of every result.
+and the budget alone: it decides which numbers are in one matrix product, and so the last bits of every result.
 """
 
 from collections import defaultdict
@@ -17,12 +17,12 @@ from pan_scdg.scdg.sequences import ScoringInput, TokenIds
 
 
 class Shared(NamedTuple):
-    """Inputs that have all of their context but its last token in common; a single input shares nothing."""
+    """Inputs whose contexts are equal except for the last token; a single input shares nothing."""
 
     members: tuple[int, ...]
     """Positions in the list of inputs."""
     prefix: int
-    """Tokens of the common prefix; 0: there is none."""
+    """Number of tokens of the common prefix; 0: no prefix."""
 
 
 class Row(NamedTuple):
@@ -41,9 +41,9 @@ class Row(NamedTuple):
 
 
 def plan_rows(items: Sequence[ScoringInput], budget: int) -> list[list[Row]]:
-    """Return rows of at most ``budget`` tokens (a longer input has a row alone), in the order to be run.
+    """Return rows of at most ``budget`` tokens (a longer input is a row of its own), in the order to be run.
 
-    Rows that follow each other on a kept prefix are one list, every other row is a list alone. Longer parts come first
+    Consecutive rows that use a kept prefix are one list, every other row is a list of its own. Longer parts come first
     (first fit, decreasing), equal ones in the order of the inputs.
 
     Raises:
@@ -54,17 +54,17 @@ def plan_rows(items: Sequence[ScoringInput], budget: int) -> list[list[Row]]:
     parts = sorted(group_contexts(items), key=lambda part: (-_count_tokens(part, items), part.members))
     chains = [_split_part(part, items, budget) for part in parts if _count_tokens(part, items) > budget]
     rows: list[list[Shared]] = []
-    room: list[int] = []
+    free: list[int] = []
     for part in parts:
         need = _count_tokens(part, items)
         if need > budget:
             continue
-        at = next((i for i, left in enumerate(room) if left >= need), len(rows))
+        at = next((i for i, left in enumerate(free) if left >= need), len(rows))
         if at == len(rows):
             rows.append([])
-            room.append(budget)
+            free.append(budget)
         rows[at].append(part)
-        room[at] -= need
+        free[at] -= need
     return [*chains, *([Row(tuple(row))] for row in rows)]
 
 
@@ -82,17 +82,17 @@ def group_contexts(items: Sequence[ScoringInput]) -> Iterable[Shared]:
 
 
 def cut_prefix(item: ScoringInput, prefix: int) -> TokenIds:
-    """Return an input's context behind the prefix; the output of its last token predicts the target."""
+    """Return an input's context after the prefix; the output of its last token predicts the target."""
     return item.context_ids[prefix:]
 
 
 def count_own_tokens(item: ScoringInput, prefix: int) -> int:
-    """Return the tokens of an input behind the prefix, without the last token, whose output predicts nothing."""
+    """Return the number of tokens of an input after the prefix, without the last, whose output predicts nothing."""
     return item.length - prefix - 1
 
 
 def count_row_tokens(row: Row, items: Sequence[ScoringInput]) -> int:
-    """Return the number of tokens that go through the model in the call of a row."""
+    """Return the number of tokens that the model computes in the call of a row."""
     own = sum(count_own_tokens(items[member], part.prefix) for part in row.parts for member in part.members)
     return own if row.kept else own + sum(part.prefix for part in row.parts)
 
@@ -104,14 +104,14 @@ def _count_tokens(part: Shared, items: Sequence[ScoringInput]) -> int:
 def _split_part(part: Shared, items: Sequence[ScoringInput], budget: int) -> list[Row]:
     """Return rows for a part that exceeds the budget: the first has the prefix, all have as many members as fit."""
     groups: list[list[int]] = []
-    room = 0
+    free = 0
     for member in part.members:
         need = count_own_tokens(items[member], part.prefix)
-        if need > room or not groups:
-            room = budget if groups else budget - part.prefix
+        if need > free or not groups:
+            free = budget if groups else budget - part.prefix
             groups.append([])
         groups[-1].append(member)
-        room -= need
+        free -= need
     last = len(groups) - 1
     return [
         Row((Shared(tuple(group), part.prefix),), kept=number > 0, keep=number == 0 and last > 0)
@@ -122,7 +122,7 @@ def _split_part(part: Shared, items: Sequence[ScoringInput], budget: int) -> lis
 UNFIT_ROPES = ("dynamic", "longrope")
 """Rotary embeddings whose angles depend on the longest position of a call."""
 ALONE, SHARED, CONTEXT = ((3, 5), (1, 8)), (4, 7), 6
-"""Tokens of context and target of two inputs alone, and of targets behind one context of so many tokens."""
+"""Numbers of tokens of two single inputs (context, target), and of a context with the targets that share it."""
 TOLERANCE = {"float32": 1e-3, "bfloat16": 0.5, "float16": 0.1}
 """Largest mean over the tokens of the difference between packed and alone, in nats.
 
@@ -131,11 +131,11 @@ and 0.006; Jamba, Dbrx and DiffLlama, which cannot be packed, have 1.2 and more 
 in bfloat16 they differ by some tenths where all is well."""
 
 Score = Callable[[Sequence[ScoringInput], int], list[LogProbs]]
-"""Packed log-probabilities of inputs in rows of at most so many tokens."""
+"""Computes packed log-probabilities of inputs in rows of at most the given number of tokens."""
 
 
 def check_config(lm: LanguageModel) -> None:
-    """Raise UserError when a token of this model sees less than all before it, or angles depend on the whole call.
+    """Raise UserError if a token does not attend to all tokens before it, or angles depend on the whole call.
 
     Short inputs, as those of `check_computed`, would not show that.
     """
@@ -154,8 +154,8 @@ def check_config(lm: LanguageModel) -> None:
 def check_computed(lm: LanguageModel, score: Score) -> None:
     """Compare the packed log-probabilities of a few short inputs with those of the reference.
 
-    No list of names can know them all: recurrent layers carry one input over into the next, an attention of a model's
-    own sees all of a row, and both give numbers that look like any others.
+    No list of architectures is complete: recurrent layers carry one input over into the next, and an attention outside
+    transformers' interface attends to the whole row; both give plausible numbers.
 
     Raises:
         UserError: the model fails on a packed row or gives other numbers.
@@ -165,7 +165,7 @@ def check_computed(lm: LanguageModel, score: Score) -> None:
     tail = len(ALONE)
     try:
         together = score(items, 1024)
-        kept = score(items[tail:], 1)  # one input a row, the second on the kept prefix of the first
+        kept = score(items[tail:], 1)  # one input per row, the second with the kept prefix of the first
     except (TypeError, ValueError, AttributeError, LookupError, RuntimeError) as e:
         raise build_not_packable_error(lm, f"fails on a packed row ({type(e).__name__}: {e})") from e
     found = np.concatenate([*together, *kept])

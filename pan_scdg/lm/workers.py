@@ -1,7 +1,7 @@
-"""Workers of one host: a process with a model of its own for each device.
+"""Compute in worker processes: one process with its own model for each device of this host.
 
 The result of a work does not depend on which worker computes it, how many workers there are, or whether one died of it
-before; only on a device that ran out of memory before (`Workers.splits`) the last digits may differ.
+before; last digits may differ only on a device that ran out of memory (`Workers.splits`).
 """
 
 import fcntl
@@ -37,7 +37,7 @@ DEATHS = 3
 class Work(Protocol):
     """Inputs that are computed together; can be pickled."""
 
-    def inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
+    def make_inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
         """Return the inputs to be scored, in a fixed order."""
         ...
 
@@ -50,17 +50,17 @@ class Scored(NamedTuple):
 
 
 Values = list[Scored]
-"""The result of a work: one entry an input."""
+"""The result of a work: one entry per input."""
 
 
 def score_work(work: Work, tokenizer: Tokenizer, engine: Engine) -> Values:
     """Return the log-probabilities of the inputs of a work."""
-    items = work.inputs(tokenizer)
+    items = work.make_inputs(tokenizer)
     return [Scored(i.target_ids, v) for i, v in zip(items, engine.compute_log_probs(items), strict=True)]
 
 
 class Orders(NamedTuple):
-    """What a worker needs at its start; see `load_model` and `make_engine`."""
+    """The arguments of a worker's start; see `load_model` and `make_engine`."""
 
     folder: Path
     settings: ModelSettings
@@ -80,7 +80,7 @@ class _Result(NamedTuple):
 
 @dataclass
 class _Worker:
-    """The worker that this process is; its model is loaded for the first work."""
+    """The state of a worker's own process; its model is loaded for the first work."""
 
     orders: Orders
     model: tuple[LanguageModel, Engine] | None = None
@@ -90,7 +90,7 @@ _this: _Worker | None = None
 
 
 def _start_worker(orders: Orders) -> None:
-    """Prepare this process for works; all that takes seconds and little memory, so that workers do it in parallel."""
+    """Do what takes seconds and little memory, so that workers do it in parallel: import torch and set signals."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent decides what it means
     Thread(target=_end_with_parent, daemon=True).start()
     import torch
@@ -122,7 +122,7 @@ def _compute(work: Work) -> _Result:
 
 
 def _load(orders: Orders) -> tuple[LanguageModel, Engine]:
-    """Load the model, one worker after the other: the host's memory has to hold what loading takes for one only."""
+    """Load the model, one worker after the other, so that the host needs the memory for loading only once."""
     with open(orders.lock) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         lm = load_model(orders.folder, orders.settings, orders.device, fingerprint=orders.fingerprint)
@@ -147,7 +147,7 @@ class _Slot:
         self._process: BaseProcess | None = None
 
     def submit(self, task: _Task) -> None:
-        """Give a task to the worker; raise BrokenExecutor if it is dead."""
+        """Submit a task to the worker; raise BrokenExecutor if it is dead."""
         if self._pool is None:
             self._pool = ProcessPoolExecutor(1, get_context("spawn"), _start_worker, (self.orders,))
         with _hold_back(signal.SIGINT):
@@ -206,11 +206,11 @@ class Workers:
         self._slots = [_Slot(order) for order in orders]
         self._closed = False
         self.tokens = 0
-        """Tokens that went through the models for the results so far."""
+        """Number of tokens that the models computed for the results so far."""
         self.splits: list[dict[str, int]] = []
         """See `Engine`; of all workers."""
         self.deaths: list[str] = []
-        """How workers died, one line a death."""
+        """One line for each worker that died."""
 
     def map(self, works: Iterable[Work]) -> Iterator[Values]:
         """Yield the result of each work, in the order of the works.
@@ -249,7 +249,7 @@ class Workers:
         self.close()
 
     def _fill(self, source: Iterator[Work], window: deque[_Task]) -> None:
-        """Submit works as long as few are unfinished."""
+        """Submit works until ``AHEAD`` per worker are unfinished."""
         count = len(self._slots)
         while len(window) < HELD * count and sum(not task.future.done() for task in window) < AHEAD * count:
             self._check_open()
@@ -260,7 +260,7 @@ class Workers:
             self._submit(window[-1])
 
     def _submit(self, task: _Task) -> None:
-        """Give a task to the worker that has the fewest."""
+        """Submit a task to the worker that has the fewest."""
         self._check_open()
         slot = min(self._slots, key=lambda slot: len(slot.list_unfinished()))
         try:
@@ -300,8 +300,8 @@ class Workers:
 
 def _describe_deaths(reason: str) -> UserError:
     return UserError(
-        f"{DEATHS} workers died of the same piece of work, the last of {reason}",
-        "see whether the host's memory ran out (SIGKILL); fewer devices, or a smaller context or limit, need less",
+        f"{DEATHS} workers died while computing the same batch, the last with {reason}",
+        "check whether the host ran out of memory (SIGKILL); fewer devices, or a smaller context or limit, need less",
     )
 
 

@@ -1,4 +1,4 @@
-"""List the models that shipped profiles name: where they are published, under which licence, and how large they are.
+"""List the models that bundled profiles name: where they are published, under which licence, and how large they are.
 
 The catalogue holds no revisions and no hashes: the paper publishes none. Whoever fetches a model names the revision,
 and `models.lock` records what was fetched.
@@ -57,7 +57,7 @@ TERRIER, TERRIER_LICENCE = "terrier", "Mozilla Public License"
 
 
 def list_repositories(name: str) -> tuple[str, ...]:
-    """Return the repositories of a model, the present name first; empty for a model that no shipped profile names."""
+    """Return the repositories of a model, the present name first; empty for a model that no bundled profile names."""
     known = CATALOGUE.get(name)
     return () if known is None else (known.repository, *known.former)
 

@@ -81,7 +81,9 @@ def read_config(folder: Path, encoder: bool = False) -> ModelConfig:
             type, the folder holds an adapter, or the checkpoint asks for code of its own or for weights elsewhere.
     """
     if not folder.is_dir():
-        raise UserError("the model folder does not exist", "put the checkpoint there or choose another profile", folder)
+        raise UserError(
+            "the model folder does not exist", "put the checkpoint there, or choose another profile", folder
+        )
     if (folder / ADAPTER).exists():
         raise UserError("this is an adapter, not a whole model", "merge it into its base model first", folder)
     config = ModelConfig(read_object(folder / CONFIG), folder / CONFIG)
@@ -141,7 +143,7 @@ def _refuse_code(data: dict[str, Any], path: Path, permit_auto_map: bool) -> Non
     foreign = [field for field in _find_foreign_fields(data) if not (permit_auto_map and field == CODE)]
     if foreign:
         what = f"the checkpoint asks to run code of its own or to read files elsewhere ({foreign[0]})"
-        raise UserError(what, "use a model that transformers knows, in one folder", path)
+        raise UserError(what, "use a model that transformers supports, in one folder", path)
 
 
 def _find_foreign_fields(value: Any, depth: int = 0) -> Iterator[str]:

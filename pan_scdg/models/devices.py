@@ -209,7 +209,7 @@ def _check_no_gpu_is_unusable() -> None:
         return
     if torch.version.cuda is None:
         raise UserError(
-            "there is an NVIDIA GPU, and this build of torch has no CUDA",
+            "there is an NVIDIA GPU, but this build of torch has no CUDA",
             "use --device cpu, or install torch with CUDA",
         )
     raise _explain_unusable(_ask_torch())

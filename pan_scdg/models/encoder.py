@@ -53,7 +53,7 @@ class Encoder:
         """
         if max_tokens is not None and max_tokens > self.max_tokens:
             raise UserError(
-                f"the profile wants {max_tokens} tokens a text, this encoder reads {self.max_tokens}",
+                f"the profile requests {max_tokens} tokens per text, but the encoder reads at most {self.max_tokens}",
                 "lower document_tokens and query_tokens in the profile, or leave them out",
                 self.folder,
             )

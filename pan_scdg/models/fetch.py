@@ -83,9 +83,9 @@ def fetch_model(name: str, revision: str) -> list[str]:
 
 def _look_up(name: str) -> Published:
     if name in BUNDLED:
-        raise UserError(f"{name} is bundled and needs no fetching", "leave it out")
+        raise UserError(f"{name} is bundled", "leave it out")
     if name not in CATALOGUE:
-        raise UserError(f"no shipped profile names a model {name!r}", f"give one of: {', '.join(CATALOGUE)}, terrier")
+        raise UserError(f"no bundled profile uses a model {name!r}", f"give one of: {', '.join(CATALOGUE)}, terrier")
     return CATALOGUE[name]
 
 

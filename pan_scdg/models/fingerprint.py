@@ -83,10 +83,10 @@ def check_recorded(folder: Path, settings: "ModelSettings", weights: bool = Fals
         if name.endswith(".safetensors") and not weights:
             continue
         if not path.is_file():
-            what = "the profile records this file and it is missing"
+            what = "the file is missing, but the profile records it"
             faults.append(UserError(what, "complete the checkpoint", path))
         elif (found := hash_file(path)) != expected:
-            what = f"SHA-256 is {found} and the profile records {expected}"
+            what = f"SHA-256 is {found}, but the profile records {expected}"
             faults.append(UserError(what, "use the checkpoint that the profile was made for", path))
     if faults:
         raise UserErrors(faults)

@@ -50,7 +50,7 @@ def choose_device(profile: Profile, wanted: str) -> str:
         raise UserError(
             f"profile {profile.name} needs a GPU and none is visible{seen.why_not}",
             "run it on a machine with a GPU (in a container: docker run --gpus all), choose the profile offline, or "
-            "insist on the CPU with --device cpu",
+            "use the CPU with --device cpu",
         )
     if seen.nodes and seen.hidden_by is None:
         say([f"note: no GPU is visible{seen.why_not}; computing on the CPU"])
@@ -96,7 +96,7 @@ def explain_lack_of_memory(folder: Path, settings: ModelSettings, device: str, t
 
 
 def list_fitting_profiles(job: Job, memory: int, device: str) -> list[str]:
-    """Return the shipped profiles for a job whose models take at most ``LARGEST_SHARE`` of a memory, largest first.
+    """Return the bundled profiles for a job whose models take at most ``LARGEST_SHARE`` of a memory, largest first.
 
     Sizes are those of `models.catalogue`; bundled models are small.
 
@@ -115,7 +115,7 @@ def _refuse_larger(least: int, what: str, device: str, job: Job) -> None:
     """Raise UserError if what takes at least ``least`` bytes exceeds all memory of a device."""
     if least <= (memory := measure_memory(device)):
         return
-    fitting, remedy = list_fitting_profiles(job, memory, device), "take a machine with more memory"
+    fitting, remedy = list_fitting_profiles(job, memory, device), "use a machine with more memory"
     if fitting:
         remedy = f"choose a profile that would fit ({', '.join(fitting)}), or another device"
     raise UserError(f"{what} takes at least {describe_size(least)}, and {describe_memory(device)}", remedy)

@@ -52,7 +52,7 @@ def _check_word(word: str, name: str, revision: str) -> None:
             f"fetch it with HF_TOKEN into {PREPARED} before the build, which copies that folder",
         )
     if name in read_lock():
-        raise UserError(f"MODELS names {name}, which is in {PREPARED} already", "leave it out of one of them")
+        raise UserError(f"MODELS names {name}, which is already in {PREPARED}", "leave it out of one of them")
 
 
 def main(words: str) -> int:

@@ -47,8 +47,13 @@ class LanguageModel:
         return None if limit is None else int(limit)
 
 
-def load_tokenizer(folder: Path, settings: "ModelSettings") -> Tokenizer:
+def load_tokenizer(folder: Path, settings: "ModelSettings", config: "ModelConfig | None" = None) -> Tokenizer:
     """Return the tokenizer of a checkpoint, fast or slow as the profile says; needs no weights in memory.
+
+    Args:
+        folder: a local checkpoint.
+        settings: kind of tokenizer, recorded hashes and probes.
+        config: the result of `read_config` for this folder, if known; None: read here.
 
     Raises:
         UserError: it cannot be loaded, only the other kind exists, it encodes a probe of the profile differently, or a
@@ -56,7 +61,7 @@ def load_tokenizer(folder: Path, settings: "ModelSettings") -> Tokenizer:
     """
     from pan_scdg.models.config import check_library, read_config  # loads pydantic
 
-    check_library(read_config(folder))
+    check_library(read_config(folder) if config is None else config)
     check_recorded(folder, settings)
     with _explain_failure(folder, "tokenizer"):
         try:
@@ -76,17 +81,18 @@ def load_model(
     folder: Path,
     settings: "ModelSettings",
     device: str,
-    remembered: Path | None = None,
+    *,
     fingerprint: str | None = None,
+    tokenizer: Tokenizer | None = None,
 ) -> LanguageModel:
-    """Load tokenizer and weights of a checkpoint onto a device, frozen.
+    """Return the model of a checkpoint on a device, frozen, with its tokenizer.
 
     Args:
         folder: a local checkpoint with safetensors and without code of its own; nothing is fetched.
         settings: tokenizer kind, dtype and attention.
         device: "cpu", "cuda" or "cuda:N".
-        remembered: see `fingerprint_weights`.
         fingerprint: the result of `fingerprint_weights` for this folder, if known; None: computed here.
+        tokenizer: the result of `load_tokenizer` for this folder, if known; None: loaded here.
 
     Raises:
         UserError: folder, device and settings do not fit together, or logits are altered after the output head.
@@ -95,8 +101,8 @@ def load_model(
 
     config = read_config(folder)
     check_device(settings, device)
-    tokenizer = load_tokenizer(folder, settings)
-    fingerprint = fingerprint_weights(folder, remembered) if fingerprint is None else fingerprint
+    tokenizer = load_tokenizer(folder, settings, config) if tokenizer is None else tokenizer
+    fingerprint = fingerprint_weights(folder) if fingerprint is None else fingerprint
     with _explain_failure(folder, "model", device):
         model = _load_weights(folder, config, settings).to(device).eval().requires_grad_(False)
         _check_vocabulary(model, tokenizer, folder)
@@ -119,7 +125,7 @@ def check_probes(tokenizer: Tokenizer, probes: Mapping[str, Sequence[int]], fold
         found = list(tokenizer.encode(text, add_special_tokens=False))
         if found != list(expected):
             raise UserError(
-                f"the tokenizer gives {text!r} the ids {found} and the profile expects {list(expected)}",
+                f"the tokenizer encodes {text!r} as {found}, but the profile expects {list(expected)}",
                 "use the tokenizer files that were published with the checkpoint",
                 folder,
             )
@@ -197,7 +203,9 @@ def _check_vocabulary(model: Any, tokenizer: Any, folder: Path) -> None:
     rows = model.get_input_embeddings().num_embeddings
     if len(tokenizer) > rows:
         raise UserError(
-            f"the tokenizer has {len(tokenizer)} tokens and the model {rows}", "use the files of one checkpoint", folder
+            f"the tokenizer has {len(tokenizer)} tokens, but the model has {rows}",
+            "use the files of one checkpoint",
+            folder,
         )
 
 

@@ -78,9 +78,9 @@ def list_differences(folder: Path, entry: Locked, weights: bool) -> list[UserErr
     for name, expected in sorted(entry.files.items()):
         path = folder / name
         if not path.is_file():
-            found.append(UserError("the lock has this file and it is missing", "fetch the model again", path))
+            found.append(UserError("the file is missing, but the lock file lists it", "fetch the model again", path))
         elif (weights or path.suffix != ".safetensors") and (digest := hash_file(path)) != expected:
-            what = f"SHA-256 is {digest} and the lock has {expected}"
+            what = f"SHA-256 is {digest}, but the lock file has {expected}"
             found.append(UserError(what, "fetch the model again unless you changed it on purpose", path))
     return found
 
@@ -89,7 +89,7 @@ def list_unlocked(folder: Path, entry: Locked) -> list[UserError]:
     """Return one error for each file of a locked kind that the lock does not have."""
     names = (path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.suffix in SUFFIXES)
     return [
-        UserError("the lock does not have this file", "remove it, or fetch the model again", folder / name)
+        UserError("the lock file does not list this file", "remove it, or fetch the model again", folder / name)
         for name in names
         if name not in entry.files
     ]
@@ -112,7 +112,7 @@ def read_provenance(found: "FoundModel") -> Provenance:
     if entry is not None and revision not in (None, entry.revision):
         warnings.append(
             f"warning: {found.name} is NOT the pinned revision: {found.where} has {revision}, "
-            f"the lock pins {entry.revision}"
+            f"the lock file pins {entry.revision}"
         )
     elif entry is not None and (faults := list_differences(found.folder, entry, weights=False)):
         warnings.append(

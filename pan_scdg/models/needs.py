@@ -52,7 +52,7 @@ class ModelState(NamedTuple):
 
 
 class ModelList(NamedTuple):
-    """The names that each shipped profile needs, and the state of each of them."""
+    """The names that each bundled profile needs, and the state of each of them."""
 
     profiles: dict[str, list[str]]
     models: list[ModelState]
@@ -90,7 +90,7 @@ def list_licences(profile: Profile) -> str:
 
 
 def list_models() -> ModelList:
-    """Return the needs of the shipped profiles and the state of each model.
+    """Return the needs of the bundled profiles and the state of each model.
 
     Raises:
         UserError: the lock is damaged.

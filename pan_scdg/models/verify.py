@@ -164,8 +164,8 @@ def _compare_with_lock(place: FoundModel) -> str:
         return "unpinned"
     if place.revision not in (None, entry.revision):
         raise UserError(
-            f"{place.name}: this is the revision {place.revision}, and the lock pins {entry.revision}",
-            "mount or fetch that one, or fetch this one to pin it",
+            f"{place.name}: this is the revision {place.revision}, but the lock file pins {entry.revision}",
+            "mount or fetch the pinned revision, or fetch this one to pin it",
             place.folder,
         )
     faults = list_differences(place.folder, entry, weights=True)

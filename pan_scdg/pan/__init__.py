@@ -1,1 +1,1 @@
-"""The official formats, in and out. Knows no model."""
+"""Read and write the official formats, with limits for hostile input."""

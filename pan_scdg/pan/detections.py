@@ -1,4 +1,4 @@
-"""What a run on pairs writes: one detection XML a pair, and ``decisions.jsonl`` with one line a pair."""
+"""Format and read the results of pair detection: a detection XML and a line of ``decisions.jsonl`` per pair."""
 
 import json
 import math
@@ -16,11 +16,11 @@ from pan_scdg.records import DocumentPair, Passage
 _UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 LARGEST_SCORE = 1e15
-"""Beyond it a score is no score, and a sum of them might not be finite."""
+"""Largest absolute value of a valid score, so that sums stay finite."""
 
 
 def format_detection(pair: DocumentPair, passages: Sequence[Passage]) -> bytes:
-    """Return the detection file of one pair: one ``detected-plagiarism`` feature a passage, none without passages.
+    """Return the detection file of one pair: one ``detected-plagiarism`` feature per passage.
 
     Raises:
         ValueError: a negative offset or a length below 1, with which the official evaluator counts wrongly or stops.
@@ -48,7 +48,7 @@ def format_decision(record: Mapping[str, object]) -> str:
     r"""Return ``record`` as one line of JSON Lines, with its ``\n``: keys in the given order, floats with 6 decimals.
 
     Raises:
-        ValueError: a float that is not finite, or a value that JSON does not know.
+        ValueError: a float that is not finite, or a value without a JSON form.
     """
     return _format_json(record) + "\n"
 
@@ -71,7 +71,7 @@ def _format_json(value: object) -> str:
 def _format_float(value: float) -> str:
     if not math.isfinite(value):
         raise ValueError(f"{value} has no JSON form")
-    # adding zero turns -0.0, what tiny negative numbers are rounded to, into 0.0
+    # adding zero turns -0.0, to which tiny negative numbers are rounded, into 0.0
     return f"{round(value, 6) + 0.0:.6f}"
 
 
@@ -79,8 +79,8 @@ def read_decisions(path: Path) -> list[dict[str, Any]]:
     """Return the records of a ``decisions.jsonl``, in the order of the file.
 
     Raises:
-        UserError: not readable, not JSON Lines, without ``suspicious`` and ``source`` or a ``decision``, with a
-            ``score`` or ``threshold`` that is none, or with one pair twice.
+        UserError: not readable, not JSON Lines, without ``suspicious`` and ``source`` or a ``decision``, with an
+            invalid ``score`` or ``threshold``, or with one pair twice.
     """
     records: list[dict[str, Any]] = []
     lines: dict[tuple[str, str], int] = {}
@@ -88,10 +88,10 @@ def read_decisions(path: Path) -> list[dict[str, Any]]:
         record = parse_json_object(line, path, number)
         suspicious, source = record.get("suspicious"), record.get("source")
         if not isinstance(suspicious, str) or not isinstance(source, str):
-            raise UserError("'suspicious' and 'source' must be texts", "give a decisions.jsonl", path, number)
+            raise UserError("'suspicious' and 'source' must be strings", "give a decisions.jsonl", path, number)
         if record.get("decision", "") is not None and not isinstance(record.get("decision"), bool):
             raise UserError(
-                "'decision' must be true or false, or null where none was made",
+                "'decision' must be true, false or null",
                 "give the results of `run`",
                 path,
                 number,
@@ -100,20 +100,20 @@ def read_decisions(path: Path) -> list[dict[str, Any]]:
             read_score(record, name, path, number)
         first = lines.setdefault((suspicious, source), number)
         if first != number:
-            raise UserError(f"the pair of line {first} again", "keep one of the lines", path, number)
+            raise UserError(f"repeats the pair of line {first}", "keep one of the lines", path, number)
         records.append(record)
     return records
 
 
 def read_score(record: Mapping[str, Any], name: str, path: Path, line: int) -> float | None:
-    """Return the number under ``name`` of a result's record; None where it has none.
+    """Return the number in the field ``name`` of a result's record; None if it is missing or null.
 
     Raises:
-        UserError: something else stands there, or a number no score can be.
+        UserError: the field has another type, or the number is too large or not finite.
     """
     value = record.get(name)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST_SCORE:
-        raise UserError(f"{name!r} is no number that a score can be", "give the results of `run`", path, line)
+        raise UserError(f"{name!r} is not a valid number", "give the results of `run`", path, line)
     return float(value)

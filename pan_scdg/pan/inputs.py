@@ -1,4 +1,4 @@
-"""Which of the two jobs an input directory asks for, and the digest that stands for its content."""
+"""Detect the task of an input directory, and hash its content."""
 
 import hashlib
 from collections.abc import Iterator
@@ -19,10 +19,10 @@ _WANTED = {
 
 
 def detect_task(directory: Path, wanted: Literal["auto", "pairs", "retrieval"]) -> Task:
-    """Return the job for ``directory``: ``wanted`` if its files exist, or the only one whose files do.
+    """Return the task of ``directory``: ``wanted`` if its files exist, or with "auto" the only one whose files do.
 
     Raises:
-        UserError: the directory is missing, or holds the files of neither job, or with ``auto`` of both.
+        UserError: the directory is missing, or has the files of neither task, or with "auto" of both.
     """
     list_directory(directory)
     if wanted != "auto":
@@ -31,7 +31,9 @@ def detect_task(directory: Path, wanted: Literal["auto", "pairs", "retrieval"]) 
         return wanted
     pairs, retrieval = _has_input(directory, "pairs"), _has_input(directory, "retrieval")
     if pairs and retrieval:
-        raise UserError("holds the input of both jobs", "choose with --task pairs or --task retrieval", directory)
+        raise UserError(
+            "contains the input of both tasks", "choose one with --task pairs or --task retrieval", directory
+        )
     if not pairs and not retrieval:
         raise UserError(f"no input: expected {' or '.join(_WANTED.values())}", "correct --input", directory)
     return "pairs" if pairs else "retrieval"
@@ -57,7 +59,7 @@ def hash_input(directory: Path, task: Task, corpus: str | None = None) -> str:
     digest = hashlib.sha256()
     for name, path in sorted(_list_files(directory, task)):
         content = corpus if corpus is not None and path.name in CORPUS_NAMES else _hash_file(path)
-        # fixed-size digests keep (name, content) pairs from running into each other
+        # digests have a fixed size, so that names and contents cannot run into each other
         digest.update(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest() + bytes.fromhex(content))
     return digest.hexdigest()
 

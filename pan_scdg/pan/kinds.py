@@ -1,4 +1,4 @@
-"""Recognise what a file is that is no UTF-8 text: a format of a word processor, or the encoding it seems to have."""
+"""Recognise files that are not UTF-8 text: their format, or their probable encoding."""
 
 ARCHIVES = (
     (b"mimetypeapplication/vnd.oasis.opendocument.text", "an OpenDocument text (ODT)"),
@@ -17,7 +17,7 @@ SAMPLE = 1 << 16
 
 
 def recognise_format(data: bytes) -> str | None:
-    """Return the name of the format of a whole file in which text is not stored as text; None: it is none known."""
+    """Return the name of the format of a file that is not plain text; None for an unknown format."""
     beginning = data[:SAMPLE].removeprefix(b"\xef\xbb\xbf").lstrip()
     for magic, name in BEGINNINGS:
         if beginning.startswith(magic):
@@ -28,7 +28,7 @@ def recognise_format(data: bytes) -> str | None:
 
 
 def guess_encoding(data: bytes) -> str | None:
-    """Return the encoding that bytes which are no UTF-8 text seem to have; None: there is nothing to tell it by."""
+    """Return the probable encoding of bytes that are not UTF-8; None if it cannot be guessed."""
     for mark, name in MARKS:
         if data.startswith(mark):
             return name
@@ -36,13 +36,13 @@ def guess_encoding(data: bytes) -> str | None:
     if is_wide(sample):
         return "UTF-32" if sample.count(0) > 0.6 * len(sample) else "UTF-16"
     foreign = [byte for byte in data[:SAMPLE] if byte >= 0x80]
-    # letters with accents are few among those of a Western language
+    # in Western languages few letters have accents
     if not foreign or 0 in sample or len(foreign) > 0.3 * len(sample):
         return None
     return "Windows-1252" if any(byte < 0xA0 for byte in foreign) else "Latin-1 or Windows-1252"
 
 
 def is_wide(data: bytes) -> bool:
-    """Return whether so many bytes are 0 that they belong to characters of two or four bytes."""
+    """Return True if a quarter of the bytes or more are 0, as in encodings with two or four bytes per character."""
     sample = data[:SAMPLE]
     return len(sample) >= 16 and sample.count(0) >= 0.25 * len(sample)

@@ -1,6 +1,6 @@
-"""A table of document pairs becomes a directory in the text-alignment layout, with safe ids and a map back.
+"""Turn a table of document pairs into a directory in the text-alignment layout, with safe ids and a map of names.
 
-For everybody who has files and no PAN directory: names may hold spaces and any Unicode, and may be equal in different
+For users whose files are not in a PAN layout: names may contain spaces and any Unicode, and may be equal in different
 folders.
 """
 
@@ -17,7 +17,7 @@ from pan_scdg.pan.untrusted import is_file, read_document, read_utf8
 
 HEADER = ["suspicious", "source"]
 REUSED = "reused"
-"""The third column, where a table has one."""
+"""The optional third column."""
 ANSWERS = {"yes": True, "1": True, "no": False, "0": False}
 NAMES = "names.csv"
 NAMES_HEADER = ["id", "name"]
@@ -33,7 +33,7 @@ class _Pair(NamedTuple):
     suspicious: _Document
     source: _Document
     reused: bool | None
-    """None: the table does not say."""
+    """None: the table has no answer."""
 
 
 class _Numbering:
@@ -89,15 +89,18 @@ def _read_table(table: Path) -> tuple[list[_Pair], tuple[_Numbering, _Numbering]
             if len(row) not in (2, 3) or len(row) != (columns or len(row)):
                 expected = {None: "two or three", 2: "two", 3: "three"}[columns]
                 raise UserError(
-                    f"expected {expected} columns, found {len(row)}", "'suspicious,source' a line", table, line
+                    f"expected {expected} columns, found {len(row)}",
+                    "write 'suspicious,source' on each line",
+                    table,
+                    line,
                 )
             columns = len(row)
             suspicious, source = (_check_document(table, name, line) for name in row[:2])
             reused = _parse_answer(table, row[2], line) if columns == 3 else None
             if reused and not (suspicious.stat().st_size and source.stat().st_size):  # truth has no such passages
-                raise UserError("says that of an empty file something was reused", "correct it", table, line)
+                raise UserError("the answer is yes, but a file of the pair is empty", "correct the answer", table, line)
             if answers.setdefault((suspicious.resolve(), source.resolve()), reused) != reused:
-                raise UserError("says the opposite of an earlier line on the same pair", "correct one", table, line)
+                raise UserError("contradicts an earlier line about the same pair", "correct one of them", table, line)
         except UserError as e:
             errors.append(e)
             continue
@@ -105,7 +108,7 @@ def _read_table(table: Path) -> tuple[list[_Pair], tuple[_Numbering, _Numbering]
     if errors:
         raise UserErrors(errors)
     if not pairs:
-        raise UserError("holds no pairs", "add lines 'suspicious,source'", table)
+        raise UserError("contains no pairs", "add lines 'suspicious,source'", table)
     return pairs, sides
 
 
@@ -126,10 +129,10 @@ def _read_rows(table: Path) -> Iterator[tuple[int, list[str]]]:
 
 def _check_document(table: Path, name: str, line: int) -> Path:
     if not name or not name.isprintable():
-        raise UserError(f"the file name {name!r} is empty or holds control characters", "rename it", table, line)
+        raise UserError(f"the file name {name!r} is empty or contains control characters", "rename it", table, line)
     path = table.parent / name
     if not is_file(path):
-        raise UserError(f"there is no file {name!r}", "correct the path; it is relative to the table", table, line)
+        raise UserError(f"there is no file {name!r}", "correct the path, which is relative to the table", table, line)
     read_document(path)
     return path
 
@@ -137,7 +140,7 @@ def _check_document(table: Path, name: str, line: int) -> Path:
 def _parse_answer(table: Path, said: str, line: int) -> bool:
     answer = ANSWERS.get(said.strip().lower())
     if answer is None:
-        raise UserError(f"{said!r} says neither that the source was reused nor that not", "yes or no", table, line)
+        raise UserError(f"{said!r} is not an answer to whether the source was reused", "write yes or no", table, line)
     return answer
 
 

@@ -1,4 +1,4 @@
-"""TREC run files: written so that every official evaluator sees the same order, read with all that can be checked."""
+"""Write TREC run files that every official evaluator orders alike, and read them with all checks."""
 
 import gzip
 import math
@@ -13,14 +13,14 @@ from pan_scdg.pan.untrusted import is_file, stream_lines
 
 RUN_NAMES = ("run.txt", "run.txt.gz")
 TOP = 1000
-"""Official depth of a run; the best of up to so many documents always has the score 1000."""
+"""Official depth of a run; the best document of a run up to this depth always has the score 1000."""
 
 
 def format_run(query_id: str, doc_ids: Sequence[str], tag: str) -> Iterator[str]:
     r"""Yield lines ``qid Q0 doc_id rank score tag`` with ``\n``, best first.
 
     The score is ``max(1000, n) + 1 - rank``: positive, whole and without ties, because evaluators disagree on the
-    order of ties and some go by the order of the lines (formats B3).
+    order of ties and some use the order of the lines (formats B3).
 
     Raises:
         ValueError: a document twice, or an id or tag that is empty or holds white space.
@@ -31,7 +31,7 @@ def format_run(query_id: str, doc_ids: Sequence[str], tag: str) -> Iterator[str]
     for rank, doc_id in enumerate(doc_ids, start=1):
         columns = (query_id, "Q0", doc_id, str(rank), str(best + 1 - rank), tag)
         if any(not c or c.split() != [c] for c in columns):
-            raise ValueError(f"{columns} is no line of a run")
+            raise ValueError(f"{columns} is not a line of a run")
         yield " ".join(columns) + "\n"
 
 
@@ -50,7 +50,7 @@ def find_run(path: Path) -> Path:
     """Return ``path`` itself, or the run in it if it is a folder (as TIRA passes the output of an earlier stage).
 
     Raises:
-        UserError: there is no such file, or the folder has no run or two.
+        UserError: there is no such file, or the folder has no run or two of them.
     """
     if not path.is_dir():
         if is_file(path):
@@ -59,7 +59,7 @@ def find_run(path: Path) -> Path:
     found = [path / name for name in RUN_NAMES if is_file(path / name)]
     if len(found) != 1:
         many = f"{len(found)} runs" if found else "no run"
-        raise UserError(f"{many} in this folder", "it must hold run.txt or run.txt.gz, and one of them", path)
+        raise UserError(f"{many} in this folder", "keep exactly one of run.txt and run.txt.gz", path)
     return found[0]
 
 
@@ -67,14 +67,16 @@ def read_run(path: Path) -> dict[str, list[tuple[str, float]]]:
     """Return documents and scores of each query, in the order of the lines of a ``run.txt`` or ``run.txt.gz``.
 
     Raises:
-        UserError: not readable, empty, not six columns, a rank or score that is no number, or a document twice for
+        UserError: not readable, empty, not six columns, a rank or score that is not a number, or a document twice for
             one query.
     """
     run: dict[str, dict[str, float]] = {}
     for number, line in stream_lines(path):
         columns = line.split()
         if len(columns) != 6:
-            raise UserError(f"expected 6 columns, found {len(columns)}", "'qid Q0 doc_id rank score tag'", path, number)
+            raise UserError(
+                f"expected 6 columns, found {len(columns)}", "write 'qid Q0 doc_id rank score tag'", path, number
+            )
         query_id, _, doc_id, rank, score, _ = columns
         documents = run.setdefault(query_id, {})
         if doc_id in documents:
@@ -90,7 +92,7 @@ def _parse_score(rank: str, score: str, path: Path, number: int) -> float:
         int(rank)
         value = float(score)
     except ValueError as e:
-        raise UserError(f"rank {rank!r} or score {score!r} is no number", "correct the line", path, number) from e
+        raise UserError(f"rank {rank!r} or score {score!r} is not a number", "correct the line", path, number) from e
     if not math.isfinite(value):
         raise UserError(f"the score {score!r} is not finite", "correct the line", path, number)
     return value

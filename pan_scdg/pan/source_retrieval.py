@@ -1,4 +1,4 @@
-"""The retrieval layout of PAN 2026: a corpus of JSON Lines that is streamed, queries, and relevance judgements."""
+"""Read the retrieval layout of PAN 2026: corpus (streamed) and queries in JSON Lines, and relevance judgements."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -14,14 +14,14 @@ from pan_scdg.records import Document, Query
 CORPUS_NAMES = ("documents.jsonl.gz", "corpus.jsonl.gz", "documents.jsonl", "corpus.jsonl")
 QUERIES_NAME = "queries.jsonl"
 QUERIES_BYTES = 1 << 30
-"""Queries lie in memory; the official limit of all input files together is 900 MB."""
+"""Largest queries file in bytes, since queries are kept in memory; the official limit of all input files is 900 MB."""
 
 
 def find_corpus(directory: Path) -> Path | None:
     """Return the corpus of a retrieval input, None if it has none.
 
     Raises:
-        UserError: there are several.
+        UserError: there are several corpus files.
     """
     found = [directory / name for name in CORPUS_NAMES if is_file(directory / name)]
     if len(found) > 1:
@@ -32,15 +32,15 @@ def find_corpus(directory: Path) -> Path | None:
 def stream_corpus(directory: Path, notices: Notices, see: See | None = None) -> Iterator[Document]:
     """Yield the documents of a corpus of any size, in the order of the file.
 
-    Only two digests and a line number per id stay in memory. An identical double is counted and skipped, an empty
-    document is counted and kept. ``see`` is called with all bytes of the file, for example to hash it while it is read.
+    Only two digests and a line number per id stay in memory. A duplicate is counted and skipped, an empty document
+    is counted and kept. ``see`` is called with all bytes of the file, for example to hash it while it is read.
 
     Raises:
         UserError: no corpus or an empty one, a malformed line, an unusable id, or one id with two texts.
     """
     path = find_corpus(directory)
     if path is None:
-        raise UserError(f"no corpus: looked for {', '.join(CORPUS_NAMES)}", "add one of these files", directory)
+        raise UserError(f"no corpus: expected one of {', '.join(CORPUS_NAMES)}", "add one of these files", directory)
     seen: dict[bytes, tuple[bytes, int]] = {}
     for number, record in _read_records(path, notices, see=see):
         document = _parse_document(record, path, number, notices)
@@ -48,10 +48,13 @@ def stream_corpus(directory: Path, notices: Notices, see: See | None = None) -> 
         first, line = seen.setdefault(_hash_text(document.doc_id), (digest, number))
         if first != digest:
             raise UserError(
-                f"the document {document.doc_id!r} has another text in line {line}", "keep one of them", path, number
+                f"the document {document.doc_id!r} has a different text in line {line}",
+                "keep one of them",
+                path,
+                number,
             )
         if line != number:
-            notices.add("identical double of a corpus document, skipped", f"{path}:{number}")
+            notices.add("duplicate corpus document, skipped", f"{path}:{number}")
             continue
         if not document.text.strip():
             notices.add("empty corpus document", f"{path}:{number}")
@@ -104,7 +107,7 @@ def _parse_id(record: Mapping[str, Any], names: tuple[str, ...], path: Path, num
     if not values:
         raise UserError(f"no id: expected one of {', '.join(names)}", "add the field", path, number)
     if any(isinstance(v, bool) or not isinstance(v, str | int) for v in values):
-        raise UserError("the id is neither a text nor a whole number", "correct the id", path, number)
+        raise UserError("the id is neither a string nor a whole number", "correct the id", path, number)
     ids = {str(v) for v in values}
     if len(ids) > 1:
         raise UserError(f"the ids in {', '.join(names)} differ", "make them equal", path, number)
@@ -118,7 +121,7 @@ def _parse_text(record: Mapping[str, Any], names: tuple[str, ...], path: Path, n
         raise UserError(f"no text: expected {' or '.join(names)}", "add the field", path, number)
     text = record[name]
     if not isinstance(text, str):
-        raise UserError(f"the field {name} is no text", "correct the field", path, number)
+        raise UserError(f"the field {name} is not a string", "correct the field", path, number)
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -136,7 +139,7 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     """Return relevance grades by query and document, from lines ``qid 0 doc_id grade``; blank lines are skipped.
 
     Raises:
-        UserError: not readable, empty, not four columns, a grade that is no whole number, or a document judged twice.
+        UserError: not readable, empty, not four columns, a grade that is not an integer, or a document judged twice.
     """
     qrels: dict[str, dict[str, int]] = {}
     for number, line in stream_lines(path):
@@ -144,14 +147,14 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
         if not columns:
             continue
         if len(columns) != 4:
-            raise UserError(f"expected 4 columns, found {len(columns)}", "'qid 0 doc_id grade'", path, number)
+            raise UserError(f"expected 4 columns, found {len(columns)}", "write 'qid 0 doc_id grade'", path, number)
         query_id, _, doc_id, grade = columns
         if not grade.removeprefix("-").isdecimal() or len(grade) > 9:
-            raise UserError(f"the grade {grade!r} is no whole number", "correct the grade", path, number)
+            raise UserError(f"the grade {grade!r} is not a whole number", "correct the grade", path, number)
         grades = qrels.setdefault(query_id, {})
         if doc_id in grades:
             raise UserError(f"{doc_id!r} is judged twice for query {query_id!r}", "keep one line", path, number)
         grades[doc_id] = int(grade)
     if not qrels:
-        raise UserError("holds no judgements", "add lines 'qid 0 doc_id grade'", path)
+        raise UserError("contains no judgements", "add lines 'qid 0 doc_id grade'", path)
     return qrels

@@ -1,4 +1,4 @@
-"""Pairs of documents in the text-alignment layout of PAN 2012 to 2025: ``pairs``, suspicious and source texts.
+"""Read pairs of documents in the text-alignment layout of PAN 2012 to 2025: ``pairs``, suspicious and source texts.
 
 Reads every layout that the official reader takes, and the nested one of the downloads. No text is read here: a corpus
 is a list of paths.
@@ -30,7 +30,7 @@ def read_text(file: TextFile) -> str:
     """Return the text of a document, read anew unless the record has it; offsets are indices into this string.
 
     Raises:
-        UserError: see `read_toml`.
+        UserError: see `read_document`.
     """
     return read_document(file.path) if file.text is None else file.text
 
@@ -44,7 +44,7 @@ def name_detection(pair: DocumentPair) -> str:
 def find_pairs_file(directory: Path) -> Path | None:
     """Return the file whose name ends in ``pairs``, at the root or, as in the downloads, one folder below.
 
-    The latter counts only where ``susp/`` and ``src/`` are siblings of that folder. None: there is no such file.
+    The latter counts only if ``susp/`` and ``src/`` are siblings of that folder. None: no such file exists.
 
     Raises:
         UserError: the directory cannot be listed, or there are several candidates.
@@ -96,7 +96,7 @@ def read_pairs(directory: Path, notices: Notices) -> PairCorpus:
     if errors:
         raise UserErrors(errors)
     if not pairs:
-        raise UserError("holds no pairs", "add at least one line with two ids", file)
+        raise UserError("contains no pairs", "add at least one line with two ids", file)
     if len(pairs) < FEWEST:
         notices.add(f"fewer than {FEWEST} pairs: TIRA's check will refuse this output", str(file))
     return PairCorpus(file, tuple(pairs.values()))
@@ -119,7 +119,10 @@ def _parse_pair(line: str, documents: "_Documents", file: Path, number: int) -> 
     columns = line.split()
     if len(columns) != 2:
         raise UserError(
-            f"expected two columns, found {len(columns)}", "one suspicious and one source id a line", file, number
+            f"expected two columns, found {len(columns)}",
+            "write one suspicious and one source id per line",
+            file,
+            number,
         )
     found, errors = [], []
     for name in columns:
@@ -133,16 +136,16 @@ def _parse_pair(line: str, documents: "_Documents", file: Path, number: int) -> 
 
 
 def _claim_name(pair: DocumentPair, names: dict[str, DocumentPair], file: Path) -> None:
-    """Refuse a result's name that is hidden or of another result.
+    """Raise UserError if a result's name is hidden, too long, or that of another result.
 
-    Names are equal also where only a file system that ignores case or normalises Unicode says so.
+    Names that differ only in case or in Unicode normalisation count as equal, as on some file systems.
     """
     name = name_detection(pair)
     if name.startswith("."):
         what = f"the result {name!r} would be a hidden file, which evaluators skip"
         raise UserError(what, "rename the suspicious document", file, pair.line)
     if len(name.encode()) > FILE_NAME_BYTES:
-        raise UserError(f"the result's name {name!r} is too long for a file", "shorten the ids", file, pair.line)
+        raise UserError(f"the result's name {name!r} is too long for a file name", "shorten the ids", file, pair.line)
     first = names.setdefault(unicodedata.normalize("NFC", name).casefold(), pair)
     if first is not pair:
         raise UserError(
@@ -154,7 +157,7 @@ def _claim_name(pair: DocumentPair, names: dict[str, DocumentPair], file: Path) 
 
 
 class _Documents:
-    """Finds ids below one input directory: at its root or one folder down, with ``.txt`` added or not."""
+    """Finds documents by id in one input directory: at its root or one folder down, with ``.txt`` added or not."""
 
     def __init__(self, directory: Path) -> None:
         self._root = directory.resolve()
@@ -174,7 +177,7 @@ class _Documents:
             doc_id = name.removesuffix(".txt")
             if self._paths.setdefault(doc_id, path) != path:
                 raise UserError(
-                    f"the id {doc_id!r} stands for two files: {self._paths[doc_id]} and {path}",
+                    f"the id {doc_id!r} refers to two files: {self._paths[doc_id]} and {path}",
                     "rename one of them",
                     file,
                     line,
@@ -184,14 +187,14 @@ class _Documents:
 
     def _find_path(self, name: str, file: Path, line: int) -> Path:
         candidates = (place / n for place in self._places for n in (name, f"{name}.txt"))
-        # two ways to one file are no ambiguity, hence keyed by the resolved path
+        # keyed by the resolved path: two paths to one file are not ambiguous
         found = {p.resolve(): p for p in candidates if is_file(p)}
         if not found:
             raise UserError(f"there is no file for the id {name!r}", "add the text or correct the id", file, line)
         if len(found) > 1:
             paths = ", ".join(str(p) for p in found.values())
-            raise UserError(f"several files for the id {name!r}: {paths}", "keep one or name its folder", file, line)
+            raise UserError(f"several files for the id {name!r}: {paths}", "keep one, or name its folder", file, line)
         target, path = next(iter(found.items()))
         if not target.is_relative_to(self._root):
-            raise UserError(f"the id {name!r} leads outside the directory", "put the file itself there", file, line)
+            raise UserError(f"the id {name!r} leads outside the directory", "replace the link by the file", file, line)
         return path

@@ -1,4 +1,4 @@
-"""The truth of the text-alignment layout: one XML file a pair, with one ``plagiarism`` feature a reused passage."""
+"""Read the truth of the text-alignment layout: one XML file per pair, one ``plagiarism`` feature per reused passage."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,16 +13,16 @@ from pan_scdg.records import DocumentPair, Passage
 
 FOLDERS = ("truth", "03_train_truth", "03_test_truth")
 RESULTS = (MARK, HIDDEN, "decisions.jsonl")
-"""A folder that has one of these holds what a run wrote."""
+"""Files that mark a folder as the output of a run."""
 _DETECTED = re.compile(rb"""detected-plagiarism["']""")
 
 
 def find_truth(directory: Path) -> Path | None:
-    """Return the folder with the truth that an input directory carries itself, None when it carries none.
+    """Return the folder with the truth of an input directory, or None.
 
-    Looked for: ``<folder of pairs>_truth``, ``truth/``, ``03_train_truth/``, ``03_test_truth/``, then XML files beside
-    ``pairs`` or one folder below it (PAN 2012 keeps each kind of obfuscation in a folder of its own). Results of a run
-    are no truth, wherever they lie.
+    Tries ``<folder of pairs>_truth``, ``truth/``, ``03_train_truth/``, ``03_test_truth/``, then XML files beside
+    ``pairs`` or one folder below it (PAN 2012 keeps each kind of obfuscation in its own folder). Results of a run are
+    never taken for truth.
 
     Raises:
         UserError: several of the folders exist, or see `find_pairs_file`.
@@ -36,7 +36,7 @@ def find_truth(directory: Path) -> Path | None:
     found = [folder for folder in named if not holds_results(folder)]
     if len(found) > 1:
         names = ", ".join(p.name for p in found)
-        raise UserError(f"several folders with truth: {names}", "say which one", directory)
+        raise UserError(f"several folders with truth: {names}", "choose one with --truth", directory)
     if found:
         return found[0]
     if pairs is not None and not holds_results(pairs.parent) and any(list_truth_files(pairs.parent)):
@@ -51,9 +51,7 @@ def list_truth_files(directory: Path) -> dict[str, list[Path]]:
         UserError: the directory cannot be listed, or itself holds results of a run.
     """
     if holds_results(directory):
-        raise UserError(
-            "holds the results of a run, which are no truth", "give the folder with the truth XML", directory
-        )
+        raise UserError("contains the results of a run, not the truth", "give the folder with the truth XML", directory)
     files: dict[str, list[Path]] = {}
     for folder in (directory, *(p for p in list_directory(directory) if p.is_dir())):
         if folder == directory or not holds_results(folder):
@@ -63,7 +61,7 @@ def list_truth_files(directory: Path) -> dict[str, list[Path]]:
 
 
 def holds_results(folder: Path) -> bool:
-    """Return whether a run wrote ``folder``: it has our mark, or XML with detected passages."""
+    """Return True if a run wrote ``folder``: it has the mark of an output, or XML with detected passages."""
     if any((folder / name).exists() for name in RESULTS):
         return True
     return any(_DETECTED.search(read_bytes(path)) for path in _list_xml_files(folder) if is_file(path))
@@ -80,11 +78,11 @@ def read_truth(directory: Path, pairs: Sequence[DocumentPair]) -> dict[tuple[str
 
     Raises:
         UserErrors: every pair whose XML file is missing, found twice, malformed or about another document.
-        UserError: the directory cannot be listed, or holds no truth at all.
+        UserError: the directory cannot be listed, or contains no truth.
     """
     files = list_truth_files(directory)
     if not files:
-        raise UserError("holds no truth: there is no XML file", "give the folder with the truth XML", directory)
+        raise UserError("contains no XML file with truth", "give the folder with the truth XML", directory)
     truth: dict[tuple[str, str], tuple[Passage, ...]] = {}
     errors: list[UserError] = []
     for pair in pairs:
@@ -101,7 +99,7 @@ def read_truth(directory: Path, pairs: Sequence[DocumentPair]) -> dict[tuple[str
 def _find_truth_file(found: list[Path], directory: Path, pair: DocumentPair) -> Path:
     name = name_detection(pair)
     if not found or not is_file(found[0]):
-        raise UserError(f"there is no truth file {name!r}", "add it, or name the right directory", directory)
+        raise UserError(f"there is no truth file {name!r}", "add it, or give another directory", directory)
     if len(found) > 1:
         raise UserError(f"the truth file {name!r} is in {len(found)} folders", "keep one of them", directory)
     return found[0]

@@ -1,4 +1,4 @@
-"""The limits that every reader applies to hostile input.
+"""Read hostile input within limits, which every reader applies.
 
 Whatever a file holds, reading it ends with a value or with one ``UserError`` that names the file and, where there is
 one, the line: never with a hang, an exhausted memory or a traceback.
@@ -22,11 +22,11 @@ from pan_scdg.pan.kinds import SAMPLE, guess_encoding, is_wide, recognise_format
 
 MB = 1 << 20
 DOCUMENT_BYTES = 8 * MB
-"""Of one document: twice the Bible. Its tokens take 180 bytes a character, so 1.4 GB."""
+"""Largest document: twice the Bible. Its tokens take 180 bytes per character, 1.4 GB in total."""
 TEXT_BYTES = 64 * MB
-"""Of any other text file, such as a list of pairs: with one emoji in it, 320 MB while it is read."""
+"""Largest other text file, such as a list of pairs; with one emoji in it, it takes 320 MB while it is read."""
 XML_BYTES = 16 * MB
-"""As a tree an XML file takes up to 30 times its size."""
+"""Largest XML file; its tree takes up to 30 times its size."""
 LINE_BYTES = 32 * MB
 STREAM_BYTES = 64 << 30
 BOMB_RATIO = 1000
@@ -41,10 +41,10 @@ def read_utf8(path: Path, limit: int = TEXT_BYTES) -> str:
     r"""Return the text of ``path`` as the official reader sees it: ``\r\n`` and ``\r`` become ``\n``.
 
     A byte-order mark stays as character 0, because offsets count it (formats, "Characters and newlines"). One
-    character beyond the 16-bit ones makes all take four bytes: a text is decoded piece by piece, and never held twice.
+    character above U+FFFF makes a string take four bytes per character, so it is decoded in parts and never held twice.
 
     Raises:
-        UserError: no regular file, not readable, larger than ``limit`` bytes, or not UTF-8 (names line and byte).
+        UserError: not a regular file, not readable, larger than ``limit`` bytes, or not UTF-8 (names line and byte).
     """
     with open_regular(path) as file:
         return _decode(file, path, limit)
@@ -68,7 +68,7 @@ def _decode(file: BinaryIO, path: Path, limit: int) -> str:
 
 
 def _describe_not_utf8(path: Path, data: bytes) -> UserError:
-    """Return what is wrong with bytes that are no UTF-8, by line and byte."""
+    """Return where and how bytes are not UTF-8."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as e:
@@ -93,14 +93,14 @@ def read_document(path: Path) -> str:
 
 
 def read_standard_input() -> str:
-    """Return the text of the document that standard input brings.
+    """Return the text of the document on standard input.
 
     Raises:
-        UserError: see `read_toml`; standard input is closed.
+        UserError: see `read_document`; standard input is closed.
     """
     where = Path("standard input")
     if sys.stdin is None:
-        raise UserError("is closed", "give a file or a pipe", where)
+        raise UserError("is closed", "redirect a file or a pipe to it", where)
     try:
         data = sys.stdin.buffer.read(DOCUMENT_BYTES + 1)
     except OSError as e:
@@ -110,7 +110,7 @@ def read_standard_input() -> str:
 
 def _decode_document(file: BinaryIO, path: Path) -> str:
     data = file.read(SAMPLE)
-    if data.startswith(b"PK"):  # the names in an archive stand anywhere
+    if data.startswith(b"PK"):  # the names in an archive can be anywhere in it
         data += file.read(DOCUMENT_BYTES - SAMPLE)
     if kind := recognise_format(data):
         raise UserError(f"this is {kind}, not a text file", "export it as plain text in UTF-8", path)
@@ -124,7 +124,7 @@ def read_bytes(path: Path, limit: int = TEXT_BYTES) -> bytes:
     """Return all bytes of the regular file ``path``.
 
     Raises:
-        UserError: no regular file, not readable, or larger than ``limit`` bytes.
+        UserError: not a regular file, not readable, or larger than ``limit`` bytes.
     """
     with open_regular(path) as file:
         data = file.read(limit + 1)
@@ -139,10 +139,10 @@ def _describe_too_large(path: Path, limit: int) -> UserError:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open ``path`` for reading bytes; a pipe or device, which could block for ever, is refused before it is opened.
+    """Return ``path`` opened for reading bytes; a pipe or device, which could block forever, is refused before that.
 
     Raises:
-        UserError: there is no such file, it is not a regular one, or it may not be read.
+        UserError: it does not exist, is not a regular file, or may not be read.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -183,30 +183,30 @@ def _describe_reason(error: BaseException) -> str:
 def stream_lines(
     path: Path, total: int = STREAM_BYTES, longest: int = LINE_BYTES, see: See | None = None
 ) -> Iterator[tuple[int, str]]:
-    """Stream ``(line number from 1, line without its end)`` of a UTF-8 file, compressed when its name ends in ``.gz``.
+    """Yield ``(line number from 1, line without its end)`` of a UTF-8 file, compressed if its name ends in ``.gz``.
 
     ``see`` is called with all bytes of the file as it is stored, for example to hash it while it is read.
 
     Raises:
         UserError: not readable, not UTF-8, not gzip or cut off, a line longer than ``longest`` bytes, more than
-            ``total`` bytes, or a compression bomb (beyond 100 MB: more than 1,000 bytes out of one).
+            ``total`` bytes, or a compression bomb (beyond 100 MB: expanded more than 1,000-fold).
     """
     with _open_seen(path, see) as raw:
         packed = path.name.endswith(".gz")
-        # GzipFile reads like any binary file; its stub only says so in a way that mypy does not follow
+        # GzipFile is a binary file, which mypy cannot see from its stub
         source = cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb")) if packed else raw
         number = seen = 0
         while data := _read_line(source, path, number + 1, longest):
             number, seen = number + 1, seen + len(data)
             if seen > total:
-                raise UserError(f"holds more than {total} bytes", "split the input", path, number)
+                raise UserError(f"has more than {total} bytes", "split the input", path, number)
             if packed and seen > BOMB_FROM_BYTES and seen > BOMB_RATIO * raw.tell():
-                raise UserError("looks like a compression bomb", "give the real file", path, number)
+                raise UserError("looks like a compression bomb", "give the original file", path, number)
             yield number, _decode_line(data, path, number)
 
 
 class _SeenFile(io.FileIO):
-    """A file that shows all bytes that are read from it to a function."""
+    """A file that passes all bytes that are read from it to a function."""
 
     def __init__(self, file: BinaryIO, see: See) -> None:
         super().__init__(file.fileno(), closefd=False)
@@ -254,7 +254,7 @@ def _decode_line(data: bytes, path: Path, number: int) -> str:
 def parse_xml(path: Path) -> Any:
     """Return the root element (lxml) of the UTF-8 file ``path``: no DTD, no entities, no network, no huge nodes.
 
-    A DOCTYPE is looked for before parsing, since attribute values expand entities while they are parsed. That search
+    A DOCTYPE is searched for before parsing, since attribute values expand entities while they are parsed. That search
     is sound because the bytes are UTF-8 and are parsed as UTF-8 whatever the file declares.
 
     Raises:
@@ -266,7 +266,7 @@ def parse_xml(path: Path) -> Any:
     doctype = text.find("<!DOCTYPE")
     if doctype >= 0:
         line = text.count("\n", 0, doctype) + 1
-        raise UserError("holds a DOCTYPE, which is refused", "remove the DOCTYPE", path, line)
+        raise UserError("contains a DOCTYPE, which is refused", "remove the DOCTYPE", path, line)
     parser = etree.XMLParser(
         encoding="utf-8",
         resolve_entities=False,
@@ -278,7 +278,7 @@ def parse_xml(path: Path) -> Any:
     try:
         return etree.fromstring(text.removeprefix("\ufeff").encode("utf-8"), parser)
     except etree.XMLSyntaxError as e:
-        # lxml appends "(<string>, line 3)", which the place in front says better
+        # lxml appends "(<string>, line 3)", which the place of the error already says
         what = (e.msg or "empty document").split(", line ")[0]
         raise UserError(f"not well-formed XML: {what}", "correct the file", path, e.lineno or 1) from e
 
@@ -313,7 +313,8 @@ def parse_json_object(line: str, path: Path, number: int) -> dict[str, Any]:
     except json.JSONDecodeError as e:
         raise UserError(f"not JSON: {e.msg} (column {e.colno})", "correct the line", path, number) from e
     except (ValueError, RecursionError) as e:
-        raise UserError(f"not JSON that can be read: {e}", "correct the line", path, number) from e
+        raise UserError(f"not readable as JSON: {e}", "correct the line", path, number) from e
     if not isinstance(value, dict):
-        raise UserError(f"expected a JSON object, found {type(value).__name__}", "one object a line", path, number)
+        what = f"expected a JSON object, found {type(value).__name__}"
+        raise UserError(what, "write one object per line", path, number)
     return value

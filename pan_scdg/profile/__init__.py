@@ -1,4 +1,4 @@
-"""The frozen hyperparameters of a submission: one file a submission, one module a table."""
+"""Read profiles, the frozen hyperparameters of a submission: one file per profile, one module per table."""
 
 from pan_scdg.profile.files import SHIPPED, Profile, find_profile, list_profiles, load_profile, parse_profile, read_toml
 from pan_scdg.profile.pairs import (

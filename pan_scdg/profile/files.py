@@ -1,6 +1,6 @@
-"""Profile: every frozen hyperparameter of one submission, read from a TOML file and validated.
+"""Read and validate a profile: every frozen hyperparameter of one submission, in a TOML file.
 
-A profile has up to three tables: ``[model]`` (which language model and how it is run), ``[pairs]`` (job 1) and
+A profile has up to three tables: ``[model]`` (the language model and its settings), ``[pairs]`` (pair detection) and
 ``[retrieval]`` (job 2); or the one table ``[baseline]``, a simple method for job 1. Field names and defaults are those
 of the paper; where the paper is silent the docstring of the field's class says what we chose.
 """
@@ -23,11 +23,11 @@ from pan_scdg.profile.table import ModelSettings, Table
 
 SHIPPED = Path(__file__).parent / "shipped"
 LARGEST_FILE = 1 << 16
-"""Bytes of a profile file; the largest shipped one has less than 8,000."""
+"""Largest size of a profile file in bytes; the largest bundled one has fewer than 8,000."""
 SHOWN = 100
-"""Characters of a name that an error shows."""
+"""Number of characters of a name that an error shows."""
 FAULTS = 20
-"""Faults of a profile that are reported at once."""
+"""Number of faults of a profile that are reported at once."""
 
 
 class Profile(Table):
@@ -38,7 +38,7 @@ class Profile(Table):
     needs_gpu: bool = False
     """Its models are too large for a CPU: ``--device auto`` then asks for a GPU. No result depends on it."""
     model: ModelSettings | None = None
-    """Needed by everything but a first stage alone."""
+    """Required unless the profile is a first stage alone."""
     pairs: PairSettings | None = None
     retrieval: RetrievalSettings | None = None
     baseline: BaselineSettings | None = None
@@ -47,12 +47,12 @@ class Profile(Table):
     def _has_a_job(self) -> "Profile":
         if self.baseline is not None:
             if self.model is not None or self.pairs is not None or self.retrieval is not None:
-                raise ValueError("a profile with a [baseline] table has no other")
+                raise ValueError("a profile with a [baseline] table cannot have another table")
             return self
         if self.pairs is None and self.retrieval is None:
             raise ValueError("a profile needs a [pairs], a [retrieval] or a [baseline] table")
         if self.model is None and (self.pairs is not None or (self.retrieval is not None and self.retrieval.rerank)):
-            raise ValueError("the table model is missing: only a [retrieval] with rerank = false does without")
+            raise ValueError("the table [model] is missing, which only a [retrieval] with rerank = false does not need")
         return self
 
     def need_model(self) -> ModelSettings:
@@ -86,7 +86,7 @@ def find_profile(name_or_file: str) -> Path:
         UserError: neither exists.
     """
     shipped = SHIPPED / f"{name_or_file}.toml"
-    with suppress(OSError):  # a name longer than file systems permit is that of no file
+    with suppress(OSError):  # no file can have a name that is longer than file systems permit
         if shipped.parent == SHIPPED and shipped.is_file():
             return shipped
         if Path(name_or_file).is_file():
@@ -100,7 +100,7 @@ def find_profile(name_or_file: str) -> Path:
 
 
 def load_profile(name_or_file: str) -> Profile:
-    """Read and validate a profile.
+    """Return the validated profile of a name or a file.
 
     Raises:
         UserError: the file is missing, not TOML, or a field is unknown, missing or out of range.
@@ -124,14 +124,14 @@ def read_toml(path: Path) -> tomlkit.TOMLDocument:
     except OSError as e:
         raise UserError(f"cannot be read: {e.strerror}", "give a profile that can be read", path) from e
     except RecursionError as e:
-        raise UserError("not valid TOML: nested too deep", "correct the profile", path) from e
-    except (TOMLKitError, ValueError) as e:  # the latter: no UTF-8, or a number of thousands of digits
+        raise UserError("not valid TOML: nested too deeply", "correct the profile", path) from e
+    except (TOMLKitError, ValueError) as e:  # ValueError: not UTF-8, or a number of thousands of digits
         line = getattr(e, "line", None)
         raise UserError(f"not valid TOML: {e}", "correct the profile", path, line) from e
 
 
 def parse_profile(data: Mapping[str, Any], where: str | Path) -> Profile:
-    """Validate the plain dictionary of a profile, whose arrays become tuples."""
+    """Return the validated profile of a plain dictionary, whose arrays become tuples."""
     try:
         return Profile.model_validate(_convert_lists(data))
     except ValidationError as e:

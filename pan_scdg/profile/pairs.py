@@ -1,4 +1,4 @@
-"""The table ``[pairs]``: job 1 (paper, PAN25)."""
+"""Settings of pair detection: the table ``[pairs]`` (paper, PAN25)."""
 
 from typing import Annotated, Literal
 
@@ -12,19 +12,19 @@ WINDOW_GRID = (64, 96, 128, 192, 256)
 
 
 class SegmentSettings(Table):
-    """How an over-long pair is scored piece by piece (not in the paper, which excludes such pairs)."""
+    """Settings for scoring an over-long pair in segments (not in the paper, which excludes such pairs)."""
 
     target_tokens: int = Field(default=1024, ge=1)
-    """Largest segment of the target, cut at sentence boundaries where there are any."""
+    """Largest segment of the target, cut at sentence boundaries if possible."""
     context_tokens: int = Field(default=128, ge=0)
-    """Preceding target text that both passes see in front of a segment."""
+    """Preceding target text that is context of a segment in both passes."""
     source_tokens: int = Field(default=1536, ge=1)
     """Budget of the source windows in front of a segment."""
     windows: WindowSettings = WindowSettings(words=128, stride=128, considered=1_000_000)
 
 
 class CalibrationRange(Table):
-    """What the targets of the calibration pairs were like: see `scdg.calibration_range`."""
+    """The range of the targets of the calibration pairs; see `scdg.calibration_range`."""
 
     tokens: tuple[int, int]
     """Fewest and most scored tokens."""
@@ -35,15 +35,15 @@ class CalibrationRange(Table):
 
 
 class Calibration(Table):
-    """Where q or w and the threshold come from."""
+    """The data and the model on which q or w and the threshold were chosen."""
 
     model: Sha256 | None = None
-    """Fingerprint of the checkpoint that gave the scores (`models.fingerprint.weights_fingerprint`). The threshold
-    decides about no other's. None: not recorded, as in profiles of earlier versions."""
+    """Fingerprint of the checkpoint that gave the scores (`models.fingerprint.fingerprint_weights`). The threshold
+    is not applied to other models. None: not recorded, as in profiles of earlier versions."""
     dtype: str | None = None
-    """What it computed in; another dtype moves scores a little."""
+    """The dtype that it computed in; scores differ slightly in another dtype."""
     noise: float | None = Field(default=None, ge=0)
-    """How far a score of this model in this dtype moves with the processor, in nats; None: not measured."""
+    """Largest difference of a score between processors, for this model and dtype, in nats; None: not measured."""
     digest: str
     pairs: int
     positives: int
@@ -52,31 +52,31 @@ class Calibration(Table):
     negatives: tuple[float, ...] = ()
     """Scores of the negative pairs in order, 4 decimals, at most 1,000 of them."""
     negative_pairs: int = Field(default=0, ge=0)
-    """How many negative pairs there are."""
+    """Number of all negative pairs."""
     range: CalibrationRange | None = None
-    """None: a verdict does not say whether its target is like those of the calibration."""
+    """None: verdicts have no warnings about targets unlike those of the calibration."""
 
 
 class PairSettings(Table):
-    """Job 1 (paper, PAN25). The parameter of ``top`` is q, that of all kinds of windows is w."""
+    """Pair detection (paper, PAN25). The parameter of ``top`` is q, that of the window aggregations is w."""
 
     limit: int = Field(ge=8)
-    """Most tokens of a combined input; beyond it ``over_long`` applies."""
+    """Largest number of tokens of a combined input; ``over_long`` applies to longer ones."""
     over_long: Literal["error", "segments"] = "error"
     control: Control = "none"
     aggregation: AggregationName = "top"
     q: float | None = Field(default=None, gt=0, le=100)
     """Percent of the gains that are averaged; 100 is the paper's Average."""
     w: int | None = Field(default=None, ge=1)
-    """Consecutive tokens of the target that a window holds."""
+    """Width of a window in consecutive tokens of the target."""
     threshold: float | None = None
     """A pair is positive when its score is at least this; None: not calibrated, decides nothing."""
     most_false_positives: float = Field(default=1.0, ge=0, le=1)
-    """Largest share of negative calibration pairs that the threshold may call positive; with 1 only F1 counts."""
+    """Largest share of negative calibration pairs that the threshold may call positive; with 1 the F1 alone decides."""
     q_grid: tuple[float, ...] = PAPER_GRID
-    """What ``calibrate`` chooses q from."""
+    """Values that ``calibrate`` chooses q from."""
     w_grid: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=WINDOW_GRID, min_length=1)
-    """What ``calibrate`` chooses w from."""
+    """Values that ``calibrate`` chooses w from."""
     segments: SegmentSettings = SegmentSettings()
     calibration: Calibration | None = None
 
@@ -86,17 +86,17 @@ class PairSettings(Table):
             raise ValueError(f"the aggregation {self.aggregation} compares candidates: use it in [retrieval]")
         name, other = self.parameter, {"q": "w", "w": "q"}[self.parameter]
         if getattr(self, other) is not None:
-            raise ValueError(f"{other} is no parameter of the aggregation {self.aggregation}, which has {name}")
+            raise ValueError(f"{other} is not a parameter of the aggregation {self.aggregation}, which uses {name}")
         if self.threshold is not None and getattr(self, name) is None:
             raise ValueError(f"a threshold needs the {name} that it was chosen with")
         return self
 
     @property
     def parameter(self) -> Literal["q", "w"]:
-        """Name of the aggregation's parameter."""
+        """Return the name of the aggregation's parameter."""
         return AGGREGATIONS[self.aggregation].parameter
 
     @property
     def grid(self) -> tuple[float, ...]:
-        """Values that ``calibrate`` chooses the aggregation's parameter from."""
+        """Return the values that ``calibrate`` chooses the aggregation's parameter from."""
         return self.q_grid if self.parameter == "q" else self.w_grid

@@ -1,4 +1,4 @@
-"""The table ``[retrieval]``: job 2 (paper, PAN26)."""
+"""Settings of source retrieval: the table ``[retrieval]`` (paper, PAN26)."""
 
 from typing import Literal
 
@@ -17,11 +17,11 @@ class Bm25Settings(Table):
     """BM25 on whole queries and on single sentences (paper, BM25 retrieval)."""
 
     engine: Literal["fts5", "terrier", "impact"] = "fts5"
-    """SQLite's, PyTerrier's, or our index that ranks exactly as PyTerrier does and needs no Java."""
+    """SQLite's FTS5, PyTerrier, or the package's own index, which ranks exactly as PyTerrier does and needs no Java."""
     terms: int = Field(default=64, ge=1)
-    """Rarest indexed terms kept of a sentence."""
+    """Number of the rarest indexed terms of a sentence that are kept."""
     full_terms: int = Field(default=512, ge=1)
-    """Rarest indexed terms kept of a whole query."""
+    """Number of the rarest indexed terms of a whole query that are kept."""
     depth: int = Field(default=1000, ge=1)
 
 
@@ -39,14 +39,14 @@ class DenseSettings(Table):
     query_tokens: int | None = Field(default=None, ge=1)
     """Longest sentence, and longest title with abstract of a query."""
     sentences: Literal["max", "combsum"] = "max"
-    """How the sentences of a query are combined: largest similarity, or sum of normalised ones."""
+    """Combination of the sentences of a query: largest similarity, or sum of normalised ones."""
     kept_chunks: int = Field(default=2000, ge=1)
     """Chunks kept per sentence before the maximum per document."""
     query_words: int = Field(default=2048, ge=1)
-    """A whole query is cut into chunks of so many words ..."""
+    """Number of words of a chunk of a whole query."""
     query_stride: int = Field(default=1536, ge=1)
     query_chunks: int = Field(default=3, ge=1)
-    """... of which so many are kept."""
+    """Number of chunks of a whole query that are kept."""
     full_query_tokens: int | None = Field(default=None, ge=1)
     """Longest chunk of a whole query."""
     full_kept_chunks: int = Field(default=5000, ge=1)
@@ -56,7 +56,7 @@ class DenseSettings(Table):
 
 
 class RetrievalSettings(Table):
-    """Job 2 (paper, PAN26)."""
+    """Source retrieval (paper, PAN26)."""
 
     context: int = Field(default=32768, ge=16)
     """Total token budget of anchor, source prefix, separator and query."""
@@ -64,43 +64,43 @@ class RetrievalSettings(Table):
     routes: tuple[Route, ...] = Field(default=DAAC_ROUTES, min_length=1)
     bm25: Bm25Settings = Bm25Settings()
     dense: DenseSettings | None = None
-    """Needed by every route but those of BM25."""
+    """Required by all routes except those of BM25."""
     fusion: Literal["daac", "rrf", "combsum", "none"] = "daac"
-    """``none`` is the ranking of the only route as it is."""
+    """``none``: the ranking of the only route is used unchanged."""
     depth: int = Field(default=1000, ge=1)
     """Candidates kept after fusion."""
     rerank: bool = True
     """False: the candidates in their coarse order are the result, and no language model is needed."""
     scored: int | None = Field(default=None, ge=1)
-    """The first so many candidates are reranked, the rest keep their coarse order behind them; None: all (paper)."""
+    """Number of candidates that are reranked; the rest follow in coarse order. None: all (paper)."""
     source_tokens: int | None = Field(default=None, ge=1)
-    """Most tokens of a source prefix, chosen as windows from a longer source; None: what the context leaves (paper)."""
+    """Largest number of tokens of a source prefix, chosen as windows; None: what the context leaves (paper)."""
     control: Control = "none"
     aggregation: AggregationName = "top"
     q: float = Field(default=2.0, gt=0, le=100)
     """Parameter of ``top``, without effect otherwise."""
     w: int | None = Field(default=None, ge=1)
-    """Parameter of ``share`` and of all kinds of windows, in tokens of the query."""
+    """Parameter of ``share`` and of the window aggregations, in tokens of the query."""
     weight: float = Field(default=0.75, ge=0, le=1)
-    """Weight of the normalised gain; the coarse score has the rest."""
+    """Weight of the normalised gain; that of the coarse score is 1 - weight."""
     tag: str = Field(default="pan-scdg", pattern=r"^[!-~]+$")
 
     @model_validator(mode="after")
     def _has_one_parameter(self) -> "RetrievalSettings":
         if (AGGREGATIONS[self.aggregation].parameter == "w") != (self.w is not None):
-            raise ValueError("w is the parameter of share and of the windows, and of no other aggregation")
+            raise ValueError("w is a parameter of share and of the window aggregations only")
         return self
 
     @model_validator(mode="after")
     def _has_the_routes_of_its_fusion(self) -> "RetrievalSettings":
         if len(set(self.routes)) < len(self.routes):
-            raise ValueError("a route is named twice")
+            raise ValueError("a route occurs twice")
         if self.fusion == "daac" and set(self.routes) != set(DAAC_ROUTES):
             raise ValueError(f"the fusion daac has the routes {', '.join(DAAC_ROUTES)} and no others")
         if self.fusion == "none" and len(self.routes) > 1:
             raise ValueError("several routes need a fusion: daac, rrf or combsum")
         if self.dense is None and any(not route.startswith("bm25") for route in self.routes):
-            raise ValueError("the table dense is missing: only routes of BM25 do without")
+            raise ValueError("the table [retrieval.dense] is missing, which only routes of BM25 do not need")
         return self
 
     def need_dense(self) -> DenseSettings:

@@ -1,4 +1,4 @@
-"""What every table of a profile has in common, and the tables that both jobs use."""
+"""The base of all tables of a profile, and the tables that both tasks use."""
 
 from typing import Annotated, Any, Literal
 
@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 from pan_scdg.scdg.aggregation import AGGREGATIONS
 
 LARGEST_NUMBER = 10**12
-"""No setting is larger: more would only overflow what computes with it."""
+"""Largest absolute value of a setting, so that computations do not overflow."""
 
 Control = Literal["none", "shuffled-source", "both"]
 """Baseline of the conditional log-probability: see `scdg.gains.compute_baseline`. The paper's is "none"."""
@@ -15,7 +15,7 @@ Control = Literal["none", "shuffled-source", "both"]
 
 def _check_aggregation(name: str) -> str:
     if name not in AGGREGATIONS:
-        raise ValueError(f"{name!r} is no aggregation; use one of {', '.join(AGGREGATIONS)}")
+        raise ValueError(f"{name!r} is not an aggregation; use one of {', '.join(AGGREGATIONS)}")
     return name
 
 
@@ -46,30 +46,30 @@ TokenId = Annotated[int, Field(ge=0)]
 
 
 class ModelSettings(Table):
-    """Which frozen language model, and the arithmetic it runs in (paper, Table of frozen backends)."""
+    """The frozen language model and its arithmetic (paper, Table of frozen backends)."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     tokenizer: Literal["fast", "slow"] = "fast"
     dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
     dtype_without_bf16: Literal["float16", "float32"] | None = None
-    """What a device without bfloat16 arithmetic computes in (`models.devices.choose_dtype`); None: it is refused."""
+    """The dtype on a device without bfloat16 arithmetic (`models.devices.choose_dtype`); None: it is refused."""
     attention: Literal["sdpa", "varlen", "flash_attention_2", "eager"] = "sdpa"
     """``varlen`` is torch's own attention of packed sequences, on GPUs; the reference engine then takes ``sdpa``."""
     pack_tokens: int = Field(default=16384, ge=1)
-    """Most tokens that the default engine sends through the model together; last digits depend on it."""
+    """Largest number of tokens that the default engine computes together; last digits depend on it."""
     head_rows: int = Field(default=1024, ge=1)
-    """Target rows whose logits exist at one time."""
+    """Largest number of targets whose logits exist at one time."""
     probes: dict[str, tuple[TokenId, ...]] = Field(default_factory=dict)
     """Texts and their ids without special tokens; a tokenizer that gives others is refused."""
     fingerprint: dict[FileName, Sha256] = Field(default_factory=dict)
-    """SHA-256 of files of the checkpoint; what is named here must be there with these bytes."""
+    """SHA-256 of files of the checkpoint, by name; each must exist with this hash."""
 
     @model_validator(mode="after")
     def _replaces_only_bf16(self) -> "ModelSettings":
         if self.dtype_without_bf16 is not None and self.dtype != "bfloat16":
             raise ValueError("dtype_without_bf16 is for a profile whose dtype is bfloat16")
         if self.dtype_without_bf16 is not None and self.attention in ("flash_attention_2", "varlen"):
-            raise ValueError(f"{self.attention} runs only where bfloat16 does: dtype_without_bf16 has no use")
+            raise ValueError(f"{self.attention} needs a device with bfloat16, so that dtype_without_bf16 has no effect")
         return self
 
 

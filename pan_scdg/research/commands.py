@@ -32,10 +32,12 @@ def studies() -> None:
 studies.command_class = StudyCommand
 
 
-@studies.command()
+@studies.command(short_help="Prepare the manifests, splits and folds of the studies.")
 @add_options(
     profile_option,
-    click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Prepare this alone. Repeatable."),
+    click.option(
+        "--part", "parts", multiple=True, type=click.Choice(PARTS), help="Prepare only this part. Repeatable."
+    ),
 )
 def prepare(
     data: Path | None,
@@ -47,7 +49,7 @@ def prepare(
     state: Path | None,
     model: Path | None,
 ) -> None:
-    """Make the manifests, splits and folds of the studies, or check given ones.
+    """Prepare the manifests, splits and folds of the studies, or check given ones.
 
     They hold ids, labels and counts, and no text.
 
@@ -83,7 +85,7 @@ def prepare(
     chosen = load_chosen_profile(profile)
     sources = Sources(folders, given, lambda: TokenCounter(chosen.need_model(), model, state))
     lines = make(sources, parts, output)
-    say(sources.notices.lines())
+    say(sources.notices.list_warnings())
     click.echo("\n".join([*lines, f"wrote {output}"]))
 
 
@@ -122,7 +124,7 @@ def _read_pair_options(
     return load_chosen_profile(profile, over_long), chosen, vectors, StudyOptions(folders, **rest)
 
 
-@studies.command()
+@studies.command(short_help="Evaluate every method on splits of the PAN25 pairs.")
 @_add_pair_options
 def pairs(examples: bool, more: tuple[str, ...], defaults: bool, **rest: Any) -> None:
     """Evaluate every method on every split of the PAN25 pairs: thresholds from training, eight measures on test.
@@ -141,10 +143,10 @@ def pairs(examples: bool, more: tuple[str, ...], defaults: bool, **rest: Any) ->
     say(study_pairs(*_read_pair_options(examples=examples, baselines=(*usual, *more), **rest)))
 
 
-@studies.command("same-topic")
+@studies.command("same-topic", short_help="Measure how often a shared topic is called reuse.")
 @_add_pair_options
 def same_topic(more: tuple[str, ...], defaults: bool, **rest: Any) -> None:
-    """Measure how often a method takes a shared topic for reuse, on PAN25 pairs and news articles about one event.
+    """Measure how often a method calls a shared topic reuse, on PAN25 pairs and news articles about one event.
 
     Models and thresholds are fitted on the training parts of both; the share of positive news pairs is measured on the
     test part. With the --state of `studies pairs` the PAN25 pairs are not scored again.
@@ -158,7 +160,7 @@ def same_topic(more: tuple[str, ...], defaults: bool, **rest: Any) -> None:
     say(study_same_topic(*_read_pair_options(baselines=(*(DEFAULT if defaults else ()), *more), **rest)))
 
 
-@studies.command()
+@studies.command(short_help="Evaluate first stages on PAN26, before and after SCDG.")
 @add_options(
     profile_option,
     click.option("--row", "rows", multiple=True, metavar="PROFILE", help="Add a first stage as a row. Repeatable."),
@@ -179,7 +181,7 @@ def same_topic(more: tuple[str, ...], defaults: bool, **rest: Any) -> None:
     ),
     click.option("--rerank", multiple=True, metavar="ROW", help="Rerank this row as well. Repeatable."),
     click.option("--search-on", metavar="ROW", help="Choose the configuration on this row.  [default: RRF]"),
-    click.option("--index", type=FOLDER, help="Folder of ready indexes, made by the command index."),
+    click.option("--index", type=FOLDER, help="Folder of indexes that the command index has built."),
     device_option,
     overwrite_option,
 )
@@ -222,13 +224,19 @@ def retrieval(
     say(study_retrieval(RetrievalStudy(chosen, rankings, where, StudyOptions(folders, output, **rest), index)))
 
 
-@studies.command()
+@studies.command(short_help="Measure gains as more of the evidence is in the context.")
 @add_options(
     click.option(
-        "--profile", "profiles", multiple=True, metavar="PROFILE", help="One per model. Repeatable.  [default: offline]"
+        "--profile",
+        "profiles",
+        multiple=True,
+        metavar="PROFILE",
+        help="Profile of a model. Repeatable.  [default: offline]",
     ),
     click.option("--instances", type=click.IntRange(2), help="Use the first N instances.  [default: all, at most 300]"),
-    click.option("--seeds", type=click.IntRange(1, 5), default=5, show_default=True, help="Orders of chunks per pair."),
+    click.option(
+        "--seeds", type=click.IntRange(1, 5), default=5, show_default=True, help="Number of orders of chunks per pair."
+    ),
     device_option,
     overwrite_option,
 )

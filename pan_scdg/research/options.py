@@ -90,7 +90,7 @@ def find_folders(data: Path | None, examples: bool, output: Path, state: Path | 
         UsageError: both ``--data`` and ``--examples`` are given, or neither.
         UserError: a folder that is written is one that is read, or one lies in the other.
     """
-    from pan_scdg.jobs.targets import check_folders
+    from pan_scdg.cli.paths import check_folders
     from pan_scdg.research.data.folders import find_data, find_examples
 
     if examples == (data is not None):

@@ -1,1 +1,1 @@
-"""The method: NumPy arrays in, NumPy arrays out. Imports no torch."""
+"""The method: gains, aggregations and decisions, with NumPy only."""

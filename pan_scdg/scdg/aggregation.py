@@ -1,4 +1,4 @@
-"""Aggregations: how the gains of a target become one score (paper, Eligible Tokens and Aggregation).
+"""Aggregate the gains of a target to one score (paper, Eligible Tokens and Aggregation).
 
 `AGGREGATIONS` is the only place that names them: profiles, stored statistics and results follow from its entries. To
 add an aggregation, write its function and add an entry. All scores are in nats per token, except shares.
@@ -108,7 +108,7 @@ def _limit_width(gains: Floats, w: int) -> int:
     if w < 1:
         raise ValueError(f"w must be at least 1, not {w}")
     if not len(gains):
-        raise ValueError("there are no gains to look at")
+        raise ValueError("there are no gains to aggregate")
     return min(w, len(gains))
 
 
@@ -118,7 +118,7 @@ def compute_shares(gains: Floats, w: int) -> Floats:
     ``share(S) = (1/n) * sum_t [S = argmax_{S'} m_t(S')]`` with ``m_t(S) = sum of g_i(S) over |i - t| <= w/2``, the gain
     of the ``w`` tokens around each token (fewer at the ends of the target, for all candidates alike; an even ``w`` has
     its surplus token in front). Equal candidates share a token equally. Not in the paper: an average over a query that
-    was written from several sources dilutes the gain of each, so here candidates compete for every stretch.
+    was written from several sources dilutes the gain of each, so here candidates compete for every token.
 
     Args:
         gains: ``[candidates, n]`` gains in nats of the same target given each candidate.
@@ -219,7 +219,7 @@ class AggregationSettings(Protocol):
 
 
 def choose_aggregate(settings: AggregationSettings) -> Aggregate | None:
-    """Return the aggregation of a profile's table, None if its parameter was not chosen yet."""
+    """Return the aggregation of a profile's table, None if its parameter has not been chosen."""
     parameter = settings.q if AGGREGATIONS[settings.aggregation].parameter == "q" else settings.w
     return None if parameter is None else Aggregate(settings.aggregation, parameter)
 

@@ -1,7 +1,7 @@
-"""What the calibration has seen, and what a target outside of it is told (not in the paper).
+"""The range of the calibration targets, and warnings about a target outside it (not in the paper).
 
-A threshold holds for texts like those it was chosen on. A short target, another language, text that a scanner spoilt
-or text that the model expects anyway have gains of another size, whatever the source.
+A threshold is valid for texts like those it was chosen on. A short target, another language, a damaged scan, or text
+that the model predicts without any source has gains of another size, whatever the source is.
 """
 
 from collections.abc import Sequence
@@ -15,20 +15,19 @@ from pan_scdg.scdg.control import find_word_starts
 from pan_scdg.scdg.sequences import TokenIds, Tokenizer
 
 MARGIN = 0.15
-"""How far outside the range is still inside: the first 150 words of a text differ from the whole by up to 13 %."""
+"""Tolerated distance from the range, as a share: the first 150 words of a text differ from the whole by up to 13 %."""
 MOST_NEGATIVES = 1000
 
 
 class TargetFacts(NamedTuple):
-    """What of a target is held against the range.
-
-    ``tokens`` are those scored, ``nats_per_byte`` is the code length without the source over the target's UTF-8 bytes,
-    ``common_words`` the share of its words that are one token (`measure_common_words`).
-    """
+    """Measurements of a target that are compared with the range."""
 
     tokens: int
+    """Number of scored tokens."""
     nats_per_byte: float
+    """Code length without the source, divided by the target's UTF-8 bytes."""
     common_words: float
+    """Share of its words that are a single token; see `measure_common_words`."""
 
 
 def measure_common_words(tokenizer: Tokenizer, ids: TokenIds) -> float:
@@ -60,8 +59,8 @@ def find_range(facts: Sequence[TargetFacts]) -> CalibrationRange:
 def list_range_warnings(facts: TargetFacts, known: CalibrationRange, aggregate: Aggregate) -> list[str]:
     """Return a line for each way in which a target lies outside the range by more than `MARGIN`.
 
-    For windows the lower limit of length is at most w: what holds a window is scored by it as the longest target is.
-    The upper one is theirs alone: the more windows a target has, the more the best of them gains by chance.
+    For a window aggregation the lower limit of the length is at most w, since a target of one window is scored like a
+    longer one. Only window aggregations have an upper limit: the best of more windows is larger by chance.
     """
     low, high = 1 - MARGIN, 1 + MARGIN
     (fewest, most), (least, largest) = known.tokens, known.nats_per_byte
@@ -90,7 +89,7 @@ def list_range_warnings(facts: TargetFacts, known: CalibrationRange, aggregate: 
 
 
 def thin_scores(scores: Floats) -> tuple[float, ...]:
-    """Return ``scores`` in order, rounded to 4 decimals; of more than 1,000 evenly spaced ones with both ends."""
+    """Return ``scores`` in order, rounded to 4 decimals: all of them, or 1,000 that are evenly spaced."""
     ordered = np.sort(scores)
     if len(ordered) > MOST_NEGATIVES:
         ordered = ordered[np.linspace(0, len(ordered) - 1, MOST_NEGATIVES).round().astype(int)]

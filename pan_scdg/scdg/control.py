@@ -1,7 +1,7 @@
 """The shuffled source: a control with the source's words and without their order (not in the paper).
 
-Two texts on one topic share words, and a source then makes the target cheaper although nothing was taken from it. The
-same source with its words in another order gives that part of the gain as well; what only the order gives is left.
+Two texts on one topic share words, which alone shortens the code of the target. The same source with its words in
+another order gives that part of the gain too; the rest depends on the order of the words.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from pan_scdg.digests import hash_text
 from pan_scdg.scdg.sequences import Passes, ScoringInput, TokenIds, Tokenizer, encode_text
 
 BYTE_LEVEL = ("Ġ", "Ċ", "ĉ", "č")
-"""How byte-level BPE spells space, newline, tab and carriage return at the start of a token."""
+"""Spellings in byte-level BPE of space, newline, tab and carriage return at the start of a token."""
 SENTENCE_PIECE = ("▁", "\n", "<0x0A>", "<0x09>", "<0x0D>")
 """The same for SentencePiece; it has no pieces for newlines and tabs and falls back on bytes."""
 
@@ -25,7 +25,7 @@ def add_control(tokenizer: Tokenizer, passes: Passes, source: str, target: str) 
     r"""Return the ``passes`` of a pair with a control: the conditional context with the ids of the source shuffled.
 
     The source's ids are those that the context shares, from its beginning, with the source tokenised alone, without
-    what the tokenizer puts in front of every text. So BOS and separator stay where they are, and so does an id in
+    the special tokens in front of every text. So BOS and separator stay where they are, and so does an id in
     which a tokenizer merges the end of the source with the separator (".\n\n").
     """
     context = passes.conditional.context_ids
@@ -41,8 +41,8 @@ def shuffle_source(tokenizer: Tokenizer, prefix_ids: TokenIds, source_text_diges
 
     Ids are moved in groups that begin where a word begins (`find_word_starts`). Each group draws a number from Python's
     ``random.Random``, seeded with the SHA-256 of ``shuffled-source``, source digest and target digest (three lines, no
-    end of line after the last) as a whole number, and the groups are put in the order of their numbers. Python promises
-    the same draws in every version, for a shuffle it does not.
+    end of line after the last) as a whole number, and the groups are put in the order of their numbers. Python
+    guarantees the same draws in every version, but not the same shuffle.
     """
     starts = np.flatnonzero(find_word_starts(tokenizer, prefix_ids))
     if len(starts) < 2:
@@ -63,7 +63,7 @@ def find_word_starts(tokenizer: Tokenizer, ids: TokenIds) -> npt.NDArray[np.bool
 
 
 def _check_spaces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[bool]:
-    # A decoded SentencePiece token has lost the space in front of it, so the vocabulary is asked where it can tell.
+    # A decoded SentencePiece token loses its leading space, so the vocabulary is used if its spelling shows spaces.
     if not len(ids):
         return []
     spelt = "".join(tokenizer.convert_ids_to_tokens(tokenizer.encode("a a", add_special_tokens=False)))

@@ -13,13 +13,12 @@ MOST_PAIRS = 2**24
 
 
 class Choice(NamedTuple):
-    """A pair is positive when its score is at least ``threshold``; figures on the calibration pairs.
-
-    ``parameter`` is the q or w of the aggregation that gave the scores.
-    """
+    """The chosen threshold, with its quality on the calibration pairs."""
 
     parameter: float
+    """The q or w of the aggregation that gave the scores."""
     threshold: float
+    """A pair is positive if its score is at least this."""
     f1: float
     accuracy: float
 
@@ -33,11 +32,11 @@ def choose_threshold(
 
     Args:
         scores_by: Scores of the same pairs for each parameter, in the order of ``labels``.
-        labels: True where the pair is one of reuse.
+        labels: True where the source was reused.
         most_false_positives: No threshold is chosen that calls a larger share of the negative pairs positive.
 
     Raises:
-        UserError: all pairs have the same label, or no threshold calls so few negatives positive.
+        UserError: all pairs have the same label, or every threshold calls too many negatives positive.
         ValueError: nothing to choose from, lengths differ, or a score is not finite.
     """
     truth = np.asarray(labels, dtype=bool)
@@ -93,7 +92,7 @@ def _check_scores(scores_by: Mapping[float, Floats], truth: npt.NDArray[np.bool_
 
 
 def scale_min_max(values: Sequence[float] | Floats) -> Floats:
-    """Map ``values`` onto [0, 1]; equal values become zeros.
+    """Return ``values`` mapped onto [0, 1]; equal values become zeros.
 
     Raises:
         ValueError: a value is not finite, or their range is not.

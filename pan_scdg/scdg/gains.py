@@ -17,7 +17,7 @@ class Gains(NamedTuple):
     unconditional: Floats
     conditional: Floats
     control: Floats | None = None
-    """Log-probabilities given the shuffled source (`scdg.control`), if that pass was made."""
+    """Log-probabilities given the shuffled source (`scdg.control`), if there is a control."""
     baseline: Control = "none"
 
     @property
@@ -45,7 +45,7 @@ def compute_baseline(unconditional: Floats, control: Floats | None, baseline: Co
     if baseline == "none":
         return unconditional
     if control is None:
-        raise ValueError(f"baseline {baseline} needs log-probabilities behind the shuffled source")
+        raise ValueError(f"baseline {baseline} needs log-probabilities given the shuffled source")
     if baseline == "shuffled-source":
         return control
     both: Floats = (unconditional + control) / 2
@@ -107,7 +107,7 @@ def join_segments(parts: Iterable[Gains]) -> Gains:
     """
     token_ids, unconditional, conditional, control, baseline = zip(*parts, strict=True)
     if len(set(baseline)) > 1 or len({c is None for c in control}) > 1:
-        raise ValueError("segments of one target need one baseline, and a control each or none at all")
+        raise ValueError("segments of one target need the same baseline, and all or none of them a control")
     joined = None if control[0] is None else np.concatenate(control)
     return Gains(
         np.concatenate(token_ids), np.concatenate(unconditional), np.concatenate(conditional), joined, baseline[0]

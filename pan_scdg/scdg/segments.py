@@ -1,7 +1,7 @@
-"""Scoring an over-long pair piece by piece (not in the paper, which excludes such pairs).
+"""Score an over-long pair in segments (not in the paper, which excludes such pairs).
 
-The target is split at sentence boundaries. Every token of it is scored exactly once, in both passes as the same ids
-behind the same stretch of preceding target text; only the conditional pass sees source windows.
+The target is split at sentence boundaries. Every token is scored exactly once, in both passes as the same ids after the
+same preceding target text; only the conditional pass has source windows in its context.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,9 +37,9 @@ def build_segment_passes(
     """Yield both inputs of every segment of ``target``, in order.
 
     Unconditional ``[anchor; preceding; segment]``, conditional ``[anchor; windows; separator; preceding; segment]``:
-    windows are those of ``source`` that share most terms with the segment, preceding is up to ``context_tokens`` ids
-    directly before it. The unconditional inputs depend on target and settings alone. The control is the conditional
-    input with its windows shuffled (`shuffle_source`).
+    ``windows`` are those of ``source`` that share the most terms with the segment, ``preceding`` is up to
+    ``context_tokens`` ids directly before it. The unconditional inputs depend on target and settings alone. The control
+    is the conditional input with its windows shuffled (`shuffle_source`).
 
     Args:
         tokenizer: Encodes spans and windows without special tokens.
@@ -47,7 +47,7 @@ def build_segment_passes(
         target: The whole target text.
         spans: Character spans of the target's sentences, in order.
         settings: Sizes of segment, preceding text and source prefix.
-        control: Whether each segment gets a control.
+        control: True if each segment gets a control.
 
     Raises:
         ValueError: ``spans`` are not in order or not inside ``target``.
@@ -113,7 +113,7 @@ def split_target(target: str, spans: Sequence[tuple[int, int]], encode: Encode, 
 def cut_segments(
     target: str, spans: Sequence[tuple[int, int]], encode: Encode, decode: Decode, most: int
 ) -> list[Segment]:
-    """Cut as `split_target`, with the text of each segment; ``decode`` serves the pieces of spans that were cut."""
+    """Return the segments of `split_target` with their texts; ``decode`` gives the text of a part of a span."""
     if most < 1:
         raise ValueError(f"most must be at least 1, not {most}")
     segments: list[Segment] = []
@@ -128,7 +128,7 @@ def cut_segments(
 
 
 def _cover_target(target: str, spans: Sequence[tuple[int, int]]) -> Iterator[str]:
-    """Yield texts that add up to ``target``: text between two spans goes to the later one, the rest to the last."""
+    """Yield texts that add up to ``target``: text between two spans belongs to the later one, the rest to the last."""
     cuts = [0, *(end for _, end in spans[:-1]), len(target)]
     for (start, end), before in zip(spans, cuts):
         if not before <= start <= end <= len(target):

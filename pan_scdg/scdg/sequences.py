@@ -1,4 +1,4 @@
-"""Input construction: the token ids of both passes (paper, PAN25 input construction and PAN26 source prefix)."""
+"""Build the token ids of both passes (paper, PAN25 input construction and PAN26 source prefix)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ import numpy.typing as npt
 TokenIds = npt.NDArray[np.int64]
 """Token ids, ``[n]``."""
 Offsets = npt.NDArray[np.int64]
-"""Half-open intervals in characters of a text, one a token, ``[n, 2]``."""
+"""Half-open intervals in characters of a text, one per token, ``[n, 2]``."""
 SEPARATOR = "\n\n"
 
 
 class Tokenizer(Protocol):
-    """What is needed of a Hugging Face tokenizer."""
+    """The methods of a Hugging Face tokenizer that are used."""
 
     @property
     def bos_token_id(self) -> int | None:
@@ -73,14 +73,14 @@ class Passes:
 
 
 class AlignmentError(ValueError):
-    """The two passes cannot score the same target token ids; the text says where they part."""
+    """The two passes cannot score the same target token ids; the text says where they differ."""
 
 
 def build_pair_passes(tokenizer: Tokenizer, source: str, target: str) -> Passes:
     r"""Return both inputs of a document pair (paper, PAN25 input construction).
 
-    ``target`` and ``source + "\n\n" + target`` are encoded with special tokens. The first id of the target alone is
-    context whether or not it is a BOS (the paper's n = ids - 1); the combined ids must end with exactly the others.
+    ``target`` and ``source + "\n\n" + target`` are encoded with special tokens. The first id of the target
+    is context, even if it is not a BOS (the paper's n = ids - 1); the combined ids must end with exactly the others.
 
     Raises:
         AlignmentError: the target has fewer than two ids, or the combined ids do not end with its ids.
@@ -157,7 +157,7 @@ def compute_prefix_budget(tokenizer: Tokenizer, target: TokenIds, context: int) 
     """
     budget = context - 1 - len(encode_separator(tokenizer)) - len(target)
     if budget < 1:
-        raise AlignmentError(f"a query of {len(target)} tokens leaves no room for a source in {context} tokens")
+        raise AlignmentError(f"a query of {len(target)} tokens leaves no token for a source in a context of {context}")
     return budget
 
 

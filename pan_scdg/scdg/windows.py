@@ -22,7 +22,7 @@ _TERM = re.compile(r"\w+")
 
 
 class Window(NamedTuple):
-    """A stretch of the source: its first word's index, its original text, the terms it shares with the query."""
+    """A window of the source: the index of its first word, its text, and the terms that it shares with the query."""
 
     start: int
     text: str
@@ -46,7 +46,7 @@ def build_source_prefix(
 
 
 class SourceWindows:
-    """One source asked by many queries or segments: split and tokenised once, and only where it is looked at."""
+    """A source with many queries or segments; its windows are split and tokenised once, when they are needed."""
 
     def __init__(self, source: str, encode: Encode, settings: WindowSettings) -> None:
         self._source, self._encode, self._settings = source, encode, settings

@@ -73,7 +73,7 @@ class BaselineMethod:
             )
             self.threshold = None
 
-    def identity(self) -> dict[str, Any]:
+    def identify(self) -> dict[str, Any]:
         """Return the fields that identify the models in the job."""
         return self._parts.identity
 

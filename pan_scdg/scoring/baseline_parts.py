@@ -91,11 +91,11 @@ def find_parts(
     if isinstance(settings, VectorCosine):
         if vectors is None:
             raise UserError(
-                f"profile needs document vectors of {settings.model}, which this project does not compute",
-                "give the folder with their .npy files with --vectors",
+                f"the profile needs precomputed document vectors of {settings.model}",
+                "give the folder of their .npy files with --vectors",
             )
         scorer = VectorScorer(vectors, doc_ids)
-        return BaselineParts({"vectors": scorer.identity()}, "cpu", {}, vectors=scorer)
+        return BaselineParts({"vectors": scorer.identify()}, "cpu", {}, vectors=scorer)
     if isinstance(settings, Cosine):
         found = find_encoder(settings.model)
         say(read_provenance(found).warnings)
@@ -116,7 +116,7 @@ def refuse_unused(settings: BaselineSettings, given: Mapping[str, object]) -> No
         given: a true value for every option that was given, by its name.
     """
     if unused := [name for name, value in given.items() if value]:
-        raise UserError(f"{unused[0]} has no effect on a {settings.kind} baseline", "omit it")
+        raise UserError(f"{unused[0]} has no effect on a {settings.kind} baseline", "leave it out")
 
 
 def _find_judge(settings: Prompted, device: str, folder: Path | None, state: Path | None) -> BaselineParts:

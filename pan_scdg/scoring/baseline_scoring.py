@@ -68,7 +68,7 @@ def make_text_key(pair: DocumentPair, scorer: PairScorer, facts: Mapping[str, Te
     # precomputed vectors belong to ids, not to texts
     ids = {"ids": [target, source]} if isinstance(scorer, VectorScorer) else {}
     texts = {"target": facts[target].digest, "source": facts[source].digest}
-    return make_key("baseline", {"scorer": scorer.identity(), **texts, **ids})
+    return make_key("baseline", {"scorer": scorer.identify(), **texts, **ids})
 
 
 def score_pairs(

@@ -60,9 +60,9 @@ class GainMethod:
             self.threshold = self.calibration = None
         self._noise = find_noise(self.calibration, model)
 
-    def identity(self) -> dict[str, Any]:
+    def identify(self) -> dict[str, Any]:
         """Return the fields that identify the model in the job."""
-        return {"language_model": self.model.identity()}
+        return {"language_model": self.model.identify()}
 
     def check(
         self, pairs: Sequence[DocumentPair], notices: Notices, on_error: OnError

@@ -57,13 +57,14 @@ class ScoringModel:
         settings = settings.model_copy(update={"name": self.found.name})
         self.folder = self.found.folder
         remembered = None if state is None else _make_folder(state) / "weights.json"
-        self.positions = read_config(self.folder).positions
+        config = read_config(self.folder)
+        self.positions = config.positions
         say(read_provenance(self.found).warnings)
         self.settings = settings = self._settle(settings)
         if self.may_compute:
             check_weights_fit(self.folder, settings, device, job)
         self.fingerprint = fingerprint_weights(self.folder, remembered)
-        self.tokenizer = load_tokenizer(self.folder, settings)
+        self.tokenizer = load_tokenizer(self.folder, settings, config)
         self._loaded: LanguageModel | None = None
         self._engine: Engine | None = None
         self.devices = list_devices(device, workers)
@@ -89,7 +90,9 @@ class ScoringModel:
     def loaded(self) -> LanguageModel:
         """Return the model with its weights, which are loaded on the first call."""
         if self._loaded is None:
-            self._loaded = load_model(self.folder, self.settings, self.device, fingerprint=self.fingerprint)
+            self._loaded = load_model(
+                self.folder, self.settings, self.device, fingerprint=self.fingerprint, tokenizer=self.tokenizer
+            )
         return self._loaded
 
     @property
@@ -168,7 +171,7 @@ class ScoringModel:
                 f"lower {field} in the profile",
             )
 
-    def identity(self) -> dict[str, Any]:
+    def identify(self) -> dict[str, Any]:
         """Return the hash of the weights, the paper's fingerprints of the metadata files, and the dtype."""
         return {
             "weights": self.fingerprint,

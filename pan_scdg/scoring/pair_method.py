@@ -41,7 +41,7 @@ class PairMethod(Protocol[Planned, Scored]):
     def model(self) -> ScoringModel | None:
         """Return the language model if the method scores by gains."""
 
-    def identity(self) -> dict[str, Any]:
+    def identify(self) -> dict[str, Any]:
         """Return the fields that identify the models in the job."""
         ...
 

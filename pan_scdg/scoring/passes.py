@@ -42,7 +42,7 @@ class TokenisedInputs:
 
     items: Sequence[ScoringInput]
 
-    def inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
+    def make_inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
         """Return the inputs."""
         return list(self.items)
 
@@ -79,7 +79,7 @@ class PairsWork:
     pairs: Sequence[PairText]
     settings: PairSettings
 
-    def inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
+    def make_inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
         """Return, for each segment of each pair, the conditional input and the control if the profile has one."""
         return [
             item
@@ -106,7 +106,7 @@ class SourceWork:
     queries: Sequence[QueryText]
     settings: RetrievalSettings
 
-    def inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
+    def make_inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
         """Return, for each query, the conditional input and the control if the profile has one."""
         return [i for query in self.queries for i in list_with_source(self.make_passes(query, tokenizer))]
 

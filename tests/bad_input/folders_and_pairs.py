@@ -6,7 +6,7 @@ from tests.bad_input.inputs import DOCX, ESCAPE, ODT, PAIRS, PDF, RETRIEVAL, TEX
 
 ROWS = {
     "an empty directory": Bad({"notes.md": ""}, r": no input: expected a file whose name ends in 'pairs' or "),
-    "both jobs": Bad(PAIRS | RETRIEVAL, ": holds the input of both jobs; choose with --task"),
+    "both jobs": Bad(PAIRS | RETRIEVAL, ": contains the input of both tasks; choose one with --task"),
     "the other job": Bad(PAIRS, ": no input for retrieval", more=("--task", "retrieval")),
     "no queries": Bad(RETRIEVAL | {"queries.jsonl": None}, ": no input"),
     "no corpus": Bad(RETRIEVAL | {"corpus.jsonl": None}, ": no input"),
@@ -28,7 +28,7 @@ ROWS = {
         PAIRS | {"pairs": '<b>&amp;"s1 r1.txt\n'}, "/pairs:1: there is no file for the id '<b>&amp;\"s1'; "
     ),
     "one column": Bad(PAIRS | {"pairs": "s1.txt r1.txt\n\ns2.txt\n"}, "/pairs:3: expected two columns, found 1; "),
-    "no pairs": Bad(PAIRS | {"pairs": "\n"}, "/pairs: holds no pairs; "),
+    "no pairs": Bad(PAIRS | {"pairs": "\n"}, "/pairs: contains no pairs; "),
     "a way out": Bad(PAIRS | {"pairs": "s1.txt ../../secret.txt\n"}, "/pairs:1: the id .* leads outside the directory"),
     "an absolute way out": Bad(
         PAIRS | {"pairs": "s1.txt /etc/hostname\n"}, "/pairs:1: the id .* leads outside the dir"

@@ -28,8 +28,8 @@ ROWS = {
     ),
     # prepare
     "no table": Bad({}, "/table.csv: there is no such file; ", PREPARE),
-    "an empty table": _table("", "/table.csv: holds no pairs; add lines"),
-    "a table of a header": _table("suspicious,source\n", "/table.csv: holds no pairs; add lines"),
+    "an empty table": _table("", "/table.csv: contains no pairs; add lines"),
+    "a table of a header": _table("suspicious,source\n", "/table.csv: contains no pairs; add lines"),
     "a table not UTF-8": _table("a.txt,b.txt\nKäse.txt,b.txt\n".encode("latin-1"), "/table.csv:2: not UTF-8: byte 13 "),
     "a table of one column": _table("a.txt\n", "/table.csv:1: expected two or three columns, found 1; "),
     "a table of other columns below": _table("a.txt,b.txt\na.txt,b.txt,yes\n", "/table.csv:2: expected two columns"),
@@ -37,9 +37,11 @@ ROWS = {
     "a table with control characters": _table(
         "a.txt,b\x1b.txt\n", r"/table.csv:1: the file name 'b\\x1b.txt' is empty or"
     ),
-    "an answer that is none": _table("a.txt,b.txt,maybe\n", "/table.csv:1: 'maybe' says neither that the source was"),
-    "two answers": _table("a.txt,b.txt,yes\na.txt,b.txt,no\n", "/table.csv:2: says the opposite of an earlier line"),
-    "reuse of an empty file": _table("a.txt,empty.txt,yes\n", "/table.csv:1: says that of an empty file something was"),
+    "an answer that is none": _table("a.txt,b.txt,maybe\n", "/table.csv:1: 'maybe' is not an answer to whether the"),
+    "two answers": _table("a.txt,b.txt,yes\na.txt,b.txt,no\n", "/table.csv:2: contradicts an earlier line"),
+    "reuse of an empty file": _table(
+        "a.txt,empty.txt,yes\n", "/table.csv:1: the answer is yes, but a file of the pair is empty"
+    ),
     "an open quotation": _table('"a.txt,b.txt\n', "/table.csv:1: not CSV: .*; correct the line"),
     "a PDF in a table": _table("a.txt,c.txt\n", "/c.txt: this is a PDF, not a text file; export it", c=PDF),
     "a text in UTF-16 in a table": _table(

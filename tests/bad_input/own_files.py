@@ -59,26 +59,24 @@ ROWS = {
     "a share of a hundred billion": _target(
         f"{RUN} --shard 1/100000000000", "^Invalid value for .--shard.: .* <= 100000; "
     ),
-    # targets
-    "an output in the input": _target("run --input {input} --output {input}/out", "/out: lies in what --input names; "),
-    "an output that is the input": _target("run --input {input} --output {input}", ": lies in what --input names; "),
-    "an output around the input": _target("run --input {input}/x --output {input}", ": holds what --input names; "),
-    "a state in the input": _target(f"{RUN} --state {{input}}/state", "/state: lies in what --input names; choose"),
-    "a state that is the output": _target(f"{RUN} --state {{output}}", "^{output}: lies in what --output names; "),
+    # paths
+    "an output in the input": _target("run --input {input} --output {input}/out", "/out: overlaps --input; "),
+    "an output that is the input": _target("run --input {input} --output {input}", ": overlaps --input; "),
+    "an output around the input": _target("run --input {input}/x --output {input}", ": contains --input; "),
+    "a state in the input": _target(f"{RUN} --state {{input}}/state", "/state: overlaps --input; choose"),
+    "a state that is the output": _target(f"{RUN} --state {{output}}", "^{output}: overlaps --output; "),
     "a ranking in its corpus": _target(
-        "run --input {input} --output {input}/out --profile pan26-bm25-full", "/out: lies in what --inp", RETRIEVAL
+        "run --input {input} --output {input}/out --profile pan26-bm25-full", "/out: overlaps --inp", RETRIEVAL
     ),
     "an index in its corpus": _target(
-        "index --input {input} --index {input}/index", "/index: lies in what --input names; choose", RETRIEVAL
+        "index --input {input} --index {input}/index", "/index: overlaps --input; choose", RETRIEVAL
     ),
-    "a calibration over the pairs": _target(
-        f"{CALIBRATE} {{input}}/pairs", "/pairs: lies in what --input names; choose"
-    ),
-    "a calibration over a text": _target(f"{CALIBRATE} {{input}}/susp/s1.txt", "/susp/s1.txt: lies in what --input"),
-    "tokens over a text": _target(f"{SCORE} {{input}}/src/r1.txt", "/src/r1.txt: lies in what SOURCE names; choose"),
+    "a calibration over the pairs": _target(f"{CALIBRATE} {{input}}/pairs", "/pairs: overlaps --input; choose"),
+    "a calibration over a text": _target(f"{CALIBRATE} {{input}}/susp/s1.txt", "/susp/s1.txt: overlaps --input"),
+    "tokens over a text": _target(f"{SCORE} {{input}}/src/r1.txt", "/src/r1.txt: overlaps SOURCE; choose"),
     "tokens over a file of another kind": _target(
         f"{SCORE} {{input}}/thesis.md",
-        "/thesis.md: exists already and does not hold the ",
+        "/thesis.md: already exists and does not contain the ",
         {**PAIRS, "thesis.md": TEXT},
     ),
 }

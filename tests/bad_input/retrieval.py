@@ -7,19 +7,19 @@ from tests.bad_input.inputs import BLANKS, DOCUMENTS, ESCAPE, QUERIES, RETRIEVAL
 ROWS = {
     "a corpus that is no JSON": Bad(corpus(DOCUMENTS[0], "{oops"), "/corpus.jsonl:2: not JSON: .*; correct the line"),
     "queries that are no JSON": Bad(queries(*QUERIES, "[1,"), "/queries.jsonl:4: not JSON: .*; correct the line"),
-    "deep nesting": Bad(corpus("[" * 100_000), "/corpus.jsonl:1: not JSON that can be read"),
-    "not a number": Bad(corpus('{"doc_id": NaN}'), "/corpus.jsonl:1: not JSON that can be read: NaN"),
-    "a number that is too large": Bad(corpus('{"doc_id": 1e999}'), "/corpus.jsonl:1: not JSON that can be read: 1e999"),
+    "deep nesting": Bad(corpus("[" * 100_000), "/corpus.jsonl:1: not readable as JSON"),
+    "not a number": Bad(corpus('{"doc_id": NaN}'), "/corpus.jsonl:1: not readable as JSON: NaN"),
+    "a number that is too large": Bad(corpus('{"doc_id": 1e999}'), "/corpus.jsonl:1: not readable as JSON: 1e999"),
     "millions of values in a small line": Bad(
         RETRIEVAL
         | {"corpus.jsonl": None, "corpus.jsonl.gz": gzip.compress(b'{"a": [' + b"{}," * (10 << 20) + b"{}]}")},
-        "/corpus.jsonl.gz:1: not JSON that can be read: more than 100000 values; ",
+        "/corpus.jsonl.gz:1: not readable as JSON: more than 100000 values; ",
     ),
     "no object": Bad(corpus(DOCUMENTS[0], [1]), "/corpus.jsonl:2: expected a JSON object, found list; "),
     "no text": Bad(corpus({"doc_id": "d"}), "/corpus.jsonl:1: no text: expected text or default_text; "),
     "one id, two texts": Bad(
         corpus(*DOCUMENTS, DOCUMENTS[1] | {"default_text": "other"}),
-        "/corpus.jsonl:5: the document 'd/2' has another text in line 2; keep one",
+        "/corpus.jsonl:5: the document 'd/2' has a different text in line 2; keep one",
     ),
     "one query twice": Bad(queries(QUERIES[0], QUERIES[0]), "/queries.jsonl:2: the query 'q1' occurs twice; "),
     "an empty query": Bad(queries(QUERIES[0], QUERIES[1] | {"query": " "}), "/queries.jsonl:2: the query 'q2' is em"),

@@ -32,18 +32,20 @@ ROWS = {
     "a study of nothing": Bad(PAIRS, ".*; ", PREPARE),
     "a study of two places": Bad({}, "^give either --data or --examples; see --help", f"{PREPARE} --examples"),
     "folds that are no JSON": _fold("{", "not JSON: .*; correct the line"),
-    "a fold beyond all numbers": _fold('{"query_id": "q2", "fold": 1e999}', "not JSON that can be read: 1e999"),
+    "a fold beyond all numbers": _fold('{"query_id": "q2", "fold": 1e999}', "not readable as JSON: 1e999"),
     "a fold that is none": _fold('{"query_id": "q2", "fold": 7}', "fold: Input should be less than 5; correct"),
     "a fold of no query": _fold('{"fold": 1}', "query_id: Field required; "),
     "a fold of an unknown query": _fold('{"query_id": "q9", "fold": 1}', "there is no query 'q9' in the data; give"),
     "a query in two folds": _fold(
-        '{"query_id": "q1", "fold": 1}', "the query 'q1' is there twice, first in line 1; keep one"
+        '{"query_id": "q1", "fold": 1}', "the query 'q1' occurs twice, first in line 1; keep one"
     ),
     "a manifest nested deeply": _given(
-        "pan2026_pairs_manifest.jsonl", "[" * 100_000, ":1: not JSON that can be read: nested deeper than 64 levels; "
+        "pan2026_pairs_manifest.jsonl", "[" * 100_000, ":1: not readable as JSON: nested deeper than 64 levels; "
     ),
     "a manifest of millions of values": _given(
-        "pan2026_pairs_manifest.jsonl", '{"a": [' + "0," * 200_000 + "0]}", ":1: not JSON .*: more than 100000 values; "
+        "pan2026_pairs_manifest.jsonl",
+        '{"a": [' + "0," * 200_000 + "0]}",
+        ":1: not readable as JSON: more than 100000 values; ",
     ),
     "an index of another study": Bad(
         {f"pan26/{name}": text for name, text in (RETRIEVAL | {"qrels.txt": QRELS}).items()},

@@ -3,25 +3,27 @@
 from tests.bad_input.inputs import DOCTYPE, PAIRS, RETRIEVAL, TRUTH, Bad, results, truth
 
 ROWS = {
-    "no truth": Bad(PAIRS, ": there is no truth beside the pairs; give", "calibrate"),
-    "results as truth": Bad(PAIRS | results("out"), ": there is no truth beside the pairs; give", "evaluate"),
+    "no truth": Bad(PAIRS, ": no truth was found in the input folder; give", "calibrate"),
+    "results as truth": Bad(PAIRS | results("out"), ": no truth was found in the input folder; give", "evaluate"),
     "results with a mark as truth": Bad(
-        PAIRS | TRUTH | {".pan_scdg.json": None, "truth/.pan_scdg.json": "{}"}, ": there is no truth beside", "evaluate"
+        PAIRS | TRUTH | {".pan_scdg.json": None, "truth/.pan_scdg.json": "{}"}, ": no truth was found in", "evaluate"
     ),
     "results beside decisions as truth": Bad(
         PAIRS | {f"out/{name[6:]}": text for name, text in TRUTH.items()} | {"out/decisions.jsonl": ""},
-        ": there is no truth beside the pairs; give",
+        ": no truth was found in the input folder; give",
         "calibrate",
     ),
-    "results as a folder of truth": Bad(PAIRS | results("truth"), ": there is no truth beside the pairs", "calibrate"),
+    "results as a folder of truth": Bad(
+        PAIRS | results("truth"), ": no truth was found in the input folder", "calibrate"
+    ),
     "truth of a pair missing": Bad(
         PAIRS | TRUTH | {"truth/s2-r2.xml": None}, "/truth: there is no truth file 's2-r2.xml'; ", "calibrate"
     ),
     "malformed XML": Bad(
         truth('<document reference="s2.txt">\n<feature\n'), "/truth/s2-r2.xml:3: not well-", "calibrate"
     ),
-    "a DOCTYPE": Bad(truth(DOCTYPE), "/truth/s2-r2.xml:2: holds a DOCTYPE, which is refused; remove", "calibrate"),
-    "a DOCTYPE, evaluated": Bad(truth(DOCTYPE), "/truth/s2-r2.xml:2: holds a DOCTYPE", "evaluate"),
+    "a DOCTYPE": Bad(truth(DOCTYPE), "/truth/s2-r2.xml:2: contains a DOCTYPE, which is refused; remove", "calibrate"),
+    "a DOCTYPE, evaluated": Bad(truth(DOCTYPE), "/truth/s2-r2.xml:2: contains a DOCTYPE", "evaluate"),
     "XML not UTF-8": Bad(
         PAIRS | TRUTH | {"truth/s2-r2.xml": b"<document\nreference='\xff'/>"},
         "/truth/s2-r2.xml:2: not UTF-8",

@@ -70,7 +70,7 @@ def test_empty_texts_score_zero() -> None:
 
 
 def test_a_source_of_another_collection_is_no_zero() -> None:
-    with pytest.raises(ValueError, match="no document with 'elm'"):
+    with pytest.raises(ValueError, match="no document of the collection contains 'elm'"):
         compute_pair_score(["elm"], ["elm"], count_statistics(["ash"]), 1.2, 0.75)
 
 
@@ -82,7 +82,7 @@ def test_statistics_are_counted_once_and_only_when_needed() -> None:
         return ["ash elm", "ash"]
 
     scorer = Bm25PairScorer(1.2, 0.75, Collection(hash_collection(["x", "y"]), texts))
-    assert scorer.identity() == {"kind": "bm25", "k1": 1.2, "b": 0.75, "collection": hash_collection(["y", "x"])}
+    assert scorer.identify() == {"kind": "bm25", "k1": 1.2, "b": 0.75, "collection": hash_collection(["y", "x"])}
     assert list(scorer.score([])) == []
     assert asked == []
     pair = TextPair("p", "s", "elm", "ash elm")

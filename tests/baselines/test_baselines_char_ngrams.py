@@ -124,5 +124,5 @@ def test_scorer_takes_pairs_as_they_come() -> None:
     pairs = iter([TextPair("p", "s", "abcdefgh", "xxabcdxx"), TextPair("p", "s", "abc", "abc")])
     assert list(scorer.score(pairs)) == [(0.5,), (0.0,)]
     assert scorer.features == ("score",)
-    assert scorer.identity() == {"kind": "char-ngrams", "n": 4}
+    assert scorer.identify() == {"kind": "char-ngrams", "n": 4}
     assert isinstance(next(iter(scorer.score([TextPair("", "", "abcd", "abcd")])))[0], float | np.floating)

@@ -98,6 +98,6 @@ def test_white_space_has_no_direction(encoder: Encoder, store: Store) -> None:
 
 
 def test_more_tokens_than_the_encoder_reads_are_refused(encoder: Encoder, store: Store) -> None:
-    with pytest.raises(UserError, match="257 tokens.*reads 256; lower chunk_tokens"):
+    with pytest.raises(UserError, match="257 tokens.*reads at most 256; lower chunk_tokens"):
         list(scorer(encoder, store, tokens=257).score([TextPair("p", "s", "a", "b")]))
     assert scorer(encoder, store, tokens=None).encode_text(LONG).shape == (384,)

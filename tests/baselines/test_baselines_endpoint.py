@@ -142,7 +142,7 @@ def test_nobody_there(waits: list[float]) -> None:
         (400, "refuses the request (status 400): too long; correct what it names"),
         (401, "refuses the key (status 401); set OPENAI_API_KEY"),
         (403, "refuses the key (status 403); set OPENAI_API_KEY"),
-        (404, "does not know the model judge or has no chat (status 404): too long; set OPENAI_MODEL"),
+        (404, "has no model judge or no chat interface (status 404): too long; set OPENAI_MODEL"),
         (413, "refuses the request (status 413): too long"),
         (422, "refuses the request (status 422): too long"),
     ],
@@ -188,14 +188,14 @@ def test_no_address_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_an_address_that_is_none(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv(room.URL, url)
-    with pytest.raises(UserError, match="OPENAI_BASE_URL is no address; give one that begins with http"):
+    with pytest.raises(UserError, match="OPENAI_BASE_URL is not an HTTP address; give one that begins with http"):
         read_endpoint("m")
 
 
 def test_a_key_that_is_none_is_not_shown_either(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(room.URL, "http://localhost/v1")
     monkeypatch.setenv(room.KEY, f"{KEY}\n")
-    with pytest.raises(UserError, match="OPENAI_API_KEY holds a character") as error:
+    with pytest.raises(UserError, match="OPENAI_API_KEY contains an invalid character") as error:
         read_endpoint("m")
     assert KEY not in str(error.value)
 

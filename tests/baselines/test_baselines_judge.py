@@ -98,8 +98,8 @@ def test_identity_tells_modes_budgets_and_models_apart(store: Store, monkeypatch
         prompted(characters=300),
         prompted(model="other"),
     ]
-    identities = [make_endpoint_judge(settings, store).identity() for settings in several]
+    identities = [make_endpoint_judge(settings, store).identify() for settings in several]
     assert len({str(identity) for identity in identities}) == len(several)
-    assert identities[0] == make_endpoint_judge(prompted(threshold=0.6), store).identity()
+    assert identities[0] == make_endpoint_judge(prompted(threshold=0.6), store).identify()
     monkeypatch.setenv(room.MODEL, "other")
-    assert make_endpoint_judge(prompted(), store).identity() == identities[-1]
+    assert make_endpoint_judge(prompted(), store).identify() == identities[-1]

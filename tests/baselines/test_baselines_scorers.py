@@ -50,7 +50,7 @@ def given(tmp_path: Path) -> Iterator[Given]:
 
 
 def test_identities_differ_with_everything_that_moves_a_score(given: Given) -> None:
-    identities = [make_scorer(settings_of(table), given).identity() for table in TABLES]
+    identities = [make_scorer(settings_of(table), given).identify() for table in TABLES]
     assert all(one != other for i, one in enumerate(identities) for other in identities[:i])
 
 
@@ -66,7 +66,7 @@ def test_as_many_numbers_as_features(given: Given, table: dict[str, Any]) -> Non
 @pytest.mark.parametrize("change", [{"threshold": 0.5}, {"n_grid": (3, 4)}])
 def test_what_is_chosen_after_scoring_is_no_part_of_it(given: Given, change: dict[str, Any]) -> None:
     settings = settings_of({"kind": "char-ngrams"})
-    assert make_scorer(settings, given).identity() == make_scorer(settings.model_copy(update=change), given).identity()
+    assert make_scorer(settings, given).identify() == make_scorer(settings.model_copy(update=change), given).identify()
 
 
 @pytest.mark.parametrize("name", [name for name in list_profiles() if load_profile(name).baseline is not None])
@@ -79,9 +79,9 @@ def test_every_shipped_baseline_has_a_scorer(given: Given, name: str) -> None:
 def test_a_method_that_was_not_given_what_it_needs_is_a_mistake(given: Given) -> None:
     bare = Given(given.store)
     for table in ({"kind": "bm25"}, {"kind": "vectors", "model": "x"}, {"kind": "cosine", "model": "x"}):
-        with pytest.raises(ValueError, match="not given what it needs"):
+        with pytest.raises(ValueError, match="an input of this baseline is missing"):
             make_scorer(settings_of(table), bare)
     local = settings_of({"kind": "prompt", "model": "x", "characters": 500, "served": "local"})
-    with pytest.raises(ValueError, match="not given what it needs"):
+    with pytest.raises(ValueError, match="an input of this baseline is missing"):
         make_scorer(local, bare)
     assert isinstance(make_scorer(settings_of(TABLES[-1]), bare), PromptJudge)

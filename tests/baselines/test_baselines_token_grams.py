@@ -77,7 +77,7 @@ def test_scorers_say_what_they_give() -> None:
     assert list(containment.score([pair])) == [(0.8,)]
     assert list(three.score([pair])) == [(1 / 3, 0.5, 0.5)]
     assert three.features == ("jaccard", "target_containment", "source_containment")
-    assert containment.identity() != ContainmentScorer(3).identity()
+    assert containment.identify() != ContainmentScorer(3).identify()
 
 
 @given(st.text(alphabet="ab '-.", max_size=80), st.text(alphabet="ab '-.", max_size=80))

@@ -37,11 +37,11 @@ def test_one_row_may_lack_its_dimension(tmp_path: Path, rows: tuple[np.ndarray, 
 def test_identity_is_that_of_the_files_asked_for(tmp_path: Path, rows: tuple[np.ndarray, np.ndarray]) -> None:
     for name in ("p1", "s1", "other"):
         np.save(tmp_path / f"{name}.txt.npy", rows[0])
-    before = VectorScorer(tmp_path, ["p1", "s1"]).identity()
+    before = VectorScorer(tmp_path, ["p1", "s1"]).identify()
     np.save(tmp_path / "other.txt.npy", rows[1])
-    assert VectorScorer(tmp_path, ["s1", "p1"]).identity() == before
+    assert VectorScorer(tmp_path, ["s1", "p1"]).identify() == before
     np.save(tmp_path / "s1.txt.npy", rows[1])
-    assert VectorScorer(tmp_path, ["p1", "s1"]).identity() != before
+    assert VectorScorer(tmp_path, ["p1", "s1"]).identify() != before
 
 
 def test_every_missing_document_is_named(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_what_is_no_vector_is_one_line(tmp_path: Path, data: bytes) -> None:
 def test_vectors_of_two_models_do_not_go_together(tmp_path: Path) -> None:
     np.save(tmp_path / "p1.npy", np.ones((2, 3)))
     np.save(tmp_path / "s1.npy", np.ones((2, 4)))
-    with pytest.raises(UserError, match=r"3 numbers a row, but 4 in s1\.npy"):
+    with pytest.raises(UserError, match=r"has 3 numbers per row, but 4 in s1\.npy"):
         list(VectorScorer(tmp_path, ["p1", "s1"]).score([TextPair("p1", "s1", "", "")]))
 
 

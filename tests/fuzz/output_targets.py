@@ -10,7 +10,7 @@ from formats import JSON, LINES, sqlite
 from target import Target
 
 from pan_scdg.jobs.compared_results import read_result
-from pan_scdg.jobs.output import OutputDirectory
+from pan_scdg.jobs.output import OutputDirectory, lock_output
 from pan_scdg.jobs.shards import read_shards, write_shard
 from pan_scdg.profile import ModelSettings
 from pan_scdg.retrieval.candidates import FirstStage
@@ -64,10 +64,10 @@ def _make_interrupted(folder: Path) -> None:
 def _run_again(folder: Path, overwrite: bool) -> None:
     """What `run` does with an output: look, go on, publish."""
     output = OutputDirectory(folder / "out", JOB)
-    with output.locked():
+    with lock_output(output.path):
         if output.prepare(overwrite):
             return
-        if not output.publishing():
+        if not output.is_sealed():
             _stage(output)
         output.publish()
 

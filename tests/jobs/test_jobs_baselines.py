@@ -127,7 +127,7 @@ def test_vectors_made_elsewhere(
     pairs_input: Path, pairs: tuple[DocumentPair, ...], profile: Write, run: Cli, tmp_path: Path
 ) -> None:
     made, of = vectors_for(tmp_path / "vectors", pairs), profile(kind="vectors", model="somebody's", threshold=0.9)
-    assert "give the folder with their .npy files with --vectors" in run(pairs_input, tmp_path / "out", of).err
+    assert "give the folder of their .npy files with --vectors" in run(pairs_input, tmp_path / "out", of).err
     assert run(pairs_input, tmp_path / "out", of, "--vectors", tmp_path / "vectors").code == 0
     means = [[made[doc_id].mean(axis=0) for doc_id in ids(pair)] for pair in pairs]
     expected = [a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in means]

@@ -101,7 +101,7 @@ def test_runs_side_by_side(cli: Cli, tmp_path: Path) -> None:
     assert found["R@10"]["value"] < 0
     assert found["R@10"]["high"] < 0, "half of the documents are missing"
     refused = _evaluate(cli, runs, "--plots", tmp_path / "plots", source=RETRIEVAL)
-    assert (refused.code, "plots are of document pairs" in refused.err) == (2, True)
+    assert (refused.code, "plots are made for document pairs only" in refused.err) == (2, True)
 
 
 def test_paired_intervals_are_percentiles_of_differences_on_the_same_resamples() -> None:

@@ -278,7 +278,7 @@ def test_it_is_published_with_the_results_whenever_a_kill_comes(
                 begun.publish()
         again = OutputDirectory(output, {"task": "test"})
         assert again.prepare() is False
-        assert again.publishing()
+        assert again.is_sealed()
         again.publish()
         assert visible(output) == {name: name.encode() for name in ("first", "last", METADATA)}
 

@@ -186,7 +186,7 @@ def test_changed_windows_or_weights_are_scored_again(
 @pytest.mark.parametrize(
     ("oddity", "message"),
     [
-        ("double", "identical double of a corpus document, skipped: 1 time"),
+        ("double", "duplicate corpus document, skipped: 1 time"),
         ("empty", "empty corpus document: 1 time"),
         ("few", "fewer than 3 queries: TIRA's check will refuse this output: 1 time"),
     ],
@@ -225,5 +225,5 @@ def test_every_query_without_room_is_named(
     assert result.code == 2
     lines = result.err.splitlines()
     assert len(lines) == 2
-    assert all(f"query {q['qid']}" in line and "no room" in line for q, line in zip(long, lines, strict=True))
+    assert all(f"query {q['qid']}" in line and "leaves no token" in line for q, line in zip(long, lines, strict=True))
     assert not (tmp_path / "out").exists()

@@ -82,7 +82,7 @@ def test_a_layer_that_attends_elsewhere_is_noticed(tiny_folder: Callable[[str], 
     lm = loaded(tiny_folder("qwen3"))
     attention = lm.model.get_decoder().layers[1].self_attn
     attention.forward = lambda hidden_states, **_: (torch.zeros_like(hidden_states), None)
-    with pytest.raises(UserError, match="tiny lets 1 of its 2 layers attend to packed rows and cannot be packed"):
+    with pytest.raises(UserError, match="tiny uses packed attention in 1 of its 2 layers and cannot be packed"):
         packed(lm)
 
 

@@ -67,7 +67,7 @@ def assert_computed(found: list[Values], lm: LanguageModel, seeds: range) -> int
     engine = make_engine("packed", lm, SETTINGS)
     assert len(found) == len(seeds)
     for values, seed in zip(found, seeds, strict=True):
-        items = Ids(seed).inputs(lm.tokenizer)
+        items = Ids(seed).make_inputs(lm.tokenizer)
         for (ids, log_probs), item, expected in zip(values, items, engine.compute_log_probs(items), strict=True):
             assert ids.dtype == np.int64
             assert log_probs.dtype == np.float32
@@ -183,7 +183,7 @@ def test_ctrl_c_is_the_parents_business(workers: Workers, lm: LanguageModel) -> 
 
 
 def test_a_work_that_kills_every_worker_is_an_error_and_then_nothing_is_left(workers: Workers, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=f"{DEATHS} workers died of the same piece of work, the last of SIGKILL"):
+    with pytest.raises(UserError, match=f"{DEATHS} workers died while computing the same batch, the last with SIGKILL"):
         list(workers.map([Fatal(0, 100, tmp_path / "deaths")]))
     assert (tmp_path / "deaths").stat().st_size == DEATHS
     unfinished = workers.map([Ids(0)])

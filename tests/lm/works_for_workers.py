@@ -22,7 +22,7 @@ class Ids:
 
     seed: int
 
-    def inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
+    def make_inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
         rng = np.random.default_rng(self.seed)
         shared, own = rng.integers(60, size=20), rng.integers(60, size=5)
         return [ScoringInput(c, rng.integers(60, size=int(rng.integers(1, 30)))) for c in (shared, own, shared)]
@@ -35,12 +35,12 @@ class Fatal(Ids):
     times: int
     counter: Path
 
-    def inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
+    def make_inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
         with self.counter.open("a+") as file:
             file.write("x")
         if self.counter.stat().st_size <= self.times:
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().inputs(tokenizer)
+        return super().make_inputs(tokenizer)
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class Slow(Ids):
 
     gate: Path
 
-    def inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
+    def make_inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
         until(self.gate.exists)
-        return super().inputs(tokenizer)
+        return super().make_inputs(tokenizer)
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Faulty:
 
     errors: int
 
-    def inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
+    def make_inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
         found = [UserError("a token\nis odd", "correct it", "there", line) for line in range(self.errors)]
         if len(found) > 1:
             raise UserErrors(found)
@@ -69,7 +69,7 @@ class Faulty:
 
 @dataclass(frozen=True)
 class Endless:
-    def inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
+    def make_inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
         print("under way", flush=True)
         time.sleep(3600)
         return []

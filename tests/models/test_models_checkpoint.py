@@ -130,10 +130,10 @@ def test_recorded_metadata_is_checked_with_every_tokenizer(copied: Path) -> None
     settings = ModelSettings(name="tiny", dtype="float32", fingerprint=recorded)
     load_tokenizer(copied, settings)
     (copied / "tokenizer.json").write_text((copied / "tokenizer.json").read_text() + " ")
-    with pytest.raises(UserError, match=rf"tokenizer\.json: SHA-256 is {sha(copied / 'tokenizer.json')} and the pro"):
+    with pytest.raises(UserError, match=rf"tokenizer\.json: SHA-256 is {sha(copied / 'tokenizer.json')}, but the pro"):
         load_tokenizer(copied, settings)
     (copied / "tokenizer.json").unlink()
-    with pytest.raises(UserError, match="records this file and it is missing"):
+    with pytest.raises(UserError, match="is missing, but the profile records it"):
         check_recorded(copied, settings)
 
 

@@ -96,7 +96,7 @@ def test_another_tokenizer_is_a_fault(recorded: Path, model: Path, capsys: pytes
     recorded.write_text(re.sub(r'"salt" = \[(\d+)', r'"salt" = [9, \1', recorded.read_text()))
     assert verify(recorded, model) == 2
     shown = capsys.readouterr()
-    assert f"{model}: the tokenizer gives 'salt' the ids" in shown.err
+    assert f"{model}: the tokenizer encodes 'salt' as" in shown.err
     assert re.search(r"^probes +does not fit$", shown.out, re.M)
 
 

@@ -242,8 +242,8 @@ def test_a_revision_without_safe_weights_is_refused(
     [
         ([NAME], "a model needs --revision"),
         (["terrier", "--revision", "main"], "leave out --revision"),
-        (["scdg-mini", "--revision", "main"], "is bundled and needs no fetching"),
-        (["Qwen9", "--revision", "main"], "no shipped profile names a model 'Qwen9'; give one of: Qwen3-0.6B-Base"),
+        (["scdg-mini", "--revision", "main"], "is bundled; leave it out"),
+        (["Qwen9", "--revision", "main"], "no bundled profile uses a model 'Qwen9'; give one of: Qwen3-0.6B-Base"),
     ],
 )
 def test_what_cannot_be_fetched(
@@ -283,9 +283,9 @@ def test_verify_holds_what_was_fetched_against_the_lock(
     assert code == 2
     assert re.search(r"^lock +does not fit$", out, re.M)
     starts = [
-        f"{cache / NAME / 'merges.txt'}: the lock has this file and it is missing",
+        f"{cache / NAME / 'merges.txt'}: the file is missing, but the lock file lists it",
         f"{weights}: SHA-256 is ",
-        f"{cache / NAME / 'model-9.safetensors'}: the lock does not have this file",
+        f"{cache / NAME / 'model-9.safetensors'}: the lock file does not list this file",
     ]
     lines = [line.removeprefix("error: ") for line in err.splitlines()]
     assert [line for line in lines if any(line.startswith(start) for start in starts)] == lines

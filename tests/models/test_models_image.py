@@ -64,7 +64,7 @@ def test_words_that_mean_nothing_are_refused_before_anything_is_fetched(words: s
 
 def test_what_the_folder_for_images_has_is_not_fetched_on_top_of_it(cache: Path) -> None:
     write_lock(NAME, Locked(repository=REPOSITORY, revision=COMMIT, files={}))
-    with pytest.raises(UserError, match=f"MODELS names {NAME}, which is in model_cache/image already"):
+    with pytest.raises(UserError, match=f"MODELS names {NAME}, which is already in model_cache/image"):
         parse_models(f"{NAME}@main")
     assert parse_models("bge-m3@main") == {"bge-m3": "main"}
 

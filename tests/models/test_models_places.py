@@ -255,7 +255,9 @@ def test_a_snapshot_is_recorded_and_one_that_is_not_pinned_is_told_of(
     lock_of(snapshot, REVISIONS[1])
     said, same = run("other")
     assert same == record, "the same weights, wherever the lock points"
-    warning = f"warning: tiny is NOT the pinned revision: huggingface cache has {'a' * 40}, the lock pins {'b' * 40}"
+    warning = (
+        f"warning: tiny is NOT the pinned revision: huggingface cache has {'a' * 40}, the lock file pins {'b' * 40}"
+    )
     assert said[0] == warning
 
 

@@ -38,7 +38,7 @@ def test_another_tokenizer_is_refused_with_text_and_ids(
     found = list(ids["\n\n"])
     with pytest.raises(UserError) as e:
         load_tokenizer(tiny_folder("qwen3"), settings(ids | {"\n\n": (7, 8)}))
-    assert e.value.what == f"the tokenizer gives {chr(10) * 2!r} the ids {found} and the profile expects [7, 8]"
+    assert e.value.what == f"the tokenizer encodes {chr(10) * 2!r} as {found}, but the profile expects [7, 8]"
     assert e.value.where == tiny_folder("qwen3")
 
 

@@ -123,12 +123,15 @@ def test_decisions_are_read_back(write: Write) -> None:
     ("second", "what"),
     [
         ("{", "not JSON"),
-        ('{"suspicious": "s"}', "must be texts"),
-        ('{"suspicious": "s", "source": 1}', "must be texts"),
+        ('{"suspicious": "s"}', "must be strings"),
+        ('{"suspicious": "s", "source": 1}', "must be strings"),
         ('{"suspicious": "s", "source": "b"}', "'decision' must be"),
         ('{"suspicious": "s", "source": "b", "decision": false, "score": 1e999}', "1e999 is too large for a number"),
-        ('{"suspicious": "s", "source": "b", "decision": false, "threshold": "0.5"}', "'threshold' is no number"),
-        ('{"suspicious": "s", "source": "a", "decision": false}', "the pair of line 1 again"),
+        (
+            '{"suspicious": "s", "source": "b", "decision": false, "threshold": "0.5"}',
+            "'threshold' is not a valid number",
+        ),
+        ('{"suspicious": "s", "source": "a", "decision": false}', "repeats the pair of line 1"),
     ],
 )
 def test_faulty_decisions_name_the_line(write: Write, second: str, what: str) -> None:

@@ -29,7 +29,7 @@ def test_retrieval_is_found(write: Write) -> None:
 
 def test_both_tasks_need_a_choice(write: Write) -> None:
     directory = write({**PAIRS, **RETRIEVAL})
-    with pytest.raises(UserError, match="both jobs; choose with --task"):
+    with pytest.raises(UserError, match="both tasks; choose one with --task"):
         detect_task(directory, "auto")
     assert detect_task(directory, "retrieval") == "retrieval"
 

@@ -113,12 +113,12 @@ def test_a_third_column_becomes_truth(write: Write) -> None:
 @pytest.mark.parametrize(
     ("rows", "what"),
     [
-        ("{0},{1},perhaps\n", "'perhaps' says neither"),
+        ("{0},{1},perhaps\n", "'perhaps' is not an answer"),
         ("{0},{1},yes\n{0},{1}\n", "expected three columns, found 2"),
         ("{0},{1}\n{0},{1},yes\n", "expected two columns, found 3"),
-        ("{0},{1},yes\n./{0},{1},no\n", "says the opposite of an earlier line"),
-        ("{0},empty.txt,no\nempty.txt,{1},yes\n", "csv:2: says that of an empty file something was reused"),
-        ("{0},empty.txt,yes\n", "says that of an empty file"),
+        ("{0},{1},yes\n./{0},{1},no\n", "contradicts an earlier line"),
+        ("{0},empty.txt,no\nempty.txt,{1},yes\n", "csv:2: the answer is yes, but a file of the pair is empty"),
+        ("{0},empty.txt,yes\n", "but a file of the pair is empty"),
     ],
 )
 def test_faulty_third_columns(write: Write, rows: str, what: str) -> None:
@@ -145,8 +145,8 @@ def test_every_faulty_line_is_reported_and_nothing_written(write: Write) -> None
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        ("", "holds no pairs"),
-        (HEADER, "holds no pairs"),
+        ("", "contains no pairs"),
+        (HEADER, "contains no pairs"),
         ('"a.txt,b.txt\n', "not CSV"),
         ("x\x1b,y\n", "control characters"),
         (b"\xff", "not UTF-8"),

@@ -41,7 +41,7 @@ def test_scores_fall_strictly_and_stay_positive(count: int) -> None:
     ],
 )
 def test_lines_that_would_break_a_run_are_refused(query_id: str, doc_ids: list[str], tag: str) -> None:
-    with pytest.raises(ValueError, match=r"twice|no line of a run"):
+    with pytest.raises(ValueError, match=r"twice|not a line of a run"):
         list(format_run(query_id, doc_ids, tag))
 
 
@@ -79,7 +79,7 @@ def test_runs_keep_the_order_of_lines(write: Write) -> None:
         ("", "expected 6 columns, found 0"),
         ("1 Q0 b 2 5 my tag", "expected 6 columns, found 7"),
         ("1 Q0 b 2.0 5 t", "rank '2.0'"),
-        ("1 Q0 b 2 x t", "score 'x' is no number"),
+        ("1 Q0 b 2 x t", "score 'x' is not a number"),
         ("1 Q0 b 2 nan t", "not finite"),
         ("1 Q0 a 2 5 t", "twice for query '1'"),
     ],

@@ -97,9 +97,9 @@ def test_what_is_odd_is_counted(write: Write) -> None:
         Document("c", "half \ufffd and whole 😀"),
     ]
     path = directory / "corpus.jsonl"
-    assert notices.lines() == [
+    assert notices.list_warnings() == [
         f"warning: empty corpus document: 1 time, first at {path}:2",
-        f"warning: identical double of a corpus document, skipped: 1 time, first at {path}:3",
+        f"warning: duplicate corpus document, skipped: 1 time, first at {path}:3",
         f"warning: blank line in corpus.jsonl, skipped: 1 time, first at {path}:4",
         f"warning: unpaired surrogate in a text, read as U+FFFD: 1 time, first at {path}:5",
     ]
@@ -114,13 +114,13 @@ def test_what_is_odd_is_counted(write: Write) -> None:
         ("[]", "expected a JSON object"),
         ('{"text": "x"}', "no id: expected one of docno, docid, doc_id"),
         ('{"doc_id": "b"}', "no text: expected text or default_text"),
-        ('{"doc_id": "b", "text": null}', "the field text is no text"),
-        ('{"doc_id": true, "text": "x"}', "neither a text nor a whole number"),
+        ('{"doc_id": "b", "text": null}', "the field text is not a string"),
+        ('{"doc_id": true, "text": "x"}', "neither a string nor a whole number"),
         ('{"doc_id": "", "text": "x"}', "an empty id"),
         ('{"doc_id": "b c", "text": "x"}', "white space in the id"),
         ('{"doc_id": "b\\ud800", "text": "x"}', "a control character in the id"),
         ('{"doc_id": "b", "docno": "c", "text": "x"}', "differ"),
-        ('{"doc_id": "a", "text": "y"}', "another text in line 1"),
+        ('{"doc_id": "a", "text": "y"}', "different text in line 1"),
     ],
 )
 def test_faulty_documents_name_the_line(write: Write, line: str, what: str) -> None:
@@ -134,7 +134,7 @@ def test_faulty_documents_name_the_line(write: Write, line: str, what: str) -> N
 def test_missing_empty_and_several_corpora(write: Write) -> None:
     directory = write({"x": ""})
     assert find_corpus(directory) is None
-    with pytest.raises(UserError, match=r"looked for documents\.jsonl\.gz, corpus\.jsonl\.gz"):
+    with pytest.raises(UserError, match=r"expected one of documents\.jsonl\.gz, corpus\.jsonl\.gz"):
         list(stream_corpus(directory, Notices()))
     with pytest.raises(UserError, match="the corpus is empty"):
         list(stream_corpus(write({"corpus.jsonl": ""}), Notices()))
@@ -153,7 +153,7 @@ def test_queries(write: Write) -> None:
     notices = Notices()
     directory = write({"queries.jsonl": jsonl({"qid": "1", "query": "a"}, {"query_id": 2, "query": "a"})})
     assert read_queries(directory, notices) == [Query("1", "a"), Query("2", "a")]
-    assert "fewer than 3 queries: TIRA's check will refuse this output" in notices.lines()[0]
+    assert "fewer than 3 queries: TIRA's check will refuse this output" in notices.list_warnings()[0]
 
 
 @pytest.mark.parametrize(
@@ -192,8 +192,8 @@ def test_qrels(write: Write) -> None:
     ("line", "what"),
     [
         ("1 0 b", "expected 4 columns"),
-        ("1 0 b x", "no whole number"),
-        ("1 0 b 1.0", "no whole number"),
+        ("1 0 b x", "not a whole number"),
+        ("1 0 b 1.0", "not a whole number"),
         ("1 0 a 1", "twice"),
     ],
 )
@@ -204,7 +204,7 @@ def test_faulty_qrels_name_the_line(write: Write, line: str, what: str) -> None:
 
 
 def test_empty_qrels(write: Write) -> None:
-    with pytest.raises(UserError, match="holds no judgements"):
+    with pytest.raises(UserError, match="contains no judgements"):
         read_qrels(write({"qrels.txt": "\n"}) / "qrels.txt")
 
 

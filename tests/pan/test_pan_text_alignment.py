@@ -48,7 +48,7 @@ def test_agrees_with_the_official_reader(write: Write, layout: dict[str, str]) -
         for p in read_pairs(directory, notices).pairs
     ]
     assert ours == official
-    assert notices.lines() == []
+    assert notices.list_warnings() == []
 
 
 def test_agrees_with_the_official_reader_on_the_sample(shared: Path) -> None:
@@ -115,7 +115,7 @@ def test_odd_pairs_files_are_counted_and_read(write: Write) -> None:
     directory = write({"pairs": "\ufeffs1 r1\n\ns2 r2\ns1.txt r1.txt\n  \n", **TEXTS})
     corpus = read_pairs(directory, notices)
     assert [p.line for p in corpus.pairs] == [1, 3]
-    told = "\n".join(notices.lines())
+    told = "\n".join(notices.list_warnings())
     assert f"blank line in the pairs file, skipped: 2 times, first at {directory / 'pairs'}:2" in told
     assert f"repeated pair, used once: 1 time, first at {directory / 'pairs'}:4" in told
     assert "fewer than 3 pairs: TIRA's check will refuse this output: 1 time" in told
@@ -140,7 +140,7 @@ FAULTY = {
     "long": ("s" * 600 + " r1", "600 characters"),
     "too long for a file": ("s" * 300 + " r1", "no file for the id"),
     "in two folders": ("both r1", "several files for the id 'both'"),
-    "result's name too long": ("a" * 130 + " " + "a" * 130, "too long for a file"),
+    "result's name too long": ("a" * 130 + " " + "a" * 130, "too long for a file name"),
     "another case": ("S1 r1", "would overwrite that of line 1"),
     "equal names in folders": ("susp/s1 more/r1", "would overwrite that of line 1"),
     "equal joined names": ("s1-r x", "would overwrite that of line 3"),
@@ -188,7 +188,7 @@ def test_one_id_for_two_files(write: Write) -> None:
     with pytest.raises(UserErrors, match=r"several files for the id 'a/d\.txt'"):
         read_pairs(directory, Notices())
     directory = write({"pairs": "e r1\ne.txt r2\n", "e": "1", "b/e.txt.txt": "2", **TEXTS})
-    with pytest.raises(UserErrors, match="the id 'e' stands for two files"):
+    with pytest.raises(UserErrors, match="the id 'e' refers to two files"):
         read_pairs(directory, Notices())
 
 
@@ -200,7 +200,7 @@ def test_two_ways_to_one_file_are_no_ambiguity(write: Write) -> None:
 
 
 def test_empty_and_unreadable_pairs_files(write: Write) -> None:
-    with pytest.raises(UserError, match="holds no pairs"):
+    with pytest.raises(UserError, match="contains no pairs"):
         read_pairs(write({"pairs": "", **TEXTS}), Notices())
     with pytest.raises(UserError, match="pairs:2: not UTF-8"):
         read_pairs(write({"pairs": b"s1 r1\ns\xff r2\n", **TEXTS}), Notices())

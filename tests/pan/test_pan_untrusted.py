@@ -117,7 +117,7 @@ def test_long_lines_and_long_streams_are_refused(tmp_path: Path) -> None:
     assert len(list(stream_lines(path, total=13, longest=7))) == 2
     with pytest.raises(UserError, match=r"t\.gz:2: line longer than 6 bytes"):
         list(stream_lines(path, longest=6))
-    with pytest.raises(UserError, match=r"t\.gz:2: holds more than 12 bytes"):
+    with pytest.raises(UserError, match=r"t\.gz:2: has more than 12 bytes"):
         list(stream_lines(path, total=12))
 
 

@@ -82,7 +82,7 @@ def test_what_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no file of clusters"):
         read_pool(tmp_path)
     (tmp_path / "empty.txt").write_text(" \n")
-    with pytest.raises(UserError, match="holds no sentence for distractors; give news articles"):
+    with pytest.raises(UserError, match="contains no sentence for distractors; give news articles"):
         read_pool(tmp_path)
     with pytest.raises(UserError, match="no sentence 99 of 'n0.txt'"):
         some_pool().read_text(Distractor("n0.txt", 99, 50))

@@ -72,7 +72,7 @@ def test_a_plagiarism_feature_of_this_source_makes_a_pair_positive(corpus: Path)
         "s4-r4": (1, 1, True),
     }
     assert count_classes(records) == {"positive": 2, "negative": 3, "total": 5}
-    assert "pair without a truth file, labelled negative as in the paper: 1 time" in notices.lines()[0]
+    assert "pair without a truth file, labelled negative as in the paper: 1 time" in notices.list_warnings()[0]
     assert records[0].annotations[1] == {
         "this_offset": 50,
         "this_length": 9,
@@ -129,9 +129,9 @@ def line(**changes: Any) -> str:
         (line(total_tokens=-1), "total_tokens"),
         (line(total_tokens="30"), "total_tokens"),
         (line(annotations=[{"text": "x" * 513}]), "annotations.0.text"),
-        (line(), "is there twice, first in line 1"),
-        (line(pair_id="other"), "is there twice, first in line 1"),
-        (line(pair_id="other", susp_file="folder/s.txt"), "is there twice, first in line 1"),
+        (line(), "occurs twice, first in line 1"),
+        (line(pair_id="other"), "occurs twice, first in line 1"),
+        (line(pair_id="other", susp_file="folder/s.txt"), "occurs twice, first in line 1"),
         ("[" * 100_000, "nested deeper"),
         ('{"pair_id": "\\ud800"}', "Invalid JSON"),
     ],
@@ -148,7 +148,7 @@ def test_a_bad_manifest_is_one_clear_line(tmp_path: Path, second: str, what: str
 
 def test_an_empty_manifest(tmp_path: Path) -> None:
     (tmp_path / "m.jsonl").write_text("\n")
-    with pytest.raises(UserError, match="holds no pair"):
+    with pytest.raises(UserError, match="contains no pair"):
         read_manifest(tmp_path / "m.jsonl")
 
 
@@ -178,12 +178,12 @@ def test_several_corpora_side_by_side_are_one(corpus: Path, tmp_path: Path) -> N
 
 def test_a_folder_without_corpus_without_truth_or_with_truth_of_others(tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
-    with pytest.raises(UserError, match="holds no text-alignment corpus"):
+    with pytest.raises(UserError, match="contains no text-alignment corpus"):
         read_corpora(tmp_path / "none", Notices())
     folder = write_corpus(tmp_path / "x", PAIRS, truth={"s7-r7": ""})
     with pytest.raises(UserError, match="no truth file of any pair"):
         read_corpora(folder, Notices())
     (folder / "truth" / "s7-r7.xml").unlink()
     (folder / "truth").rmdir()
-    with pytest.raises(UserError, match="there is no truth beside the pairs"):
+    with pytest.raises(UserError, match="no truth was found in the input folder"):
         read_corpora(folder, Notices())

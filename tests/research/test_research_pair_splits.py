@@ -177,7 +177,7 @@ ALL = {r.pair_id: ("test" if i > 30 else "train") for i, r in enumerate(SOME)}
     [
         (rows({"other": "test", **ALL}), 2, "is not in the manifest"),
         (rows(dict(list(ALL.items())[1:])), None, "1 pairs of the manifest are not in this split, 's0-r0' first"),
-        (rows(ALL) + "s0-r0,test\n", 42, "is there twice"),
+        (rows(ALL) + "s0-r0,test\n", 42, "occurs twice"),
         (rows({**ALL, "s0-r0": "dev"}), 2, "neither train nor test"),
         (rows({**ALL, "s0-r0": "test"}), None, "suspicious_overlap_count=1, source_overlap_count=0"),
         (rows(dict.fromkeys(ALL, "train")), None, "in the same part"),
@@ -225,7 +225,7 @@ def test_the_audit_counts_what_is_in_both_parts() -> None:
 
 
 def test_a_folder_without_splits_and_too_few_pairs(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="holds no split files"):
+    with pytest.raises(UserError, match="contains no split files"):
         read_splits(tmp_path, SOME)
     with pytest.raises(UserError, match="too few pairs"):
         make_splits(SOME[:2])

@@ -187,8 +187,8 @@ def other_text(data: Path) -> None:
         ("pan25", break_documents, "pan25/manifest.jsonl", "1 documents of the manifest are not in the data, other"),
         ("pan25", two_manifests, "pan25", "holds both manifest.jsonl and pan25val"),
         ("pan26", other_documents, "pan26/pan2026_pairs_manifest.jsonl", "1 pairs are of queries or documents that"),
-        ("pan26", no_query_pairs, "pan26/pan2026_pairs_manifest.jsonl", "the file holds no pair"),
-        ("multinews", other_news, "multinews/manifest.jsonl", "are not in the data as the manifest has them"),
+        ("pan26", no_query_pairs, "pan26/pan2026_pairs_manifest.jsonl", "the file contains no pair"),
+        ("multinews", other_news, "multinews/manifest.jsonl", "are not in the data as recorded in the manifest"),
         ("retention", other_text, "", "not those that this instance was selected from"),
     ],
 )

@@ -56,7 +56,7 @@ def test_folds_are_read_as_written_and_from_files_of_others(tmp_path: Path) -> N
         ('{"query_id": "1", "fold": true}', 1, "fold: Input should be a valid integer"),
         ('{"query_id": "1"}', 1, "fold: Field required"),
         ('{"fold": 1}', 1, "query_id: Field required"),
-        ('{"query_id": "1", "fold": 0}\n{"query_id": "1", "fold": 1}', 2, "is there twice, first in line 1"),
+        ('{"query_id": "1", "fold": 0}\n{"query_id": "1", "fold": 1}', 2, "occurs twice, first in line 1"),
         ('{"query_id": "9", "fold": 0}', 1, "there is no query '9'"),
         ('{"query_id": "1", "fold": 0}', None, "1 queries have no fold, '2' first"),
         ('{"query_id": "1", "fold": 1}\n{"query_id": "2", "fold": 2}', None, "fold 0 or all others are empty"),
@@ -98,5 +98,5 @@ def test_the_rows_of_the_papers_auxiliary_manifest_fit_twenty_others_a_query() -
 def test_qrels_of_other_data_and_a_small_corpus() -> None:
     assert len(make_query_pairs({"q": {"a": 1}}, ["q"], ["a", "b"])) == 2
     for qrels, what in (({"q": {"z": 1}}, "'z'"), ({"p": {"a": 1}}, "'p'")):
-        with pytest.raises(UserError, match=rf"qrels\.txt: {what} is judged and not in the data"):
+        with pytest.raises(UserError, match=rf"qrels\.txt: {what} is judged, but not in the data"):
             make_query_pairs(qrels, ["q"], ["a", "b"], where=Path("qrels.txt"))

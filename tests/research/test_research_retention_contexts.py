@@ -127,9 +127,9 @@ def test_other_data_is_refused() -> None:
     ("change", "fault"),
     [
         (lambda lines: lines[:-1], "s2-r1, seed 4: 4 of 5 retentions; prepare"),
-        (lambda lines: [*lines, lines[3]], "jsonl:51: the context .* is there twice"),
+        (lambda lines: [*lines, lines[3]], "jsonl:51: the context .* occurs twice"),
         (lambda lines: lines[:45], "a pair lacks a seed that others have"),
-        (lambda lines: [], "holds no context"),
+        (lambda lines: [], "contains no context"),
         (lambda lines: [{**lines[0], "retention": 0.3}, *lines[1:]], "jsonl:1: not 8 slots at a retention of 0, 0.25"),
         (lambda lines: [{**lines[0], "slots": []}, *lines[1:]], "jsonl:1: not 8 slots at"),
         (lambda lines: [{**lines[0], "retention": 0.25}, *lines[1:]], "jsonl:1: 0 chunks at a retention of 0.25"),

@@ -148,7 +148,7 @@ def line(**changes: Any) -> str:
 @pytest.mark.parametrize(
     ("second", "what"),
     [
-        (line(), "is there twice"),
+        (line(), "occurs twice"),
         (line(this_offset=-1), "this_offset"),
         (line(susp_sha256="0" * 63), "susp_sha256"),
         (line(pair_id="a\nb"), "white space"),
@@ -162,5 +162,5 @@ def test_a_bad_file_of_instances_is_one_clear_line(tmp_path: Path, second: str, 
         read_instances(path)
     assert (caught.value.where, caught.value.line) == (path, 2)
     path.write_text("")
-    with pytest.raises(UserError, match="holds no instance"):
+    with pytest.raises(UserError, match="contains no instance"):
         read_instances(path)

@@ -342,7 +342,7 @@ def test_what_is_wrong_is_said_in_a_line_before_anything_is_computed(
     assert "no query 'other'" in refused(study, capsys, out, "--given", f"pan26-folds={folds}")
     assert "1 judged queries are too few" in refused(study, capsys, out, "--given", f"pan26-folds={held}")
     assert "there is no row 'nobody'" in refused(study, capsys, out, "--rerank", "nobody")
-    assert "has no part in this study" in refused(study, capsys, out, "--given", f"pan25-manifest={folds}")
+    assert "is not used by this study" in refused(study, capsys, out, "--given", f"pan25-manifest={folds}")
     assert "is not NAME=PATH" in refused(study, capsys, out, "--run", "=x")
     assert "no such run" in refused(study, capsys, out, "--run", f"a={tmp_path / 'missing'}")
     assert forwards == []
@@ -358,7 +358,7 @@ def test_judgements_of_other_data_are_refused(
     lines = (other / "qrels.txt").read_text()
     out = tmp_path / "out"
     (other / "qrels.txt").write_text(lines + "q99 0 x 1\n")
-    assert "'q99' is judged and not in the data" in refused(study, capsys, out, source=tmp_path / "data")
+    assert "'q99' is judged, but not in the data" in refused(study, capsys, out, source=tmp_path / "data")
     (other / "qrels.txt").write_text(lines + "q01 0 elsewhere 1\n")
     assert "'elsewhere' is judged" in refused(study, capsys, out, source=tmp_path / "data")
     (other / "qrels.txt").write_text(lines + "q01 0 elsewhere 21\n")

@@ -133,7 +133,7 @@ def line(**changes: Any) -> str:
 @pytest.mark.parametrize(
     ("second", "what"),
     [
-        (line(), "is there twice"),
+        (line(), "occurs twice"),
         (line(pair_id="x", doc_label=1), "doc_label"),
         (line(pair_id="x", susp_article=1, src_article=1), "paired with itself"),
         (line(pair_id="x", susp_article=-1), "susp_article"),
@@ -154,7 +154,7 @@ def test_a_manifest_of_other_articles_and_a_split_that_divides_a_cluster(tmp_pat
         with pytest.raises(UserError, match="are not in the data as the manifest has them"):
             check_articles(pairs, other, tmp_path)
     (tmp_path / "empty.jsonl").touch()
-    with pytest.raises(UserError, match="holds no pair"):
+    with pytest.raises(UserError, match="contains no pair"):
         read_news_pairs(tmp_path / "empty.jsonl")
     first = pairs[0]
     twice = (first, type(first)("again", first.cluster_id, first.src_article, first.susp_article, 1, 1, 0))

@@ -111,5 +111,5 @@ def test_controls_join_too_and_never_with_parts_that_have_none() -> None:
     assert joined.control.tolist() == [-3, -4]
     assert joined.baseline == "both"
     for other in (part._replace(baseline="shuffled-source"), part._replace(control=None)):
-        with pytest.raises(ValueError, match="one baseline"):
+        with pytest.raises(ValueError, match="same baseline"):
             join_segments([part, other])

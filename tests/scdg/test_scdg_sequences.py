@@ -97,7 +97,7 @@ def test_empty_query_is_an_error() -> None:
 def test_budget_is_what_anchor_separator_and_query_leave() -> None:
     target = np.arange(10)
     assert compute_prefix_budget(Letters(), target, 14) == 1
-    with pytest.raises(AlignmentError, match="no room"):
+    with pytest.raises(AlignmentError, match="leaves no token"):
         compute_prefix_budget(Letters(), target, 13)
 
 

@@ -151,7 +151,7 @@ def test_scores_of_a_query_do_not_depend_on_other_queries(
 
 def test_weights_are_known_by_their_bytes(at_hand: ScoringModel, other_weights: Any, tmp_path: Path) -> None:
     same, changed = (other_weights(tmp_path / f"m{factor}", factor) for factor in (1.0, 1.5))
-    identity = at_hand.identity()
+    identity = at_hand.identify()
     assert identity["weights"] == fingerprint_weights(at_hand.folder) != fingerprint_weights(changed)
     assert fingerprint_weights(same) != fingerprint_weights(changed)
     assert set(identity["metadata"]) >= {"config.json", "tokenizer.json"}

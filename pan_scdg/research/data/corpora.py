@@ -66,7 +66,9 @@ def _find_corpora(directory: Path) -> list[Path]:
         return [directory]
     found = [path for path in list_directory(directory) if path.is_dir() and find_pairs_file(path) is not None]
     if not found:
-        raise UserError("holds no text-alignment corpus", "give a folder with pairs, susp/, src/ and truth", directory)
+        raise UserError(
+            "contains no text-alignment corpus", "give a folder with pairs, susp/, src/ and truth", directory
+        )
     return found
 
 
@@ -74,11 +76,11 @@ def _read_corpus(directory: Path, notices: Notices) -> Iterator[TruePair]:
     corpus = read_pairs(directory, notices)
     truth = find_truth(directory)
     if truth is None:
-        raise UserError("there is no truth beside the pairs", "add the folder with the XML files", directory)
+        raise UserError("no truth was found in the input folder", "add the folder with the XML files", directory)
     files = list_truth_files(truth)
     annotated = [pair for pair in corpus.pairs if name_detection(pair) in files]
     if not annotated:
-        raise UserError("holds no truth file of any pair", "add the XML files, named as the pairs", truth)
+        raise UserError("contains no truth file of any pair", "add the XML files, named as the pairs", truth)
     passages = read_truth(truth, annotated)
     for pair in corpus.pairs:
         name = name_detection(pair)
@@ -115,7 +117,7 @@ class PairDocuments:
         if missing:
             raise UserError(
                 f"{len(missing)} documents of the manifest are not in the data, {missing[0]} first",
-                "add them, or take the manifest of this data",
+                "add them, or give the manifest of this data",
                 where,
             )
 

@@ -143,8 +143,8 @@ def check_articles(pairs: Iterable[NewsPair], clusters: Iterable[Cluster], where
         articles = ((pair.susp_article, pair.susp_characters), (pair.src_article, pair.src_characters))
         if any(place >= len(size) or size[place] != characters for place, characters in articles):
             raise UserError(
-                f"the articles of the pair {pair.pair_id!r} are not in the data as the manifest has them",
-                "take the manifest of this data",
+                f"the articles of the pair {pair.pair_id!r} are not in the data as recorded in the manifest",
+                "give the manifest of this data",
                 where,
             )
 
@@ -159,7 +159,7 @@ def split_clusters(pairs: Sequence[NewsPair], seed: int = SPLIT_SEED) -> dict[st
     np.random.default_rng(seed).shuffle(clusters)
     test = set(clusters[: round_fifth(len(clusters))])
     if not test or len(test) == len(clusters):
-        raise UserError(f"{len(clusters)} clusters are too few for a training and a test part", "take more clusters")
+        raise UserError(f"{len(clusters)} clusters are too few for a training and a test part", "give more clusters")
     parts = {pair.pair_id: TEST if pair.cluster_id in test else TRAIN for pair in pairs}
     if any(found := count_shared_clusters(pairs, parts).values()):
         raise ValueError(f"the parts have something in common: {found}")

@@ -175,7 +175,7 @@ def _make_pan25_manifest(sources: Sources) -> tuple[tuple[PairRecord, ...], dict
     records, excluded = make_manifest(sources.corpus, tokens)
     if not records:
         what = f"every pair has more than {MOST_TOKENS} tokens"
-        raise UserError(what, "take shorter pairs", sources.folders.pan25)
+        raise UserError(what, "give shorter pairs", sources.folders.pan25)
     facts = {"pairs": len(excluded), "pair_ids": [pair.pair_id for pair in excluded], **describe_origin(None)}
     log = Artefact("exclusion log", {"pan25/exclusion_log.jsonl": format_records(excluded)}, facts)
     return records, {"most_tokens": MOST_TOKENS, "tokenizer": counter.identity}, [log]
@@ -241,7 +241,7 @@ def prepare_retention(sources: Sources) -> Retention:
         return Retention(instances, [_describe_instances(instances, file)])
     selection = select_instances(sources.corpus, sources.pool.explain_lack)
     if not selection.instances:
-        raise UserError("no pair meets the conditions of an instance", "take more pairs", sources.folders.pan25)
+        raise UserError("no pair meets the conditions of an instance", "give more pairs", sources.folders.pan25)
     log = Artefact(
         "exclusion log",
         {"retention/exclusion_log.jsonl": format_records(selection.rejected)},

@@ -45,7 +45,7 @@ def make_folds(query_ids: Sequence[str], seed: int = SEED, count: int = FOLDS) -
         UserError: there are fewer queries than folds.
     """
     if len(query_ids) < count:
-        raise UserError(f"{len(query_ids)} queries cannot be put into {count} folds", "take more queries")
+        raise UserError(f"{len(query_ids)} queries cannot be put into {count} folds", "give more queries")
     shuffled = sorted(query_ids)
     np.random.default_rng(seed).shuffle(shuffled)
     fold = {query_id: index % count for index, query_id in enumerate(shuffled)}
@@ -66,7 +66,7 @@ def read_folds(path: Path, query_ids: Set[str]) -> tuple[QueryFold, ...]:
     folds = read_distinct(path, QueryFold, "query", lambda fold: (fold.query_id,), query_ids)
     if missing := sorted(query_ids - {str(fold.query_id) for fold in folds}):
         what = f"{len(missing)} queries have no fold, {missing[0]!r} first"
-        raise UserError(what, "take the folds of these queries", path)
+        raise UserError(what, "give the folds of these queries", path)
     if len({fold.role for fold in folds}) < 2:
         raise UserError("fold 0 or all others are empty", "give at least one query to each role", path)
     return folds
@@ -108,7 +108,7 @@ def make_query_pairs(
     for query_id, grades in qrels.items():
         if query_id not in queries or not known.issuperset(grades):
             unknown = query_id if query_id not in queries else min(set(grades) - known)
-            raise UserError(f"{unknown!r} is judged and not in the data", "take the qrels of this data", where)
+            raise UserError(f"{unknown!r} is judged, but not in the data", "give the qrels of this data", where)
     generator = np.random.default_rng(seed)
     pairs: list[QueryPair] = []
     for query_id in sorted(queries):
@@ -141,4 +141,4 @@ def check_query_pairs(
     odd = [pair.pair_id for pair in pairs if pair.query_id not in queries or pair.doc_id not in known]
     if odd:
         what = f"{len(odd)} pairs are of queries or documents that are not in the data, {odd[0]!r} first"
-        raise UserError(what, "take the pairs of this data", where)
+        raise UserError(what, "give the pairs of this data", where)

@@ -76,10 +76,10 @@ def read_distinct(
             if known is not None and key not in known:
                 raise UserError(f"there is no {what} {key!r} in the data", "give the file of this data", path, number)
             if (line := lines.setdefault(key, number)) != number:
-                raise UserError(f"the {what} {key!r} is there twice, first in line {line}", "keep one", path, number)
+                raise UserError(f"the {what} {key!r} occurs twice, first in line {line}", "keep one", path, number)
         records.append(record)
     if not records:
-        raise UserError(f"the file holds no {what}", "add at least one", path)
+        raise UserError(f"the file contains no {what}", "add at least one", path)
     return tuple(records)
 
 

@@ -89,7 +89,7 @@ def make_splits(records: Sequence[PairRecord], seeds: Sequence[int] = SEEDS) -> 
     for split in splits:
         if not split.train or not split.test:
             raise UserError(
-                "too few pairs for a training and a test part", "take more pairs, without documents in common"
+                "too few pairs for a training and a test part", "give more pairs, without documents in common"
             )
         if any(found := count_shared(records, components, split)):
             raise ValueError(f"{split.name} shares documents between training and test: {found}")
@@ -174,11 +174,11 @@ def _find_files(folder: Path, records: Sequence[PairRecord]) -> list[Path]:
     index = _read_index(folder)
     if index is not None:
         if index["manifest_sha256"] != digest_manifest(records):
-            raise UserError("these splits are of another manifest", "take the splits of this one", folder / INDEX)
+            raise UserError("these splits are of another manifest", "give the splits of this one", folder / INDEX)
         return [folder / entry["file"] for entry in index["splits"]]
     found = [path for path in list_directory(folder) if path.suffix == ".csv"]
     if not found:
-        raise UserError("holds no split files", "give a folder with CSV files of the columns pair_id, split", folder)
+        raise UserError("contains no split files", "give a folder with CSV files of the columns pair_id, split", folder)
     return found
 
 
@@ -209,10 +209,10 @@ def read_parts(path: Path, pair_ids: Set[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for number, pair_id, part in _read_rows(path):
         if pair_id in found:
-            raise UserError(f"the pair {pair_id!r} is there twice", "keep one line", path, number)
+            raise UserError(f"the pair {pair_id!r} occurs twice", "keep one line", path, number)
         if pair_id not in pair_ids:
             raise UserError(
-                f"the pair {pair_id!r} is not in the manifest", "take the split of this manifest", path, number
+                f"the pair {pair_id!r} is not in the manifest", "give the split of this manifest", path, number
             )
         if part.strip().lower() not in PARTS:
             raise UserError(f"{part!r} is neither train nor test", "correct the line", path, number)
@@ -220,7 +220,7 @@ def read_parts(path: Path, pair_ids: Set[str]) -> dict[str, str]:
     if missing := sorted(pair_ids - found.keys()):
         raise UserError(
             f"{len(missing)} pairs of the manifest are not in this split, {missing[0]!r} first",
-            "take the split of this manifest",
+            "give the split of this manifest",
             path,
         )
     if len(set(found.values())) < 2:

@@ -108,7 +108,7 @@ def run_study(study: PairStudy) -> list[str]:
                     result.seal(names, model.incidents(), origins=list_origins(places))
             warnings = [f"warning: {incident}" for incident in model.incidents()]
     count = sum(len(pairs.ids) for pairs in data.sets.values())
-    return [*notices.lines(), *warnings, f"studied {count} pairs: {options.output}"]
+    return [*notices.list_warnings(), *warnings, f"studied {count} pairs: {options.output}"]
 
 
 def _read_data(study: PairStudy, notices: Notices, scratch: Path) -> Data:
@@ -133,7 +133,7 @@ def _identify(study: PairStudy, data: Data, model: ScoringModel, baselines: Sequ
     return {
         "task": f"studies {study.name}",
         "profile": study.profile.model_dump(mode="json", exclude={"needs_gpu"}),
-        "models": {"language_model": model.identity()},
+        "models": {"language_model": model.identify()},
         "device": model.device,
         "engine": "packed",
         "baselines": [baseline.identify() for baseline in baselines],

@@ -69,7 +69,9 @@ def find_baselines(
     """
     for profile in profiles:
         if profile.baseline is None:
-            raise UserError(f"profile {profile.name} is no baseline", "choose others with --baseline: see `profiles`")
+            raise UserError(
+                f"profile {profile.name} is not a baseline", "choose others with --baseline: see `profiles`"
+            )
     names = [SCDG, *(profile.name for profile in profiles)]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise UserError(f"two methods have the name {doubled[0]!r}", "leave one out, or rename its profile")

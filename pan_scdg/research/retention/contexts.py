@@ -151,7 +151,7 @@ def read_context(context: Context, evidence: str, pool: DistractorPool) -> str:
         )
     text = _join(context.slots, evidence, pool)
     if hash_text(text) != context.sha256:
-        raise UserError("does not give the recorded text", "take the manifest as it was written", context.name)
+        raise UserError("does not give the recorded text", "give the manifest as it was written", context.name)
     return text
 
 

@@ -181,7 +181,7 @@ def read_pool(directory: Path, articles: int = ARTICLES) -> DistractorPool:
         for number, text in enumerate(" ".join(sentence.split()) for sentence in split_sentences(article))
     ]
     if not found:
-        raise UserError("holds no sentence for distractors", "give news articles", directory)
+        raise UserError("contains no sentence for distractors", "give news articles", directory)
     return DistractorPool(tuple(found))
 
 

@@ -89,14 +89,14 @@ def study_retention(study: RetentionStudy) -> list[str]:
     identity = _identify(study, data, models)
     with produce_result(options.output, identity, options.overwrite) as result:
         if result.complete:
-            return [*notices.lines(), f"already complete: {options.output}"]
+            return [*notices.list_warnings(), f"already complete: {options.output}"]
         if result.needed:
             say([describe_models(list(places.values()))])
             with result.compute(options.state) as store:
                 scored = _score(data, models, store, notices, incidents)
             result.seal(_write(study, data, scored, result.staged, result.job), incidents, origins=list_origins(places))
     warnings = [f"warning: {incident}" for incident in incidents]
-    return [*notices.lines(), *warnings, f"studied {len(data.contexts)} contexts: {options.output}"]
+    return [*notices.list_warnings(), *warnings, f"studied {len(data.contexts)} contexts: {options.output}"]
 
 
 def _read_data(study: RetentionStudy, notices: Notices) -> _Data:
@@ -107,7 +107,7 @@ def _read_data(study: RetentionStudy, notices: Notices) -> _Data:
     instances = prepared.instances[: study.instances]
     if len(instances) < FEWEST_PAIRS:
         raise UserError(
-            f"{len(instances)} instance is too few for an interval", "take more pairs", options.folders.retention
+            f"{len(instances)} instance is too few for an interval", "give more pairs", options.folders.retention
         )
     cases = read_cases(instances, sources.corpus)
     file = find_ready(CONTEXTS_KIND, options.folders, options.given)
@@ -135,7 +135,7 @@ def _read_or_make_contexts(
     recorded = {(context.pair_id, context.seed) for context in found}
     if missing := [(pair, seed) for pair in by_id for seed in seeds if (pair, seed) not in recorded]:
         what = f"{len(missing)} pairs and seeds have no contexts, {missing[0][0]} with {missing[0][1]} first"
-        raise UserError(what, "take the contexts of these instances, or ask for fewer --instances or --seeds", path)
+        raise UserError(what, "give the contexts of these instances, or ask for fewer --instances or --seeds", path)
     for context in found:
         read_context(context, by_id[context.pair_id].evidence, pool)
     return found
@@ -161,7 +161,7 @@ def _identify(study: RetentionStudy, data: _Data, models: Sequence[_Model]) -> d
     return {
         "task": "studies retention",
         "profiles": [profile.model_dump(mode="json", exclude={"needs_gpu"}) for profile in study.profiles],
-        "models": {name: model.identity() for name, _, model in models},
+        "models": {name: model.identify() for name, _, model in models},
         "device": models[0].model.device,
         "engine": "packed",
         "prepared": {name: hash_text(text) for name, text in list_texts(data.parts).items()},

@@ -61,7 +61,7 @@ class RetrievalStudy:
     """See `rows.choose_rows`."""
     options: StudyOptions
     index: Path | None = None
-    """Folder of ready indexes."""
+    """Folder of indexes that the command index has built."""
 
     @property
     def folder(self) -> Path:
@@ -102,7 +102,7 @@ def study_retrieval(study: RetrievalStudy) -> list[str]:
     identity = _identify(study, data, reranker, places, device)
     with produce_result(options.output, identity, options.overwrite) as result:
         if result.complete:
-            return [*notices.lines(), f"already complete: {options.output}"]
+            return [*notices.list_warnings(), f"already complete: {options.output}"]
         if result.needed:
             say([describe_models(list(places.values()))] if places else [])
             with result.compute(options.state) as store:
@@ -110,7 +110,7 @@ def study_retrieval(study: RetrievalStudy) -> list[str]:
             incidents = [] if reranker is None else reranker.model.incidents()
             result.seal(names, incidents, origins=list_origins(places))
     warnings = [] if reranker is None else [f"warning: {incident}" for incident in reranker.model.incidents()]
-    return [*notices.lines(), *warnings, f"studied {len(study.rows)} rankings: {options.output}"]
+    return [*notices.list_warnings(), *warnings, f"studied {len(study.rows)} rankings: {options.output}"]
 
 
 def _read_data(study: RetrievalStudy, notices: Notices) -> _Data:
@@ -121,7 +121,7 @@ def _read_data(study: RetrievalStudy, notices: Notices) -> _Data:
     """
     folder, options = study.folder, study.options
     if needless := sorted(options.given.keys() - {FOLDS_KIND}):
-        raise UserError(f"{needless[0]!r} has no part in this study", f"give {FOLDS_KIND}", "--given")
+        raise UserError(f"{needless[0]!r} is not used by this study", f"give {FOLDS_KIND}", "--given")
     queries, qrels = read_queries(folder, notices), read_qrels(folder / QRELS)
     asked, judged = {query.query_id for query in queries}, {doc_id for of in qrels.values() for doc_id in of}
     folds_file = find_ready(FOLDS_KIND, options.folders, options.given) if study.search_on else None
@@ -132,7 +132,7 @@ def _read_data(study: RetrievalStudy, notices: Notices) -> _Data:
     compute_per_query(qrels, {})  # refuses a grade that no run could be measured with
     known = frozenset(document.doc_id for document in stream_corpus(folder, notices))
     if unknown := sorted((qrels.keys() - asked) or (judged - known)):
-        raise UserError(f"{unknown[0]!r} is judged and not in the data", "take the qrels of this data", folder / QRELS)
+        raise UserError(f"{unknown[0]!r} is judged, but not in the data", "give the qrels of this data", folder / QRELS)
     runs = {}
     for row in study.rows:
         if row.run is not None:
@@ -170,7 +170,7 @@ def _identify(
     """Return everything that the bytes of the report depend on, without paths."""
     folds = {"sha256": hash_text(format_folds(data.folds)), **describe_origin(data.folds_file)}
     encoders = {name: fingerprint_folder(of.folder) for name, of in places.items() if name != "language_model"}
-    model = None if reranker is None else reranker.model.identity()
+    model = None if reranker is None else reranker.model.identify()
     return {
         "task": "studies retrieval",
         "input": hash_input(study.folder, "retrieval"),

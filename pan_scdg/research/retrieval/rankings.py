@@ -40,7 +40,7 @@ class Search(NamedTuple):
     corpus: str
     """Digest of its corpus file."""
     ready: Path | None
-    """Folder of ready indexes; None: they are made in the store's folder."""
+    """Folder of indexes; None: they are built in the store's folder."""
     device: str
     memory: int
     """Bytes that a dense search may use."""

@@ -1,4 +1,4 @@
-"""Check that no output replaces or lies in an input, which would be lost."""
+"""Check the paths of a command: no output replaces an input or lies in one."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -16,9 +16,9 @@ Inputs = Mapping[str, Path | None]
 
 
 def check_folders(output: Path, state: Path | None, inputs: Inputs, option: str = "--output") -> None:
-    """Check that no output folder lies in an input or contains one.
+    """Check that no output folder lies in an input or contains one; symbolic links are resolved.
 
-    Symbolic links are resolved. The input may lie in the state folder, which no command lists.
+    An input may lie in the state folder, in which no command lists files.
 
     Args:
         output: the folder of results.
@@ -34,19 +34,19 @@ def check_folders(output: Path, state: Path | None, inputs: Inputs, option: str 
         if path is None:
             continue
         if _is_within(output, path):
-            raise UserError(f"lies in what {name} names", f"choose another {option}", output)
+            raise UserError(f"overlaps {name}", f"choose another {option}", output)
         if _is_within(path, output):
-            raise UserError(f"holds what {name} names", f"choose another {option}", output)
+            raise UserError(f"contains {name}", f"choose another {option}", output)
     check_state(state, inputs)
     if state is not None and _is_within(state, output):
-        raise UserError(f"lies in what {option} names", "choose another --state folder", state)
+        raise UserError(f"overlaps {option}", "choose another --state folder", state)
 
 
 def check_state(state: Path | None, inputs: Inputs) -> None:
     """Raise UserError if the folder of ``--state`` is, or lies in, an input."""
     for name, path in inputs.items():
         if state is not None and path is not None and _is_within(state, path):
-            raise UserError(f"lies in what {name} names", "choose another --state folder", state)
+            raise UserError(f"overlaps {name}", "choose another --state folder", state)
 
 
 def check_file(target: Path, option: str, inputs: Inputs, kind: str, recognise: Callable[[Path], bool]) -> None:
@@ -65,16 +65,16 @@ def check_file(target: Path, option: str, inputs: Inputs, kind: str, recognise: 
     remedy = f"choose another file with {option}"
     for name, path in inputs.items():
         if path is not None and _is_within(target, path):
-            raise UserError(f"lies in what {name} names", remedy, target)
+            raise UserError(f"overlaps {name}", remedy, target)
     if not os.path.lexists(target):
         return
     try:
         with open_own(target) as file:
             empty = not file.read(1)
     except UserError as e:
-        raise UserError(f"exists already and {e.what}", remedy, target) from e
+        raise UserError(f"already exists: {e.what}", remedy, target) from e
     if not empty and not recognise(target):
-        raise UserError(f"exists already and does not hold {kind}", remedy, target)
+        raise UserError(f"already exists and does not contain {kind}", remedy, target)
 
 
 def find_profile_file(name_or_file: str) -> Path | None:

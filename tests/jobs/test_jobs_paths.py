@@ -29,16 +29,16 @@ def source_copy(pairs_input: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("output", "state", "says"),
     [
-        ("input", None, "lies in what --input names"),
-        ("input/susp", None, "lies in what --input names"),
-        ("input/new", None, "lies in what --input names"),
-        ("link/new", None, "lies in what --input names"),
-        (".", None, "holds what --input names"),
-        ("out", "input", "lies in what --input names"),
-        ("out", "input/state", "lies in what --input names"),
-        ("out", "out", "lies in what --output names"),
-        ("out", "out/.pan_scdg", "lies in what --output names"),
-        ("out", "out/../out/.pan_scdg/state", "lies in what --output names"),
+        ("input", None, "overlaps --input"),
+        ("input/susp", None, "overlaps --input"),
+        ("input/new", None, "overlaps --input"),
+        ("link/new", None, "overlaps --input"),
+        (".", None, "contains --input"),
+        ("out", "input", "overlaps --input"),
+        ("out", "input/state", "overlaps --input"),
+        ("out", "out", "overlaps --output"),
+        ("out", "out/.pan_scdg", "overlaps --output"),
+        ("out", "out/../out/.pan_scdg/state", "overlaps --output"),
     ],
 )
 def test_folders_that_lie_in_each_other_are_refused(
@@ -63,18 +63,18 @@ def test_folders_that_lie_in_each_other_are_refused(
 def test_no_other_input_lies_in_the_output(name: str, source_copy: Path, run: Run, cli: Run, tmp_path: Path) -> None:
     (tmp_path / "out" / "of").mkdir(parents=True)
     where = ("--input", source_copy, "--output", tmp_path / "out", "--profile", SMALL)
-    refused(cli("run", *where, f"--{name}", tmp_path / "out" / "of"), f"holds what --{name} names")
+    refused(cli("run", *where, f"--{name}", tmp_path / "out" / "of"), f"contains --{name}")
 
 
 def test_a_shard_is_not_the_output_of_merging(source_copy: Path, cli: Run, tmp_path: Path) -> None:
     shards = [tmp_path / "one", tmp_path / "two"]
     done = cli("merge", "--input", source_copy, "--output", shards[1], "--overwrite", *shards)
-    refused(done, "lies in what SHARDS 2 names")
+    refused(done, "overlaps SHARDS 2")
 
 
 def test_an_index_is_not_made_in_its_input(source_copy: Path, cli: Run) -> None:
     where = ("--input", source_copy, "--index", source_copy / "index", "--profile", SMALL)
-    refused(cli("index", *where), "lies in what --input names", "--index")
+    refused(cli("index", *where), "overlaps --input", "--index")
     assert not (source_copy / "index").exists()
 
 
@@ -95,10 +95,10 @@ def test_calibrate_replaces_profiles_alone(place: str, source_copy: Path, cli: R
 def test_calibrate_does_not_replace_the_profile_that_it_reads(source_copy: Path, cli: Run, tmp_path: Path) -> None:
     profile = Path(shutil.copy(SMALL, tmp_path / "mine.toml"))
     done = cli("calibrate", "--input", source_copy, "--profile", profile, "--write", profile)
-    refused(done, "lies in what --profile names")
+    refused(done, "overlaps --profile")
     refused(
         cli("calibrate", "--input", source_copy, "--write", tmp_path / "p.toml", "--state", source_copy / "state"),
-        "lies in what --input names",
+        "overlaps --input",
         "--state",
     )
 
