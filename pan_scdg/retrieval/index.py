@@ -2,7 +2,9 @@
 
 import json
 import os
+from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
@@ -18,8 +20,9 @@ from pan_scdg.pan.source_retrieval import find_corpus, stream_corpus
 from pan_scdg.profile import Bm25Settings, DenseSettings, RetrievalSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import Document
-from pan_scdg.retrieval.dense.encode import build_vectors
+from pan_scdg.retrieval.dense.encode import encode_documents
 from pan_scdg.retrieval.dense.vector_files import Manifest
+from pan_scdg.retrieval.dense.vectors import VectorWriter
 from pan_scdg.retrieval.index_folder import LAYOUTS, Engine
 from pan_scdg.retrieval.ranking import Ranking
 from pan_scdg.store import lock_folder, make_key
@@ -108,36 +111,49 @@ def _vectors_part(
 def build(
     directory: Path, folder: Path, parts: Mapping[str, Part], encoder: Encoder | None, dense: DenseSettings | None
 ) -> None:
-    """Make what is not there yet, each index in one pass over the streamed corpus; goes on where it was stopped.
+    """Build the indexes that are missing or not complete, all in one pass over the streamed corpus.
+
+    Vectors that an earlier process has stored are not encoded again; a BM25 index is built as a whole.
 
     Raises:
-        UserError: the folder cannot be written, the corpus is empty, or an engine is not installed.
+        UserError: the folder cannot be written or is in use, the corpus is empty, or an engine is not installed.
     """
-    for purpose, part in parts.items():
-        if purpose == "bm25":
-            _build_lexical(directory, folder / part.name, part.made_of["engine"])
-        elif encoder is not None and dense is not None and part.manifest is not None:
-            documents = stream_corpus(directory, Notices())
-            build_vectors(documents, folder / part.name, part.manifest, copy_to_gpus(encoder), dense)
+    with ExitStack() as stack:
+        writers = [
+            stack.enter_context(VectorWriter(folder / part.name, part.manifest))
+            for part in parts.values()
+            if part.manifest is not None
+        ]
+        writers = [writer for writer in writers if not writer.complete]
+        lexical = parts.get("bm25")
+        if lexical is not None and os.path.lexists(folder / lexical.name):  # checked when it is opened
+            lexical = None
+        if not writers and lexical is None:
+            return
+        progress = stack.enter_context(Progress("indexing the corpus", None))
+        documents = stream_corpus(directory, Notices())
+        if writers and encoder is not None and dense is not None:
+            documents = encode_documents(documents, writers, copy_to_gpus(encoder), dense)
+        documents = _count_documents(documents, progress)
+        if lexical is not None:
+            _build_bm25(documents, folder / lexical.name, lexical.made_of["engine"])
+        deque(documents, maxlen=0)  # the vectors alone
 
 
-def _build_lexical(directory: Path, path: Path, engine: str) -> None:
-    if os.path.lexists(path):  # it is checked when it is opened
-        return
-    with Progress("indexing for BM25", None) as progress:
-        documents = _counted(stream_corpus(directory, Notices()), progress)
-        if engine == "fts5":
-            from pan_scdg.retrieval.bm25.fts5 import build_index as build_fts5
+def _build_bm25(documents: Iterator[Document], path: Path, engine: str) -> None:
+    """Build the BM25 index of a stream of documents."""
+    if engine == "fts5":
+        from pan_scdg.retrieval.bm25.fts5 import build_index as build_fts5
 
-            build_fts5(documents, path)
-        elif engine == "terrier":
-            from pan_scdg.retrieval.bm25.terrier import build_index as build_terrier
+        build_fts5(documents, path)
+    elif engine == "terrier":
+        from pan_scdg.retrieval.bm25.terrier import build_index as build_terrier
 
-            build_terrier(documents, path)
-        else:
-            from pan_scdg.retrieval.bm25.impact import build_index as build_impact
+        build_terrier(documents, path)
+    else:
+        from pan_scdg.retrieval.bm25.impact import build_index as build_impact
 
-            build_impact(documents, path)
+        build_impact(documents, path)
 
 
 def open_bm25(path: Path, settings: Bm25Settings) -> Lexical:
@@ -155,7 +171,8 @@ def open_bm25(path: Path, settings: Bm25Settings) -> Lexical:
     return ImpactIndex(path, settings)
 
 
-def _counted(documents: Iterator[Document], progress: Progress) -> Iterator[Document]:
+def _count_documents(documents: Iterator[Document], progress: Progress) -> Iterator[Document]:
+    """Yield the documents and count them as done."""
     for document in documents:
         yield document
         progress.update()

@@ -64,7 +64,7 @@ class VectorWriter:
     """
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
-        self.folder, self._manifest = folder, manifest
+        self.folder, self.manifest = folder, manifest
         with contextlib.ExitStack() as files, told(folder):
             refuse_link(folder)
             folder.mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ class VectorWriter:
         """
         with np.errstate(over="ignore"):  # told below
             half = vectors.astype("<f2")
-        if self.complete or len(doc_ids) != len(counts) or half.shape != (sum(counts), self._manifest.dimension):
+        if self.complete or len(doc_ids) != len(counts) or half.shape != (sum(counts), self.manifest.dimension):
             raise ValueError(f"{len(doc_ids)} documents, {len(counts)} counts and vectors {half.shape} do not fit")
         if not np.isfinite(half).all():
             raise ValueError("a vector holds a value that is not finite in float16")
@@ -117,7 +117,7 @@ class VectorWriter:
         with told(self.folder):
             os.fsync(self._documents.fileno())
             write_manifest(
-                self.folder, replace(self._manifest, sealed=Sealed(documents=self.documents, crc32=self._read))
+                self.folder, replace(self.manifest, sealed=Sealed(documents=self.documents, crc32=self._read))
             )
         self.complete = True
 
@@ -137,8 +137,8 @@ class VectorWriter:
             if os.path.lexists(self.folder / DOCUMENTS):
                 raise UserError("holds documents but no manifest", "choose another folder", self.folder)
             self._vectors.truncate(0)
-            write_manifest(self.folder, self._manifest)
-        return check_manifest(self.folder, self._manifest)
+            write_manifest(self.folder, self.manifest)
+        return check_manifest(self.folder, self.manifest)
 
     def _cut_tails(self) -> tuple[int, int]:
         """Leave only whole groups in both files; return the number of their documents and the checksum of their lines.
@@ -146,11 +146,11 @@ class VectorWriter:
         Raises:
             UserError: a whole group is damaged.
         """
-        width, path = 2 * self._manifest.dimension, self.folder / VECTORS
+        width, path = 2 * self.manifest.dimension, self.folder / VECTORS
         available = path.stat().st_size // width
         end = documents = rows = read = 0
         whole: list[Group] = []
-        for group in read_groups(self.folder / DOCUMENTS, self._manifest):
+        for group in read_groups(self.folder / DOCUMENTS, self.manifest):
             if rows + group.rows > available:
                 break
             end, read, documents, rows = group.end, group.read, documents + len(group.documents), rows + group.rows
