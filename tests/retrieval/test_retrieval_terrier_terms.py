@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
 from pan_scdg.retrieval.bm25 import terrier_jars
-from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline, porter, rarest, read_stopwords, tokens
+from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline, rarest, read_stopwords, split_tokens, stem_word
 
 ENDINGS = """
 s es ies sses ed eed ing ational tional enci anci izer bli alli entli eli ousli ization ation ator alism iveness
@@ -68,7 +68,7 @@ def literal_tokens(text: str) -> list[str]:
 
 @given(st.text(st.sampled_from("aAbB1239 -_.éİK ſ語\x00\n"), max_size=80) | st.text(max_size=40))
 def test_tokens_follow_the_rules(text: str) -> None:
-    assert tokens(text) == literal_tokens(text)
+    assert split_tokens(text) == literal_tokens(text)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_tokens_follow_the_rules(text: str) -> None:
     ],
 )
 def test_tokens_of_odd_texts(text: str, expected: list[str]) -> None:
-    assert tokens(text) == expected
+    assert split_tokens(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,13 @@ def test_tokens_of_odd_texts(text: str, expected: list[str]) -> None:
 )
 def test_stems(pair: str) -> None:
     word, stem = pair.split(":")
-    assert porter(word) == stem
+    assert stem_word(word) == stem
 
 
 def test_stems_are_terriers(pyterrier: Any) -> None:
     stemmer = pyterrier.java.autoclass("org.terrier.terms.PorterStemmer")()
     words = sorted({word for word in made_up_words(20_000, 1) if word})
-    assert [(w, porter(w)) for w in words] == [(w, stemmer.stem(w)) for w in words]
+    assert [(w, stem_word(w)) for w in words] == [(w, stemmer.stem(w)) for w in words]
 
 
 def test_tokens_are_terriers(pyterrier: Any) -> None:
@@ -111,7 +111,7 @@ def test_tokens_are_terriers(pyterrier: Any) -> None:
         stream, found = tokeniser.tokenise(reader(text)), []
         while stream.hasNext():
             found.append(stream.next())
-        assert tokens(text) == [token for token in found if token is not None], text
+        assert split_tokens(text) == [token for token in found if token is not None], text
 
 
 def test_the_pipeline_stops_and_stems_and_counts() -> None:
@@ -191,7 +191,7 @@ def test_a_fetched_jar_must_be_the_known_one(tmp_path: Path, monkeypatch: pytest
 def test_javas_memory_is_a_number_of_mib(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(terrier_jars.MEMORY_VARIABLE, text)
     with pytest.raises(UserError, match="whole number of MiB"):
-        terrier_jars._memory()
+        terrier_jars._choose_heap()
 
 
 def test_a_missing_java_is_explained() -> None:

@@ -17,7 +17,7 @@ Integers = npt.NDArray[np.int64]
 
 
 def idf(documents: int, frequency: int) -> float:
-    """Weight of a term that ``frequency`` of the ``documents`` hold; negative if more than half of them do.
+    """Return the weight of a term that ``frequency`` of the ``documents`` hold; negative if more than half of them do.
 
     Terrier multiplies it with a weight of the term's count in the query, which is 1 here: every term counts once.
     """
@@ -25,19 +25,19 @@ def idf(documents: int, frequency: int) -> float:
 
 
 def length_norms(lengths: Integers) -> Floats:
-    """What a document's length in terms adds to the denominator, ``[documents]``."""
+    """Return what the length of each document, in terms, adds to the denominator, ``[documents]``."""
     average = float(lengths.sum()) / max(1, len(lengths))
     # Where every document is empty no term is indexed and no norm is asked for.
     return np.asarray(K1 * ((1 - B) + B * lengths / (average or 1.0)), np.float64)
 
 
 def saturation(counts: npt.NDArray[np.integer], norms: Floats) -> Floats:
-    """The part of a score that is due to the count of a term in a document, below ``K1 + 1``."""
+    """Return the part of a score that is due to the count of a term in a document, below ``K1 + 1``."""
     return (K1 + 1) * counts / (norms + counts)
 
 
 def in_order_of_sum(frequencies: Mapping[str, int], documents: int) -> list[str]:
-    """The terms in the order in which a document's score is summed: those of negative weight, then rarest first.
+    """Return the terms in the order in which scores are summed: those of negative weight first, then rarest first.
 
     Terrier adds in the order of the query. Both engines get this one, which lets the fast one save most of its work.
     """
@@ -45,5 +45,5 @@ def in_order_of_sum(frequencies: Mapping[str, int], documents: int) -> list[str]
 
 
 def in_steps(scores: Floats) -> Integers:
-    """Scores in whole steps of 1e-9."""
+    """Return scores in whole steps of 1e-9."""
     return np.rint(scores * STEPS).astype(np.int64)

@@ -29,19 +29,19 @@ REMEDY = "run: pan-scdg models fetch terrier"
 
 
 def jar_folder() -> Path:
-    """``$PYTERRIER_HOME``, else ``terrier`` in the model cache."""
+    """Return ``$PYTERRIER_HOME``, else ``terrier`` in the model cache."""
     return Path(os.environ.get(HOME) or find_model_cache() / "terrier")
 
 
 def terrier_jar() -> Path:
-    """The jar of Terrier itself.
+    """Return the jar of Terrier itself.
 
     Raises:
         UserError: it, or the helper's, has not been fetched.
     """
     for name in (TERRIER_JAR, HELPER_JAR):
         if not (jar_folder() / name).is_file():
-            raise UserError(f"Terrier's {name} does not lie here", REMEDY, jar_folder())
+            raise UserError(f"Terrier's {name} is not here", REMEDY, jar_folder())
     return jar_folder() / TERRIER_JAR
 
 
@@ -85,7 +85,7 @@ def _fetch(name: str, folder: Path) -> None:
 
 
 def start_terrier() -> Any:
-    """PyTerrier, with Java and Terrier started in this process, once, without network.
+    """Return PyTerrier, with Java and Terrier started in this process, once, without network.
 
     Java gets at most 2 GiB of heap, or ``$PAN_SCDG_JAVA_MIB``: of its own accord it would take a quarter of the
     machine, beside models and vectors that need the memory.
@@ -105,7 +105,7 @@ def start_terrier() -> Any:
     pt.terrier.set_version(TERRIER)
     pt.terrier.set_helper_version(HELPER)
     pt.java.mavenresolver.offline()
-    pt.java.set_memory_limit(_memory())
+    pt.java.set_memory_limit(_choose_heap())
     # Terrier logs to the standard output, which is for results; what stops it comes as an exception all the same.
     pt.java.set_log_level("OFF")
     # Python's streams may be replaced or closed while Java still lives.
@@ -121,8 +121,8 @@ def start_terrier() -> Any:
     return pt
 
 
-def _memory() -> int:
-    """Largest heap in MiB."""
+def _choose_heap() -> int:
+    """Return the size of the largest heap in MiB."""
     text = os.environ.get(MEMORY_VARIABLE) or str(MEMORY_MIB)
     if not text.isascii() or not text.isdigit() or int(text) < 64:
         raise UserError(f"{MEMORY_VARIABLE} is {text!r}", "give a whole number of MiB, at least 64")
