@@ -77,7 +77,7 @@ def build(engine: str, documents: int, seed: int, path: Path) -> Built:
 
 def plain(index: bm25_terrier.TerrierIndex, text: str) -> None:
     """PyTerrier's own part of a query."""
-    units = [index._rarest(sentence, Bm25Settings().terms) for sentence in split_sentences(text)]
+    units = [index._pick_rarest(sentence, Bm25Settings().terms) for sentence in split_sentences(text)]
     index._retrieve({number: terms for number, terms in enumerate(units) if terms}, PLAIN_RESULTS)
 
 

@@ -34,20 +34,20 @@ PAPERS_CHUNKS = {"chunk_words": 768, "chunk_stride": 512, "chunks": 8}
 class MostlyDrawn(Encoder):
     """Encodes the first groups of documents and draws the unit vectors of all others, with the fingerprint of the real.
 
-    It counts calls: there is one a group of documents, and an index of chunks comes before one of abstracts.
+    It counts calls: each group of documents has one for its chunks and one for its abstracts.
     """
 
-    def __init__(self, real: Encoder, groups: int, encoded: int) -> None:
-        self._real, self._groups, self._encoded, self._calls = real, groups, encoded, 0
+    def __init__(self, real: Encoder, encoded: int) -> None:
+        self._real, self._encoded, self._calls = real, encoded, 0
         self._rng = np.random.default_rng(0)
         self.batch, self.folder, self.device = real.batch, real.folder, real.device
         self.max_tokens, self.dimension = real.max_tokens, real.dimension
 
     def encode(self, texts: Sequence[str], max_tokens: int | None = None, prompt: str = "") -> npt.NDArray[np.float32]:
         """Unit vectors of the texts, or as many random ones."""
-        number = self._calls % self._groups
+        group = self._calls // 2
         self._calls += 1
-        if number < self._encoded:
+        if group < self._encoded:
             return self._real.encode(texts, max_tokens, prompt)
         drawn = self._rng.standard_normal((len(texts), self.dimension), dtype=np.float32)
         unit: npt.NDArray[np.float32] = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
@@ -65,13 +65,12 @@ def write_profile(path: Path, reranked: int) -> None:
     path.write_text(tomlkit.dumps(profile), encoding="utf-8")
 
 
-def make_index(work: Path, documents: int, encoded: int) -> None:
+def make_index(work: Path, encoded: int) -> None:
     """The indexes of the corpus in ``work``, most of the vectors drawn."""
     settings = load_profile(str(work / "profile.toml")).need_retrieval()
     dense = settings.need_dense()
-    groups = -(-documents // DOCUMENTS_A_GROUP)
     real = load_encoder(dense.model, "cpu", dense.batch)
-    index_corpus(work / "input", work / "index", settings, MostlyDrawn(real, groups, -(-encoded // DOCUMENTS_A_GROUP)))
+    index_corpus(work / "input", work / "index", settings, MostlyDrawn(real, -(-encoded // DOCUMENTS_A_GROUP)))
 
 
 def measured(action: Callable[..., None], *arguments: object) -> tuple[float, float]:
@@ -107,7 +106,7 @@ def main(documents: int, count: int, encoded: int, reranked: int, work: Path | N
         if not (work / "input" / "qrels.txt").exists():
             corpus.write(work / "input", documents, count, 0)
         write_profile(work / "profile.toml", reranked)
-        index_seconds, index_peak = measured(make_index, work, documents, encoded)
+        index_seconds, index_peak = measured(make_index, work, encoded)
         run_seconds, run_peak = measured(run, work)
         size = sum(path.stat().st_size for path in (work / "index").rglob("*") if path.is_file())
     figures = {

@@ -11,7 +11,7 @@ from pan_scdg.models.fingerprint import fingerprint_metadata, hash_listing
 from pan_scdg.models.lock import read_lock, read_provenance
 from pan_scdg.profile import Profile, list_profiles, load_profile
 from pan_scdg.profile.baseline import Cosine, Prompted
-from pan_scdg.retrieval.bm25.terrier_jars import jar_folder, terrier_jar
+from pan_scdg.retrieval.bm25.terrier_jars import find_jar_folder, find_terrier_jar
 
 NOT_FOUND = "not found"
 COLUMNS = ("model", "found", "size", "licence", "pinned", "fingerprint")
@@ -132,9 +132,9 @@ def _describe_pin(name: str, place: FoundModel | None = None) -> str:
 
 
 def _examine_terrier() -> ModelState:
-    folder, found = jar_folder(), "model_cache"
+    folder, found = find_jar_folder(), "model_cache"
     try:
-        terrier_jar()
+        find_terrier_jar()
     except UserError:
         found = NOT_FOUND
     size = "about 104 MB" if found == NOT_FOUND else _measure_folder(folder)

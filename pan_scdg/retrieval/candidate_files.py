@@ -67,7 +67,7 @@ def read_candidates(
 def explain_scores(path: Path) -> list[str]:
     """Return a line that says so where the scores of a run stand for coarse scores."""
     file = find_run(path)
-    if _stages_file(file) is not None:
+    if _find_stages_file(file) is not None:
         return []
     return [f"{file}: no {CANDIDATES} beside this run, so that its own scores are the coarse scores"]
 
@@ -75,20 +75,20 @@ def explain_scores(path: Path) -> list[str]:
 def hash_candidates(path: Path) -> str:
     """Return the digest of everything that `read_candidates` reads."""
     file = find_run(path)
-    beside = _stages_file(file)
+    beside = _find_stages_file(file)
     if beside is None:
         return hash_file(file)
     return hashlib.sha256(f"{hash_file(file)} {hash_file(beside)}".encode()).hexdigest()
 
 
-def _stages_file(run: Path) -> Path | None:
+def _find_stages_file(run: Path) -> Path | None:
     """Return where the first stage of a run lies; only an output of this program, with the run's own name, has one."""
     beside = run.with_name(CANDIDATES)
     return beside if run.name in RUN_NAMES and os.path.lexists(beside) else None
 
 
 def _read_stages(file: Path, rankings: Mapping[str, Ranking]) -> dict[str, FirstStage]:
-    beside = _stages_file(file)
+    beside = _find_stages_file(file)
     if beside is None:
         return {query_id: FirstStage({}, ranking) for query_id, ranking in rankings.items()}
     stages = read_stages(beside, _REMEDY)

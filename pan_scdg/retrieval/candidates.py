@@ -1,4 +1,4 @@
-"""The first stage of job 2: the routes of a profile and their fusion, kept in the store (paper, first-stage PAN26)."""
+"""First stage of source retrieval: run the routes of a profile, fuse and store them (paper, first-stage PAN26)."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,12 +19,12 @@ from pan_scdg.profile import DenseSettings, RetrievalSettings, Route
 from pan_scdg.progress import Progress
 from pan_scdg.records import Query
 from pan_scdg.retrieval.dense.routes import DenseRoutes
-from pan_scdg.retrieval.index import Part, build, list_parts, open_bm25
+from pan_scdg.retrieval.index import Part, build_indexes, list_parts, open_bm25
 from pan_scdg.retrieval.ranking import Ranked, Ranking, fuse_by_comb_sum, fuse_by_daac, fuse_by_rrf
 from pan_scdg.store import Store, make_key
 
 QUERIES_A_GROUP = 16
-"""Queries whose vectors meet the corpus's together; what is found does not depend on it."""
+"""Queries that are searched together; results do not depend on it."""
 SEARCH_MEMORY = 1 << 30
 """Bytes that a dense search may use, unless the user says otherwise."""
 
@@ -41,10 +41,10 @@ class FirstStage(NamedTuple):
 
 
 def open_encoder(settings: DenseSettings, device: str) -> Encoder:
-    """The embedding model of a profile, loaded; one that is not as pinned is told of on stderr.
+    """Load the embedding model of a profile; warn on stderr if it is not the pinned one.
 
     Raises:
-        UserError: it is nowhere, or larger than the memory of the device.
+        UserError: it is missing, or larger than the memory of the device.
     """
     place = locate_encoder(settings)
     say(read_provenance(place).warnings)
@@ -53,12 +53,12 @@ def open_encoder(settings: DenseSettings, device: str) -> Encoder:
 
 
 def locate_encoder(settings: DenseSettings) -> FoundModel:
-    """Where the embedding model of a profile lies."""
+    """Return the folder and origin of a profile's embedding model."""
     return find_encoder(settings.model)
 
 
 def load_retrieval_encoder(settings: RetrievalSettings, device: str) -> Encoder | None:
-    """The embedding model, None where every route is one of BM25."""
+    """Load the embedding model; return None if every route is one of BM25."""
     if all(route.startswith("bm25") for route in settings.routes):
         return None
     return open_encoder(settings.need_dense(), device)
@@ -74,45 +74,47 @@ def find_candidates(
     index: Path | None = None,
     memory: int = SEARCH_MEMORY,
 ) -> dict[str, FirstStage]:
-    """Candidates of every query.
+    """Return the candidates of every query.
 
     Args:
         directory: the input.
         queries: all queries.
         settings: the profile's.
         encoder: the embedding model, for dense routes.
-        store: rankings are kept here, and indexes in its folder.
+        store: rankings are stored here, and indexes in its folder.
         corpus: digest of the corpus file.
-        index: folder of ready indexes (see `index.check_catalogue`), which is only read; None: they are made in
+        index: folder of ready indexes (see `index.check_catalogue`), which is only read; None: they are built in
             the store's folder.
         memory: bytes that a dense search may use.
 
     Raises:
-        UserError: an index cannot be made or opened.
+        UserError: an index cannot be built or opened.
     """
     parts = list_parts(settings, encoder, corpus)
-    keys = {q.query_id: _keys(q, settings, parts) for q in queries}
+    keys = {q.query_id: _make_route_keys(q, settings, parts) for q in queries}
     todo = {
         q.text: q for q in queries if any(store.get(key) is None for key in keys[q.query_id].values())
     }  # texts once
     if todo:
         folder = store.folder if index is None else index
         if index is None:
-            build(directory, folder, parts, encoder, settings.dense)
+            build_indexes(directory, folder, parts, encoder, settings.dense)
         with Progress("first stage", len(todo)) as progress:
             for query, routes in _search(list(todo.values()), folder, settings, encoder, parts, memory):
                 values = [(keys[query.query_id][route], json.dumps(found).encode()) for route, found in routes.items()]
                 store.put(values)
                 progress.update()
-    return {q.query_id: _stored(keys[q.query_id], settings, store) for q in queries}
+    return {q.query_id: _load_first_stage(keys[q.query_id], settings, store) for q in queries}
 
 
-def _stored(keys: Mapping[Route, str], settings: RetrievalSettings, store: Store) -> FirstStage:
-    routes = {route: store.read(key, _ranking) or [] for route, key in keys.items()}
+def _load_first_stage(keys: Mapping[Route, str], settings: RetrievalSettings, store: Store) -> FirstStage:
+    """Return the first stage of a query from the store."""
+    routes = {route: store.read(key, _decode_ranking) or [] for route, key in keys.items()}
     return FirstStage(routes, fuse(routes, settings))
 
 
-def _ranking(data: bytes) -> Ranking:
+def _decode_ranking(data: bytes) -> Ranking:
+    """Return a ranking from its bytes in the store."""
     pairs = parse_as(data, _RANKED)
     return parse_ranking(pairs)
 
@@ -130,7 +132,7 @@ def parse_ranking(pairs: Iterable[tuple[str, float]]) -> Ranking:
 
 
 def fuse(routes: Mapping[Route, Ranking], settings: RetrievalSettings) -> Ranking:
-    """The coarse ranking of a query."""
+    """Return the coarse ranking of a query."""
     rankings = [routes[route] for route in settings.routes]
     if settings.fusion == "daac":
         return fuse_by_daac(routes["bm25-sentence"], routes["dense-sentence"], routes["abstract"], settings.depth)
@@ -141,18 +143,18 @@ def fuse(routes: Mapping[Route, Ranking], settings: RetrievalSettings) -> Rankin
     return rankings[0][: settings.depth]
 
 
-def _keys(query: Query, settings: RetrievalSettings, parts: Mapping[str, Part]) -> dict[Route, str]:
-    """The store's key of each route: the index, what this route searches with, and the query's text."""
+def _make_route_keys(query: Query, settings: RetrievalSettings, parts: Mapping[str, Part]) -> dict[Route, str]:
+    """Return the store's key of each route: the index, what this route searches with, and the query's text."""
     keys: dict[Route, str] = {}
     for route in settings.routes:
         purpose = "bm25" if route.startswith("bm25") else "abstracts" if route == "abstract" else "chunks"
-        searched = {"index": parts[purpose].made_of, "with": _searched_with(route, settings)}
+        searched = {"index": parts[purpose].made_of, "with": _list_search_settings(route, settings)}
         keys[route] = make_key("route", {"route": route, **searched, "query": hash_text(query.text)})
     return keys
 
 
-def _searched_with(route: Route, settings: RetrievalSettings) -> dict[str, Any]:
-    """The settings of a search that do not belong to its index."""
+def _list_search_settings(route: Route, settings: RetrievalSettings) -> dict[str, Any]:
+    """Return the settings of a search that do not belong to its index."""
     bm25 = settings.bm25
     if route.startswith("bm25"):
         return {"terms": bm25.terms if route == "bm25-sentence" else bm25.full_terms, "depth": bm25.depth}
@@ -173,7 +175,7 @@ def _search(
     parts: Mapping[str, Part],
     memory: int,
 ) -> Iterator[tuple[Query, dict[Route, Ranking]]]:
-    """The rankings of each query in order, a group of queries at a time."""
+    """Yield the rankings of each query in order, a group of queries at a time."""
     with ExitStack() as stack:
         lexical = None
         if "bm25" in parts:

@@ -1,8 +1,10 @@
-"""The indexes of a corpus: built once, kept as an artefact, and never used for another corpus or setting."""
+"""Build, list and open the indexes of a corpus; they are never used for another corpus or setting."""
 
 import json
 import os
+from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
@@ -18,8 +20,9 @@ from pan_scdg.pan.source_retrieval import find_corpus, stream_corpus
 from pan_scdg.profile import Bm25Settings, DenseSettings, RetrievalSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import Document
-from pan_scdg.retrieval.dense.encode import build_vectors
+from pan_scdg.retrieval.dense.encode import encode_documents
 from pan_scdg.retrieval.dense.vector_files import Manifest
+from pan_scdg.retrieval.dense.vectors import VectorWriter
 from pan_scdg.retrieval.index_folder import LAYOUTS, Engine
 from pan_scdg.retrieval.ranking import Ranking
 from pan_scdg.store import lock_folder, make_key
@@ -47,7 +50,7 @@ class Catalogue(OwnRecord):
 
 
 class Lexical(Protocol):
-    """A BM25 engine: see `retrieval.bm25.fts5`, `bm25_terrier`, `bm25_impact`."""
+    """A BM25 engine: see `bm25.fts5`, `bm25.terrier`, `bm25.impact`."""
 
     def search_sentences(self, query_text: str) -> Ranking:
         """Rank by the fused rankings of the query's sentences."""
@@ -75,29 +78,31 @@ class Part(NamedTuple):
 
 
 def list_parts(settings: RetrievalSettings, encoder: Encoder | None, corpus: str) -> dict[str, Part]:
-    """The indexes that the routes of a profile need, by what they are for: ``bm25``, ``chunks``, ``abstracts``."""
+    """Return the indexes that the routes of a profile need, by purpose: ``bm25``, ``chunks``, ``abstracts``."""
     found = {}
     if any(route.startswith("bm25") for route in settings.routes):
-        found["bm25"] = _lexical_part(settings.bm25.engine, corpus)
+        found["bm25"] = _describe_bm25(settings.bm25.engine, corpus)
     if encoder is None:
         return found
     dense = settings.need_dense()
     cut: dict[str, int | str | None] = {"document_tokens": dense.document_tokens}
     if any(route.startswith("dense") for route in settings.routes):
         words = {"chunk_words": dense.chunk_words, "chunk_stride": dense.chunk_stride, "chunks": dense.chunks}
-        found["chunks"] = _vectors_part("chunks", encoder, dense.batch, corpus, cut | words)
+        found["chunks"] = _describe_vectors("chunks", encoder, dense.batch, corpus, cut | words)
     if "abstract" in settings.routes:
-        found["abstracts"] = _vectors_part("abstracts", encoder, dense.batch, corpus, cut)
+        found["abstracts"] = _describe_vectors("abstracts", encoder, dense.batch, corpus, cut)
     return found
 
 
-def _lexical_part(engine: Engine, corpus: str) -> Part:
+def _describe_bm25(engine: Engine, corpus: str) -> Part:
+    """Return the description of a BM25 index."""
     return Part(f"bm25-{engine}", {"corpus": corpus, "engine": engine, "layout": LAYOUTS[engine]})
 
 
-def _vectors_part(
+def _describe_vectors(
     kind: Literal["chunks", "abstracts"], encoder: Encoder, batch: int, corpus: str, cut: Mapping[str, int | str | None]
 ) -> Part:
+    """Return the description of an index of vectors."""
     manifest = Manifest(kind, encoder.fingerprint, encoder.device, batch, corpus, encoder.dimension, cut)
     fields = asdict(manifest)
     del fields["sealed"]
@@ -105,43 +110,56 @@ def _vectors_part(
     return Part(kind, {**fields, **settings}, manifest)
 
 
-def build(
+def build_indexes(
     directory: Path, folder: Path, parts: Mapping[str, Part], encoder: Encoder | None, dense: DenseSettings | None
 ) -> None:
-    """Make what is not there yet, each index in one pass over the streamed corpus; goes on where it was stopped.
+    """Build the indexes that are missing or not complete, all in one pass over the streamed corpus.
+
+    Vectors that an earlier process has stored are not encoded again; a BM25 index is built as a whole.
 
     Raises:
-        UserError: the folder cannot be written, the corpus is empty, or an engine is not installed.
+        UserError: the folder cannot be written or is in use, the corpus is empty, or an engine is not installed.
     """
-    for purpose, part in parts.items():
-        if purpose == "bm25":
-            _build_lexical(directory, folder / part.name, part.made_of["engine"])
-        elif encoder is not None and dense is not None and part.manifest is not None:
-            documents = stream_corpus(directory, Notices())
-            build_vectors(documents, folder / part.name, part.manifest, copy_to_gpus(encoder), dense)
+    with ExitStack() as stack:
+        writers = [
+            stack.enter_context(VectorWriter(folder / part.name, part.manifest))
+            for part in parts.values()
+            if part.manifest is not None
+        ]
+        writers = [writer for writer in writers if not writer.complete]
+        lexical = parts.get("bm25")
+        if lexical is not None and os.path.lexists(folder / lexical.name):  # checked when it is opened
+            lexical = None
+        if not writers and lexical is None:
+            return
+        progress = stack.enter_context(Progress("indexing the corpus", None))
+        documents = stream_corpus(directory, Notices())
+        if writers and encoder is not None and dense is not None:
+            documents = encode_documents(documents, writers, copy_to_gpus(encoder), dense)
+        documents = _count_documents(documents, progress)
+        if lexical is not None:
+            _build_bm25(documents, folder / lexical.name, lexical.made_of["engine"])
+        deque(documents, maxlen=0)  # the vectors alone
 
 
-def _build_lexical(directory: Path, path: Path, engine: str) -> None:
-    if os.path.lexists(path):  # it is checked when it is opened
-        return
-    with Progress("indexing for BM25", None) as progress:
-        documents = _counted(stream_corpus(directory, Notices()), progress)
-        if engine == "fts5":
-            from pan_scdg.retrieval.bm25.fts5 import build_index as build_fts5
+def _build_bm25(documents: Iterator[Document], path: Path, engine: str) -> None:
+    """Build the BM25 index of a stream of documents."""
+    if engine == "fts5":
+        from pan_scdg.retrieval.bm25.fts5 import build_index as build_fts5
 
-            build_fts5(documents, path)
-        elif engine == "terrier":
-            from pan_scdg.retrieval.bm25.terrier import build_index as build_terrier
+        build_fts5(documents, path)
+    elif engine == "terrier":
+        from pan_scdg.retrieval.bm25.terrier import build_index as build_terrier
 
-            build_terrier(documents, path)
-        else:
-            from pan_scdg.retrieval.bm25.impact import build_index as build_impact
+        build_terrier(documents, path)
+    else:
+        from pan_scdg.retrieval.bm25.impact import build_index as build_impact
 
-            build_impact(documents, path)
+        build_impact(documents, path)
 
 
 def open_bm25(path: Path, settings: Bm25Settings) -> Lexical:
-    """The BM25 index at ``path``, for the profile's engine."""
+    """Open the BM25 index at ``path`` with the profile's engine."""
     if settings.engine == "fts5":
         from pan_scdg.retrieval.bm25.fts5 import Bm25Index
 
@@ -155,7 +173,8 @@ def open_bm25(path: Path, settings: Bm25Settings) -> Lexical:
     return ImpactIndex(path, settings)
 
 
-def _counted(documents: Iterator[Document], progress: Progress) -> Iterator[Document]:
+def _count_documents(documents: Iterator[Document], progress: Progress) -> Iterator[Document]:
+    """Yield the documents and count them as done."""
     for document in documents:
         yield document
         progress.update()
@@ -190,7 +209,7 @@ def read_catalogue(folder: Path) -> Catalogue:
 
 
 def check_catalogue(folder: Path, corpus: str, parts: Mapping[str, Part]) -> None:
-    """Refuse an index folder that was made for another corpus or other settings, naming what differs."""
+    """Raise UserError if an index folder is of another corpus or other settings, and name what differs."""
     known = read_catalogue(folder)
     if known.corpus != corpus:
         raise UserError("was made for another corpus", "make one for this input with the command index", folder)
@@ -208,7 +227,7 @@ def check_catalogue(folder: Path, corpus: str, parts: Mapping[str, Part]) -> Non
 
 
 def hash_corpus(directory: Path) -> str:
-    """SHA-256 of the corpus file as it is stored."""
+    """Return the SHA-256 (hex) of the corpus file."""
     path = find_corpus(directory)
     if path is None:
         raise UserError("there is no corpus file", "expected corpus.jsonl.gz", directory)
@@ -216,15 +235,15 @@ def hash_corpus(directory: Path) -> str:
 
 
 def index_corpus(directory: Path, folder: Path, settings: RetrievalSettings, encoder: Encoder | None) -> list[str]:
-    """Make the indexes of a profile in an index folder; returns a line for each.
+    """Build the indexes of a profile in an index folder; return a line for each.
 
     Raises:
-        UserError: see `build`; or the folder holds indexes of another corpus, or another process is at work in it.
+        UserError: see `build_indexes`; or the folder holds indexes of another corpus, or is in use.
     """
     corpus = hash_corpus(directory)
     parts = list_parts(settings, encoder, corpus)
     with lock_folder(folder):
         write_catalogue(folder, corpus, {})
-        build(directory, folder, parts, encoder, settings.dense)
+        build_indexes(directory, folder, parts, encoder, settings.dense)
         write_catalogue(folder, corpus, parts)
     return [f"{part.kind}: {folder / part.name}" for part in parts.values()]

@@ -46,7 +46,7 @@ class Seal(OwnRecord):
 
 @contextmanager
 def stage_folder(folder: Path) -> Iterator[Path]:
-    """An empty folder beside ``folder`` to write an index into; it gets its name when the block ends without an error.
+    """Yield an empty folder to write an index into; it is renamed to ``folder`` when the block ends without an error.
 
     Raises:
         UserError: it cannot be written.
@@ -72,7 +72,8 @@ def stage_folder(folder: Path) -> Iterator[Path]:
 def write_seal(folder: Path, engine: Engine, version: str, documents: int, terms: int = 0) -> None:
     """Write the manifest of a staged folder that holds everything else."""
     files = {
-        name: FileSeal(size=(folder / name).stat().st_size, crc32=_checksum(folder / name)) for name in _names(folder)
+        name: FileSeal(size=(folder / name).stat().st_size, crc32=_compute_checksum(folder / name))
+        for name in _list_files(folder)
     }
     seal = Seal(engine=engine, layout=LAYOUTS[engine], version=version, documents=documents, terms=terms, files=files)
     with open(folder / MANIFEST, "x", encoding="ascii") as file:
@@ -92,13 +93,13 @@ def check_seal(folder: Path, engine: Engine, version: str) -> Seal:
     made_by = f"{seal.engine} {seal.layout} {seal.version[:80]}"
     if made_by != (wanted := f"{engine} {LAYOUTS[engine]} {version}"):
         raise UserError(f"a search index of another kind or layout: {made_by}, not {wanted}", REDO, folder)
-    found = set(_names(folder))
+    found = set(_list_files(folder))
     if differ := sorted(found ^ seal.files.keys()):
         what = "is missing" if differ[0] in seal.files else "does not belong here"
         raise UserError(f"a damaged search index: {differ[0]!r} {what}", REDO, folder)
     for name, known in seal.files.items():
         path = folder / name
-        if path.lstat().st_size != known.size or _checksum(path) != known.crc32:
+        if path.lstat().st_size != known.size or _compute_checksum(path) != known.crc32:
             raise UserError("damaged: not as it was written", REDO, path)
     return seal
 
@@ -124,7 +125,7 @@ def read_ids(path: Path, count: int) -> list[str]:
     return list(ids)
 
 
-def _names(folder: Path) -> list[str]:
+def _list_files(folder: Path) -> list[str]:
     """Return the names of all files but the manifest, those in folders, too."""
     names = []
     for place, folders, files in os.walk(folder):
@@ -135,7 +136,8 @@ def _names(folder: Path) -> list[str]:
     return sorted(name for name in names if name != MANIFEST)
 
 
-def _checksum(path: Path) -> int:
+def _compute_checksum(path: Path) -> int:
+    """Return the CRC-32 of a file."""
     value = 0
     with open_own(path) as file:
         while piece := file.read(_PIECE):

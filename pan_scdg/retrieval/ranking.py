@@ -25,7 +25,7 @@ Ranking = list[Ranked]
 
 
 def rank_best(scores: Mapping[str, float], depth: int) -> Ranking:
-    """The ``depth`` best documents: score descending, equal scores by ascending document id.
+    """Return the ``depth`` best documents: score descending, equal scores by ascending document id.
 
     Raises:
         ValueError: ``depth`` is below 1 or a score is not a number.
@@ -38,7 +38,7 @@ def rank_best(scores: Mapping[str, float], depth: int) -> Ranking:
 
 
 def list_ranks(ranking: Ranking) -> dict[str, int]:
-    """Rank of every document, counted from 1.
+    """Return the rank of every document, counted from 1.
 
     Raises:
         ValueError: a document is listed twice.
@@ -50,7 +50,7 @@ def list_ranks(ranking: Ranking) -> dict[str, int]:
 
 
 def sum_reciprocal_ranks(rankings: Iterable[Ranking], k: int = K) -> dict[str, float]:
-    """Sum over the rankings of ``1 / (k + rank)``; a ranking without the document adds nothing.
+    """Return each document's sum of ``1 / (k + rank)`` over the rankings that have it.
 
     Raises:
         ValueError: a ranking lists a document twice.
@@ -63,7 +63,7 @@ def sum_reciprocal_ranks(rankings: Iterable[Ranking], k: int = K) -> dict[str, f
 
 
 def fuse_by_rrf(rankings: Iterable[Ranking], depth: int) -> Ranking:
-    """Reciprocal rank fusion with equal weights (paper, Three-route RRF).
+    """Fuse rankings by reciprocal rank, with equal weights (paper, Three-route RRF).
 
     Raises:
         ValueError: a ranking lists a document twice, or ``depth`` is below 1.
@@ -72,7 +72,7 @@ def fuse_by_rrf(rankings: Iterable[Ranking], depth: int) -> Ranking:
 
 
 def fuse_by_daac(bm25: Ranking, dense: Ranking, abstract: Ranking, depth: int) -> Ranking:
-    """Dense-anchored abstract calibration (paper, Eq. daac-full and Eq. supp-daac-components).
+    """Fuse three routes by dense-anchored abstract calibration (paper, Eq. daac-full and Eq. supp-daac-components).
 
     Raises:
         ValueError: a ranking lists a document twice, or ``depth`` is below 1.
@@ -83,7 +83,7 @@ def fuse_by_daac(bm25: Ranking, dense: Ranking, abstract: Ranking, depth: int) -
 
 
 def score_daac(bm25: int | None, dense: int | None, abstract: int | None) -> float:
-    """DAAC score of a document from its three ranks (counted from 1); None: the route did not find it."""
+    """Return the DAAC score of a document from its ranks, counted from 1; None: not found by the route."""
     b, d, a = (0.0 if rank is None else 1 / (K + rank) for rank in (bm25, dense, abstract))
     uncertainty = 1 - min(1.0, (K + 1) * d)
     confidence = 0.0 if abstract is None else 1 / log2(abstract + 1)
@@ -91,7 +91,7 @@ def score_daac(bm25: int | None, dense: int | None, abstract: int | None) -> flo
 
 
 def fuse_by_comb_sum(rankings: Iterable[Ranking], depth: int) -> Ranking:
-    """Sum of the min-max normalised scores of each ranking (paper, Four-way CombSUM).
+    """Fuse rankings by the sum of their min-max normalised scores (paper, Four-way CombSUM).
 
     A ranking whose scores are all equal counts 0 for each of its documents, and so does a missing document.
 

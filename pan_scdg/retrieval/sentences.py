@@ -67,12 +67,12 @@ class Gap(NamedTuple):
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of ``text`` in order, without surrounding white space; nothing but white space is lost."""
+    """Return the sentences of ``text`` in order, without surrounding white space; nothing but white space is lost."""
     return [sentence for start, end in find_sentence_spans(text) if (sentence := text[start:end].strip())]
 
 
 def find_sentence_spans(text: str) -> list[tuple[int, int]]:
-    """Character spans of the sentences: contiguous, in order, together the whole text.
+    """Return the character spans of the sentences: contiguous, in order, together the whole text.
 
     White space between two sentences belongs to the later one, so that tokenizers which join a space with the word
     behind it see the same words in every piece. A paragraph break, a heading (Markdown, or a bare line above a
@@ -82,7 +82,7 @@ def find_sentence_spans(text: str) -> list[tuple[int, int]]:
     """
     spans: list[tuple[int, int]] = []
     start, worded = 0, False
-    for gap in _gaps(text):
+    for gap in _find_gaps(text):
         worded = worded or gap.worded
         if worded and _is_boundary(text, gap):
             spans.append((start, gap.start))
@@ -94,8 +94,8 @@ def find_sentence_spans(text: str) -> list[tuple[int, int]]:
     return spans
 
 
-def _gaps(text: str) -> Iterator[Gap]:
-    """The white space between any two tokens, in order."""
+def _find_gaps(text: str) -> Iterator[Gap]:
+    """Yield the white space between any two tokens, in order."""
     line_start, opens = 0, True
     for token, following in pairwise(_TOKEN.finditer(text)):
         newlines = text.count("\n", token.end(), following.start())
@@ -106,8 +106,8 @@ def _gaps(text: str) -> Iterator[Gap]:
 
 
 def _is_boundary(text: str, gap: Gap) -> bool:
-    """Whether the gap lies between two sentences."""
-    if gap.newlines > 1 or (gap.newlines == 1 and _lines_part(text, gap)):
+    """Return True if the gap lies between two sentences."""
+    if gap.newlines > 1 or (gap.newlines == 1 and _separates_lines(text, gap)):
         return True
     indent = text[gap.line_start : min(gap.token_start, gap.line_start + 8)]
     begins_line = gap.token_start - gap.line_start <= 8 and not indent.strip(" \t>*_#")
@@ -115,8 +115,8 @@ def _is_boundary(text: str, gap: Gap) -> bool:
     return ends_sentence(word, text[gap.end : gap.end + 8], begins_line)
 
 
-def _lines_part(text: str, gap: Gap) -> bool:
-    """Whether the two lines around a line break belong to different sentences whatever their words."""
+def _separates_lines(text: str, gap: Gap) -> bool:
+    """Return True if the two lines around a line break belong to different sentences whatever their words."""
     following = text[text.rfind("\n", gap.start, gap.end) + 1 : gap.end + 100].partition("\n")[0]
     if MARKDOWN.match(following) or _BULLET.match(following.lstrip()) or MARKDOWN.match(text, gap.line_start):
         return True
@@ -125,7 +125,7 @@ def _lines_part(text: str, gap: Gap) -> bool:
 
 
 def ends_sentence(word: str, following: str, begins_line: bool) -> bool:
-    """Whether ``word`` (its last characters, closing quotes and brackets included) ends a sentence.
+    """Return True if ``word`` (its last characters, closing quotes and brackets included) ends a sentence.
 
     Args:
         word: what stands before the white space.
@@ -142,11 +142,11 @@ def ends_sentence(word: str, following: str, begins_line: bool) -> bool:
         return not initial.islower()
     if begins_line and _ENUMERATOR.match(closed.lstrip(_OPENERS)):
         return False
-    return not _is_abbreviation(stem, initial) and not _continues(stem, initial)
+    return not _is_abbreviation(stem, initial) and not _is_continued(stem, initial)
 
 
 def _is_abbreviation(stem: str, initial: str) -> bool:
-    """Whether the full stop after ``stem`` belongs to an abbreviation or to initials and ends no sentence."""
+    """Return True if the full stop after ``stem`` belongs to an abbreviation or to initials and ends no sentence."""
     lower = re.split(r"[-/–—(\[~]", stem)[-1].casefold()
     # "ms." is a unit, "Ms." a title
     if lower in NEVER_LAST or stem == "Ms" or (lower in BEFORE_NUMBER and initial.isdigit()):
@@ -156,18 +156,18 @@ def _is_abbreviation(stem: str, initial: str) -> bool:
     return bool(_INITIALS.match(lower)) or (len(lower) == 1 and stem[-1].isupper())
 
 
-def _continues(stem: str, initial: str) -> bool:
-    """Whether a lower-case letter follows and the word is too short to be trusted as the last of its sentence."""
+def _is_continued(stem: str, initial: str) -> bool:
+    """Return True if a lower-case letter follows and the word is too short to be a reliable end of a sentence."""
     return initial.islower() and not _WORD.search(stem)
 
 
 def strip_marks(line: str) -> str:
-    """The line without the marks of Markdown headings and bold or italic type at its ends."""
+    """Return the line without the marks of Markdown headings and bold or italic type at its ends."""
     return line.strip().strip(_MARKS)
 
 
 def find_section_name(line: str) -> str:
-    """The usual name of a section, in lower case, if the line holds nothing else (``**1. Introduction**``), or ""."""
+    """Return the usual name of a section in lower case if it fills the line (``**1. Introduction**``), else ""."""
     if len(line) > MOST_CHARACTERS:
         return ""
     name = _NUMBER.sub("", strip_marks(line), count=1).strip(_MARKS).rstrip(".:" + _MARKS).casefold()
@@ -175,7 +175,7 @@ def find_section_name(line: str) -> str:
 
 
 def is_bare_heading(line: str, following: str) -> bool:
-    """Whether a line that opens a paragraph is a heading without Markdown marks.
+    """Return True if a line that opens a paragraph is a heading without Markdown marks.
 
     It is when it is the usual name of a section, or when it is short, ends like no sentence and the next line is a
     whole paragraph (``Enhanced Reheating`` above a line of 900 characters). Other short lines are hard-wrapped prose.

@@ -17,7 +17,7 @@ _LABEL = re.compile(r"[\s*_]*abstract[\s*_]*(?:[.:—–][\s*_]*|-+\s+)(?=\S)", 
 
 
 def cut_chunks(text: str, words: int, stride: int, limit: int) -> list[str]:
-    """Overlapping stretches of ``words`` white-space delimited words, joined by single spaces.
+    """Return overlapping stretches of ``words`` white-space delimited words, joined by single spaces.
 
     They start every ``stride`` words; the last is anchored at the end. Of more than ``limit`` chunks those at
     ``round(linspace(0, n - 1, limit))`` stay (paper, Sentence and chunk construction). A shorter text is one chunk,
@@ -46,7 +46,7 @@ class Line(NamedTuple):
 
 
 def extract_title_abstract(text: str) -> str:
-    """Title and abstract, each in one line, the title first; whichever is not found is left out.
+    """Return title and abstract, each in one line, the title first; whichever is not found is left out.
 
     The abstract is what stands between a heading ``Abstract`` (Markdown, bare, numbered or in bold; or the label
     ``Abstract:`` in front of a paragraph) and the next heading or horizontal rule, at most 500 words. A heading is a
@@ -58,22 +58,22 @@ def extract_title_abstract(text: str) -> str:
     sentence. So a text of one sentence has no title, one line without a full stop is a title alone, and a Markdown
     query that starts with ``## Abstract`` gives its abstract alone.
     """
-    lines = _lines(text)
+    lines = _split_lines(text)
     marked = next(
         (i for i, line in enumerate(lines) if line.heading and find_section_name(line.text) == "abstract"), None
     )
     if marked is None:
-        title = _title(lines[:1]) if lines and (lines[0].heading or lines[0].text[-1] not in ".;,") else ""
+        title = _extract_title(lines[:1]) if lines and (lines[0].heading or lines[0].text[-1] not in ".;,") else ""
         body = [line.text for line in lines[1 if title else 0 :] if not line.heading]
-        abstract = _first_words(body, OPENING_WORDS)
+        abstract = _take_words(body, OPENING_WORDS)
     else:
-        title = _title(lines[: min(marked, 1)])
-        abstract = _first_words(_section(lines[marked + 1 :]), ABSTRACT_WORDS)
+        title = _extract_title(lines[: min(marked, 1)])
+        abstract = _take_words(_extract_section(lines[marked + 1 :]), ABSTRACT_WORDS)
     return "\n".join(part for part in (title, abstract) if part)
 
 
-def _lines(text: str) -> list[Line]:
-    """The lines that are not blank. A rule is a heading without a name; ``Abstract: We`` is a heading and a line."""
+def _split_lines(text: str) -> list[Line]:
+    """Return the lines that are not blank. A rule is a nameless heading; ``Abstract: We`` is a heading and a line."""
     raw = text.split("\n")
     found: list[Line] = []
     for i, line in enumerate(raw):
@@ -96,17 +96,18 @@ def _lines(text: str) -> list[Line]:
     return found
 
 
-def _title(lines: list[Line]) -> str:
-    """The title, if this line (there is at most one) can be one."""
+def _extract_title(lines: list[Line]) -> str:
+    """Return the title, if this line (at most one) can be one, or ""."""
     words = strip_marks(lines[0].text).split() if lines and not find_section_name(lines[0].text) else []
     return "" if len(words) > TITLE_WORDS else " ".join(words)
 
 
-def _section(lines: list[Line]) -> list[str]:
-    """The lines up to the next heading; headings and rules before the first line of text do not count."""
+def _extract_section(lines: list[Line]) -> list[str]:
+    """Return the lines up to the next heading; headings and rules before the first line of text do not count."""
     body = dropwhile(lambda line: line.heading, lines)
     return [line.text for line in takewhile(lambda line: not line.heading, body)]
 
 
-def _first_words(lines: list[str], count: int) -> str:
+def _take_words(lines: list[str], count: int) -> str:
+    """Return the first ``count`` words of the lines, in one line."""
     return " ".join(" ".join(lines).split()[:count])

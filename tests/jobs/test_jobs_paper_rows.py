@@ -13,7 +13,7 @@ import tomlkit
 
 from pan_scdg.models.encoder import load_encoder
 from pan_scdg.profile import find_profile
-from pan_scdg.retrieval.bm25.terrier_jars import jar_folder
+from pan_scdg.retrieval.bm25.terrier_jars import find_jar_folder
 from tests.tolerances import check_vectors
 
 SPOT_CHECK = Path(__file__).parents[3] / "shared" / "data" / "pan26-spot-check"
@@ -57,7 +57,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory, tiny_tokenizer: Callable[...
 @pytest.fixture
 def on_cpu(cache: Path, tiny_folder: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """``on_cpu(row)``: the row's profile, changed in nothing but the language model's arithmetic and depth."""
-    jars = jar_folder()
+    jars = find_jar_folder()
     monkeypatch.setenv("PAN_SCDG_MODEL_CACHE", str(cache))
     monkeypatch.setenv("PYTERRIER_HOME", str(jars))
     if not (cache / "Qwen3-8B-Base").exists():

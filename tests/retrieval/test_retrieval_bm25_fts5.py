@@ -65,7 +65,7 @@ def test_scores_are_sqlites_formula(tmp_path: Path, count: int, depth: int) -> N
     build_index(documents, tmp_path / "index.db")
     with Bm25Index(tmp_path / "index.db", Bm25Settings(depth=depth)) as index:
         for terms in ({"w0"}, {"w0", "w1", "w40"}, {"w2", "w30", "w55", "absent"}, {f"w{i}" for i in range(50)}):
-            found = index._search_terms(index._rarest(terms, 64))
+            found = index._search_terms(index._pick_rarest(terms, 64))
             literal = literal_bm25(documents, terms)
             expected = rank_best(literal, depth) if literal else []
             assert [r.score for r in found] == pytest.approx([r.score for r in expected], rel=1e-9)
@@ -79,10 +79,10 @@ def test_passing_over_documents_changes_nothing(tmp_path: Path, monkeypatch: pyt
     queries = [" ".join(f"w{rng.randrange(60)}" for _ in range(rng.randint(2, 15))) for _ in range(40)]
     with Bm25Index(tmp_path / "index.db", Bm25Settings(depth=10)) as index:
         conditions: list[str] = []
-        chosen = index._candidates
-        monkeypatch.setattr(index, "_candidates", lambda *a: conditions.append(chosen(*a)) or conditions[-1])
+        chosen = index._restrict_rows
+        monkeypatch.setattr(index, "_restrict_rows", lambda *a: conditions.append(chosen(*a)) or conditions[-1])
         passed_over = [index.search_sentences(query) for query in queries]
-        monkeypatch.setattr(index, "_candidates", lambda *_: "")
+        monkeypatch.setattr(index, "_restrict_rows", lambda *_: "")
         assert passed_over == [index.search_sentences(query) for query in queries]
     assert any(conditions)
 
@@ -131,9 +131,9 @@ def test_a_document_is_found_by_any_of_its_words(tmp_path_factory: pytest.TempPa
     documents = [Doc(str(i), text) for i, text in enumerate(texts)]
     build_index(documents, path := tmp_path_factory.mktemp("fts") / "index.db")
     with Bm25Index(path, Bm25Settings()) as index:
-        for document, terms in zip(documents, index._words.of_each([d.text for d in documents])):
+        for document, terms in zip(documents, index._words.list_terms([d.text for d in documents])):
             for term in terms:
-                assert index._frequency(term) > 0
+                assert index._count_documents(term) > 0
                 assert document.doc_id in {r.doc_id for r in index._search_terms([term])}
 
 

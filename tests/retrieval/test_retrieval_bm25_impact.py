@@ -54,11 +54,11 @@ def literal_bm25(documents: Sequence[Doc], unit: str, limit: int) -> dict[str, f
     """Terrier's formula in steps of 1e-9 for the rarest terms of a unit, each once; documents with any of them."""
     k1, b = 1.2, 0.75
     pipeline = TermPipeline(STOPWORDS)
-    words = {d.doc_id: pipeline.counts(d.text) for d in documents}
+    words = {d.doc_id: pipeline.count_terms(d.text) for d in documents}
     average = sum(sum(counts.values()) for counts in words.values()) / len(words)
     frequencies = Counter(term for counts in words.values() for term in counts)
     scores: dict[str, float] = {}
-    for n, term in sorted((frequencies[t], t) for t in pipeline.counts(unit) if t in frequencies)[:limit]:
+    for n, term in sorted((frequencies[t], t) for t in pipeline.count_terms(unit) if t in frequencies)[:limit]:
         for doc_id, counts in words.items():
             if term in counts:
                 idf = math.log2((len(words) - n + 0.5) / (n + 0.5))
@@ -146,7 +146,7 @@ def test_a_document_is_found_by_any_of_its_terms(tmp_path_factory: pytest.TempPa
     build_index(documents, path := tmp_path_factory.mktemp("impact") / "index", STOPWORDS)
     with ImpactIndex(path, Bm25Settings(engine="impact")) as index:
         for document in documents:
-            if TermPipeline(STOPWORDS).counts(document.text):
+            if TermPipeline(STOPWORDS).count_terms(document.text):
                 assert document.doc_id in {r.doc_id for r in index.search_full(document.text)}
 
 

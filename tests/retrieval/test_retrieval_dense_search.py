@@ -97,7 +97,7 @@ def rank_documents(query: Vectors, *place: Any, **options: Any) -> Ranking:
 
 def set_plan(patch: pytest.MonkeyPatch, rows: int, block: int) -> None:
     """Let tiny data take several blocks and rows, and selections that must be cut."""
-    patch.setattr(nearest, "plan_search", lambda *_: nearest.Plan(rows, block))
+    patch.setattr(nearest, "plan_search", lambda *_: (rows, block))
 
 
 @fuzzy
@@ -140,7 +140,7 @@ def test_float32_does_order_the_near_ties_wrongly() -> None:
     query = unit_vectors(rng, 1, 64)
     query[:, 16:32] = query[:, :16]
     chunks = near_ties(rng, query[0], 60)
-    exact = count_steps(query[0], chunks, np.arange(60))
+    exact = count_steps(query, chunks, np.arange(60))[0]
     products = chunks.astype(np.float32) @ query[0]
     assert len(set(exact.tolist())) > 10
     assert np.argsort(-products, kind="stable").tolist() != np.argsort(-exact, kind="stable").tolist()
@@ -233,7 +233,7 @@ def test_exactly_half_a_step() -> None:
     # 1/128 is 7812.5 steps, which rounds to the even 7812; a little less and a little more do not
     query = np.array([1 / 128, 2.0**-60, 1], np.float32)
     vectors = np.array([[1, 0, 0], [1, 1, 0], [1, -1, 0], [3, 0, 0]], np.float32)
-    assert count_steps(query, vectors, np.arange(4)).tolist() == [
+    assert count_steps(query[None], vectors, np.arange(4))[0].tolist() == [
         round(fsum(row) / 1e-6) for row in (query * vectors).tolist()
     ]
 

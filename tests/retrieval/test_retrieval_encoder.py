@@ -51,7 +51,7 @@ def test_long_texts_are_cut_and_the_limit_holds_for_one_call(encoder: Encoder) -
     check_vectors(folder, encoder.encode([long]), encoder.encode(["word " * 300]))
     check_vectors(folder, encoder.encode([long], 8), encoder.encode(["word " * 6], 8))
     assert np.linalg.norm(encoder.encode([long]) - encoder.encode([long], 8)) > 10 * vector_tolerance(folder)
-    with pytest.raises(UserError, match="257 tokens.*reads 256"):
+    with pytest.raises(UserError, match="257 tokens.*at most 256"):
         encoder.encode(["x"], 257)
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
 from pan_scdg.retrieval.bm25 import terrier_jars
-from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline, porter, rarest, read_stopwords, tokens
+from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline, pick_rarest, read_stopwords, split_tokens, stem_word
 
 ENDINGS = """
 s es ies sses ed eed ing ational tional enci anci izer bli alli entli eli ousli ization ation ator alism iveness
@@ -68,7 +68,7 @@ def literal_tokens(text: str) -> list[str]:
 
 @given(st.text(st.sampled_from("aAbB1239 -_.éİK ſ語\x00\n"), max_size=80) | st.text(max_size=40))
 def test_tokens_follow_the_rules(text: str) -> None:
-    assert tokens(text) == literal_tokens(text)
+    assert split_tokens(text) == literal_tokens(text)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_tokens_follow_the_rules(text: str) -> None:
     ],
 )
 def test_tokens_of_odd_texts(text: str, expected: list[str]) -> None:
-    assert tokens(text) == expected
+    assert split_tokens(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,13 @@ def test_tokens_of_odd_texts(text: str, expected: list[str]) -> None:
 )
 def test_stems(pair: str) -> None:
     word, stem = pair.split(":")
-    assert porter(word) == stem
+    assert stem_word(word) == stem
 
 
 def test_stems_are_terriers(pyterrier: Any) -> None:
     stemmer = pyterrier.java.autoclass("org.terrier.terms.PorterStemmer")()
     words = sorted({word for word in made_up_words(20_000, 1) if word})
-    assert [(w, porter(w)) for w in words] == [(w, stemmer.stem(w)) for w in words]
+    assert [(w, stem_word(w)) for w in words] == [(w, stemmer.stem(w)) for w in words]
 
 
 def test_tokens_are_terriers(pyterrier: Any) -> None:
@@ -111,27 +111,27 @@ def test_tokens_are_terriers(pyterrier: Any) -> None:
         stream, found = tokeniser.tokenise(reader(text)), []
         while stream.hasNext():
             found.append(stream.next())
-        assert tokens(text) == [token for token in found if token is not None], text
+        assert split_tokens(text) == [token for token in found if token is not None], text
 
 
 def test_the_pipeline_stops_and_stems_and_counts() -> None:
     pipeline = TermPipeline({"the", "using"})
-    assert pipeline.counts("The models, the Model using used MODELLING!") == {"model": 3, "us": 1}
+    assert pipeline.count_terms("The models, the Model using used MODELLING!") == {"model": 3, "us": 1}
     # A word is stopped before it is stemmed: what only becomes a stopword stays.
-    assert TermPipeline({"us"}).counts("used us") == {"us": 1}
+    assert TermPipeline({"us"}).count_terms("used us") == {"us": 1}
 
 
 def test_forgetting_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     text = " ".join(made_up_words(200, 3)) * 2
-    expected = TermPipeline({"of"}).counts(text)
+    expected = TermPipeline({"of"}).count_terms(text)
     monkeypatch.setattr("pan_scdg.retrieval.bm25.terrier_terms.MOST_REMEMBERED", 7)
-    assert TermPipeline({"of"}).counts(text) == expected
+    assert TermPipeline({"of"}).count_terms(text) == expected
 
 
 def test_rarest_terms_by_frequency_then_by_name() -> None:
     frequencies = {"x": 3, "b": 1, "absent": 0, "a": 1, "y": 2}
-    assert rarest(frequencies, 3) == ["a", "b", "y"]
-    assert rarest(frequencies, 9) == ["a", "b", "y", "x"]
+    assert pick_rarest(frequencies, 3) == ["a", "b", "y"]
+    assert pick_rarest(frequencies, 9) == ["a", "b", "y", "x"]
 
 
 def test_stopwords_come_from_the_jar(tmp_path: Path) -> None:
@@ -151,18 +151,18 @@ def test_a_damaged_jar_is_explained(tmp_path: Path) -> None:
 
 def test_missing_jars_are_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(terrier_jars.HOME, str(tmp_path))
-    for call in (terrier_jars.terrier_jar, terrier_jars.start_terrier):
+    for call in (terrier_jars.find_terrier_jar, terrier_jars.start_terrier):
         with pytest.raises(UserError, match=r"terrier-assemblies-5.11.*models fetch terrier"):
             call()
     (tmp_path / terrier_jars.TERRIER_JAR).touch()
     with pytest.raises(UserError, match=r"terrier-python-helper-0.0.8"):
-        terrier_jars.terrier_jar()
+        terrier_jars.find_terrier_jar()
 
 
 def test_the_jars_lie_in_the_model_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(terrier_jars.HOME, raising=False)
     monkeypatch.setenv("PAN_SCDG_MODEL_CACHE", str(tmp_path))
-    assert terrier_jars.jar_folder() == tmp_path / "terrier"
+    assert terrier_jars.find_jar_folder() == tmp_path / "terrier"
 
 
 def test_a_fetched_jar_must_be_the_known_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,13 +191,13 @@ def test_a_fetched_jar_must_be_the_known_one(tmp_path: Path, monkeypatch: pytest
 def test_javas_memory_is_a_number_of_mib(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(terrier_jars.MEMORY_VARIABLE, text)
     with pytest.raises(UserError, match="whole number of MiB"):
-        terrier_jars._memory()
+        terrier_jars._choose_heap()
 
 
 def test_a_missing_java_is_explained() -> None:
     """In a process of its own: where Java has started once it stays."""
     try:
-        terrier_jars.terrier_jar()
+        terrier_jars.find_terrier_jar()
     except UserError as e:
         pytest.skip(str(e))
     program = "from pan_scdg.retrieval.bm25.terrier_jars import start_terrier; start_terrier()"

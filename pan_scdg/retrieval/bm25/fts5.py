@@ -36,11 +36,11 @@ MOST_OF_A_COMMON_TERM = 3e-6
 def build_index(documents: Iterable["Document"], folder: Path) -> None:
     """Write the index of a stream of documents; ``folder`` exists only once the index is complete.
 
-    The texts themselves are not kept, and only one of them lies in memory at a time.
+    The texts themselves are not stored, and only one at a time is in memory.
 
     Raises:
         UserError: this Python's SQLite has no FTS5, or the index cannot be written.
-        ValueError: a document id comes twice.
+        ValueError: a document id is repeated.
     """
     need_fts5()
     with stage_folder(folder) as part:
@@ -59,7 +59,7 @@ def build_index(documents: Iterable["Document"], folder: Path) -> None:
 
 
 def _fill(connection: sqlite3.Connection, documents: Iterable["Document"]) -> int:
-    """Write all documents; return how many there are."""
+    """Write all documents and return their number."""
     # A file that is thrown away when anything fails needs no journal.
     connection.execute("PRAGMA journal_mode = OFF")
     connection.execute("PRAGMA synchronous = OFF")
@@ -110,7 +110,7 @@ class Bm25Index:
         self._settings, self._path = settings, folder / DATABASE
         self._frequencies: dict[str, int] = {}
         self._count = check_seal(folder, "fts5", VERSION).documents
-        with self._told():
+        with self._explain_errors():
             # Immutable: no journal that lies beside the file is played back, and none is looked for.
             self._index = sqlite3.connect(f"{self._path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
             self._index.execute("PRAGMA trusted_schema = OFF")
@@ -123,14 +123,14 @@ class Bm25Index:
         The score is the fused one. A sentence without any indexed term adds nothing; without any there is no result.
         """
         most = self._settings.terms
-        units = self._words.of_each(split_sentences(query_text))
-        rankings = [self._search_terms(self._rarest(terms, most)) for terms in units]
+        units = self._words.list_terms(split_sentences(query_text))
+        rankings = [self._search_terms(self._pick_rarest(terms, most)) for terms in units]
         return rank_best(sum_reciprocal_ranks(rankings), self._settings.depth)
 
     def search_full(self, query_text: str) -> Ranking:
         """Rank documents for the rarest terms of the whole query; the score is that of BM25."""
-        (terms,) = self._words.of_each([query_text])
-        return self._search_terms(self._rarest(terms, self._settings.full_terms))
+        (terms,) = self._words.list_terms([query_text])
+        return self._search_terms(self._pick_rarest(terms, self._settings.full_terms))
 
     def close(self) -> None:
         """Close the file."""
@@ -143,38 +143,38 @@ class Bm25Index:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _rarest(self, terms: set[str], most: int) -> list[str]:
-        """The rarest indexed terms, by document frequency, then by term."""
-        indexed = [(frequency, term) for term in terms if (frequency := self._frequency(term))]
+    def _pick_rarest(self, terms: set[str], most: int) -> list[str]:
+        """Return the ``most`` rarest indexed terms, by document frequency, then by term."""
+        indexed = [(frequency, term) for term in terms if (frequency := self._count_documents(term))]
         return [term for _, term in sorted(indexed)[:most]]
 
-    def _frequency(self, term: str) -> int:
-        """How many documents hold the term; 0: not indexed."""
+    def _count_documents(self, term: str) -> int:
+        """Return the number of documents with the term, 0 if it is not indexed."""
         if term not in self._frequencies:
-            with self._told():
+            with self._explain_errors():
                 row = self._index.execute("SELECT doc FROM terms WHERE term = ?", (term,)).fetchone()
             self._frequencies[term] = 0 if row is None else row[0]
         return self._frequencies[term]
 
     def _search_terms(self, terms: list[str]) -> Ranking:
-        """Documents with any of the terms, by FTS5's BM25 (k1 1.2, b 0.75), equal ones by document id."""
+        """Rank the documents with any of the terms by FTS5's BM25 (k1 1.2, b 0.75), equal ones by document id."""
         if not terms:
             return []
-        rare = [term for term in terms if 2 * self._frequency(term) < self._count]
-        chosen = self._candidates(rare, len(terms) - len(rare)) if 0 < len(rare) < len(terms) else ""
-        with self._told():
-            rows = self._index.execute(_SEARCH.format(chosen), (_any_of(terms), self._settings.depth))
+        rare = [term for term in terms if 2 * self._count_documents(term) < self._count]
+        chosen = self._restrict_rows(rare, len(terms) - len(rare)) if 0 < len(rare) < len(terms) else ""
+        with self._explain_errors():
+            rows = self._index.execute(_SEARCH.format(chosen), (_match_any(terms), self._settings.depth))
             return [Ranked(*row) for row in rows]
 
-    def _candidates(self, rare: list[str], common: int) -> str:
-        """A condition that every document of the result fulfils, or "".
+    def _restrict_rows(self, rare: list[str], common: int) -> str:
+        """Return an SQL condition that every document of the result meets, or "".
 
         To score a document costs as much as its common words occur in it, which is nearly the whole search, while
         they decide only between almost equal documents. Whatever is in the result has, by its rare terms alone, at
         least the score of the document at the cut less what all common terms together could add to others.
         """
-        with self._told():
-            rows = self._index.execute(_SCORES, (_any_of(rare),)).fetchall()
+        with self._explain_errors():
+            rows = self._index.execute(_SCORES, (_match_any(rare),)).fetchall()
         if len(rows) <= self._settings.depth:
             return ""
         cut = sorted((score for _, score in rows), reverse=True)[self._settings.depth - 1]
@@ -194,21 +194,21 @@ class Bm25Index:
             raise sqlite3.DatabaseError(f"it holds {count} documents, not {self._count}")
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Turn what SQLite says of the file into an error with a remedy."""
+    def _explain_errors(self) -> Iterator[None]:
+        """Raise UserError with a remedy for an error of SQLite."""
         try:
             yield
         except sqlite3.DatabaseError as e:
             raise UserError(f"not a readable search index: {e}", REDO, self._path) from e
 
 
-def _any_of(terms: list[str]) -> str:
-    """The FTS5 query that any of the terms fulfils."""
-    return " OR ".join(map(_quoted, terms))
+def _match_any(terms: list[str]) -> str:
+    """Return the FTS5 query that matches any of the terms."""
+    return " OR ".join(map(_quote_term, terms))
 
 
-def _quoted(term: str) -> str:
-    """The term as an FTS5 string, so that ``NEAR``, ``AND`` and the like are words."""
+def _quote_term(term: str) -> str:
+    """Return the term as an FTS5 string, so that ``NEAR``, ``AND`` and the like are words."""
     return '"' + term.replace('"', '""') + '"'
 
 
@@ -222,8 +222,8 @@ class _Words:
         self._memory.execute(_TABLE.format("units"))
         self._memory.execute("CREATE VIRTUAL TABLE words USING fts5vocab(units, instance)")
 
-    def of_each(self, units: list[str]) -> list[set[str]]:
-        """The distinct terms of each unit."""
+    def list_terms(self, units: list[str]) -> list[set[str]]:
+        """Return the distinct terms of each unit."""
         found: list[set[str]] = [set() for _ in units]
         self._memory.execute("BEGIN")
         try:

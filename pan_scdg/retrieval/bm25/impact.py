@@ -19,9 +19,16 @@ from pan_scdg.own_files import read_own_text
 from pan_scdg.profile import Bm25Settings
 from pan_scdg.retrieval.bm25.impact_arrays import read_arrays
 from pan_scdg.retrieval.bm25.impact_build import DOC_IDS, STOPWORDS, build_index
-from pan_scdg.retrieval.bm25.terrier_formula import K1, STEPS, idf, in_order_of_sum, in_steps, length_norms
+from pan_scdg.retrieval.bm25.terrier_formula import (
+    K1,
+    STEPS,
+    compute_idf,
+    compute_length_norms,
+    order_terms,
+    round_to_steps,
+)
 from pan_scdg.retrieval.bm25.terrier_jars import TERRIER
-from pan_scdg.retrieval.bm25.terrier_terms import LONGEST, TermPipeline, rarest
+from pan_scdg.retrieval.bm25.terrier_terms import LONGEST, TermPipeline, pick_rarest
 from pan_scdg.retrieval.index_folder import check_seal, read_ids
 from pan_scdg.retrieval.ranking import K, Ranked, Ranking
 from pan_scdg.retrieval.sentences import split_sentences
@@ -52,21 +59,21 @@ class ImpactIndex:
         self._doc_ids = read_ids(folder / DOC_IDS, seal.documents)
         self._pipeline = TermPipeline(read_own_text(folder / STOPWORDS, STOPWORDS_BYTES).split())
         self._arrays = read_arrays(folder, seal.documents, seal.terms)
-        self._norms = length_norms(self._arrays["lengths"])
+        self._norms = compute_length_norms(self._arrays["lengths"])
 
     def search_sentences(self, query_text: str) -> Ranking:
         """Rank documents for a query: one search a sentence, the rankings fused by reciprocal rank with k = 60.
 
         The score is the fused one. A sentence without any indexed term adds nothing; without any there is no result.
         """
-        units = [self._pipeline.counts(sentence) for sentence in split_sentences(query_text)]
+        units = [self._pipeline.count_terms(sentence) for sentence in split_sentences(query_text)]
         places = self._find_places(set().union(*units))
         ranked = [self._search(unit, places, self._settings.terms)[0] for unit in map(dict, units)]
         return self._fuse([docs for docs in ranked if len(docs)])
 
     def search_full(self, query_text: str) -> Ranking:
         """Rank documents for the query as one unit; the score is BM25's in steps of 1e-9."""
-        unit = self._pipeline.counts(query_text)
+        unit = self._pipeline.count_terms(query_text)
         docs, steps = self._search(unit, self._find_places(set(unit)), self._settings.full_terms)
         return [Ranked(self._doc_ids[doc], step / STEPS) for doc, step in zip(docs.tolist(), steps.tolist())]
 
@@ -96,11 +103,11 @@ class ImpactIndex:
         """Return the best documents of a unit by its rarest terms, and their scores in steps of 1e-9."""
         starts, count = self._arrays["starts"], len(self._doc_ids)
         sizes = {term: int(starts[p + 1] - starts[p]) for term in unit if (p := places.get(term, -1)) >= 0}
-        terms = in_order_of_sum({term: sizes[term] for term in rarest(sizes, limit)}, count)
+        terms = order_terms({term: sizes[term] for term in pick_rarest(sizes, limit)}, count)
         if not terms:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         rows = np.array([places[term] for term in terms])
-        weights = np.array([idf(count, sizes[term]) for term in terms])
+        weights = np.array([compute_idf(count, sizes[term]) for term in terms])
         scores, found = np.zeros(count), np.zeros(count, np.bool_)
         postings = self._arrays["docs"], self._arrays["counts"]
         compile_add_terms()(rows, weights, starts, *postings, self._norms, K1 + 1, scores, found)
@@ -108,7 +115,7 @@ class ImpactIndex:
         if len(docs) > self._settings.depth:
             cut = len(docs) - self._settings.depth
             docs = docs[scores[docs] >= np.partition(scores[docs], cut)[cut] - MARGIN]
-        return sort_best(docs, in_steps(scores[docs]), self._settings.depth)
+        return sort_best(docs, round_to_steps(scores[docs]), self._settings.depth)
 
     def _fuse(self, rankings: list[Docs]) -> Ranking:
         """Fuse by reciprocal ranks; the sums are exact, as those of `ranking.sum_reciprocal_ranks` are."""

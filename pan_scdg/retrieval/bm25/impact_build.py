@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.retrieval.bm25.terrier_jars import TERRIER, terrier_jar
+from pan_scdg.retrieval.bm25.terrier_jars import TERRIER, find_terrier_jar
 from pan_scdg.retrieval.bm25.terrier_terms import LONGEST, TermPipeline, read_stopwords
 from pan_scdg.retrieval.index_folder import stage_folder, write_seal
 
@@ -47,7 +47,7 @@ def build_index(documents: Iterable["Document"], folder: Path, stopwords: frozen
         UserError: Terrier's jar, whose stopwords are needed, is missing, or the index cannot be written.
         ValueError: a document id comes twice.
     """
-    stopwords = read_stopwords(terrier_jar()) if stopwords is None else stopwords
+    stopwords = read_stopwords(find_terrier_jar()) if stopwords is None else stopwords
     with stage_folder(folder) as part:
         (part / "blocks").mkdir()
         doc_ids, lengths, blocks = _write_blocks(documents, TermPipeline(stopwords), part / "blocks")
@@ -71,7 +71,7 @@ def _write_blocks(
         if document.doc_id in doc_ids:
             raise ValueError(f"document {document.doc_id!r} comes twice")
         doc_ids[document.doc_id] = None
-        found = pipeline.counts(document.text)
+        found = pipeline.count_terms(document.text)
         rows.extend([terms.setdefault(term, len(terms)) for term in found])
         docs.extend([len(lengths)] * len(found))
         counts.extend(found.values())

@@ -13,9 +13,9 @@ import numpy as np
 
 from pan_scdg.errors import UserError
 from pan_scdg.profile import Bm25Settings
-from pan_scdg.retrieval.bm25.terrier_formula import K1, STEPS, B, in_order_of_sum, in_steps
-from pan_scdg.retrieval.bm25.terrier_jars import MEMORY_VARIABLE, TERRIER, start_terrier, terrier_jar
-from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline, rarest, read_stopwords
+from pan_scdg.retrieval.bm25.terrier_formula import K1, STEPS, B, order_terms, round_to_steps
+from pan_scdg.retrieval.bm25.terrier_jars import MEMORY_VARIABLE, TERRIER, find_terrier_jar, start_terrier
+from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline, pick_rarest, read_stopwords
 from pan_scdg.retrieval.index_folder import REDO, check_seal, read_ids, stage_folder, write_seal
 from pan_scdg.retrieval.ranking import Ranking, rank_best, sum_reciprocal_ranks
 from pan_scdg.retrieval.sentences import split_sentences
@@ -35,7 +35,7 @@ def build_index(documents: Iterable["Document"], folder: Path) -> None:
 
     Raises:
         UserError: Terrier cannot be started, or the index cannot be written.
-        ValueError: a document id comes twice.
+        ValueError: a document id is repeated.
     """
     pt = start_terrier()
     with stage_folder(folder) as part:
@@ -55,7 +55,7 @@ class _Feed:
         self.first = next(self._documents, None)
 
     def __iter__(self) -> Iterator[dict[str, str]]:
-        """Terrier's own ids are positions in the stream, so it is given these for names."""
+        """Yield the documents, named by their positions in the stream, which are Terrier's own ids."""
         try:
             seen: set[str] = set()
             document = self.first
@@ -71,7 +71,7 @@ class _Feed:
 
 
 def _index(pt: Any, feed: _Feed, folder: Path) -> int:
-    """Let Terrier read all documents; how many terms it found. Without any it leaves a part of an index."""
+    """Let Terrier index all documents and return the number of terms. Without any it leaves a part of an index."""
     from jnius import JavaException
 
     indexer = pt.IterDictIndexer(
@@ -108,7 +108,7 @@ class TerrierIndex:
         """
         self._pt = start_terrier()
         self._settings = settings
-        self._pipeline = TermPipeline(read_stopwords(terrier_jar()))
+        self._pipeline = TermPipeline(read_stopwords(find_terrier_jar()))
         self._frequencies: dict[str, int] = {}
         seal = check_seal(folder, "terrier", TERRIER)
         self._doc_ids = read_ids(folder / DOC_IDS, seal.documents)
@@ -119,12 +119,12 @@ class TerrierIndex:
 
         The score is the fused one. A sentence without any indexed term adds nothing; without any there is no result.
         """
-        units = [self._rarest(sentence, self._settings.terms) for sentence in split_sentences(query_text)]
+        units = [self._pick_rarest(sentence, self._settings.terms) for sentence in split_sentences(query_text)]
         return rank_best(sum_reciprocal_ranks(self._search(units)), self._settings.depth)
 
     def search_full(self, query_text: str) -> Ranking:
         """Rank documents for the query as one unit; the score is BM25's in steps of 1e-9."""
-        return next(iter(self._search([self._rarest(query_text, self._settings.full_terms)])), [])
+        return next(iter(self._search([self._pick_rarest(query_text, self._settings.full_terms)])), [])
 
     def close(self) -> None:
         """Close Terrier's files; Java itself runs until the process ends."""
@@ -137,20 +137,20 @@ class TerrierIndex:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _rarest(self, unit: str, limit: int) -> list[str]:
-        """The rarest indexed terms of a unit."""
-        terms = rarest({term: self._frequency(term) for term in self._pipeline.counts(unit)}, limit)
-        return in_order_of_sum({term: self._frequency(term) for term in terms}, len(self._doc_ids))
+    def _pick_rarest(self, unit: str, limit: int) -> list[str]:
+        """Return the rarest indexed terms of a unit, in the order in which Terrier sums them."""
+        terms = pick_rarest({term: self._count_documents(term) for term in self._pipeline.count_terms(unit)}, limit)
+        return order_terms({term: self._count_documents(term) for term in terms}, len(self._doc_ids))
 
-    def _frequency(self, term: str) -> int:
-        """How many documents hold the term; 0: not indexed."""
+    def _count_documents(self, term: str) -> int:
+        """Return the number of documents with the term, 0 if it is not indexed."""
         if self._index is not None and term not in self._frequencies:
             entry = self._index.getLexicon().getLexiconEntry(term)
             self._frequencies[term] = 0 if entry is None else int(entry.getDocumentFrequency())
         return self._frequencies.get(term, 0)
 
     def _search(self, units: list[list[str]]) -> list[Ranking]:
-        """The ranking of each unit that has terms, ties at the cut by document id.
+        """Return the ranking of each unit that has terms, ties at the cut by document id.
 
         Terrier cuts inside a tie wherever its internal order says. So more is asked for until what follows the last
         place that is needed scores less, or nothing follows.
@@ -161,7 +161,7 @@ class TerrierIndex:
         while waiting:
             undecided: dict[int, list[str]] = {}
             for unit, (docs, scores) in self._retrieve(waiting, asked).items():
-                steps = in_steps(scores)
+                steps = round_to_steps(scores)
                 depth = self._settings.depth
                 if len(steps) == asked and asked < len(self._doc_ids) and steps[-1] == np.sort(steps)[-depth]:
                     undecided[unit] = waiting[unit]
@@ -171,7 +171,7 @@ class TerrierIndex:
         return [rankings[unit] for unit in sorted(rankings)]
 
     def _retrieve(self, units: dict[int, list[str]], count: int) -> dict[int, tuple[list[int], Any]]:
-        """Terrier's own result of each unit: its ids of documents and their scores, at most ``count``."""
+        """Return at most ``count`` of Terrier's document ids and scores for each unit."""
         import pandas as pd
 
         retriever = self._pt.terrier.Retriever(
@@ -190,6 +190,7 @@ class TerrierIndex:
 
 
 def _open(pt: Any, folder: Path, documents: int, terms: int) -> Any:
+    """Return Terrier's index, or raise UserError if it is not the one that was written."""
     from jnius import JavaException
 
     try:

@@ -16,29 +16,29 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 
-def idf(documents: int, frequency: int) -> float:
-    """Weight of a term that ``frequency`` of the ``documents`` hold; negative if more than half of them do.
+def compute_idf(documents: int, frequency: int) -> float:
+    """Return the weight of a term that ``frequency`` of the ``documents`` hold; negative if more than half of them do.
 
     Terrier multiplies it with a weight of the term's count in the query, which is 1 here: every term counts once.
     """
     return math.log((documents - frequency + 0.5) / (frequency + 0.5)) * (1 / math.log(2))
 
 
-def length_norms(lengths: Integers) -> Floats:
-    """Return what each document's length in terms adds to the denominator, ``[documents]``."""
+def compute_length_norms(lengths: Integers) -> Floats:
+    """Return what the length of each document, in terms, adds to the denominator, ``[documents]``."""
     average = float(lengths.sum()) / max(1, len(lengths))
     # Where every document is empty no term is indexed and no norm is asked for.
     return np.asarray(K1 * ((1 - B) + B * lengths / (average or 1.0)), np.float64)
 
 
-def in_order_of_sum(frequencies: Mapping[str, int], documents: int) -> list[str]:
-    """The terms in the order in which a document's score is summed: those of negative weight, then rarest first.
+def order_terms(frequencies: Mapping[str, int], documents: int) -> list[str]:
+    """Return the terms in the order in which scores are summed: those of negative weight first, then rarest first.
 
-    Terrier adds in the order of the query. Both engines get this one, which lets the fast one save most of its work.
+    Terrier adds in the order of the query. Both engines get this one, so that their sums agree to the last bit.
     """
-    return sorted(frequencies, key=lambda term: (idf(documents, n := frequencies[term]) >= 0, n, term))
+    return sorted(frequencies, key=lambda term: (compute_idf(documents, n := frequencies[term]) >= 0, n, term))
 
 
-def in_steps(scores: Floats) -> Integers:
-    """Scores in whole steps of 1e-9."""
+def round_to_steps(scores: Floats) -> Integers:
+    """Return scores in whole steps of 1e-9."""
     return np.rint(scores * STEPS).astype(np.int64)

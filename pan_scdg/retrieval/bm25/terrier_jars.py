@@ -28,21 +28,21 @@ MEMORY_VARIABLE, MEMORY_MIB = "PAN_SCDG_JAVA_MIB", 2048
 REMEDY = "run: pan-scdg models fetch terrier"
 
 
-def jar_folder() -> Path:
-    """``$PYTERRIER_HOME``, else ``terrier`` in the model cache."""
+def find_jar_folder() -> Path:
+    """Return ``$PYTERRIER_HOME``, else ``terrier`` in the model cache."""
     return Path(os.environ.get(HOME) or find_model_cache() / "terrier")
 
 
-def terrier_jar() -> Path:
-    """The jar of Terrier itself.
+def find_terrier_jar() -> Path:
+    """Return the jar of Terrier itself.
 
     Raises:
         UserError: it, or the helper's, has not been fetched.
     """
     for name in (TERRIER_JAR, HELPER_JAR):
-        if not (jar_folder() / name).is_file():
-            raise UserError(f"Terrier's {name} does not lie here", REMEDY, jar_folder())
-    return jar_folder() / TERRIER_JAR
+        if not (find_jar_folder() / name).is_file():
+            raise UserError(f"Terrier's {name} is not here", REMEDY, find_jar_folder())
+    return find_jar_folder() / TERRIER_JAR
 
 
 def fetch_jars() -> Path:
@@ -53,7 +53,7 @@ def fetch_jars() -> Path:
     Raises:
         UserError: a jar cannot be fetched or is not the expected one.
     """
-    folder = jar_folder()
+    folder = find_jar_folder()
     folder.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault(HOME, str(folder))
     for name in (TERRIER_JAR, HELPER_JAR):
@@ -85,7 +85,7 @@ def _fetch(name: str, folder: Path) -> None:
 
 
 def start_terrier() -> Any:
-    """PyTerrier, with Java and Terrier started in this process, once, without network.
+    """Return PyTerrier, with Java and Terrier started in this process, once, without network.
 
     Java gets at most 2 GiB of heap, or ``$PAN_SCDG_JAVA_MIB``: of its own accord it would take a quarter of the
     machine, beside models and vectors that need the memory.
@@ -94,8 +94,8 @@ def start_terrier() -> Any:
         UserError: a jar is missing, the memory is no whole number, or no Java runtime of version 11 or later starts.
     """
     need_packages("terrier", "pyterrier")
-    terrier_jar()
-    os.environ.setdefault(HOME, str(jar_folder()))  # PyTerrier reads it when it is imported
+    find_terrier_jar()
+    os.environ.setdefault(HOME, str(find_jar_folder()))  # PyTerrier reads it when it is imported
     java = shutil.which("java")
     if java is not None:  # by itself the bridge to Java looks for a compiler, which a mere runtime does not have
         os.environ.setdefault("JAVA_HOME", str(Path(java).resolve().parent.parent))
@@ -105,7 +105,7 @@ def start_terrier() -> Any:
     pt.terrier.set_version(TERRIER)
     pt.terrier.set_helper_version(HELPER)
     pt.java.mavenresolver.offline()
-    pt.java.set_memory_limit(_memory())
+    pt.java.set_memory_limit(_choose_heap())
     # Terrier logs to the standard output, which is for results; what stops it comes as an exception all the same.
     pt.java.set_log_level("OFF")
     # Python's streams may be replaced or closed while Java still lives.
@@ -121,8 +121,8 @@ def start_terrier() -> Any:
     return pt
 
 
-def _memory() -> int:
-    """Largest heap in MiB."""
+def _choose_heap() -> int:
+    """Return the size of the largest heap in MiB."""
     text = os.environ.get(MEMORY_VARIABLE) or str(MEMORY_MIB)
     if not text.isascii() or not text.isdigit() or int(text) < 64:
         raise UserError(f"{MEMORY_VARIABLE} is {text!r}", "give a whole number of MiB, at least 64")

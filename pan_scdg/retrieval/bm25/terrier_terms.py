@@ -2,7 +2,7 @@
 
 The stopword list is read from Terrier's jar when an index is built and kept in that index: the list is part of Terrier
 under its licence, and so the list and the jar cannot come apart. The stemmer is our own: Snowball's "porter" follows
-Porter's paper, Terrier follows Porter's own program, which departs from it (see ``porter``).
+Porter's paper, Terrier follows Porter's own program, which departs from it (see `stem_word`).
 """
 
 import re
@@ -61,8 +61,8 @@ _STEP_4 = (
 )
 
 
-def tokens(text: str) -> list[str]:
-    """The tokens of Terrier's English tokeniser in order, in lower case.
+def split_tokens(text: str) -> list[str]:
+    """Return the tokens of Terrier's English tokeniser in order, in lower case.
 
     They are the longest runs of ASCII letters and digits, without those that are longer than 20 characters, hold more
     than 4 digits or more than 3 equal characters in a row, where ``a`` and ``A`` differ.
@@ -71,13 +71,14 @@ def tokens(text: str) -> list[str]:
 
 
 def _is_kept(token: str) -> bool:
+    """Return True unless Terrier drops the token."""
     if len(token) > LONGEST or sum(map(str.isdigit, token)) > MOST_DIGITS:
         return False
     return len(token) <= MOST_EQUAL or max(len(list(run)) for _, run in groupby(token)) <= MOST_EQUAL
 
 
 def read_stopwords(jar: Path) -> frozenset[str]:
-    """Terrier's stopword list, from its jar.
+    """Return Terrier's stopword list, from its jar.
 
     Raises:
         UserError: the jar is damaged or holds no such list.
@@ -88,21 +89,21 @@ def read_stopwords(jar: Path) -> frozenset[str]:
     except (BadZipFile, KeyError, UnicodeDecodeError, OSError) as e:
         raise UserError(
             f"Terrier's stopwords cannot be read: {e}",
-            "delete the jar and run: python entrypoint.py models fetch terrier",
+            "delete the jar and run: pan-scdg models fetch terrier",
             jar,
         ) from e
     return frozenset(words)
 
 
 class TermPipeline:
-    """From text to Terrier's terms; what a token becomes is remembered."""
+    """Converts text to Terrier's terms; the term of each token is cached."""
 
     def __init__(self, stopwords: Iterable[str]) -> None:
         self._stopwords = frozenset(stopwords)
         self._terms: dict[str, str] = {}
 
-    def counts(self, text: str) -> dict[str, int]:
-        """How often each term occurs in the text."""
+    def count_terms(self, text: str) -> dict[str, int]:
+        """Return the number of times that each term occurs in the text."""
         known = self._terms
         found: dict[str, int] = {}
         for token, count in Counter(_TOKEN.findall(text)).items():
@@ -114,24 +115,24 @@ class TermPipeline:
         return found
 
     def _remember(self, token: str) -> str:
-        """The term of a token; "" where it is a stopword or none that Terrier keeps."""
+        """Cache and return the term of a token; "" for a stopword or a token that Terrier drops."""
         if not _is_kept(token):
             return ""
         word = token.lower()
-        term = "" if word in self._stopwords else porter(word)
+        term = "" if word in self._stopwords else stem_word(word)
         if len(self._terms) >= MOST_REMEMBERED:
             self._terms.clear()
         self._terms[token] = term
         return term
 
 
-def rarest(frequencies: Mapping[str, int], limit: int) -> list[str]:
-    """The ``limit`` indexed terms of lowest document frequency, equal ones by term; frequency 0 is not indexed."""
+def pick_rarest(frequencies: Mapping[str, int], limit: int) -> list[str]:
+    """Return the ``limit`` indexed terms of lowest document frequency, equal ones by term; 0 is not indexed."""
     return [term for _, term in sorted((n, term) for term, n in frequencies.items() if n)[:limit]]
 
 
-def porter(word: str) -> str:
-    """The stem of a word in lower case, as Porter's own program has it.
+def stem_word(word: str) -> str:
+    """Return the stem of a word in lower case, as Porter's own program does.
 
     It departs from his paper (An algorithm for suffix stripping, 1980) in three points: words of one or two letters
     stay as they are, ``bli`` becomes ``ble`` where the paper has ``abli`` and ``able``, and ``logi`` becomes ``log``. A
@@ -139,82 +140,82 @@ def porter(word: str) -> str:
     """
     if len(word) <= 2:
         return word
-    word = _without_y(_without_past(_without_plural(word)))
+    word = _replace_y(_strip_past(_strip_plural(word)))
     for endings in (_STEP_2, _STEP_3):
-        word = _replaced(word, endings)
-    return _without_double(_without_e(_without_ending(word)))
+        word = _replace_ending(word, endings)
+    return _strip_double(_strip_e(_strip_ending(word)))
 
 
-def _pattern(word: str) -> str:
-    """``v`` for every vowel and ``c`` for every consonant; y is a vowel behind a consonant."""
+def _mark_vowels(word: str) -> str:
+    """Return ``v`` for every vowel and ``c`` for every consonant; y is a vowel behind a consonant."""
     classes = word.translate(_CLASSES)
     while (at := classes.find("y")) >= 0:
         classes = f"{classes[:at]}{'v' if at and classes[at - 1] == 'c' else 'c'}{classes[at + 1 :]}"
     return classes
 
 
-def _measure(word: str) -> int:
-    """Porter's m: how often consonants follow vowels."""
-    return _pattern(word).count("vc")
+def _count_measure(word: str) -> int:
+    """Return Porter's m, the number of times that consonants follow vowels."""
+    return _mark_vowels(word).count("vc")
 
 
 def _is_double(word: str) -> bool:
-    return len(word) > 1 and word[-1] == word[-2] and _pattern(word)[-1] == "c"
+    return len(word) > 1 and word[-1] == word[-2] and _mark_vowels(word)[-1] == "c"
 
 
 def _is_short(word: str) -> bool:
-    """Porter's *o: consonant, vowel, and a consonant other than w, x and y."""
-    return word[-1:] not in ("w", "x", "y") and _pattern(word)[-3:] == "cvc"
+    """Return True for Porter's *o: consonant, vowel, and a consonant other than w, x and y."""
+    return word[-1:] not in ("w", "x", "y") and _mark_vowels(word)[-3:] == "cvc"
 
 
-def _without_plural(word: str) -> str:
+def _strip_plural(word: str) -> str:
     if word.endswith(("sses", "ies")):
         return word[:-2]
     return word[:-1] if word[-1] == "s" and word[-2] != "s" else word
 
 
-def _without_past(word: str) -> str:
+def _strip_past(word: str) -> str:
     if word.endswith("eed"):
-        return word[:-1] if _measure(word[:-3]) else word
+        return word[:-1] if _count_measure(word[:-3]) else word
     ending = "ed" if word.endswith("ed") else "ing"
     stem = word.removesuffix(ending)
-    if stem == word or "v" not in _pattern(stem):
+    if stem == word or "v" not in _mark_vowels(stem):
         return word
     if stem.endswith(("at", "bl", "iz")):
         return stem + "e"
     if _is_double(stem):
         return stem if stem[-1] in "lsz" else stem[:-1]
-    return stem + "e" if _measure(stem) == 1 and _is_short(stem) else stem
+    return stem + "e" if _count_measure(stem) == 1 and _is_short(stem) else stem
 
 
-def _without_y(word: str) -> str:
-    return f"{word[:-1]}i" if word.endswith("y") and "v" in _pattern(word[:-1]) else word
+def _replace_y(word: str) -> str:
+    return f"{word[:-1]}i" if word.endswith("y") and "v" in _mark_vowels(word[:-1]) else word
 
 
-def _replaced(word: str, endings: Iterable[tuple[str, str]]) -> str:
-    """The word with the first ending that fits replaced, if anything worth a stem stands before it."""
+def _replace_ending(word: str, endings: Iterable[tuple[str, str]]) -> str:
+    """Return the word with the first matching ending replaced, if a stem precedes it."""
     for ending, new in endings:
         if word.endswith(ending):
             stem = word[: -len(ending)]
-            return stem + new if _measure(stem) else word
+            return stem + new if _count_measure(stem) else word
     return word
 
 
-def _without_ending(word: str) -> str:
+def _strip_ending(word: str) -> str:
     for ending in _STEP_4:
         if word.endswith(ending):
             # Of "sion" and "tion" only "ion" is the ending.
             stem = word[:-3] if ending in ("sion", "tion") else word[: -len(ending)]
-            return stem if _measure(stem) > 1 else word
+            return stem if _count_measure(stem) > 1 else word
     return word
 
 
-def _without_e(word: str) -> str:
+def _strip_e(word: str) -> str:
     if not word.endswith("e"):
         return word
-    measure = _measure(word)
+    measure = _count_measure(word)
     return word[:-1] if measure > 1 or (measure == 1 and not _is_short(word[:-1])) else word
 
 
-def _without_double(word: str) -> str:
-    return word[:-1] if word.endswith("ll") and _measure(word) > 1 else word
+def _strip_double(word: str) -> str:
+    return word[:-1] if word.endswith("ll") and _count_measure(word) > 1 else word

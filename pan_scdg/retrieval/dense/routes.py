@@ -1,4 +1,4 @@
-"""The dense routes of a first stage: queries are encoded, and the vectors of a group meet the corpus together."""
+"""The dense routes of a first stage: encode the queries of a group and search for them together."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -42,7 +42,7 @@ class DenseRoutes:
         }
 
     def search(self, route: Route, texts: Sequence[str]) -> list[Ranking]:
-        """The ranking of each query text by one dense route.
+        """Return the ranking of each query text by one dense route.
 
         Raises:
             ValueError: ``route`` is not a dense one.
@@ -66,15 +66,17 @@ class DenseRoutes:
         s = self._settings
         units = [self._encode(split_sentences(text) or [text], s.query_tokens) for text in texts]
         search = search_chunks_by_sum if s.sentences == "combsum" else search_chunks
-        return search(units, *self._place(s.kept_chunks))
+        return search(units, *self._list_arguments(s.kept_chunks))
 
     def _search_whole(self, texts: Sequence[str]) -> list[Ranking]:
         s = self._settings
         cut = [cut_chunks(text, s.query_words, s.query_stride, s.query_chunks) or [text] for text in texts]
-        return search_chunks([self._encode(of, s.full_query_tokens) for of in cut], *self._place(s.full_kept_chunks))
+        return search_chunks(
+            [self._encode(of, s.full_query_tokens) for of in cut], *self._list_arguments(s.full_kept_chunks)
+        )
 
-    def _place(self, kept: int) -> tuple[Floats, Integers, list[str], int, int, int, str]:
-        """Return what all searches in chunks share."""
+    def _list_arguments(self, kept: int) -> tuple[Floats, Integers, list[str], int, int, int, str]:
+        """Return the arguments that all searches in chunks share."""
         index = self._vectors["chunks"]
         return index.chunks, index.owner, index.doc_ids, kept, self._settings.depth, self._memory, self._encoder.device
 

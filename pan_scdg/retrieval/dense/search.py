@@ -11,7 +11,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.retrieval.dense.nearest import MEMORY, Nearest, decide, find_nearest
+from pan_scdg.retrieval.dense.nearest import MEMORY, Nearest, find_nearest, select_best
 from pan_scdg.retrieval.dense.similarity import STEP, Float32s, Floats, Steps, count_steps
 from pan_scdg.retrieval.ranking import Ranked, Ranking, fuse_by_comb_sum, rank_best
 
@@ -49,11 +49,17 @@ def search_chunks(
         ValueError: shapes disagree, a value is not finite, ``kept`` or ``depth`` is below 1.
         UserError: ``memory`` is too small.
     """
-    owner = np.asarray(chunk_owner)
-    return [
-        _rank_by_maximum(vectors, chunk_vectors, found, owner, doc_ids, kept, depth, device)
-        for vectors, found in _find_for_each(queries, chunk_vectors, owner, kept, depth, memory, device)
-    ]
+    owner, rankings = np.asarray(chunk_owner), []
+    for vectors, found in _find_for_each(queries, chunk_vectors, owner, kept, depth, memory, device):
+        needed = _bound_needed(found, owner, len(doc_ids), depth)
+        steps = np.full(len(doc_ids), ABSENT, np.int64)
+        for vector, near in zip(vectors, found):
+            if (near.most >= needed[owner[near.positions]])[~near.sure].any():  # doubtful chunks may matter
+                near = select_best(vector, chunk_vectors, near, kept, device)
+            decisive = near.positions[near.sure & (near.most >= needed[owner[near.positions]])]
+            np.maximum.at(steps, owner[decisive], count_steps(vector[None], chunk_vectors, decisive, device)[0])
+        rankings.append(rank_best(dict(_list_present(steps, doc_ids)), depth))
+    return rankings
 
 
 def search_chunks_by_sum(
@@ -74,12 +80,12 @@ def search_chunks_by_sum(
     owner, rankings = np.asarray(chunk_owner), []
     for vectors, found in _find_for_each(queries, chunk_vectors, owner, kept, depth, memory, device):
         parts = []
-        for vector, uncertain in zip(vectors, found):
-            best = decide(vector, chunk_vectors, uncertain, kept, device)
-            exact = count_steps(vector, chunk_vectors, best.positions, device)
+        for vector, near in zip(vectors, found):
+            best = select_best(vector, chunk_vectors, near, kept, device)
             steps = np.full(len(doc_ids), ABSENT, np.int64)
+            exact = count_steps(vector[None], chunk_vectors, best.positions, device)[0]
             np.maximum.at(steps, owner[best.positions], exact)
-            parts.append([Ranked(doc_ids[int(i)], _to_score(steps[i])) for i in np.flatnonzero(steps > ABSENT)])
+            parts.append(_list_present(steps, doc_ids))
         rankings.append(fuse_by_comb_sum(parts, depth))
     return rankings
 
@@ -113,16 +119,15 @@ def search_documents(
     order[sorted(range(len(doc_ids)), key=doc_ids.__getitem__)] = np.arange(len(doc_ids))
     rankings = []
     for vector, found in zip(queries, find_nearest(queries, doc_vectors, depth, memory, device, order)):
-        # whatever may be among the best is ranked, so that nothing needs to be decided before
-        steps = count_steps(vector, doc_vectors, found.positions, device)
-        rankings.append(rank_best({doc_ids[int(i)]: _to_score(s) for i, s in zip(found.positions, steps)}, depth))
+        steps = count_steps(vector[None], doc_vectors, found.positions, device)[0]
+        rankings.append(rank_best({doc_ids[i]: _to_score(s) for i, s in zip(found.positions, steps)}, depth))
     return rankings
 
 
 def _find_for_each(
     queries: Sequence[Floats], chunks: Floats, owner: Integers, kept: int, depth: int, memory: int, device: str
 ) -> Iterator[tuple[Float32s, list[Nearest]]]:
-    """Yield for each query its vectors in float32 and what was found for each of them."""
+    """Yield for each query its vectors in float32, and the candidates for the ``kept`` best chunks of each."""
     if len(owner) != len(chunks):
         raise ValueError(f"{len(chunks)} chunks but {len(owner)} owners")
     if min(kept, depth) < 1:
@@ -135,52 +140,25 @@ def _find_for_each(
         yield query, list(islice(found, len(query)))
 
 
-def _rank_by_maximum(
-    queries: Float32s,
-    chunks: Floats,
-    found: Sequence[Nearest],
-    owner: Integers,
-    doc_ids: Sequence[str],
-    kept: int,
-    depth: int,
-    device: str,
-) -> Ranking:
-    """Return the ranking by the maximum over units; exact similarities are computed only where they can decide."""
-    needed = _find_needed(found, owner, len(doc_ids), depth)
-    # a chunk that may or may not be among those kept matters where it may raise its document
-    found = [
-        decide(query, chunks, best, kept, device)
-        if (best.most >= needed[owner[best.positions]])[~best.sure].any()
-        else best
-        for query, best in zip(queries, found)
-    ]
-    needed = _find_needed(found, owner, len(doc_ids), depth)
-    steps = np.full(len(doc_ids), ABSENT, np.int64)
-    for query, best in zip(queries, found):
-        matters = best.positions[best.sure & (best.most >= needed[owner[best.positions]])]
-        np.maximum.at(steps, owner[matters], count_steps(query, chunks, matters, device))
-    return _rank_best(steps, doc_ids, depth)
+def _bound_needed(found: Sequence[Nearest], owner: Integers, documents: int, depth: int) -> npt.NDArray[np.float64]:
+    """Return the similarity that a chunk needs to change its document's rank among the best, ``[documents]``.
+
+    Few chunks reach it, and only the similarities of these have to be exact.
+    """
+    least = np.full(documents, -np.inf)
+    for near in found:
+        np.maximum.at(least, owner[near.positions[near.sure]], near.least[near.sure])
+    if len(present := least[least > -np.inf]) > depth:
+        # two steps less, since documents with as many steps as the last one are ordered by their ids
+        least = np.maximum(least, np.partition(present, -depth)[-depth] - 2 * STEP)
+    return least
 
 
-def _find_needed(found: Sequence[Nearest], owner: Integers, documents: int, depth: int) -> Steps:
-    """Return the steps from which on a chunk can raise its document, or bring it among the best, ``[documents]``."""
-    at_least = np.full(documents, ABSENT, np.int64)
-    for best in found:
-        np.maximum.at(at_least, owner[best.positions[best.sure]], best.least[best.sure])
-    present = at_least[at_least > ABSENT]
-    place = len(present) - depth
-    return np.maximum(at_least, np.partition(present, place)[place] if place > 0 else ABSENT)
-
-
-def _rank_best(steps: Steps, doc_ids: Sequence[str], depth: int) -> Ranking:
-    """Return the ``depth`` documents of largest similarity (in steps, ``[documents]``) that are not ``ABSENT``."""
-    found = np.flatnonzero(steps > ABSENT)
-    if len(found) > depth:
-        # the ids decide between equals, so everything as good as the last place stays in
-        last = np.partition(steps[found], len(found) - depth)[len(found) - depth]
-        found = found[steps[found] >= last]
-    return rank_best({doc_ids[int(i)]: _to_score(steps[i]) for i in found}, depth)
+def _list_present(steps: Steps, doc_ids: Sequence[str]) -> Ranking:
+    """Return the documents that are not ``ABSENT`` with their similarities, in the order of ``doc_ids``."""
+    return [Ranked(doc_ids[int(i)], _to_score(steps[i])) for i in np.flatnonzero(steps > ABSENT)]
 
 
 def _to_score(steps: np.int64) -> float:
+    """Return a similarity as a decimal number."""
     return round(int(steps) * STEP, 6)

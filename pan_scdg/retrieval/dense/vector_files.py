@@ -101,7 +101,7 @@ class Group(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """How many vectors there are."""
+        """Return the number of vectors."""
         return sum(document.vectors for document in self.documents)
 
 
@@ -131,7 +131,7 @@ def check_manifest(folder: Path, wanted: Manifest) -> Manifest:
         UserError: there is none, or it differs; names what differs.
     """
     found = read_manifest(folder)
-    here, there = _fields(wanted), _fields(found)
+    here, there = _list_fields(wanted), _list_fields(found)
     for name in sorted(here.keys() | there.keys()):
         if here.get(name) != there.get(name):
             what = f"the vectors were made with {name} {there.get(name)!r}, wanted is {here.get(name)!r}"
@@ -139,7 +139,7 @@ def check_manifest(folder: Path, wanted: Manifest) -> Manifest:
     return found
 
 
-def _fields(manifest: Manifest) -> dict[str, Any]:
+def _list_fields(manifest: Manifest) -> dict[str, Any]:
     fields = asdict(manifest)
     settings = fields.pop("settings")
     del fields["sealed"]
@@ -161,7 +161,7 @@ def read_groups(path: Path, manifest: Manifest) -> Iterator[Group]:
     chunks = manifest.settings.get("chunks")
     most = chunks if isinstance(chunks, int) else 1
     end = read = 0
-    with told(path), open_own(path) as file:
+    with explain_errors(path), open_own(path) as file:
         while (line := file.readline(_LINE_BYTES)).endswith(b"\n") or len(line) == _LINE_BYTES:
             end, read = end + len(line), zlib.crc32(line, read)
             try:
@@ -173,12 +173,12 @@ def read_groups(path: Path, manifest: Manifest) -> Iterator[Group]:
             yield Group(end, read, group.documents, group.crc32)
 
 
-def checksum_of(documents: Sequence[CountedDocument]) -> int:
+def compute_checksum(documents: Sequence[CountedDocument]) -> int:
     """Return the checksum of ids and numbers of vectors, with which that of a group begins."""
     return zlib.crc32(json.dumps(documents).encode("ascii"))
 
 
-def verify(file: BinaryIO, path: Path, groups: Iterable[Group], width: int) -> None:
+def verify_vectors(file: BinaryIO, path: Path, groups: Iterable[Group], width: int) -> None:
     """Read the vectors of groups from the start of a file and compare them with their checksums.
 
     Raises:
@@ -186,7 +186,7 @@ def verify(file: BinaryIO, path: Path, groups: Iterable[Group], width: int) -> N
     """
     piece = memoryview(bytearray(_PIECE))
     for group in groups:
-        checksum, rest = checksum_of(group.documents), group.rows * width
+        checksum, rest = compute_checksum(group.documents), group.rows * width
         while rest:
             size = file.readinto(piece[: min(rest, _PIECE)])  # type: ignore[attr-defined]
             if not size or size % 2 or int((np.frombuffer(piece[:size], np.uint16) & _EXPONENT).max()) == _EXPONENT:
@@ -198,8 +198,8 @@ def verify(file: BinaryIO, path: Path, groups: Iterable[Group], width: int) -> N
 
 
 @contextlib.contextmanager
-def told(path: Path) -> Iterator[None]:
-    """Turn failures of the file system into errors that say what to do."""
+def explain_errors(path: Path) -> Iterator[None]:
+    """Raise UserError with a remedy for an error of the file system."""
     try:
         yield
     except OSError as e:

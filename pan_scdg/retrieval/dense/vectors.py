@@ -35,10 +35,10 @@ from pan_scdg.retrieval.dense.vector_files import (
     Manifest,
     Sealed,
     check_manifest,
-    checksum_of,
+    compute_checksum,
+    explain_errors,
     read_groups,
-    told,
-    verify,
+    verify_vectors,
     write_manifest,
 )
 
@@ -56,22 +56,22 @@ class Vectors(NamedTuple):
 class VectorWriter:
     """Appends groups of documents to a folder. Use it as a context manager; one process at a time.
 
-    What an earlier process has left is kept up to the last group that is whole; half-written tails are cut off. The
-    caller goes on behind the first ``documents`` documents and calls ``finish`` at the end.
+    What an earlier process has written is kept up to the last complete group; partly written tails are cut off. The
+    caller continues after the first ``documents`` documents and calls ``finish`` at the end.
 
     Raises:
-        UserError: the folder holds vectors made otherwise, is damaged, in use or cannot be written.
+        UserError: the folder holds vectors made with other settings, is damaged, in use or cannot be written.
     """
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
-        self.folder, self._manifest = folder, manifest
-        with contextlib.ExitStack() as files, told(folder):
+        self.folder, self.manifest = folder, manifest
+        with contextlib.ExitStack() as files, explain_errors(folder):
             refuse_link(folder)
             folder.mkdir(parents=True, exist_ok=True)
             # Locked first: of two processes that start at once only one may look and write.
             self._vectors: IO[bytes] = files.enter_context(open_to_append(folder / VECTORS))
             self._lock()
-            sealed = self._matched().sealed
+            sealed = self._load_manifest().sealed
             self.complete = sealed is not None
             self._documents: IO[bytes] = files.enter_context(open_to_append(folder / DOCUMENTS))
             # Complete vectors are read and checked by whoever opens them.
@@ -90,17 +90,17 @@ class VectorWriter:
             ValueError: shapes disagree, a value is not finite in float16, or all is finished.
             UserError: the disk is full; what was written before is kept.
         """
-        with np.errstate(over="ignore"):  # told below
+        with np.errstate(over="ignore"):  # refused below
             half = vectors.astype("<f2")
-        if self.complete or len(doc_ids) != len(counts) or half.shape != (sum(counts), self._manifest.dimension):
+        if self.complete or len(doc_ids) != len(counts) or half.shape != (sum(counts), self.manifest.dimension):
             raise ValueError(f"{len(doc_ids)} documents, {len(counts)} counts and vectors {half.shape} do not fit")
         if not np.isfinite(half).all():
             raise ValueError("a vector holds a value that is not finite in float16")
         documents = [CountedDocument(doc_id, int(count)) for doc_id, count in zip(doc_ids, counts)]
         data = half.tobytes()
-        checksum = zlib.crc32(data, checksum_of(documents))
+        checksum = zlib.crc32(data, compute_checksum(documents))
         line = (json.dumps({"documents": documents, "crc32": checksum}) + "\n").encode("ascii")
-        with told(self.folder):
+        with explain_errors(self.folder):
             _write(self._vectors, data)
             # The line must not reach the disk before what it speaks of.
             os.fsync(self._vectors.fileno())
@@ -114,10 +114,10 @@ class VectorWriter:
         Raises:
             UserError: the manifest cannot be written.
         """
-        with told(self.folder):
+        with explain_errors(self.folder):
             os.fsync(self._documents.fileno())
             write_manifest(
-                self.folder, replace(self._manifest, sealed=Sealed(documents=self.documents, crc32=self._read))
+                self.folder, replace(self.manifest, sealed=Sealed(documents=self.documents, crc32=self._read))
             )
         self.complete = True
 
@@ -131,14 +131,14 @@ class VectorWriter:
                 self.folder,
             ) from e
 
-    def _matched(self) -> Manifest:
-        """The folder's manifest, written if the folder is new."""
+    def _load_manifest(self) -> Manifest:
+        """Return the folder's manifest; write it first if the folder is new."""
         if not os.path.lexists(self.folder / MANIFEST):
             if os.path.lexists(self.folder / DOCUMENTS):
                 raise UserError("holds documents but no manifest", "choose another folder", self.folder)
             self._vectors.truncate(0)
-            write_manifest(self.folder, self._manifest)
-        return check_manifest(self.folder, self._manifest)
+            write_manifest(self.folder, self.manifest)
+        return check_manifest(self.folder, self.manifest)
 
     def _cut_tails(self) -> tuple[int, int]:
         """Leave only whole groups in both files; return the number of their documents and the checksum of their lines.
@@ -146,23 +146,23 @@ class VectorWriter:
         Raises:
             UserError: a whole group is damaged.
         """
-        width, path = 2 * self._manifest.dimension, self.folder / VECTORS
+        width, path = 2 * self.manifest.dimension, self.folder / VECTORS
         available = path.stat().st_size // width
         end = documents = rows = read = 0
         whole: list[Group] = []
-        for group in read_groups(self.folder / DOCUMENTS, self._manifest):
+        for group in read_groups(self.folder / DOCUMENTS, self.manifest):
             if rows + group.rows > available:
                 break
             end, read, documents, rows = group.end, group.read, documents + len(group.documents), rows + group.rows
             whole.append(group)
         with open_own(path) as file:
-            verify(file, path, whole, width)
+            verify_vectors(file, path, whole, width)
         self._documents.truncate(end)
         self._vectors.truncate(rows * width)
         return documents, read
 
     def close(self) -> None:
-        """Close the files and let go of the lock."""
+        """Close the files and release the lock."""
         self._files.close()
 
     def __enter__(self) -> "VectorWriter":
@@ -176,7 +176,7 @@ def open_vectors(folder: Path, manifest: Manifest) -> Vectors:
     """Return the complete vectors of a folder; they are read once and compared with their checksums.
 
     Raises:
-        UserError: there are none, they are not complete, were made otherwise, or are damaged.
+        UserError: they are missing, not complete, made with other settings, or damaged.
     """
     refuse_link(folder)
     sealed = check_manifest(folder, manifest).sealed
@@ -190,11 +190,11 @@ def open_vectors(folder: Path, manifest: Manifest) -> Vectors:
     counts = np.array([document.vectors for document in documents], np.int64)
     shape, width = (int(counts.sum()), manifest.dimension), 2 * manifest.dimension
     path = folder / VECTORS
-    with told(folder), open_own(path) as file:
+    with explain_errors(folder), open_own(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size != shape[0] * width:
             raise UserError(f"holds {size} bytes, not {shape[0] * width}", REBUILD, path)
-        verify(file, path, groups, width)
+        verify_vectors(file, path, groups, width)
         # An empty file cannot be mapped.
         chunks = np.memmap(file, "<f2", "c", shape=shape) if size else np.empty(shape, "<f2")
     return Vectors([document.doc_id for document in documents], chunks, np.repeat(np.arange(len(counts)), counts))
