@@ -19,6 +19,7 @@ FLOORS = (
     {"cli", "research"},
     {"jobs"},
     {"scorer"},
+    {"passages"},
     {"scoring"},
     {"retrieval", "lm", "models", "evaluation", "baselines"},
     {"scdg", "pan"},

@@ -9,6 +9,7 @@ from typing import Any
 from pan_scdg.digests import hash_text
 from pan_scdg.jobs.lifecycle import produce_result
 from pan_scdg.jobs.output_mark import Partial
+from pan_scdg.jobs.passages import find_passages, write_passages
 from pan_scdg.jobs.requests import Computing, Request, describe_job, take_first
 from pan_scdg.jobs.shards import Shards, open_model, write_shard
 from pan_scdg.logs import say
@@ -19,6 +20,7 @@ from pan_scdg.pan.detections import format_decision, format_detection
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.prepare import read_names
 from pan_scdg.pan.text_alignment import name_detection, read_pairs
+from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.profile import Profile
 from pan_scdg.records import DocumentPair
 from pan_scdg.scoring.baseline_method import BaselineMethod
@@ -54,15 +56,17 @@ def detect_pairs(
     pairs, partial = take_first(corpus.pairs, request.limit, "pairs")
     names = read_names(request.input)
     with closing(open_method(profile, request, computing, corpus.pairs, pairs, vectors, merged)) as method:
-        job = _describe_pairs_job(profile, request, computing, method, partial, names)
+        finder = None if profile.passages is None else PassageFinder(profile.passages, method.device)
+        models = {**method.models, **({} if finder is None else finder.models)}
+        job = _describe_pairs_job(profile, request, computing, method, finder, partial, names)
         if merged is not None:
             merged.check(job)
         with produce_result(request.output, job, request.overwrite) as result:
             if result.needed:
                 planned, failed = method.check(pairs, notices, request.on_error)
                 with result.compute(computing.state, request.metadata, method.model) as store:
-                    if method.models:
-                        say([describe_models(list(method.models.values()))])
+                    if models:
+                        say([describe_models(list(models.values()))])
                     if merged is not None:
                         merged.restore(store)
                     scored = method.score(planned, store)
@@ -71,12 +75,17 @@ def detect_pairs(
                     else:
                         verdicts = {verdict.pair: verdict for verdict in method.judge(scored, names, store)}
                         verdicts |= {item.pair: method.judge_failed(item, names) for item in failed}
-                        files = write_verdicts(result.staged, [verdicts[pair] for pair in pairs])
+                        ordered, files = [verdicts[pair] for pair in pairs], list[str]()
+                        if finder is not None:
+                            located = find_passages(ordered, finder)
+                            ordered = [verdict for verdict, _ in located]
+                            files.append(write_passages(result.staged, located))
+                        files += write_verdicts(result.staged, ordered)
                         if request.keep_gains and isinstance(method, GainMethod):
                             method.write_gains(result.staged / GAINS, scored, store)
                             files.insert(0, GAINS)
                         _warn_about_few_detections(method, verdicts.values(), notices, request.output)
-                origins = list_origins(method.models) if merged is None else merged.origins
+                origins = list_origins(models) if merged is None else merged.origins
                 result.seal(files, _list_incidents(method), partial, origins)
     limited = [] if partial is None else [partial.format_warning()]
     if result.complete:
@@ -129,6 +138,7 @@ def _describe_pairs_job(
     request: Request,
     computing: Computing,
     method: PairMethod[Any, Any],
+    finder: PassageFinder | None,
     partial: Partial | None,
     names: Mapping[str, str],
 ) -> dict[str, Any]:
@@ -137,7 +147,7 @@ def _describe_pairs_job(
         profile,
         request,
         input_digest=hash_input(request.input, "pairs"),
-        models=method.identify(),
+        models={**method.identify(), **({} if finder is None else finder.identify())},
         device=method.device,
         engine=computing.engine,
         partial=partial,

@@ -9,6 +9,7 @@ from pan_scdg.profile.pairs import (
     PairSettings,
     SegmentSettings,
 )
+from pan_scdg.profile.passages import PassageSettings
 from pan_scdg.profile.retrieval import DAAC_ROUTES, Bm25Settings, DenseSettings, RetrievalSettings, Route
 from pan_scdg.profile.table import AggregationName, Control, ModelSettings, Table, WindowSettings
 
@@ -25,6 +26,7 @@ __all__ = [
     "DenseSettings",
     "ModelSettings",
     "PairSettings",
+    "PassageSettings",
     "Profile",
     "RetrievalSettings",
     "Route",

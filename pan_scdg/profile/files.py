@@ -18,6 +18,7 @@ from tomlkit.exceptions import TOMLKitError
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.profile.baseline import BaselineSettings
 from pan_scdg.profile.pairs import PairSettings
+from pan_scdg.profile.passages import PassageSettings
 from pan_scdg.profile.retrieval import RetrievalSettings
 from pan_scdg.profile.table import ModelSettings, Table
 
@@ -42,12 +43,16 @@ class Profile(Table):
     pairs: PairSettings | None = None
     retrieval: RetrievalSettings | None = None
     baseline: BaselineSettings | None = None
+    passages: PassageSettings | None = None
+    """Detections of positive pairs consist of passages; None: each covers both documents. No score depends on it."""
 
     @model_validator(mode="after")
     def _has_a_job(self) -> "Profile":
+        if self.passages is not None and self.pairs is None and self.baseline is None:
+            raise ValueError("the table [passages] needs a [pairs] or a [baseline] table")
         if self.baseline is not None:
             if self.model is not None or self.pairs is not None or self.retrieval is not None:
-                raise ValueError("a profile with a [baseline] table cannot have another table")
+                raise ValueError("a profile with a [baseline] table can have no other table than [passages]")
             return self
         if self.pairs is None and self.retrieval is None:
             raise ValueError("a profile needs a [pairs], a [retrieval] or a [baseline] table")

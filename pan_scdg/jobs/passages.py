@@ -1,0 +1,66 @@
+"""Passages of positive pairs: one feature each in the detection XML, one line each in ``passages.jsonl``."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pan_scdg.pan.detections import format_decision
+from pan_scdg.pan.text_alignment import read_text
+from pan_scdg.passages.align import Evidence
+from pan_scdg.passages.finder import PassageFinder
+from pan_scdg.progress import Progress
+from pan_scdg.scoring.pair_method import Verdict
+
+PASSAGES = "passages.jsonl"
+NO_PASSAGE = "no passage was found: the detection covers both documents"
+
+
+def find_passages(verdicts: Sequence[Verdict], finder: PassageFinder) -> list[tuple[Verdict, list[Evidence]]]:
+    """Return each verdict with its passages in the place of the one over both documents, and their evidence.
+
+    Negative verdicts stay as they are. A positive pair without passages keeps its detection, with a warning.
+    """
+    positive = sum(bool(verdict.passages) for verdict in verdicts)
+    with Progress("finding passages", positive) as progress:
+        return [_locate(verdict, finder, progress) for verdict in verdicts]
+
+
+def _locate(verdict: Verdict, finder: PassageFinder, progress: Progress) -> tuple[Verdict, list[Evidence]]:
+    if not verdict.passages:
+        return verdict, []
+    found = finder.find(read_text(verdict.pair.suspicious), read_text(verdict.pair.source))
+    progress.update()
+    if not found:
+        return verdict._replace(record=_add_warning(verdict, NO_PASSAGE)), []
+    return verdict._replace(passages=tuple(evidence.passage for evidence in found)), found
+
+
+def _add_warning(verdict: Verdict, warning: str) -> dict[str, object]:
+    return {**verdict.record, "warnings": [*verdict.record.get("warnings", ()), warning]}
+
+
+def write_passages(folder: Path, located: Sequence[tuple[Verdict, list[Evidence]]]) -> str:
+    """Write a JSON line per passage, in the order of the verdicts; return the name of the file.
+
+    Fields: ``suspicious`` and ``source`` are ids, ``begin`` and ``end`` characters of the suspicious document,
+    ``begin2`` and ``end2`` of the source; for the others see `Evidence`.
+    """
+    with open(folder / PASSAGES, "w", encoding="utf-8", newline="\n") as file:
+        file.writelines(line for verdict, found in located for line in _format_lines(verdict, found))
+    return PASSAGES
+
+
+def _format_lines(verdict: Verdict, found: Sequence[Evidence]) -> Iterator[str]:
+    for evidence in found:
+        passage = evidence.passage
+        yield format_decision(
+            {
+                "suspicious": verdict.pair.suspicious.doc_id,
+                "source": verdict.pair.source.doc_id,
+                "begin": passage.this_offset,
+                "end": passage.this_offset + passage.this_length,
+                "begin2": passage.source_offset,
+                "end2": passage.source_offset + passage.source_length,
+                "similarity": evidence.similarity,
+                "verbatim": evidence.verbatim,
+            }
+        )

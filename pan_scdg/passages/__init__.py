@@ -1,0 +1,1 @@
+"""Which passages of a target come from which passages of a source."""

@@ -1,0 +1,225 @@
+"""Align two texts: find the passages of a target that correspond to passages of a source.
+
+Long verbatim runs are passages with exact ends. Sentences that are alike are the seeds of all other passages; nearby
+seeds are grouped, and a group is a passage if its two sides are alike as a whole. A group whose source side is several
+times as long as its target side is a summary, for which larger gaps are allowed. If both texts have paragraphs and an
+embedding model is at hand, rewritten paragraphs are matched as wholes.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.passages.clusters import (
+    Cluster,
+    drop_overlaps,
+    find_clusters,
+    list_seeds,
+    measure_cluster,
+    trim_cluster,
+)
+from pan_scdg.passages.paragraphs import match_paragraphs, split_paragraphs
+from pan_scdg.passages.similarity import Comparison
+from pan_scdg.passages.units import PreparedText, prepare_text
+from pan_scdg.passages.verbatim import Run, find_runs, join_runs, pick_long_runs
+from pan_scdg.profile import PassageSettings
+from pan_scdg.records import Passage
+
+DENSE_RUN = 0.8
+"""Share of a verbatim passage that lies inside of runs."""
+VERBATIM_SHARE = 0.6
+"""A passage with so much of it inside of runs ends where they end."""
+NEAR = 40
+"""Characters by which such a run may stand out of the passage."""
+INSIDE_RUN = 0.3
+"""A unit with so much of it in a verbatim passage belongs to that."""
+LEAST_OUTSIDE = 3
+SHARE_OUTSIDE = 0.5
+"""A verbatim passage is part of a larger one if that has so many similar units outside, and such a share of them."""
+
+
+Encode = Callable[[Sequence[str]], npt.NDArray[np.float32]]
+"""Returns the unit vectors of texts, ``[n, d]``."""
+
+
+class Evidence(NamedTuple):
+    """A passage, and how alike its two sides are; both numbers are from 0 to 1."""
+
+    passage: Passage
+    similarity: float
+    """Cosine of the TF-ISF vectors of both sides."""
+    verbatim: float
+    """Share of the target's words that lie in verbatim runs from the source side."""
+
+
+def align_texts(target: str, source: str, settings: PassageSettings, encode: Encode | None = None) -> list[Evidence]:
+    """Return the passages of ``target`` that correspond to passages of ``source``, in the order of the target.
+
+    Offsets and lengths are in characters. No two passages overlap in the target.
+
+    Args:
+        target: the suspicious document.
+        source: the candidate source.
+        settings: the table ``[passages]`` of a profile.
+        encode: an embedding model, for texts with paragraphs; None: passages are found by their words only.
+    """
+    alignment = Alignment(target, source, settings)
+    passages = alignment.find_passages()
+    if encode is not None:
+        matched = _match_texts(target, source, settings, encode)
+        # What was found by its words gives way to a paragraph that it overlaps.
+        passages = [*matched, *(p for p in passages if not any(_overlap(p, paragraph) for paragraph in matched))]
+    return [alignment.measure(passage) for passage in sorted(passages)]
+
+
+def _match_texts(target: str, source: str, settings: PassageSettings, encode: Encode) -> list[Passage]:
+    """Return the paragraphs that match; none if a text has too few paragraphs."""
+    here, there = (split_paragraphs(text, settings.paragraph_length) for text in (target, source))
+    if min(len(here), len(there)) < settings.paragraphs:
+        return []
+    vectors = encode([target[a:b] for a, b in here.tolist()]), encode([source[a:b] for a, b in there.tolist()])
+    return match_paragraphs(here, there, *vectors, settings)
+
+
+def _overlap(passage: Passage, other: Passage) -> bool:
+    return (
+        passage.this_offset < other.this_offset + other.this_length
+        and other.this_offset < passage.this_offset + passage.this_length
+    )
+
+
+class Alignment:
+    """Two texts, prepared for alignment by their words."""
+
+    def __init__(self, target: str, source: str, settings: PassageSettings) -> None:
+        self.settings = settings
+        self.target, self.source = (prepare_text(text, settings.unit_words) for text in (target, source))
+        self.runs = find_runs(self.target, self.source, settings.run_words)
+        self.comparison = Comparison(self.target, self.source)
+        self.seeds = list_seeds(self.comparison.find_seeds(settings.seed_cosine, settings.seed_dice))
+
+    def find_passages(self) -> list[Passage]:
+        """Return the passages: see `align_texts`."""
+        settings = self.settings
+        verbatim = pick_long_runs(join_runs(self.runs, settings.run_gap), settings.run_length, DENSE_RUN)
+        if not verbatim:
+            summaries = self._find_summaries()
+            ratio = sum(p.source_length for p in summaries) / max(1, sum(p.this_length for p in summaries))
+            if ratio >= settings.summary_ratio:
+                return summaries
+        found = self._find_groups(settings.gap, settings.least_gap)
+        clusters = drop_overlaps([trim_cluster(c, settings.seed_worth, settings.gap_penalty) for c in found])
+        return self._combine(verbatim, clusters)
+
+    def measure(self, passage: Passage) -> Evidence:
+        """Return a passage with its evidence."""
+        end, source_end = passage.this_offset + passage.this_length, passage.source_offset + passage.source_length
+        target = _select_words(self.target, passage.this_offset, end)
+        source = _select_words(self.source, passage.source_offset, source_end)
+        side = Run(passage.this_offset, end, passage.source_offset, source_end, 0)
+        covered = sum(
+            len(_select_words(self.target, max(run.start, side.start), min(run.end, side.end)))
+            for run in self.runs
+            if _meet(run, side)
+        )
+        similarity = self.comparison.compare_words(
+            self.target.forms[target.start : target.stop], self.source.forms[source.start : source.stop]
+        )
+        return Evidence(passage, similarity, covered / max(1, len(target)))
+
+    def _find_groups(self, gap: int, least_gap: int) -> list[Cluster]:
+        return find_clusters(self.comparison, self.seeds, gap, least_gap, self.settings.cosine)
+
+    def _find_summaries(self) -> list[Passage]:
+        """Return the passages with large gaps; whether they are summaries, their lengths tell."""
+        clusters = drop_overlaps(self._find_groups(self.settings.summary_gap, self.settings.least_gap))
+        runs = [self._span_cluster(cluster) for cluster in clusters]
+        least = self.settings.summary_length
+        return [_make_passage(run) for run in runs if _measure_shorter(run) >= least]
+
+    def _combine(self, verbatim: Sequence[Run], clusters: Sequence[Cluster]) -> list[Passage]:
+        """Join similar and verbatim passages; one that is similar only where it is verbatim adds nothing."""
+        passages = set(verbatim)
+        for cluster in clusters:
+            whole = self._span_cluster(cluster)
+            inside = [run for run in verbatim if _meet(run, whole)]
+            if inside:
+                if self._reaches_beyond(cluster, verbatim):
+                    passages.difference_update(inside)
+                    passages.add(_hull([whole, *inside]))
+            elif (exact := self._find_exact_ends(whole)) is not None:
+                passages.add(exact)
+            elif measure_cluster(self.comparison, cluster) >= self._choose_least_cosine(whole):
+                passages.add(whole)
+        long = sorted(run for run in passages if _measure_shorter(run) >= self.settings.length)
+        return [_make_passage(run) for run in _drop_overlapping(long)]
+
+    def _span_cluster(self, cluster: Cluster) -> Run:
+        target, source = self.target.spans, self.source.spans
+        start, end = int(target[cluster.target.start, 0]), int(target[cluster.target.stop - 1, 1])
+        return Run(
+            start, end, int(source[cluster.source.start, 0]), int(source[cluster.source.stop - 1, 1]), end - start
+        )
+
+    def _reaches_beyond(self, cluster: Cluster, verbatim: Sequence[Run]) -> bool:
+        """Return whether the cluster is dense outside of the verbatim passages, too."""
+        outside = [unit for unit in cluster.target if not self._lies_inside(unit, verbatim)]
+        similar = {seed.target for seed in cluster.seeds} & set(outside)
+        return len(similar) >= max(LEAST_OUTSIDE, SHARE_OUTSIDE * len(outside))
+
+    def _lies_inside(self, unit: int, runs: Sequence[Run]) -> bool:
+        start, end = self.target.spans[unit].tolist()
+        return any(min(end, run.end) - max(start, run.start) >= INSIDE_RUN * (end - start) for run in runs)
+
+    def _find_exact_ends(self, whole: Run) -> Run | None:
+        """Return the hull of the runs in a passage if they are most of it, else None."""
+        wide = Run(whole.start - NEAR, whole.end + NEAR, whole.source_start - NEAR, whole.source_end + NEAR, 0)
+        inside = [run for run in self.runs if _meet(run, wide)]
+        matched = sum(max(0, min(run.end, whole.end) - max(run.start, whole.start)) for run in inside)
+        return _hull(inside) if inside and matched >= VERBATIM_SHARE * (whole.end - whole.start) else None
+
+    def _choose_least_cosine(self, run: Run) -> float:
+        """Return how alike the sides of a passage of this length have to be: chance is larger in short ones."""
+        missing = max(0.0, 1 - _measure_shorter(run) / self.settings.full_length)
+        return self.settings.cosine + self.settings.short_cosine * missing
+
+
+def _meet(run: Run, other: Run) -> bool:
+    """Return whether two passages have a character in common in both texts."""
+    meets = run.start < other.end and other.start < run.end
+    return meets and run.source_start < other.source_end and other.source_start < run.source_end
+
+
+def _select_words(text: PreparedText, start: int, end: int) -> range:
+    """Return the words that lie wholly between two characters."""
+    first = int(np.searchsorted(text.words[:, 0], start))
+    return range(first, max(first, int(np.searchsorted(text.words[:, 1], end, "right"))))
+
+
+def _hull(runs: Sequence[Run]) -> Run:
+    return Run(
+        min(run.start for run in runs),
+        max(run.end for run in runs),
+        min(run.source_start for run in runs),
+        max(run.source_end for run in runs),
+        sum(run.matched for run in runs),
+    )
+
+
+def _drop_overlapping(runs: Sequence[Run]) -> list[Run]:
+    """Return the passages without those that overlap a longer one in the target."""
+    kept: list[Run] = []
+    for run in sorted(runs, key=lambda run: (run.start - run.end, run)):
+        if not any(run.start < other.end and other.start < run.end for other in kept):
+            kept.append(run)
+    return sorted(kept)
+
+
+def _measure_shorter(run: Run) -> int:
+    return min(run.end - run.start, run.source_end - run.source_start)
+
+
+def _make_passage(run: Run) -> Passage:
+    return Passage(run.start, run.end - run.start, run.source_start, run.source_end - run.source_start)

@@ -1,0 +1,65 @@
+"""Match the paragraphs of two texts by embeddings: each paragraph of the target has at most one source paragraph.
+
+For texts whose paragraphs are separated by blank lines. A paragraph that a language model rewrote shares few words with
+its original, and its neighbours may come from anywhere.
+"""
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.passages.units import Integers
+from pan_scdg.profile import PassageSettings
+from pan_scdg.records import Passage
+
+_BLANK_LINES = re.compile(r"\r?\n[ \t]*(?:\r?\n[ \t]*)+")
+
+
+def split_paragraphs(text: str, least: int) -> Integers:
+    """Return the paragraphs of at least ``least`` characters, first one and the one behind the last, ``[p, 2]``."""
+    cuts = [match.span() for match in _BLANK_LINES.finditer(text)]
+    spans = []
+    for start, end in zip([0, *(end for _, end in cuts)], [*(start for start, _ in cuts), len(text)]):
+        part = text[start:end]
+        start, end = end - len(part.lstrip()), start + len(part.rstrip())
+        if end - start >= least:
+            spans.append((start, end))
+    return np.array(spans, np.int64).reshape(-1, 2)
+
+
+def match_paragraphs(
+    target: Integers,
+    source: Integers,
+    target_vectors: npt.NDArray[np.float32],
+    source_vectors: npt.NDArray[np.float32],
+    settings: PassageSettings,
+) -> list[Passage]:
+    """Return the target paragraphs whose nearest source paragraph is near enough, and clearly nearer than the second.
+
+    Neighbours in the target that match neighbours in the source in the same order are one passage.
+
+    Args:
+        target: paragraphs of the target, ``[t, 2]``.
+        source: paragraphs of the source, ``[s, 2]``, at least one.
+        target_vectors: unit vectors, ``[t, d]``.
+        source_vectors: unit vectors, ``[s, d]``.
+        settings: least cosine and least distance to the second.
+    """
+    cosines = target_vectors.astype(np.float64) @ source_vectors.astype(np.float64).T
+    best = cosines.argmax(axis=1)
+    nearest = cosines[np.arange(len(target)), best]
+    cosines[np.arange(len(target)), best] = -1.0
+    second = cosines.max(axis=1, initial=-1.0)
+    chosen = (nearest >= settings.paragraph_cosine) & (nearest - second >= settings.paragraph_margin)
+    passages: list[Passage] = []
+    before = (-2, -2)
+    for i in np.flatnonzero(chosen).tolist():
+        j = int(best[i])
+        (start, end), (source_start, source_end) = target[i].tolist(), source[j].tolist()
+        if before == (i - 1, j - 1):
+            last = passages.pop()
+            start, source_start = last.this_offset, last.source_offset
+        passages.append(Passage(start, end - start, source_start, source_end - source_start))
+        before = (i, j)
+    return passages

@@ -1,0 +1,84 @@
+"""Split a text into words and into units, the sentences that are aligned.
+
+Words are normalised for matching only: case, compatibility forms, letters of other alphabets that look Latin, soft
+hyphens and hyphenation at line ends. All offsets are those of the original text.
+"""
+
+import re
+import unicodedata
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.retrieval.bm25.terrier_terms import stem_word as stem_porter
+from pan_scdg.retrieval.sentences import find_sentence_spans
+
+Integers = npt.NDArray[np.int64]
+
+_INVISIBLE = "\u00ad\u200b\u200c\u200d\u2060\ufeff"
+_WORD = re.compile(rf"[^\W_]+(?:(?:[{_INVISIBLE}]+|-\r?\n[ \t]*)[^\W_]+)*")
+_INSIDE = re.compile(r"[\W_]+")
+_LOOKALIKES = str.maketrans("авекмнорстухіјѕԁԛԝһαβερτυχικονη", "abekmhopctyxijsdqwhabeptyxikovn")
+"""Cyrillic and Greek small letters, and the Latin ones that they are mistaken for."""
+
+
+class PreparedText(NamedTuple):
+    """The words and units of a text, in order."""
+
+    forms: tuple[str, ...]
+    """Normalised words."""
+    words: Integers
+    """First character of each word and the one behind its last, ``[w, 2]``."""
+    units: Integers
+    """First word of each unit and the one behind its last, ``[u, 2]``."""
+    spans: Integers
+    """First character of each unit and the one behind its last, ``[u, 2]``."""
+
+
+def prepare_text(text: str, least_words: int) -> PreparedText:
+    """Split a text into words and units.
+
+    A sentence of fewer than ``least_words`` words is joined to the next one, and at the end to the one before. White
+    space around a unit does not belong to it. A text without words has no units.
+    """
+    matches = list(_WORD.finditer(text))
+    words = np.array([match.span() for match in matches], np.int64).reshape(-1, 2)
+    units: list[list[int]] = []
+    spans: list[list[int]] = []
+    open_unit = False
+    first = 0
+    for start, end in find_sentence_spans(text):
+        last = int(np.searchsorted(words[:, 0], end))
+        if last == first:
+            continue
+        end = start + len(text[start:end].rstrip())
+        start = end - len(text[start:end].lstrip())
+        if open_unit:
+            units[-1][1], spans[-1][1] = last, end
+        else:
+            units.append([first, last])
+            spans.append([start, end])
+        open_unit = units[-1][1] - units[-1][0] < least_words
+        first = last
+    if open_unit and len(units) > 1:
+        units[-2][1], spans[-2][1] = units[-1][1], spans[-1][1]
+        del units[-1], spans[-1]
+    forms = tuple(normalise_word(match[0]) for match in matches)
+    return PreparedText(
+        forms, words, np.array(units, np.int64).reshape(-1, 2), np.array(spans, np.int64).reshape(-1, 2)
+    )
+
+
+@lru_cache(1 << 16)
+def normalise_word(word: str) -> str:
+    """Return the form of a word that is compared: see the module."""
+    folded = unicodedata.normalize("NFKC", _INSIDE.sub("", word)).casefold()
+    return folded if folded.isascii() else folded.translate(_LOOKALIKES)
+
+
+@lru_cache(1 << 16)
+def stem_word(form: str) -> str:
+    """Return the stem of a normalised English word; words with other letters stay as they are."""
+    return stem_porter(form) if form.isascii() and form.isalpha() else form

