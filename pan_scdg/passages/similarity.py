@@ -5,7 +5,7 @@ PAN 2014 text alignment competition" (CLEF 2015): inverse sentence frequencies a
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +20,19 @@ MOST_SEEDS = 16
 """Seeds that one unit can have, the best ones: a sentence that is repeated a thousand times is no evidence."""
 
 
+BLOCK = 1 << 21
+"""Pairs of units that are compared at one time; they take some 50 MB."""
+
+
 class Seeds(NamedTuple):
     """Similar units, ``[s]`` each, sorted by target unit, then source unit."""
 
     target: Integers
     source: Integers
     cosine: Floats
+
+
+_NO_SEEDS = Seeds(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
 
 class Comparison:
@@ -46,15 +53,23 @@ class Comparison:
 
     def find_seeds(self, least_cosine: float, least_dice: float) -> Seeds:
         """Return the pairs of units that are at least so alike in both measures."""
-        import scipy.sparse as sp
+        target, source = self._normalise(self._target), self._normalise(self._source).T.tocsc()
+        rows = max(1, BLOCK // max(1, source.shape[1]))
+        blocks = [_NO_SEEDS]
+        for start in range(0, target.shape[0], rows):
+            near = (target[start : start + rows] @ source).tocoo()
+            kept = near.data >= least_cosine
+            seeds = Seeds(start + near.row[kept].astype(np.int64), near.col[kept].astype(np.int64), near.data[kept])
+            alike = self._compute_dice(seeds) >= least_dice
+            blocks.append(_select(seeds, alike))
+        return _keep_best(Seeds(*map(np.concatenate, zip(*blocks, strict=True))))
 
-        cosines = sp.coo_array(self._normalise(self._target) @ self._normalise(self._source).T)
-        near = cosines.data >= least_cosine
-        target, source, cosine = cosines.row[near], cosines.col[near], cosines.data[near]
-        common = (self._target.astype(bool).astype(np.int64) @ self._source.astype(bool).astype(np.int64).T).tocsr()
-        sizes = np.diff(self._target.indptr)[target] + np.diff(self._source.indptr)[source]
-        alike = 2 * np.asarray(common[target, source]).ravel() >= least_dice * sizes
-        return _keep_best(Seeds(target[alike].astype(np.int64), source[alike].astype(np.int64), cosine[alike]))
+    def _compute_dice(self, seeds: Seeds) -> Floats:
+        """Return the Dice coefficient of the distinct stems of each pair of units."""
+        target, source = self._target[seeds.target].astype(bool), self._source[seeds.source].astype(bool)
+        common = np.asarray(target.multiply(source).sum(axis=1)).ravel()
+        dice: Floats = 2 * common / (np.diff(target.indptr) + np.diff(source.indptr))
+        return dice
 
     def compare_ranges(self, target: slice, source: slice) -> float:
         """Return the cosine of two ranges of units, each one vector; 0 if either has no weight."""
@@ -104,4 +119,8 @@ def _keep_best(seeds: Seeds) -> Seeds:
         kept[order[np.arange(len(order)) - begins >= MOST_SEEDS]] = False
     chosen = np.flatnonzero(kept)
     chosen = chosen[np.lexsort((seeds.source[chosen], seeds.target[chosen]))]
-    return Seeds(*(column[chosen] for column in seeds))
+    return _select(seeds, chosen)
+
+
+def _select(seeds: Seeds, which: npt.NDArray[Any]) -> Seeds:
+    return Seeds(seeds.target[which], seeds.source[which], seeds.cosine[which])

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pan_scdg.passages import similarity
 from pan_scdg.passages.clusters import Seed, group_seeds
 from pan_scdg.passages.similarity import Comparison
 from pan_scdg.passages.units import prepare_text, stem_word
@@ -21,9 +22,9 @@ def write(units: list[list[str]]) -> str:
     return " ".join(" ".join(words).capitalize() + "." for words in units)
 
 
-@given(sentences, sentences)
+@given(sentences, sentences, st.sampled_from([1, 10, 1 << 21]))
 @settings(max_examples=60, deadline=None)
-def test_seeds_are_those_of_the_formula(target: list[list[str]], source: list[list[str]]) -> None:
+def test_seeds_are_those_of_the_formula(target: list[list[str]], source: list[list[str]], block: int) -> None:
     counts = [[Counter(map(stem_word, words)) for words in units] for units in (target, source)]
     everything = [*counts[0], *counts[1]]
     weight = {t: math.log(len(everything) / sum(t in unit for unit in everything)) for unit in everything for t in unit}
@@ -38,7 +39,9 @@ def test_seeds_are_those_of_the_formula(target: list[list[str]], source: list[li
         if cosine(a, b) >= 0.33 and 2 * len(a.keys() & b.keys()) >= 0.3 * (len(a) + len(b))
     }
     comparison = Comparison(*(prepare_text(write(units), 1) for units in (target, source)))
-    found = comparison.find_seeds(0.33, 0.3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(similarity, "BLOCK", block)
+        found = comparison.find_seeds(0.33, 0.3)
     assert dict(zip(zip(found.target.tolist(), found.source.tolist()), found.cosine)) == pytest.approx(wanted)
     whole = [sum(units, Counter[str]()) for units in counts]
     assert comparison.compare_ranges(slice(0, len(target)), slice(0, len(source))) == pytest.approx(
