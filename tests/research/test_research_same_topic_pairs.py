@@ -151,7 +151,7 @@ def test_a_bad_manifest_of_news_is_one_clear_line(tmp_path: Path, second: str, w
 def test_a_manifest_of_other_articles_and_a_split_that_divides_a_cluster(tmp_path: Path) -> None:
     pairs = make_news_pairs(MANY)
     for other in (MANY[1:], clusters(*[(300, 401, 501)] * 30), clusters(*[(300,)] * 30)):
-        with pytest.raises(UserError, match="are not in the data as the manifest has them"):
+        with pytest.raises(UserError, match="are not in the data as recorded in the manifest"):
             check_articles(pairs, other, tmp_path)
     (tmp_path / "empty.jsonl").touch()
     with pytest.raises(UserError, match="contains no pair"):
