@@ -41,7 +41,7 @@ PLAIN_RESULTS = 1000
 
 
 class Built(NamedTuple):
-    """What building an index took."""
+    """Time and memory that building an index took."""
 
     seconds: float
     peak_gib: float

@@ -158,7 +158,7 @@ def _title(index: int, seed: int, kind: int = _TITLE) -> str:
 
 
 def _starts(ids: Ids) -> Ids:
-    """Where sentences begin."""
+    """Return the places at which sentences begin."""
     return np.concatenate([[0], np.flatnonzero(ids == _STOP)[:-1] + 1])
 
 

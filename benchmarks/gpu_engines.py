@@ -40,7 +40,7 @@ Floats = npt.NDArray[np.float32]
 
 
 class Sizes(NamedTuple):
-    """What is scored: so many sources with so many targets each, and one long pair."""
+    """Sizes of the work: sources, targets of each source, and the tokens of one long pair."""
 
     sources: int
     source_tokens: int

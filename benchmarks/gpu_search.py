@@ -27,7 +27,7 @@ Float32s = npt.NDArray[np.float32]
 
 
 class Search(NamedTuple):
-    """How many queries of how many units each, and the vectors that are searched."""
+    """Vectors of the units of each query, and the vectors to search."""
 
     queries: list[Float32s]
     vectors: npt.NDArray[np.float16]

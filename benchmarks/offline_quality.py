@@ -100,8 +100,11 @@ def method_figures(quality: QualitySet, methods: Scores) -> dict[str, dict[str, 
 
 
 def frozen_rows(quality: QualitySet, scores: Floats, threshold: float | None) -> list[dict[str, Any]]:
-    """What the profile's rule does to each kind. ``holds``: at most 5 % of the negatives are called positive, and
-    recall is at most .05 below that at the threshold that is best for F1 on the same pairs."""
+    """Return the measures of the profile's rule on each kind.
+
+    ``holds``: at most 5 % of the negatives are called positive, and recall is at most .05 below that at the threshold
+    that is best for F1 on the same pairs.
+    """
     if threshold is None:
         return []
     rows = []

@@ -137,7 +137,7 @@ def _pair(pair: Pair, mode: Mode, scorer: PassScorer, settings: PairSettings, st
 
 
 def pair_modes(pairs: Sequence[Pair], model: ScoringModel, settings: PairSettings) -> list[Mode]:
-    """How each pair is scored: whole up to the profile's limit, else in segments.
+    """Return the mode in which each pair is scored: whole up to the profile's limit, else in segments.
 
     Raises:
         UserErrors: naming every pair that cannot be scored.

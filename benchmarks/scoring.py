@@ -52,7 +52,7 @@ COLUMNS = {
 
 
 class Task(NamedTuple):
-    """What is scored."""
+    """Kind, number and lengths of the inputs to score."""
 
     kind: str
     lengths: Lengths
@@ -93,7 +93,7 @@ def warm(sides: Sequence[Side], units: Sequence[Unit]) -> None:
 
 
 def scaled(lm: LanguageModel, settings: ModelSettings, task: Task, documents: int, factor: int) -> dict[str, Any]:
-    """What the default engine takes for ``factor`` times the pairs."""
+    """Return the time of the default engine for ``factor`` times the pairs."""
     units = task.units(lm, settings.pack_tokens, documents, factor)
     packed, _ = engines(lm, settings)
     warm([packed], units)
@@ -112,7 +112,7 @@ def print_table(rows: Sequence[dict[str, Any]], columns: dict[str, str]) -> None
 
 
 def documents_of(overlaps: Sequence[float], documents: int, task: Task) -> list[int]:
-    """How many documents each row has.
+    """Return the number of documents of each row.
 
     Raises:
         UsageError: they are fewer than the candidates of a query.

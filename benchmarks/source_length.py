@@ -1,4 +1,4 @@
-"""Whether a long source hides what a target was written from.
+"""Measure whether a long source hides the text that a target was written from.
 
     python -m benchmarks.source_length --development FILE --state DIR
 

@@ -147,7 +147,7 @@ def train(
 
 
 def _has_bf16(device: str) -> bool:
-    """Whether matrix products in bf16 are native: any recent GPU, or a CPU with AVX512-BF16."""
+    """Return whether matrix products in bf16 are native: any recent GPU, or a CPU with AVX512-BF16."""
     if device == "cuda":
         return torch.cuda.is_bf16_supported()
     return "avx512_bf16" in Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else False

@@ -65,7 +65,7 @@ class Shards:
     """The job of a single run over the whole input."""
     incidents: Sequence[str]
     origins: Mapping[str, Mapping[str, str]]
-    """Where the first shard found its models."""
+    """Origins of the first shard's models."""
 
     def settle_model(self, settings: ModelSettings) -> ModelSettings:
         """Return the settings that the shards were computed with, whatever this machine supports."""

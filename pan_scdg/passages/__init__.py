@@ -1,1 +1,1 @@
-"""Which passages of a target come from which passages of a source."""
+"""Passages of a target that correspond to passages of a source: found by words, verbatim runs and embeddings."""

@@ -1,4 +1,4 @@
-"""How alike units and passages of two texts are: TF-ISF cosine and Dice coefficient over stems.
+"""Similarity of the units and passages of two texts: TF-ISF cosine and Dice coefficient over stems.
 
 After Sanchez-Perez, Gelbukh and Sidorov, "Adaptive algorithm for plagiarism detection: the best-performing approach at
 PAN 2014 text alignment competition" (CLEF 2015): inverse sentence frequencies are those of both texts together.

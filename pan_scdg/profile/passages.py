@@ -6,7 +6,7 @@ from pan_scdg.profile.table import Table
 
 
 class PassageSettings(Table):
-    """How passages of two texts are found.
+    """Parameters of the alignment.
 
     Units are sentences. Gaps are counted in units, lengths in characters of the shorter side.
     """
@@ -23,7 +23,7 @@ class PassageSettings(Table):
     """Least cosine of the two sides of a passage of ``full_length`` or more."""
     full_length: int = Field(default=300, ge=1)
     short_cosine: float = Field(default=0.3, ge=0)
-    """What is added to ``cosine`` for a passage without length; between that and ``full_length`` in proportion."""
+    """Added to ``cosine`` for a passage without length; between that and ``full_length`` in proportion."""
     length: int = Field(default=120, ge=1)
     """Least length of a passage."""
     seed_worth: float = Field(default=0.25, ge=0, le=1)
@@ -41,7 +41,7 @@ class PassageSettings(Table):
     """A shorter paragraph, such as a heading, is not matched."""
     paragraph_cosine: float = Field(default=0.65, ge=0, le=1)
     paragraph_margin: float = Field(default=0.15, ge=0)
-    """How much nearer than the second the matching source paragraph has to be."""
+    """Least difference between the cosines of the nearest and the second source paragraph."""
     summary_ratio: float = Field(default=3.0, ge=1)
     """A source side so many times as long as the target's makes a summary."""
     summary_gap: int = Field(default=24, ge=0)

@@ -34,7 +34,7 @@ _RANKED = TypeAdapter(list[RankedPair], config=EXACT)
 
 
 class FirstStage(NamedTuple):
-    """What the routes found for one query, and their fusion."""
+    """Rankings of the routes for one query, and their fusion."""
 
     routes: dict[Route, Ranking]
     candidates: Ranking

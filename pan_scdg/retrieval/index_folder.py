@@ -26,7 +26,7 @@ Count = Annotated[int, Field(ge=0, lt=1 << 48)]
 
 
 class FileSeal(OwnRecord):
-    """What a file is known by: CRC-32 is enough against accidents, and as fast as the disk."""
+    """Size and checksum of a file: CRC-32 is enough against accidents, and as fast as the disk."""
 
     size: Count
     crc32: Annotated[int, Field(ge=0, lt=1 << 32)]

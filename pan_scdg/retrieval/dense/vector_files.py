@@ -36,7 +36,7 @@ class Sealed(OwnRecord):
 
 @dataclass(frozen=True)
 class Manifest:
-    """What the vectors depend on, and whether they are complete."""
+    """All that the vectors depend on, and whether they are complete."""
 
     kind: Literal["chunks", "abstracts"]
     model: str
