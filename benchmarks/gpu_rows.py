@@ -1,4 +1,4 @@
-"""Shared code of the parts of ``benchmarks.gpu`` have in common: their rows, limits of error and ways of computing attention.
+"""Shared code of the parts of ``benchmarks.gpu``: rows, limits of error and ways of computing attention.
 
 Limits follow from the arithmetic, not from one machine. A rounding in a type with ``p`` bits of precision is off by at
 most ``2**-p`` of the value, and a float32 sum of ``n`` terms by some ``sqrt(n) * 2**-24`` of their norm. Attention

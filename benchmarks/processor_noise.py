@@ -1,4 +1,4 @@
-"""Measure how scores move with the instructions of the processor: ``python -m benchmarks.processor_noise [--dtype NAME]``.
+"""Scores under other instructions of the processor: ``python -m benchmarks.processor_noise [--dtype NAME]``.
 
 The pairs of the shipped examples are scored once under each setting, in a process of its own; what this processor
 lacks is named and left out, for a library then takes the next best without a word. The last rows are the reference
