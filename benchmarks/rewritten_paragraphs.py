@@ -16,7 +16,7 @@ import click
 
 from benchmarks.development.stock import stock
 from benchmarks.development.texts import Material, material_for_command
-from pan_scdg.evaluation.plagdet import compute_plagdet
+from pan_scdg.evaluation.plagdet import compute_plagdet, measure_coverage
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.profile import PassageSettings
 from pan_scdg.records import Passage, Span
@@ -90,12 +90,6 @@ def _lay_out(parts: Sequence[tuple[Text | None, str]]) -> Iterator[tuple[Text | 
         start += len(part) + 2
 
 
-def _overlap(a: Passage, b: Passage) -> bool:
-    target = a.this_offset < b.this_offset + b.this_length and b.this_offset < a.this_offset + a.this_length
-    source = a.source_offset < b.source_offset + b.source_length and b.source_offset < a.source_offset + a.source_length
-    return target and source
-
-
 def report(papers: Sequence[Paper], found: Sequence[Sequence[Passage]]) -> str:
     """Return a row: macro plagdet, recall, precision, granularity, false passages, and cases found by strength."""
     spans = [
@@ -103,14 +97,12 @@ def report(papers: Sequence[Paper], found: Sequence[Sequence[Passage]]) -> str:
         for of in ([paper.truth for paper in papers], found)
     ]
     result = compute_plagdet(*spans)
-    total, hit = Counter[str](), Counter[str]()
-    for paper, passages in zip(papers, found):
-        for case, strength in zip(paper.truth, paper.strengths):
-            total[strength] += 1
-            hit[strength] += any(_overlap(case, passage) for passage in passages)
-    false = sum(not any(_overlap(p, case) for case in paper.truth) for paper, of in zip(papers, found) for p in of)
+    strengths = [strength for paper in papers for strength in paper.strengths]
+    total = Counter(strengths)
+    hit = Counter(s for s, hits in zip(strengths, measure_coverage(*spans).hits, strict=True) if hits)
+    false = measure_coverage(*reversed(spans)).hits.count(0)
     values = (result.macro_plagdet, result.macro_recall, result.macro_precision, result.granularity)
-    cells = [f"{value:.3f}" for value in values] + [f"{false} of {sum(map(len, found))}"]
+    cells = [f"{value:.3f}" for value in values] + [f"{false} of {len(spans[1])}"]
     return " | ".join([*cells, *(f"{strength} {hit[strength]} of {total[strength]}" for strength in sorted(total))])
 
 

@@ -23,7 +23,7 @@ from pan_scdg.passages.clusters import (
 from pan_scdg.passages.paragraphs import match_paragraphs, split_paragraphs
 from pan_scdg.passages.similarity import Comparison
 from pan_scdg.passages.units import PreparedText, prepare_text
-from pan_scdg.passages.verbatim import Run, find_runs, join_runs, pick_long_runs
+from pan_scdg.passages.verbatim import Run, drop_overlapping, find_runs, join_runs, pick_long_runs
 from pan_scdg.profile import PassageSettings
 from pan_scdg.records import Passage
 
@@ -153,8 +153,9 @@ class Alignment:
                 passages.add(exact)
             elif measure_cluster(self.comparison, cluster) >= self._choose_least_cosine(whole):
                 passages.add(whole)
-        long = sorted(run for run in passages if _measure_shorter(run) >= self.settings.length)
-        return [_make_passage(run) for run in _drop_overlapping(long)]
+        long = (run for run in passages if _measure_shorter(run) >= self.settings.length)
+        longest_first = sorted(long, key=lambda run: (run.start - run.end, run))
+        return [_make_passage(run) for run in sorted(drop_overlapping(longest_first))]
 
     def _span_cluster(self, cluster: Cluster) -> Run:
         target, source = self.target.spans, self.source.spans
@@ -206,15 +207,6 @@ def _hull(runs: Sequence[Run]) -> Run:
         max(run.source_end for run in runs),
         sum(run.matched for run in runs),
     )
-
-
-def _drop_overlapping(runs: Sequence[Run]) -> list[Run]:
-    """Return the passages without those that overlap a longer one in the target."""
-    kept: list[Run] = []
-    for run in sorted(runs, key=lambda run: (run.start - run.end, run)):
-        if not any(run.start < other.end and other.start < run.end for other in kept):
-            kept.append(run)
-    return sorted(kept)
 
 
 def _measure_shorter(run: Run) -> int:

@@ -70,9 +70,14 @@ def join_runs(runs: Iterable[Run], most_between: int) -> list[Run]:
 
 def pick_long_runs(runs: Iterable[Run], least: int, density: float) -> list[Run]:
     """Return runs with at least ``least`` matched characters and this share of them; longest first, none overlaps."""
+    dense = [run for run in runs if run.matched >= max(least, density * (run.end - run.start))]
+    return drop_overlapping(sorted(dense, key=lambda run: (-run.matched, run)))
+
+
+def drop_overlapping(runs: Iterable[Run]) -> list[Run]:
+    """Return the runs, in their order, without those that overlap an earlier one in the target."""
     kept: list[Run] = []
-    for run in sorted(runs, key=lambda run: (-run.matched, run)):
-        dense = run.matched >= max(least, density * (run.end - run.start))
-        if dense and not any(run.start < other.end and other.start < run.end for other in kept):
+    for run in runs:
+        if not any(run.start < other.end and other.start < run.end for other in kept):
             kept.append(run)
     return kept
