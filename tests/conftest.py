@@ -22,6 +22,8 @@ TRAINING_TEXT = (
 
 
 CONTAINER = "tests/container"
+IMAGE_VARIABLE = "PAN_SCDG_TEST_IMAGE"
+"""Name of an image of this work tree that the caller removes; unset: the tests make and remove their own."""
 
 
 def pytest_configure() -> None:
@@ -43,13 +45,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Run the tests of a file in one process, in order: they share fixtures, and documented commands their results.
 
-    Tests of the container share an engine and an image, and count as one file.
+    Tests of the container count as one file if they make the image themselves.
     """
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return CONTAINER if nodeid.startswith(CONTAINER) else nodeid.partition("::")[0]
+            file, _, _ = nodeid.partition("::")
+            return CONTAINER if file.startswith(CONTAINER) and IMAGE_VARIABLE not in os.environ else file
 
     return ByFile(config, log)
 

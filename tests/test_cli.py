@@ -344,7 +344,9 @@ def test_score_prints_json_that_agrees_with_the_tokens(
     assert (result["threshold"], result["aggregation"]) == (0.5, "top-10%")
     assert result["decision"] == (result["score"] >= 0.5)
     assert [r["position"] for r in records] == list(range(count))
-    assert "".join(r["token"] for r in records) == suspicious.read_text()
+    text = suspicious.read_text()
+    assert "".join(r["token"] for r in records) == text
+    assert [r["token"].strip() for r in records] == [text[r["begin"] : r["end"]].strip() for r in records]
 
 
 @pytest.mark.parametrize("side", [0, 1])

@@ -17,6 +17,7 @@ from pan_scdg.scdg.decision import rerank
 from pan_scdg.scoring.candidates import select_scored
 from pan_scdg.scoring.features import load_gains
 from pan_scdg.scoring.pairs import describe_control
+from pan_scdg.scoring.token_offsets import TokenLocator
 from pan_scdg.store import Store
 
 RUN = "run.txt.gz"
@@ -63,10 +64,11 @@ def write_ranking(
     features: Features,
     settings: RetrievalSettings,
     store: Store,
-    keep_gains: bool,
+    locator: TokenLocator | None,
 ) -> list[str]:
-    """Write scores, run and, on request, gains into ``folder``; return the names of the files, the run last.
+    """Write scores and run into ``folder``; return the names of the files, the run last.
 
+    With a ``locator`` the gains are written, too, with the first character of each token and the one behind its last.
     Without reranking, the first stage is written, too, so that a later run can rerank these candidates.
     """
     gains = {
@@ -78,12 +80,13 @@ def write_ranking(
             ranking, gain = rankings[query.query_id], gains[query.query_id]
             file.writelines(_format_scores(query.query_id, found[query.query_id], ranking, features, gain, settings))
     names = [SCORES]
-    if keep_gains:
+    if locator is not None:
+        offsets = {query.query_id: locator.locate_query(query.text).offsets.tolist() for query in queries}
         with open_gzip_text(folder / GAINS) as file:
             for (query_id, doc_id), (_values, key) in sorted(features.items()):
                 values = [round(float(g), 6) for g in load_gains(store, key, settings.control)]
                 who = {"query": query_id, "document": doc_id, **describe_control(settings.control)}
-                file.write(json.dumps({**who, "gains": values}) + "\n")
+                file.write(json.dumps({**who, "gains": values, "offsets": offsets[query_id]}) + "\n")
         names.append(GAINS)
     if not settings.rerank:
         write_stages(folder / CANDIDATES, {query.query_id: found[query.query_id] for query in queries})

@@ -27,6 +27,7 @@ from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retr
 from pan_scdg.retrieval.index import check_catalogue, list_parts
 from pan_scdg.scoring.candidates import Target, prepare_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.token_offsets import make_locator
 from pan_scdg.store import Store
 
 
@@ -189,7 +190,8 @@ def _stage_results(
                 request.input, prepared.targets, found, model, settings, store, request.keep_gains, request.share
             )
     if request.share is None:
-        return write_ranking(result.staged, queries, found, features, settings, store, request.keep_gains)
+        locator = make_locator(model) if model is not None and request.keep_gains else None
+        return write_ranking(result.staged, queries, found, features, settings, store, locator)
     return write_shard(result.staged, store, [key for _, key in features.values()], found)
 
 

@@ -50,11 +50,15 @@ def _read(path: Path) -> str:
 
 
 def format_tokens(result: PairResult) -> Iterator[str]:
-    """Yield one line of JSON a token: its id and text, and its log-probabilities and gain in nats, six decimals."""
+    """Yield one line of JSON a token: its id, text and place, its log-probabilities and gain in nats, six decimals.
+
+    ``begin`` is its first character in the target and ``end`` the one behind its last; they are equal if it has none.
+    """
     for position, token in enumerate(result.tokens):
         values = {"unconditional": token.unconditional, "conditional": token.conditional}
         if token.control is not None:
             values["control"] = token.control
-        record = {"position": position, "token_id": token.token_id, "token": token.text}
+        place = {"begin": token.start, "end": token.end}
+        record = {"position": position, "token_id": token.token_id, "token": token.text, **place}
         numbers = {name: round(value, 6) for name, value in {**values, "gain": token.gain}.items()}
         yield json.dumps({**record, **numbers}, ensure_ascii=True) + "\n"

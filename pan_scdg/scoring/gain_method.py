@@ -9,6 +9,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.logs import say
 from pan_scdg.notices import Notices
 from pan_scdg.pan.runs import open_gzip_text
+from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.profile import Profile
 from pan_scdg.records import DocumentPair
 from pan_scdg.scdg.aggregation import Aggregate, choose_aggregate
@@ -28,6 +29,7 @@ from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_method import Verdict, cover_both, explain_failure, name_pair
 from pan_scdg.scoring.pair_plan import FailedPair, OnError, PlannedPair
 from pan_scdg.scoring.pairs import ScoredPair, check_pairs, describe_control, score_pairs
+from pan_scdg.scoring.token_offsets import make_locator
 from pan_scdg.store import Store
 
 
@@ -126,12 +128,17 @@ class GainMethod:
         return Verdict(failed.pair, record, ())
 
     def write_gains(self, path: Path, scored: Sequence[ScoredPair], store: Store) -> None:
-        """Write a JSON line per pair with the gain of each token in nats, rounded to 6 decimals."""
+        """Write a JSON line per pair: the gain of each token in nats, rounded to 6 decimals, and its characters.
+
+        ``offsets`` holds the first character of each token in the suspicious document and the one behind its last.
+        """
+        locator = make_locator(self.model)
         with open_gzip_text(path) as file:
             for item in scored:
                 gains = [round(float(g), 6) for g in load_gains(store, item.plan.key, self.settings.control)]
+                located = locator.locate(read_text(item.plan.pair.suspicious), item.plan.mode == "segments")
                 record = {**name_pair(item.plan.pair, {}), **describe_control(self.settings.control), "gains": gains}
-                file.write(json.dumps(record) + "\n")
+                file.write(json.dumps({**record, "offsets": located.offsets.tolist()}) + "\n")
 
     def close(self) -> None:
         """End the worker processes."""

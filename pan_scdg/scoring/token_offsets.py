@@ -59,6 +59,10 @@ class TokenLocator:
         ids = np.concatenate([part.token_ids for part in parts])
         return LocatedTokens(ids, np.concatenate(offsets), "fast tokenizer" if fast else "search")
 
+    def locate_query(self, query: str) -> LocatedTokens:
+        """Return the tokens of a query, which is scored as a whole behind an anchor."""
+        return self._locate_text(query, special=False)
+
     def _locate_text(self, text: str, special: bool) -> LocatedTokens:
         ids = self._scoring.encode(text, add_special_tokens=special)
         offsets = None if self._fast is None else read_fast_offsets(self._fast, text, ids, special)

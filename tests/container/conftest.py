@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import IMAGE_VARIABLE
+
 ROOT = Path(__file__).parents[2]
 ENGINE = ROOT.parent / "shared" / "engine" / "start.sh"
+TEST_IMAGE = "pan_scdg-test"
 BASE_VARIABLE = "PAN_SCDG_TEST_BASE_IMAGE"
 EXAMPLES = ROOT / "examples"
 PAIRS, QUERIES, DOCUMENTS = 3, 3, 12
@@ -55,10 +58,12 @@ def base_image() -> str:
 
 @pytest.fixture(scope="package")
 def image(docker: Docker, base_image: str) -> Iterator[str]:
-    """Return the name of the image of this work tree, which is removed with its layers after the last test."""
-    tag = f"pan_scdg-test-{os.getpid()}"
+    """Return the name of the image of this work tree; what is made here is removed after the last test."""
+    tag = os.environ.get(IMAGE_VARIABLE, f"{TEST_IMAGE}-{os.getpid()}")
     docker("build", "--build-arg", f"BASE_IMAGE={base_image}", "-t", tag, ROOT)
     yield tag
+    if IMAGE_VARIABLE in os.environ:
+        return
     docker("rmi", "--force", tag, check=False)
     docker("image", "prune", "--force", check=False)
 

@@ -99,6 +99,7 @@ def test_statistics_agree_with_the_kept_gains(
         assert decision["mean"] == pytest.approx(gains.mean(), abs=2e-6)
         assert decision["score"] == pytest.approx(top(gains, 10), abs=2e-6)
         assert gains.min() < 0 < gains.max(), "signed: nothing is clipped"
+        assert len(kept[pair]["offsets"]) == len(gains)
 
 
 def test_exactly_the_long_pairs_are_marked_as_segments(

@@ -110,7 +110,9 @@ def test_gain_equals_a_restatement_from_full_logits(
 ) -> None:
     documents = {d["doc_id"]: d["default_text"] for d in records(retrieval_input / "corpus.jsonl.gz")}
     queries = {q["qid"]: q["query"] for q in records(retrieval_input / "queries.jsonl")}
-    kept = {(g["query"], g["document"]): g["gains"] for g in records(output / "gains.jsonl.gz")}
+    lines_of_gains = list(records(output / "gains.jsonl.gz"))
+    kept = {(g["query"], g["document"]): g["gains"] for g in lines_of_gains}
+    assert all(g["offsets"][-1][1] == len(queries[g["query"]]) for g in lines_of_gains)
     compared = 0
     for query, lines in scores.items():
         q, separator, anchor = encode(queries[query]), encode("\n\n"), 0
