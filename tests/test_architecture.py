@@ -19,8 +19,8 @@ FLOORS = (
     {"cli", "research"},
     {"jobs"},
     {"scorer"},
-    {"passages"},
     {"scoring"},
+    {"passages"},
     {"retrieval", "lm", "models", "evaluation", "baselines"},
     {"scdg", "pan"},
     {

@@ -6,7 +6,7 @@ from pan_scdg.profile import find_profile, list_profiles, load_profile
 from pan_scdg.profile.baseline import Bm25Pairs, Containment, Cosine, GramLogistic
 
 QWEN3 = [name for name in list_profiles() if "qwen3" in name]
-BASELINES = [name for name in list_profiles() if load_profile(name).baseline is not None]
+BASELINES = [name for name in list_profiles() if name.startswith("pan25-") and load_profile(name).baseline is not None]
 PAIRS_2025 = [name for name in list_profiles() if name.startswith("pan25-") and name not in BASELINES]
 PUBLISHED = {  # thresholds of the paper's table of hyperparameters
     "pan25-containment": 0.04230565838,

@@ -12,13 +12,13 @@ from pan_scdg.baselines.token_grams import ContainmentScorer, GramOverlapScorer
 from pan_scdg.baselines.vectors import VectorScorer
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.profile.baseline import (
-    BaselineSettings,
     Bm25Pairs,
     CharNgrams,
     Containment,
     Cosine,
     GramLogistic,
     Prompted,
+    Simple,
     VectorCosine,
 )
 from pan_scdg.records import TextPair
@@ -65,8 +65,8 @@ class Given(NamedTuple):
     """Makes the judge of a ``prompt`` whose model is on this machine."""
 
 
-def make_scorer(settings: BaselineSettings, given: Given) -> PairScorer:
-    """Return the scorer of a profile; nothing heavy is loaded before it scores.
+def make_scorer(settings: Simple, given: Given) -> PairScorer:
+    """Return the scorer of a method of the paper; nothing heavy is loaded before it scores.
 
     Raises:
         ValueError: an input of the method is missing.

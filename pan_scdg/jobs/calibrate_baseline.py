@@ -18,6 +18,7 @@ from pan_scdg.logs import say
 from pan_scdg.models.find import describe_models
 from pan_scdg.profile import Profile
 from pan_scdg.profile.baseline import (
+    Alignment,
     BaselineSettings,
     CharNgrams,
     Cosine,
@@ -79,7 +80,7 @@ def calibrate_baseline(
         say([describe_models(list(parts.places.values()))])
     with Store(scores) as store:
         chosen, decisive = _choose(settings, _Scoring(known, facts, parts, store))
-    if isinstance(chosen, Cosine | Prompted):
+    if isinstance(chosen, Cosine | Alignment | Prompted):
         given = parts.places.get("language_model")
         name = {"model": given.name} if given is not None and given.where == "--model" else {}
         chosen = chosen.model_copy(update={"calibrated_with": parts.fingerprint, **name})
@@ -102,7 +103,8 @@ def _choose(settings: BaselineSettings, scoring: _Scoring) -> tuple[BaselineSett
     if isinstance(settings, Cosine | VectorCosine):
         threshold = choose_official_threshold(scores, labels).threshold
     else:
-        threshold = choose_threshold({0.0: scores}, labels).threshold
+        allowed = settings.most_false_positives if isinstance(settings, Alignment) else 1.0
+        threshold = choose_threshold({0.0: scores}, labels, allowed).threshold
     return settings.model_copy(update={"threshold": threshold}), scores
 
 
@@ -133,7 +135,7 @@ def _write_choice(document: tomlkit.TOMLDocument, chosen: BaselineSettings, thre
     item = tomlkit.item(threshold)
     item.comment(comment).trivia.comment_ws = "  "
     table.append("threshold", item)
-    if isinstance(chosen, Cosine | Prompted):
+    if isinstance(chosen, Cosine | Alignment | Prompted):
         table["model"] = chosen.model
         table.append("calibrated_with", chosen.calibrated_with)
     if isinstance(chosen, GramLogistic) and chosen.weights is not None:

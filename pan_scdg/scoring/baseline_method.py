@@ -12,7 +12,7 @@ from pan_scdg.logs import say
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.profile import Profile
-from pan_scdg.profile.baseline import BaselineSettings, CharNgrams, Cosine, GramLogistic, Prompted
+from pan_scdg.profile.baseline import Alignment, BaselineSettings, CharNgrams, Cosine, GramLogistic, Prompted
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, Passage
 from pan_scdg.scoring.baseline_parts import BaselineParts, need_baseline
@@ -63,7 +63,7 @@ class BaselineMethod:
         self._facts: dict[str, TextFacts] = {}
         self.device, self.models = parts.device, parts.places
         self.threshold: float | None = need_threshold(profile)
-        known = self.settings.calibrated_with if isinstance(self.settings, Cosine | Prompted) else None
+        known = self.settings.calibrated_with if isinstance(self.settings, Cosine | Alignment | Prompted) else None
         if known not in (None, parts.fingerprint):
             say(
                 [

@@ -14,12 +14,14 @@ from pan_scdg.baselines.scorers import Given, PairScorer, make_scorer
 from pan_scdg.baselines.vectors import VectorScorer
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
+from pan_scdg.models.encoder import load_encoder
 from pan_scdg.models.find import FoundModel, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.models.fit import check_encoder_fits
 from pan_scdg.models.lock import read_provenance
+from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.profile import ModelSettings, Profile
-from pan_scdg.profile.baseline import BaselineSettings, Cosine, Prompted, VectorCosine
+from pan_scdg.profile.baseline import Alignment, BaselineSettings, Cosine, Prompted, VectorCosine
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
 
@@ -45,8 +47,18 @@ class BaselineParts(NamedTuple):
         """Return a scorer with these settings."""
         if self.vectors is not None:
             return self.vectors
+        if isinstance(settings, Alignment):
+            return self._make_alignment(settings, store)
         given = Given(store, collection, (), self.folder, self.fingerprint, self.device, self.local_judge)
         return make_scorer(settings, given)
+
+    def _make_alignment(self, settings: Alignment, store: Store) -> AlignmentScorer:
+        folder, device = self.folder, self.device
+        if folder is None:
+            raise ValueError("the encoder of the alignment is missing")
+        return AlignmentScorer(
+            lambda: load_encoder(folder, device, settings.batch), self.fingerprint, device, settings.batch, store
+        )
 
 
 def need_baseline(profile: Profile) -> BaselineSettings:
@@ -96,7 +108,7 @@ def find_parts(
             )
         scorer = VectorScorer(vectors, doc_ids)
         return BaselineParts({"vectors": scorer.identify()}, "cpu", {}, vectors=scorer)
-    if isinstance(settings, Cosine):
+    if isinstance(settings, Cosine | Alignment):
         found = find_encoder(settings.model)
         say(read_provenance(found).warnings)
         check_encoder_fits(settings.model, found.folder, device, "pairs")

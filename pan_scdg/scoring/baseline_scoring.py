@@ -20,7 +20,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.evaluation.logistic import LogisticFit, compute_probabilities
 from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.pan.text_alignment import read_text
-from pan_scdg.profile.baseline import BaselineSettings, GramLogistic
+from pan_scdg.profile.baseline import Alignment, BaselineSettings, GramLogistic
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, TextFile, TextPair
 from pan_scdg.scdg.aggregation import Floats
@@ -129,6 +129,10 @@ def choose_scores(settings: BaselineSettings, rows: Sequence[tuple[float, ...]])
     Raises:
         ValueError: the weights of the method were not fitted.
     """
+    if isinstance(settings, Alignment):
+        match, similarity, candidates = np.array(rows, dtype=np.float64).reshape(-1, 3).T
+        length = settings.length_slope * np.log(np.maximum(1.0, candidates))
+        return np.asarray(match - length + settings.similarity_weight * similarity)
     if not isinstance(settings, GramLogistic):
         return np.array([row[0] for row in rows], dtype=np.float64)
     w = settings.weights

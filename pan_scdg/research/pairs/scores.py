@@ -16,11 +16,11 @@ from pan_scdg.errors import UserError
 from pan_scdg.models.fit import choose_device
 from pan_scdg.pan.runs import open_gzip_text
 from pan_scdg.profile import PAPER_GRID, PairSettings, Profile
-from pan_scdg.profile.baseline import BaselineSettings, CharNgrams, VectorCosine
+from pan_scdg.profile.baseline import Alignment, BaselineSettings, CharNgrams, VectorCosine
 from pan_scdg.research.data.pair_sets import PairSet
 from pan_scdg.scdg.aggregation import Aggregate, Floats, GainStatistics
 from pan_scdg.scoring.baseline_parts import BaselineParts, find_parts, need_baseline
-from pan_scdg.scoring.baseline_scoring import make_collection
+from pan_scdg.scoring.baseline_scoring import choose_scores, make_collection
 from pan_scdg.scoring.baseline_scoring import score_pairs as score_with_baseline
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import PlannedPair
@@ -178,6 +178,8 @@ def score_baseline(pairs: PairSet, baseline: Baseline, store: Store) -> "DataFra
         rows = score_with_baseline(renamed, scorer, store, pairs.facts)
         for name, values in zip(scorer.features, zip(*rows, strict=True), strict=True):
             columns[prefix or name] = np.array(values, dtype=np.float64)
+        if isinstance(settings, Alignment):
+            columns["score"] = np.asarray(choose_scores(settings, rows), np.float64)
     return make_score_table(pairs.ids, pairs.labels, columns)
 
 

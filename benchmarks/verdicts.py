@@ -1,0 +1,203 @@
+"""The verdict of alignment beside simple methods: ``python -m benchmarks.verdicts --data DATA --development FILE``.
+
+Pairs: the development set (`benchmarks.development`) and the 510 PAN 2013 pairs in DATA/pan13-dev. For each kind the
+AUROC of every method; then what the threshold of the profile ``aligned`` does, and what a threshold does that was
+chosen by the same rule on all other kinds. Vectors lie in the state folder: the same command goes on where it was
+stopped.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.development.compose import Pair
+from benchmarks.pair_gains import ALL, QualitySet, development_set
+from benchmarks.simple_pair_scores import four_gram_containment, minilm_cosine, tfidf_cosine
+from pan_scdg.evaluation.pairs import compute_pair_metrics
+from pan_scdg.evaluation.report import format_table
+from pan_scdg.models.encoder import load_encoder
+from pan_scdg.models.find import find_encoder
+from pan_scdg.models.fingerprint import fingerprint_folder
+from pan_scdg.notices import Notices
+from pan_scdg.pan.text_alignment import read_pairs, read_text
+from pan_scdg.pan.truth import read_truth
+from pan_scdg.passages.scorer import AlignmentScorer
+from pan_scdg.passages.units import prepare_text
+from pan_scdg.profile import PassageSettings, load_profile
+from pan_scdg.profile.baseline import Alignment
+from pan_scdg.progress import Progress
+from pan_scdg.records import TextPair
+from pan_scdg.scdg.decision import choose_threshold
+from pan_scdg.scoring.baseline_scoring import choose_scores
+from pan_scdg.store import Store
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+CLEAN = "pan13, no plagiarism"
+MOST_IN_A_KIND = 0.08
+"""Largest share of false positives that the threshold may give in a kind of negatives."""
+DRAWS = 2000
+
+
+class Items(NamedTuple):
+    """All pairs, and what each is."""
+
+    pairs: tuple[Pair, ...]
+    kinds: npt.NDArray[np.str_]
+    labels: Bools
+
+    def select(self, kind: str) -> Bools:
+        """Return which pairs are of a kind; positive PAN 2013 pairs stand beside all negative ones of PAN 2013."""
+        if kind == ALL:
+            return np.ones(len(self.kinds), np.bool_)
+        if kind.startswith("pan13"):
+            negative = np.char.startswith(self.kinds, "pan13") & ~self.labels
+            return np.asarray((self.kinds == kind) | negative)
+        return np.asarray(self.kinds == kind)
+
+
+def read_pan13(folder: Path) -> list[Pair]:
+    """Return the PAN 2013 pairs; a pair is positive if its truth has a passage."""
+    found = []
+    kinds = {}
+    for line in (folder / "kinds.tsv").read_text().splitlines():
+        suspicious, source, kind = line.split("\t")
+        kinds[suspicious, source] = kind
+    for pair in read_pairs(folder, Notices()).pairs:
+        kind = kinds[pair.suspicious.reference, pair.source.reference]
+        ids = (pair.suspicious.doc_id, pair.source.doc_id)
+        label = int(bool(read_truth(folder / "truth" / kind, [pair])[ids]))
+        name = f"pan13, {kind.partition('-')[2].removesuffix('-obfuscation').replace('-', ' ')}"
+        found.append(Pair("/".join(ids), name, label, read_text(pair.source), read_text(pair.suspicious)))
+    return found
+
+
+def gather(sets: Sequence[Sequence[Pair]]) -> Items:
+    """Return all pairs of several sets."""
+    pairs = tuple(pair for pairs in sets for pair in pairs)
+    return Items(pairs, np.array([p.kind for p in pairs]), np.array([bool(p.label) for p in pairs]))
+
+
+def measure(items: Items, store: Store, settings: Alignment) -> tuple[Floats, Floats]:
+    """Return the alignment scores, and the best mean over four sentences of each one's largest cosine."""
+    found = find_encoder(settings.model)
+    scorer = AlignmentScorer(
+        lambda: load_encoder(found.folder, "cpu", settings.batch),
+        fingerprint_folder(found.folder),
+        "cpu",
+        settings.batch,
+        store,
+    )
+    rows, four = [], []
+    with Progress("aligning", len(items.pairs)) as progress:
+        for pair in items.pairs:
+            texts = TextPair(pair.id, pair.id, pair.target, pair.source)
+            rows += list(scorer.score([texts]))
+            prepared = [prepare_text(text, PassageSettings().unit_words) for text in (pair.target, pair.source)]
+            four.append(
+                best_four_sentences(*map(scorer.encode_units, (pair.target, pair.source), prepared)),
+            )
+            progress.update()
+    return np.asarray(choose_scores(settings, rows), np.float64), np.array(four)
+
+
+def best_four_sentences(target: npt.NDArray[np.float32], source: npt.NDArray[np.float32]) -> float:
+    """Return the largest mean over four consecutive sentences of each one's largest cosine with the source."""
+    if not len(target) or not len(source):
+        return 0.0
+    best = (target @ source.T).max(axis=1)
+    width = min(4, len(best))
+    return float(np.convolve(best, np.full(width, 1 / width), "valid").max())
+
+
+def choose(scores: Floats, items: Items, among: Bools, most: float) -> float:
+    """Return the threshold with the largest F1 that keeps the false positives of all and of each kind few."""
+    threshold = choose_threshold({0.0: scores[among]}, items.labels[among], most).threshold
+    for kind in np.unique(items.kinds[among & ~items.labels]):
+        negative = np.sort(scores[among & ~items.labels & (items.kinds == kind)])[::-1]
+        allowed = int(MOST_IN_A_KIND * len(negative))
+        threshold = max(threshold, float(np.nextafter(negative[allowed], np.inf)))
+    return threshold
+
+
+def judge(scores: Floats, items: Items, threshold: float, of: Bools) -> tuple[str, str]:
+    """Return true and false positive rates with their counts."""
+    rates = []
+    for label in (True, False):
+        some = of & (items.labels == label)
+        hits = int((scores[some] >= threshold).sum())
+        rates.append(f"{hits / some.sum():.3f} ({hits} of {some.sum()})" if some.any() else "-")
+    return rates[0], rates[1]
+
+
+def bootstrap_auroc(scores: Floats, labels: Bools, seed: int = 0) -> tuple[float, float]:
+    """Return the 95 % interval of an AUROC; positives and negatives are drawn apart."""
+    rng = np.random.default_rng(seed)
+    positive, negative = scores[labels], scores[~labels]
+    draws = []
+    for _ in range(DRAWS):
+        drawn = np.sort(rng.choice(negative, len(negative)))
+        some = rng.choice(positive, len(positive))
+        # the share of negatives below each positive; ties count half
+        shares = (np.searchsorted(drawn, some, "left") + np.searchsorted(drawn, some, "right")) / 2 / len(drawn)
+        draws.append(shares.mean())
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def tabulate(items: Items, methods: Mapping[str, Floats]) -> list[list[str]]:
+    """Return a row a kind: its name, its pairs, and the AUROC of every method."""
+    rows = []
+    for kind in [*dict.fromkeys(items.kinds.tolist()), ALL]:
+        some = items.select(kind)
+        if kind == CLEAN or items.labels[some].all():
+            continue
+        labels = items.labels[some]
+        aurocs = [compute_pair_metrics(labels, s[some], labels)["auroc"] for s in methods.values()]
+        rows.append([kind, f"{labels.sum()} + {(~labels).sum()}", *(f"{value:.3f}" for value in aurocs)])
+    return rows
+
+
+@click.command(help=__doc__)
+@click.option("--data", type=click.Path(path_type=Path, exists=True), required=True, help="Folder with pan13-dev.")
+@click.option("--development", type=click.Path(path_type=Path, exists=True), required=True)
+@click.option("--state", type=click.Path(path_type=Path), default=Path("out/verdicts"), show_default=True)
+@click.option("--profile", default="aligned", show_default=True)
+def main(data: Path, development: Path, state: Path, profile: str) -> None:
+    settings = load_profile(profile).baseline
+    if not isinstance(settings, Alignment):
+        raise click.UsageError(f"{profile} is no alignment")
+    items = gather([development_set(development).pairs, read_pan13(data / "pan13-dev")])
+    texts = QualitySet(ALL, items.pairs).texts
+    with Store(state) as store:
+        scores, four = measure(items, store, settings)
+        methods = {
+            "alignment": scores,
+            "best four sentences": four,
+            "MiniLM cosine": minilm_cosine(texts, store),
+            "4-gram containment": four_gram_containment(texts),
+            "TF-IDF": tfidf_cosine(texts),
+        }
+    click.echo("AUROC\n")
+    click.echo(format_table(["kind", "pairs", *methods], tabulate(items, methods)))
+    low, high = bootstrap_auroc(scores, items.labels)
+    click.echo(f"\nalignment, all pairs: 95 % interval {low:.3f} to {high:.3f}")
+    every = items.select(ALL)
+    best = choose(scores, items, every, settings.most_false_positives)
+    threshold = best if settings.threshold is None else settings.threshold
+    click.echo(f"\nthreshold of the profile {threshold!r}; by the rule {best!r}\n")
+    rows = []
+    for kind in [*dict.fromkeys(items.kinds.tolist()), ALL]:
+        of = every if kind == ALL else items.kinds == kind
+        held_out = best if kind == ALL else choose(scores, items, ~of, settings.most_false_positives)
+        rows.append([kind, *judge(scores, items, threshold, of), *judge(scores, items, held_out, of)])
+    heads = ["true positives", "false positives"]
+    click.echo(format_table(["kind", *heads, *(f"{head}, kind left out" for head in heads)], rows))
+
+
+if __name__ == "__main__":
+    main()

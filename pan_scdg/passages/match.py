@@ -1,0 +1,74 @@
+"""Match the sentences of two texts by their embeddings: evidence of reuse that survives rewriting.
+
+A rewritten passage shares few words with its source, but its sentences are near those of one place of the source. What
+two sentences on one topic have in common anyway is subtracted: sentences that are near to many others are no evidence.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+SENTENCES = 2
+"""Consecutive sentences of the target that are matched together."""
+NEARBY = 4
+"""Consecutive sentences of the source in which both have to lie."""
+NEIGHBOURS = 6
+"""Most similar sentences of the other text, whose mean cosine says how near a sentence is to everything."""
+CORRECTION = 0.3
+"""Share of these means that is subtracted from a cosine."""
+NO_MATCH = -1.0
+BLOCK = 1024
+"""Sentences of the target that are compared at a time, which bounds the memory."""
+
+Floats = npt.NDArray[np.float32]
+
+
+def measure_match(target: Floats, source: Floats) -> float:
+    """Return how well the best two consecutive sentences of a target match one place of a source.
+
+    With the cosines ``m[i, j]``, and the means ``r[i]`` and ``s[j]`` of the `NEIGHBOURS` largest ones of row i and of
+    column j, a pair of sentences has ``c[i, j] = m[i, j] - CORRECTION * (r[i] + s[j])``. The result is the largest
+    mean, over `SENTENCES` consecutive sentences of the target, of the largest ``c`` within the same `NEARBY`
+    consecutive ones of the source. Shorter texts are taken as they are.
+
+    Args:
+        target: unit vectors of the target's sentences in their order, ``[t, d]``.
+        source: unit vectors of the source's sentences in their order, ``[s, d]``.
+
+    Returns:
+        A number from -1 to 1; `NO_MATCH` if a text has no sentences.
+    """
+    if not len(target) or not len(source):
+        return NO_MATCH
+    rows, columns = _average_nearest(target, source), _average_nearest(source, target)
+    together, best = min(SENTENCES, len(target)), NO_MATCH
+    for start, cosines in _compare_blocks(target, source, together - 1):
+        end = start + len(cosines)
+        places = _find_nearby(cosines - CORRECTION * (rows[start:end, None] + columns[None, :]))
+        means = np.lib.stride_tricks.sliding_window_view(places, together, axis=0).mean(axis=2)
+        best = max(best, float(means.max()))
+    return best
+
+
+def _find_nearby(matches: Floats) -> Floats:
+    """Return the largest match of each row within every `NEARBY` consecutive columns."""
+    width = min(NEARBY, matches.shape[1])
+    places: Floats = np.lib.stride_tricks.sliding_window_view(matches, width, axis=1).max(axis=2)
+    return places
+
+
+def _average_nearest(vectors: Floats, others: Floats) -> Floats:
+    """Return the mean cosine of each vector with its `NEIGHBOURS` nearest others, ``[n]``."""
+    count = min(NEIGHBOURS, len(others))
+    means = np.empty(len(vectors), np.float32)
+    for start, cosines in _compare_blocks(vectors, others, 0):
+        nearest = np.partition(cosines, len(others) - count, axis=1)[:, len(others) - count :]
+        means[start : start + len(cosines)] = nearest.mean(axis=1)
+    return means
+
+
+def _compare_blocks(vectors: Floats, others: Floats, overlap: int) -> Iterator[tuple[int, Floats]]:
+    """Yield the cosines of blocks of vectors with all others; a block begins with the last ones of the block before."""
+    for start in range(0, max(1, len(vectors) - overlap), BLOCK):
+        yield start, vectors[start : start + BLOCK + overlap] @ others.T

@@ -1,0 +1,84 @@
+"""Score pairs by their alignment: sentences that embeddings match, and passages that have their words in common."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.digests import hash_text
+from pan_scdg.models.encoder import Encoder
+from pan_scdg.passages.align import Alignment
+from pan_scdg.passages.match import CORRECTION, NEARBY, NEIGHBOURS, SENTENCES, measure_match
+from pan_scdg.passages.units import PreparedText
+from pan_scdg.profile import PassageSettings
+from pan_scdg.records import TextPair
+from pan_scdg.store import Store, make_key, pack_array, unpack_floats
+
+
+class AlignmentScorer:
+    """Measures the evidence of alignment; every distinct text is encoded once per store.
+
+    Args:
+        load: returns the encoder; called if the vectors of a text are missing.
+        fingerprint: of the encoder's folder.
+        device: the kind of device that encodes; last digits depend on it.
+        batch: number of sentences that are encoded together; last digits depend on it.
+        store: keeps the vectors of each text as soon as they are computed.
+    """
+
+    features: tuple[str, ...] = ("match", "similarity", "candidates")
+    """See `measure_match`; the largest similarity of a passage that words have in common, 0 without one; and the number
+    of pairs of sentences that were compared, with which the largest match of unrelated texts rises."""
+
+    def __init__(self, load: Callable[[], Encoder], fingerprint: str, device: str, batch: int, store: Store) -> None:
+        self._load, self._store = load, store
+        self._encoded = {"encoder": fingerprint, "device": device, "batch": batch}
+        self._settings = PassageSettings()
+
+    def identify(self) -> dict[str, Any]:
+        """Return the encoder, its device and the parameters of the alignment."""
+        return {
+            "kind": "alignment",
+            **self._encoded,
+            "match": [SENTENCES, NEARBY, NEIGHBOURS, CORRECTION],
+            "passages": self._settings.model_dump(mode="json"),
+        }
+
+    def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
+        """Yield the numbers of each pair.
+
+        Raises:
+            UserError: the encoder cannot be loaded.
+        """
+        for pair in pairs:
+            alignment = Alignment(pair.target, pair.source, self._settings)
+            target = self.encode_units(pair.target, alignment.target)
+            source = self.encode_units(pair.source, alignment.source)
+            found = map(alignment.measure, alignment.find_passages())
+            similarity = max((evidence.similarity for evidence in found), default=0.0)
+            yield measure_match(target, source), similarity, float(len(target) * len(source))
+
+    def encode_units(self, text: str, prepared: PreparedText) -> npt.NDArray[np.float32]:
+        """Return the unit vectors of a text's sentences, ``[u, d]``, in half precision."""
+        parameters = {**self._encoded, "least_words": self._settings.unit_words, "text": hash_text(text)}
+        key = make_key("sentence vectors", parameters)
+        stored = self._store.read(key, lambda data: unpack_floats(data, 2))
+        if stored is None:
+            stored = self._compute_vectors([text[start:end] for start, end in prepared.spans.tolist()])
+            self._store.put([(key, pack_array(stored))])
+        return stored.astype(np.float32)
+
+    def _compute_vectors(self, sentences: list[str]) -> npt.NDArray[np.float16]:
+        if not sentences:
+            return np.zeros((0, 0), np.float16)
+        # sentences of one length waste no computation on padding
+        order = sorted(range(len(sentences)), key=lambda i: (len(sentences[i]), i))
+        vectors = np.empty((len(sentences), self._encoder.dimension), np.float16)
+        vectors[order] = self._encoder.encode([sentences[i] for i in order])
+        return vectors
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        return self._load()
