@@ -71,7 +71,7 @@ def detect_pairs(
                         merged.restore(store)
                     scored = method.score(planned, store)
                     if request.share is not None:
-                        files = write_shard(result.staged, store, [item.plan.key for item in scored])
+                        files = write_shard(result.staged, store, map(method.get_key, scored))
                     else:
                         verdicts = {verdict.pair: verdict for verdict in method.judge(scored, names, store)}
                         verdicts |= {item.pair: method.judge_failed(item, names) for item in failed}
@@ -123,14 +123,13 @@ def open_method(
     baseline = need_baseline(profile)
     unused = {
         "--keep-gains": request.keep_gains,
-        "--shard": request.share is not None,
         "--engine reference": computing.engine == "reference",
         "--workers": computing.workers is not None,
     }
     refuse_unused(baseline, unused)
     ids = sorted({document.doc_id for pair in pairs for document in (pair.suspicious, pair.source)})
     parts = find_parts(baseline, computing.device, ids, vectors=vectors, model=computing.model, state=computing.state)
-    return BaselineMethod(profile, parts, all_pairs)
+    return BaselineMethod(profile, parts, all_pairs, request.share)
 
 
 def _describe_pairs_job(

@@ -20,10 +20,12 @@ from pan_scdg.scoring.baseline_scoring import (
     TextFacts,
     choose_scores,
     make_collection,
+    make_text_key,
     read_facts,
     read_texts,
     score_pairs,
 )
+from pan_scdg.scoring.batches import Share
 from pan_scdg.scoring.gain_method import make_uncalibrated_error
 from pan_scdg.scoring.pair_method import Verdict, cover_both, explain_failure, name_pair
 from pan_scdg.scoring.pair_plan import FailedPair, OnError
@@ -39,6 +41,8 @@ class ScoredByBaseline(NamedTuple):
     """A pair with the values that the method computed, by name, and the score that decides."""
 
     pair: DocumentPair
+    key: str
+    """Of the values in the store."""
     numbers: Mapping[str, float]
     score: float
 
@@ -50,6 +54,7 @@ class BaselineMethod:
         profile: has a baseline with a threshold.
         parts: models or vectors that the method needs.
         all_pairs: all pairs of the input; collection statistics are computed over their sources.
+        share: score the pairs of one shard only.
 
     Raises:
         UserError: the profile was never calibrated.
@@ -57,9 +62,11 @@ class BaselineMethod:
 
     model = None
 
-    def __init__(self, profile: Profile, parts: BaselineParts, all_pairs: Sequence[DocumentPair]) -> None:
+    def __init__(
+        self, profile: Profile, parts: BaselineParts, all_pairs: Sequence[DocumentPair], share: Share | None = None
+    ) -> None:
         self.settings: BaselineSettings = need_baseline(profile)
-        self._parts, self._all_pairs = parts, all_pairs
+        self._parts, self._all_pairs, self._share = parts, all_pairs, share
         self._facts: dict[str, TextFacts] = {}
         self.device, self.models = parts.device, parts.places
         self.threshold: float | None = need_threshold(profile)
@@ -96,12 +103,32 @@ class BaselineMethod:
         """Return the scores of the pairs, in order."""
         collection = make_collection((pair.source for pair in self._all_pairs), self._facts)
         scorer = self._parts.make_scorer(self.settings, collection, store)
+        keys = [make_text_key(pair, scorer, self._facts) for pair in planned]
+        if self._share is not None:
+            planned, keys = self._select_share(planned, keys, self._share)
         rows = score_pairs(planned, scorer, store, self._facts)
         scores = choose_scores(self.settings, rows).tolist()
         return [
-            ScoredByBaseline(pair, dict(zip(scorer.features, row, strict=True)), score)
-            for pair, row, score in zip(planned, rows, scores, strict=True)
+            ScoredByBaseline(pair, key, dict(zip(scorer.features, row, strict=True)), score)
+            for pair, key, row, score in zip(planned, keys, rows, scores, strict=True)
         ]
+
+    def _select_share(
+        self, pairs: Sequence[DocumentPair], keys: Sequence[str], share: Share
+    ) -> tuple[list[DocumentPair], list[str]]:
+        """Return the pairs of one shard and their keys; two pairs of the same texts are in the same one."""
+        lengths = {
+            key: self._facts[pair.suspicious.doc_id].length + self._facts[pair.source.doc_id].length
+            for pair, key in zip(pairs, keys, strict=True)
+        }
+        names = list(lengths)
+        own = {names[i] for i in share.select(names, list(lengths.values()))}
+        kept = [(pair, key) for pair, key in zip(pairs, keys, strict=True) if key in own]
+        return [pair for pair, _ in kept], [key for _, key in kept]
+
+    def get_key(self, item: ScoredByBaseline) -> str:
+        """Return the store's key of the values of a pair."""
+        return item.key
 
     def judge(self, scored: Sequence[ScoredByBaseline], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
         """Yield the verdict about each pair, in order.

@@ -60,6 +60,10 @@ class PairMethod(Protocol[Planned, Scored]):
         """Score the pairs, in order; scores in the store are reused and new ones are added."""
         ...
 
+    def get_key(self, item: Scored) -> str:
+        """Return the store's key of a scored pair."""
+        ...
+
     def judge(self, scored: Sequence[Scored], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
         """Yield the verdict about each pair, in order.
 

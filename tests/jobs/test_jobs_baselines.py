@@ -211,7 +211,6 @@ def test_a_text_that_cannot_be_read_stops_the_run_or_is_negative(
     ("option", "what"),
     [
         (("--keep-gains",), "--keep-gains has no effect on a containment baseline"),
-        (("--shard", "1/2"), "--shard has no effect"),
         (("--engine", "reference"), "--engine reference has no effect"),
         (("--model", "."), "--model has no effect"),
         (("--vectors", "."), "--vectors has no effect"),
@@ -343,3 +342,19 @@ def test_pairs_of_one_class_cannot_calibrate(cli: Cli, profile: Write, pairs_inp
     of, target = profile(kind="containment"), tmp_path / "chosen.toml"
     done = cli("calibrate", "--input", source, "--profile", of, "--write", target)
     assert (done.code, "all pairs have the same label" in done.err, target.exists()) == (2, True, False)
+
+
+@pytest.mark.parametrize("name", ["pan25-containment", "aligned"])
+def test_merged_shards_have_the_bytes_of_a_single_run(
+    name: str, pairs_input: Path, run: Cli, cli: Cli, visible: Callable[[Path], dict[str, bytes]], tmp_path: Path
+) -> None:
+    assert run(pairs_input, tmp_path / "single", name).code == 0
+    shards = [tmp_path / f"shard-{number}" for number in (1, 2, 3)]
+    for number, folder in enumerate(shards, 1):
+        assert run(pairs_input, folder, name, "--shard", f"{number}/3").code == 0
+    done = cli("merge", "--input", pairs_input, "--output", tmp_path / "merged", *reversed(shards))
+    assert done.code == 0, done.err
+    assert visible(tmp_path / "merged") == visible(tmp_path / "single")
+    damaged = shards[1] / "scores.sqlite"
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    assert cli("merge", "--input", pairs_input, "--output", tmp_path / "other", *shards).code == 2
