@@ -12,6 +12,8 @@ from pan_scdg.errors import UserError
 from pan_scdg.logs import say
 from pan_scdg.models.fit import choose_device
 from pan_scdg.notices import Notices
+from pan_scdg.passages.align import Evidence
+from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.profile import Profile, RetrievalSettings, load_profile
 from pan_scdg.records import DocumentPair, Query, TextFile
 from pan_scdg.retrieval.ranking import Ranked, Ranking, rank_best
@@ -64,6 +66,8 @@ class PairResult:
     gains: Floats
     """Signed gain of every token, ``[n]`` nats."""
     tokens: tuple[Token, ...]
+    passages: tuple[Evidence, ...] | None
+    """Where a positive pair's target and source correspond; None if the profile has no table ``[passages]``."""
     warnings: tuple[str, ...]
     record: Mapping[str, Any]
     """The JSON object that the command ``score`` prints: the fields above and statistics of the gains."""
@@ -180,6 +184,11 @@ class Scorer:
         return self._open
 
     @cached_property
+    def _finder(self) -> PassageFinder | None:
+        settings = self.profile.passages
+        return None if settings is None else PassageFinder(settings, self._model.device)
+
+    @cached_property
     def _locator(self) -> TokenLocator:
         return make_locator(self._model)
 
@@ -207,10 +216,10 @@ class Scorer:
 
     def _describe(self, plan: PlannedPair, gains: Gains) -> PairResult:
         """Return the verdict; a profile without q or w gets the average as its score."""
-        settings = self.profile.need_pairs()
+        settings, texts = self.profile.need_pairs(), plan.read_texts()
         aggregate = choose_aggregate(settings) or Aggregate("top", 100.0)
         values = gains.summarise(list_stored("candidates", [aggregate]))
-        score, target = values.scores[aggregate], plan.read_texts().target
+        score, target = values.scores[aggregate], texts.target
         foreign = explain_foreign_model(settings.calibration, self._model)
         known, threshold = (None, None) if foreign else (settings.calibration, settings.threshold)
         record = {
@@ -234,12 +243,17 @@ class Scorer:
             record["warnings"] = warn_about_range(facts, known, aggregate)
         if foreign is not None:
             record["warnings"] = [foreign]
+        passages = None
+        if self._finder is not None:
+            passages = tuple(self._finder.find(target, texts.source)) if record["decision"] else ()
+            record["passages"] = [evidence.to_json() for evidence in passages]
         return PairResult(
             score,
             record["decision"],
             threshold,
             gains.gains,
             tuple(self._make_tokens(target, plan.mode == "segments", gains)),
+            passages,
             tuple(record.get("warnings", ())),
             record,
         )
@@ -273,4 +287,4 @@ def _aggregate(gains: Mapping[str, Gains], settings: RetrievalSettings) -> dict[
     return dict(zip(gains, scores.tolist(), strict=True))
 
 
-__all__ = ["PairResult", "Ranked", "Scorer", "Token"]
+__all__ = ["Evidence", "PairResult", "Ranked", "Scorer", "Token"]

@@ -12,6 +12,7 @@ import pytest
 import pan_scdg
 from pan_scdg import PairResult, Scorer, UserError, load_profile
 from pan_scdg.cli import run_command
+from pan_scdg.profile import PassageSettings
 
 SMALL = Path(__file__).parent / "profiles" / "small.toml"
 SOURCE = "The tide turned before noon, and the nets came up empty again. Nobody on the quay said a word about it."
@@ -24,6 +25,22 @@ OTHER = "Measured twice, the samples held 17.5 and 18.2 grams of salt per litre;
 def scorer(tiny_folder: Callable[[str], Path]) -> Iterator[Scorer]:
     with Scorer(SMALL, device="cpu", model=tiny_folder("qwen2")) as scorer:
         yield scorer
+
+
+@pytest.mark.parametrize(("threshold", "found"), [(-9.0, 1), (9.0, 0)])
+def test_a_positive_pair_has_passages(threshold: float, found: int, tiny_folder: Callable[[str], Path]) -> None:
+    small = load_profile(str(SMALL))
+    pairs = small.need_pairs().model_copy(update={"threshold": threshold, "calibration": None})
+    copied = f"{SOURCE} {OTHER} "
+    profile = small.model_copy(update={"pairs": pairs, "passages": PassageSettings(run_length=100)})
+    with Scorer(profile, device="cpu", model=tiny_folder("qwen2")) as scorer:
+        result = scorer.score(f"A stranger came by. {copied}He left.", f"It was said. {copied}")
+    assert result.passages is not None
+    assert result.record["passages"] == [evidence.to_json() for evidence in result.passages]
+    assert len(result.passages) == found
+    for evidence in result.passages:
+        assert evidence.verbatim == 1
+        assert evidence.passage[:4] == (20, len(copied) - 2, 13, len(copied) - 2)
 
 
 def test_importing_the_package_loads_neither_torch_nor_numpy() -> None:
@@ -51,6 +68,7 @@ def test_a_result_is_that_of_the_command(
         patch.chdir(tmp_path)
         assert run_command([*map(str, arguments), "--device", "cpu", "--profile", str(SMALL)]) == 0
     result = scorer.score(target, source)
+    assert result.passages is None
     printed = json.loads(capsys.readouterr().out)
     assert printed == result.record
     assert (printed["score"], printed["decision"]) == (result.score, result.decision)

@@ -8,7 +8,7 @@ from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.progress import Progress
-from pan_scdg.scoring.pair_method import Verdict
+from pan_scdg.scoring.pair_method import Verdict, name_pair
 
 PASSAGES = "passages.jsonl"
 NO_PASSAGE = "no passage was found: the detection covers both documents"
@@ -41,8 +41,7 @@ def _add_warning(verdict: Verdict, warning: str) -> dict[str, object]:
 def write_passages(folder: Path, located: Sequence[tuple[Verdict, list[Evidence]]]) -> str:
     """Write a JSON line per passage, in the order of the verdicts; return the name of the file.
 
-    Fields: ``suspicious`` and ``source`` are ids, ``begin`` and ``end`` characters of the suspicious document,
-    ``begin2`` and ``end2`` of the source; for the others see `Evidence`.
+    ``suspicious`` and ``source`` are ids; for the other fields see `Evidence`.
     """
     with open(folder / PASSAGES, "w", encoding="utf-8", newline="\n") as file:
         file.writelines(line for verdict, found in located for line in _format_lines(verdict, found))
@@ -51,16 +50,4 @@ def write_passages(folder: Path, located: Sequence[tuple[Verdict, list[Evidence]
 
 def _format_lines(verdict: Verdict, found: Sequence[Evidence]) -> Iterator[str]:
     for evidence in found:
-        passage = evidence.passage
-        yield format_decision(
-            {
-                "suspicious": verdict.pair.suspicious.doc_id,
-                "source": verdict.pair.source.doc_id,
-                "begin": passage.this_offset,
-                "end": passage.this_offset + passage.this_length,
-                "begin2": passage.source_offset,
-                "end2": passage.source_offset + passage.source_length,
-                "similarity": evidence.similarity,
-                "verbatim": evidence.verbatim,
-            }
-        )
+        yield format_decision({**name_pair(verdict.pair, {}), **evidence.to_json()})

@@ -53,6 +53,21 @@ class Evidence(NamedTuple):
     verbatim: float
     """Share of the target's words that lie in verbatim runs from the source side."""
 
+    def to_json(self) -> dict[str, int | float]:
+        """Return the fields of a line of ``passages.jsonl``.
+
+        ``begin`` and ``end`` are characters of the target, ``begin2`` and ``end2`` of the source.
+        """
+        start, length, source_start, source_length, *_ = self.passage
+        return {
+            "begin": start,
+            "end": start + length,
+            "begin2": source_start,
+            "end2": source_start + source_length,
+            "similarity": self.similarity,
+            "verbatim": self.verbatim,
+        }
+
 
 def align_texts(target: str, source: str, settings: PassageSettings, encode: Encode | None = None) -> list[Evidence]:
     """Return the passages of ``target`` that correspond to passages of ``source``, in the order of the target.
