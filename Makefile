@@ -1,5 +1,6 @@
 # make demo             set up, then explain one verdict and run both tasks on part of the examples
 # make test             set up, then run the whole test suite
+# make test-long        tests that `make test` leaves out; recorded in benchmarks/results/long-tests.md
 # make lint             ruff and mypy
 # make test-processors  numerical tests under each instruction set of the processor, as a table
 # make fuzz             mutated files for every reader, for SECONDS=60; report and findings in fuzz-output/
@@ -8,7 +9,7 @@
 #                       torch and transformers, instead of .venv. COMMIT names the commit of a copy without .git.
 PYTHON_IN_ENV := .venv/bin/python
 
-.PHONY: demo test faults test-processors fuzz lint setup gpu
+.PHONY: demo test test-long faults test-processors fuzz lint setup gpu
 
 setup:
 	@bash tools/setup.sh
@@ -18,6 +19,9 @@ demo: setup
 
 test: setup
 	@$(PYTHON_IN_ENV) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+test-long: setup
+	@$(PYTHON_IN_ENV) -m pytest -n 2 --dist loadfile -m long
 
 test-processors: setup
 	@bash tools/test_processors.sh

@@ -22,6 +22,7 @@ def score_of(texts: list[Path], variables: dict[str, str]) -> dict[str, object]:
     return found
 
 
+@pytest.mark.long
 def test_a_score_moves_by_less_than_the_noise(tmp_path: Path) -> None:
     texts = [tmp_path / Path(name).name for name in PAIR]
     for text, name in zip(texts, PAIR):

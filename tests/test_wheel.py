@@ -60,6 +60,7 @@ def test_the_script_and_the_module_are_the_command_line(call: Call) -> None:
     assert "Usage: python -m pan_scdg " in call("-m", "pan_scdg", "--help").stdout
 
 
+@pytest.mark.long
 def test_the_demo_runs_on_the_bundled_model_and_examples(call: Call) -> None:
     done = call("pan-scdg", "demo", "--device", "cpu", "--quiet")
     assert (done.returncode, done.stderr) == (0, "")

@@ -113,6 +113,7 @@ def test_title_is_the_topic_of_the_question():
     assert title("Does rent control help tenants? Discuss.") == "Does rent control help tenants?"
 
 
+@pytest.mark.long
 def test_same_bytes_in_another_process(pairs: list[Pair], tmp_path: Path):
     write_pairs(pairs, tmp_path / "here.jsonl")
     command = [sys.executable, "-m", "benchmarks.development.build", "--data", DATA, "--out", tmp_path / "there.jsonl"]

@@ -12,6 +12,7 @@ from pan_scdg.models.encoder import load_encoder
 from pan_scdg.retrieval.bm25.terrier_jars import find_jar_folder
 
 
+@pytest.mark.long
 def test_the_last_line_holds_the_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     if not any(find_jar_folder().glob("terrier-assemblies*")):
         pytest.skip("Terrier's jars are not here: python entrypoint.py models fetch terrier")

@@ -24,6 +24,7 @@ def job(request: pytest.FixtureRequest) -> tuple[str, Path]:
     return request.param, request.getfixturevalue(request.param)
 
 
+@pytest.mark.long
 def test_tira_run(docker: Docker, image: str, job: tuple[str, Path], open_folder: Callable[[str], Path]) -> None:
     from tira.check_format import FormatMsgType, check_format
 

@@ -286,6 +286,7 @@ def test_result_that_appears_meanwhile_is_kept(
     assert (output / "decisions.jsonl").read_text(encoding="utf-8") == "theirs"
 
 
+@pytest.mark.long
 def test_two_runs_that_start_together_leave_one_result(
     pairs_input: Path,
     finished: Callable[[Path], Path],

@@ -182,6 +182,7 @@ def test_ctrl_c_is_the_parents_business(workers: Workers, lm: LanguageModel) -> 
     assert pids() == before
 
 
+@pytest.mark.long
 def test_a_work_that_kills_every_worker_is_an_error_and_then_nothing_is_left(workers: Workers, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"{DEATHS} workers died while computing the same batch, the last with SIGKILL"):
         list(workers.map([Fatal(0, 100, tmp_path / "deaths")]))

@@ -25,6 +25,7 @@ def work(packed: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPat
     return tmp_path / "one"
 
 
+@pytest.mark.long
 def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(work: Path) -> None:
     other = work.parent / "other"
     shutil.copytree(work, other)
