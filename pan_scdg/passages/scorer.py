@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.digests import hash_text
+from pan_scdg.errors import UserError
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.passages.align import Alignment
 from pan_scdg.passages.match import CORRECTION, NEARBY, NEIGHBOURS, SENTENCES, measure_match
@@ -50,12 +51,16 @@ class AlignmentScorer:
         """Yield the numbers of each pair.
 
         Raises:
-            UserError: the encoder cannot be loaded.
+            UserError: the encoder cannot be loaded, or stored vectors are damaged.
         """
         for pair in pairs:
             alignment = Alignment(pair.target, pair.source, self._settings)
             target = self.encode_units(pair.target, alignment.target)
             source = self.encode_units(pair.source, alignment.source)
+            if target.size and source.size and target.shape[1] != source.shape[1]:
+                raise UserError(
+                    "stored vectors of one encoder differ in length", "delete the state", self._store.folder
+                )
             found = map(alignment.measure, alignment.find_passages())
             similarity = max((evidence.similarity for evidence in found), default=0.0)
             yield measure_match(target, source), similarity, float(len(target) * len(source))
@@ -64,7 +69,7 @@ class AlignmentScorer:
         """Return the unit vectors of a text's sentences, ``[u, d]``, in half precision."""
         parameters = {**self._encoded, "least_words": self._settings.unit_words, "text": hash_text(text)}
         key = make_key("sentence vectors", parameters)
-        stored = self._store.read(key, lambda data: unpack_floats(data, 2))
+        stored = self._store.read(key, lambda data: _unpack(data, len(prepared.spans)))
         if stored is None:
             stored = self._compute_vectors([text[start:end] for start, end in prepared.spans.tolist()])
             self._store.put([(key, pack_array(stored))])
@@ -82,3 +87,10 @@ class AlignmentScorer:
     @cached_property
     def _encoder(self) -> Encoder:
         return self._load()
+
+
+def _unpack(data: bytes, sentences: int) -> npt.NDArray[np.float16]:
+    vectors = unpack_floats(data, 2)
+    if len(vectors) != sentences:
+        raise ValueError(f"{len(vectors)} vectors of {sentences} sentences")
+    return vectors

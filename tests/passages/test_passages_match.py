@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pan_scdg.errors import UserError
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.passages import match
 from pan_scdg.passages.match import measure_match
@@ -105,6 +107,16 @@ def test_stored_vectors_give_the_same_numbers_without_an_encoder(encoder: Encode
     assert list(AlignmentScorer(load, "f" * 64, "cpu", 32, store).score(pairs)) == first
     with pytest.raises(AssertionError, match="nothing is missing"):
         list(AlignmentScorer(load, "e" * 64, "cpu", 32, store).score(pairs))
+
+
+@pytest.mark.parametrize("damaged", [np.zeros((2, 384), np.float16), np.ones((6, 3), np.float16), np.ones(5)])
+def test_damaged_vectors_are_refused(encoder: Encoder, store: Store, damaged: npt.NDArray[Any]) -> None:
+    scorer, pairs = make_scorer(encoder, store), [TextPair("t", "s", REWRITTEN, SOURCE)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scorer, "_compute_vectors", lambda sentences: damaged)
+        scorer.encode_units(SOURCE, prepare_text(SOURCE, 3))
+    with pytest.raises(UserError):
+        list(scorer.score(pairs))
 
 
 def test_vectors_stand_in_the_order_of_the_sentences(encoder: Encoder, store: Store) -> None:
