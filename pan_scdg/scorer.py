@@ -14,11 +14,13 @@ from pan_scdg.models.fit import choose_device
 from pan_scdg.notices import Notices
 from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.finder import PassageFinder
-from pan_scdg.profile import Profile, RetrievalSettings, load_profile
+from pan_scdg.profile import Calibration, Profile, RetrievalSettings, load_profile
+from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import DocumentPair, Query, TextFile
 from pan_scdg.retrieval.ranking import Ranked, Ranking, rank_best
-from pan_scdg.scdg.aggregation import Aggregate, Floats, choose_aggregate, list_stored
+from pan_scdg.scdg.aggregation import Aggregate, Floats, GainStatistics, choose_aggregate, list_stored
 from pan_scdg.scdg.gains import Gains
+from pan_scdg.scoring.aligner import Aligner
 from pan_scdg.scoring.calibration import (
     describe_nearness,
     describe_negatives,
@@ -59,7 +61,7 @@ class PairResult:
     """The verdict about one pair."""
 
     score: float
-    """The aggregated gain, in nats per token."""
+    """What is compared with the threshold: the aggregated gain in nats per token, or the score of an alignment."""
     decision: bool | None
     """True if ``score >= threshold``; None without a threshold for this model."""
     threshold: float | None
@@ -184,6 +186,12 @@ class Scorer:
         return self._open
 
     @cached_property
+    def _aligner(self) -> Aligner | None:
+        """Return the method that decides in the place of the gains, if the profile has one."""
+        settings = self.profile.baseline
+        return Aligner(settings, self._model.device) if isinstance(settings, Alignment) else None
+
+    @cached_property
     def _finder(self) -> PassageFinder | None:
         settings = self.profile.passages
         return None if settings is None else PassageFinder(settings, self._model.device)
@@ -215,18 +223,17 @@ class Scorer:
             start = end
 
     def _describe(self, plan: PlannedPair, gains: Gains) -> PairResult:
-        """Return the verdict; a profile without q or w gets the average as its score."""
+        """Return the verdict; a profile without q or w gets the average as its aggregated gain."""
         settings, texts = self.profile.need_pairs(), plan.read_texts()
         aggregate = choose_aggregate(settings) or Aggregate("top", 100.0)
         values = gains.summarise(list_stored("candidates", [aggregate]))
-        score, target = values.scores[aggregate], texts.target
-        foreign = explain_foreign_model(settings.calibration, self._model)
-        known, threshold = (None, None) if foreign else (settings.calibration, settings.threshold)
+        if self._aligner is None:
+            verdict = self._judge_gains(values, aggregate, texts.target)
+        else:
+            verdict = {**self._aligner.judge(texts.target, texts.source), "gain": values.scores[aggregate]}
+        warnings = verdict.pop("warnings", None)
         record = {
-            "score": score,
-            "threshold": threshold,
-            "decision": None if threshold is None else bool(score >= threshold),
-            **describe_nearness(score, threshold, find_noise(known, self._model)),
+            **verdict,
             "aggregation": aggregate.name,
             **describe_control(settings.control),
             "mode": plan.mode,
@@ -236,27 +243,47 @@ class Scorer:
             "positive_gain_rate": values.positive_rate,
             "total_gain_nats": values.total,
             **{a.field: v for a, v in values.scores.items() if a.entry.parameter == "q"},
-            **describe_negatives(score, known),
+            **describe_negatives(verdict["score"], self._calibration),
+            **({} if warnings is None else {"warnings": warnings}),
         }
-        if known is not None and known.range is not None:
-            facts = measure_target(self._model.tokenizer, target, values)
-            record["warnings"] = warn_about_range(facts, known, aggregate)
-        if foreign is not None:
-            record["warnings"] = [foreign]
         passages = None
         if self._finder is not None:
-            passages = tuple(self._finder.find(target, texts.source)) if record["decision"] else ()
+            passages = tuple(self._finder.find(texts.target, texts.source)) if record["decision"] else ()
             record["passages"] = [evidence.to_json() for evidence in passages]
         return PairResult(
-            score,
+            record["score"],
             record["decision"],
-            threshold,
+            record["threshold"],
             gains.gains,
-            tuple(self._make_tokens(target, plan.mode == "segments", gains)),
+            tuple(self._make_tokens(texts.target, plan.mode == "segments", gains)),
             passages,
             tuple(record.get("warnings", ())),
             record,
         )
+
+    @property
+    def _calibration(self) -> Calibration | None:
+        """Return what the threshold for gains was chosen on; None if that was another model."""
+        calibration = self.profile.need_pairs().calibration
+        return None if explain_foreign_model(calibration, self._model) else calibration
+
+    def _judge_gains(self, values: GainStatistics, aggregate: Aggregate, target: str) -> dict[str, Any]:
+        """Return the verdict by the aggregated gain."""
+        settings, score = self.profile.need_pairs(), values.scores[aggregate]
+        foreign = explain_foreign_model(settings.calibration, self._model)
+        known, threshold = self._calibration, None if foreign else settings.threshold
+        verdict: dict[str, Any] = {
+            "score": score,
+            "threshold": threshold,
+            "decision": None if threshold is None else bool(score >= threshold),
+            **describe_nearness(score, threshold, find_noise(known, self._model)),
+        }
+        if known is not None and known.range is not None:
+            facts = measure_target(self._model.tokenizer, target, values)
+            verdict["warnings"] = warn_about_range(facts, known, aggregate)
+        if foreign is not None:
+            verdict["warnings"] = [foreign]
+        return verdict
 
     def _make_tokens(self, target: str, segments: bool, gains: Gains) -> Iterator[Token]:
         located = self._locator.locate(target, segments)

@@ -142,6 +142,8 @@ def run(
     check_folders(output, rest["state"], inputs | {f"--{name}": rest[name] for name in READ})
     found = detect_task(directory, task)  # type: ignore[arg-type]
     chosen = load_chosen_profile(profile, over_long)
+    if over_long is not None and found == "pairs" and chosen.baseline is not None:
+        raise click.UsageError(f"--over-long has no effect: profile {chosen.name} decides pairs without gains")
     computing = Computing(choose_device(chosen, device), rest["model"], rest["engine"], rest["workers"], rest["state"])
     names = ("limit", "overwrite", "strict", "on_error", "keep_gains", "share", "metadata")
     request = Request(directory, output, **{name: rest[name] for name in names})
@@ -160,7 +162,7 @@ def show_plan(task: str, profile: Any, request: Any, computing: Any, stages: Any
     from pan_scdg.jobs.plan import plan_pairs, plan_retrieval
 
     if profile.baseline is not None and task == "pairs":
-        raise click.UsageError("--plan needs a profile with a language model, but this one is a baseline")
+        raise click.UsageError("--plan counts tokens of a language model, and this profile decides pairs without one")
     if task == "pairs":
         plan, lines = plan_pairs(profile, request, computing)
     else:

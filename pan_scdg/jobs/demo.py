@@ -66,13 +66,15 @@ def explain_pair(profile: Profile, device: str) -> str:
     """Return the verdict about one pair of the examples in a sentence."""
     suspicious, source = PAIRS / "susp" / f"{PAIR[0]}.txt", PAIRS / "src" / f"{PAIR[1]}.txt"
     result = score_files(profile, suspicious, source, device=device, model=None, engine="packed")
+    found = result.passages or ()
     verdict = "the profile has no threshold for this model"
     if result.threshold is not None:
         decision = "reported as reuse" if result.decision else "not reported"
-        verdict = f"the threshold is {result.threshold:.3f}, so it is {decision}"
+        verdict = f"the threshold is {result.threshold:.3f}, so the pair is {decision}"
+    places = [f"{evidence.passage.this_length} characters from {evidence.passage.this_offset}" for evidence in found]
     return (
-        f"One verdict explained: with {source.stem} in its context, {suspicious.stem} takes "
-        f"{result.gains.mean():.3f} nats less per token on average ({len(result.gains)} tokens, "
-        f"{100 * (result.gains > 0).mean():.0f} % of them gain); its {result.record['aggregation']} gain is "
-        f"{result.score:.3f}, and {verdict}.\n"
+        f"One verdict explained: the sentences of {suspicious.stem} match those of {source.stem} with a score of "
+        f"{result.score:.3f}; {verdict}. {len(places)} passages: {', '.join(places)}. With the source in its context the "
+        f"text takes {result.gains.mean():.3f} nats less per token on average ({len(result.gains)} tokens, "
+        f"{100 * (result.gains > 0).mean():.0f} % of them gain).\n"
     )

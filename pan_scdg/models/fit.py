@@ -131,6 +131,6 @@ def _estimate_size(profile: Profile, device: str) -> int:
     """Return the bytes of the larger model: the encoder is released before the language model is loaded."""
     needs = find_needs(profile)
     sizes = {name: CATALOGUE[name].size for name in needs.models if name in CATALOGUE}
-    if device == "cpu" and needs.encoder in sizes:
-        sizes[needs.encoder] *= 2  # in float32
+    if device == "cpu":
+        sizes |= {name: 2 * sizes[name] for name in needs.encoders if name in sizes}  # in float32
     return max(sizes.values(), default=0)

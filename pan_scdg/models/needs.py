@@ -21,13 +21,13 @@ class Needs(NamedTuple):
     """The names of what a profile needs beside this package."""
 
     model: str | None
-    encoder: str | None
+    encoders: tuple[str, ...]
     terrier: bool
 
     @property
     def models(self) -> list[str]:
         """The models, which compute on a device."""
-        return [name for name in (self.model, self.encoder) if name is not None]
+        return [name for name in (self.model, *self.encoders) if name is not None]
 
     @property
     def names(self) -> list[str]:
@@ -73,15 +73,18 @@ def find_needs(profile: Profile) -> Needs:
     """Return what a profile needs: its models, and Terrier's jars."""
     baseline, retrieval = profile.baseline, profile.retrieval
     if isinstance(baseline, Prompted):  # a server holds the model of an endpoint
-        return Needs(baseline.model if baseline.served == "local" else None, None, False)
-    if baseline is not None:  # vectors that were made elsewhere need no model either
-        return Needs(None, baseline.model if isinstance(baseline, Cosine | Alignment) else None, False)
+        return Needs(baseline.model if baseline.served == "local" else None, (), False)
     model = None if profile.model is None else profile.model.name
-    if retrieval is None:
-        return Needs(model, None, False)
-    lexical = [route.startswith("bm25") for route in retrieval.routes]
-    encoder = None if all(lexical) else retrieval.need_dense().model
-    return Needs(model, encoder, any(lexical) and retrieval.bm25.engine != "fts5")
+    # vectors that were made elsewhere need no model
+    encoders = [baseline.model] if isinstance(baseline, Cosine | Alignment) else []
+    if profile.passages is not None and profile.passages.encoder is not None:
+        encoders.append(profile.passages.encoder)
+    terrier = False
+    if retrieval is not None:
+        lexical = [route.startswith("bm25") for route in retrieval.routes]
+        encoders += [] if all(lexical) else [retrieval.need_dense().model]
+        terrier = any(lexical) and retrieval.bm25.engine != "fts5"
+    return Needs(model, tuple(dict.fromkeys(encoders)), terrier)
 
 
 def list_licences(profile: Profile) -> str:
@@ -96,7 +99,7 @@ def list_models() -> ModelList:
         UserError: the lock is damaged.
     """
     needs = {name: find_needs(load_profile(name)) for name in list_profiles()}
-    encoders = {need.encoder for need in needs.values()}
+    encoders = {name for need in needs.values() for name in need.encoders}
     names = dict.fromkeys(name for need in needs.values() for name in need.names)
     states = [_examine_terrier() if name == TERRIER else _examine(name, name in encoders) for name in names]
     return ModelList({profile: need.names for profile, need in needs.items()}, states)

@@ -56,25 +56,25 @@ def check_model(profile: Profile, given: Path | None = None) -> ModelCheck:
     Raises:
         UserError: there is no checkpoint with a readable ``config.json``; all other faults are collected.
     """
-    check, encoder = ModelCheck({"profile": profile.name}, []), find_needs(profile).encoder
-    if profile.model is not None or encoder is None:
+    check, encoders = ModelCheck({"profile": profile.name}, []), find_needs(profile).encoders
+    if profile.model is not None or not encoders:
         _check_language_model(check, profile, find_model(profile.need_model().name, given))
-    if encoder is not None:
-        _check_encoder(check, encoder)
+    for number, name in enumerate(encoders, 1):
+        _check_encoder(check, name, "encoder" if number == 1 else f"encoder-{number}")
     return check
 
 
-def _check_encoder(check: ModelCheck, name: str) -> None:
-    check.facts["encoder"] = name
+def _check_encoder(check: ModelCheck, name: str, prefix: str) -> None:
+    check.facts[prefix] = name
     try:
         place = find_encoder(name)
     except UserError as e:
         check.faults.append(e)
-        check.facts["encoder-found"] = NOT_FOUND if isinstance(e, ModelNotFoundError) else MISMATCH
+        check.facts[f"{prefix}-found"] = NOT_FOUND if isinstance(e, ModelNotFoundError) else MISMATCH
         return
-    check.facts.update({f"encoder-{fact}": text for fact, text in _describe_place(place).items()})
-    check.note("encoder-lock", lambda: _compare_with_lock(place))
-    check.note("encoder-weights", lambda: fingerprint_folder(place.folder))
+    check.facts.update({f"{prefix}-{fact}": text for fact, text in _describe_place(place).items()})
+    check.note(f"{prefix}-lock", lambda: _compare_with_lock(place))
+    check.note(f"{prefix}-weights", lambda: fingerprint_folder(place.folder))
 
 
 def _check_language_model(check: ModelCheck, profile: Profile, place: FoundModel) -> None:

@@ -26,14 +26,16 @@ class AlignmentScorer:
         fingerprint: of the encoder's folder.
         device: the kind of device that encodes; last digits depend on it.
         batch: number of sentences that are encoded together; last digits depend on it.
-        store: keeps the vectors of each text as soon as they are computed.
+        store: keeps the vectors of each text as soon as they are computed; None: nothing is kept.
     """
 
     features: tuple[str, ...] = ("match", "similarity", "candidates")
     """See `measure_match`; the largest similarity of a passage that words have in common, 0 without one; and the number
     of pairs of sentences that were compared, with which the largest match of unrelated texts rises."""
 
-    def __init__(self, load: Callable[[], Encoder], fingerprint: str, device: str, batch: int, store: Store) -> None:
+    def __init__(
+        self, load: Callable[[], Encoder], fingerprint: str, device: str, batch: int, store: Store | None
+    ) -> None:
         self._load, self._store = load, store
         self._encoded = {"encoder": fingerprint, "device": device, "batch": batch}
         self._settings = PassageSettings()
@@ -57,10 +59,9 @@ class AlignmentScorer:
             alignment = Alignment(pair.target, pair.source, self._settings)
             target = self.encode_units(pair.target, alignment.target)
             source = self.encode_units(pair.source, alignment.source)
-            if target.size and source.size and target.shape[1] != source.shape[1]:
-                raise UserError(
-                    "stored vectors of one encoder differ in length", "delete the state", self._store.folder
-                )
+            if self._store is not None and target.size and source.size and target.shape[1] != source.shape[1]:
+                what = "stored vectors of one encoder differ in length"
+                raise UserError(what, "delete the state", self._store.folder)
             found = map(alignment.measure, alignment.find_passages())
             similarity = max((evidence.similarity for evidence in found), default=0.0)
             yield measure_match(target, source), similarity, float(len(target) * len(source))
@@ -69,11 +70,14 @@ class AlignmentScorer:
         """Return the unit vectors of a text's sentences, ``[u, d]``, in half precision."""
         parameters = {**self._encoded, "least_words": self._settings.unit_words, "text": hash_text(text)}
         key = make_key("sentence vectors", parameters)
-        stored = self._store.read(key, lambda data: _unpack(data, len(prepared.spans)))
-        if stored is None:
-            stored = self._compute_vectors([text[start:end] for start, end in prepared.spans.tolist()])
-            self._store.put([(key, pack_array(stored))])
-        return stored.astype(np.float32)
+        vectors = None
+        if self._store is not None:
+            vectors = self._store.read(key, lambda data: _unpack(data, len(prepared.spans)))
+        if vectors is None:
+            vectors = self._compute_vectors([text[start:end] for start, end in prepared.spans.tolist()])
+            if self._store is not None:
+                self._store.put([(key, pack_array(vectors))])
+        return vectors.astype(np.float32)
 
     def _compute_vectors(self, sentences: list[str]) -> npt.NDArray[np.float16]:
         if not sentences:

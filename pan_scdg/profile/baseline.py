@@ -117,6 +117,9 @@ class Alignment(Table):
     """Largest share of negative pairs that ``calibrate`` lets the threshold call positive."""
     batch: int = Field(default=32, ge=1)
     threshold: Threshold = None
+    noise: float | None = Field(default=None, ge=0)
+    """Largest difference of a score between processors; a verdict nearer to the threshold is marked. None: not
+    measured."""
     calibrated_with: CalibratedWith = None
 
 

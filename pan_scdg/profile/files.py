@@ -1,8 +1,9 @@
 """Read and validate a profile: every frozen hyperparameter of one submission, in a TOML file.
 
-A profile has up to three tables: ``[model]`` (the language model and its settings), ``[pairs]`` (pair detection) and
-``[retrieval]`` (job 2); or the one table ``[baseline]``, a simple method for job 1. Field names and defaults are those
-of the paper; where the paper is silent the docstring of the field's class says what we chose.
+``[model]`` is the language model with its settings, ``[pairs]`` pair detection by SCDG and ``[retrieval]`` source
+retrieval. The table ``[baseline]`` is a simple method that decides pairs instead; beside an ``alignment``, ``[pairs]``
+says how the gains are computed that explain a verdict. Field names and defaults are those of the paper; where the paper
+is silent the docstring of the field's class says what we chose.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from pydantic import Field, ValidationError, model_validator
 from tomlkit.exceptions import TOMLKitError
 
 from pan_scdg.errors import UserError, UserErrors
-from pan_scdg.profile.baseline import BaselineSettings
+from pan_scdg.profile.baseline import Alignment, BaselineSettings
 from pan_scdg.profile.pairs import PairSettings
 from pan_scdg.profile.passages import PassageSettings
 from pan_scdg.profile.retrieval import RetrievalSettings
@@ -50,10 +51,14 @@ class Profile(Table):
     def _has_a_job(self) -> "Profile":
         if self.passages is not None and self.pairs is None and self.baseline is None:
             raise ValueError("the table [passages] needs a [pairs] or a [baseline] table")
+        others = [table for table in (self.model, self.pairs, self.retrieval) if table is not None]
         if self.baseline is not None:
-            if self.model is not None or self.pairs is not None or self.retrieval is not None:
-                raise ValueError("a profile with a [baseline] table can have no other table than [passages]")
-            return self
+            if others and not isinstance(self.baseline, Alignment):
+                raise ValueError("a profile with this [baseline] table can have no other table than [passages]")
+            if self.pairs is not None and self.pairs.threshold is not None:
+                raise ValueError("the [baseline] decides, so [pairs] can have no threshold")
+            if not others:
+                return self
         if self.pairs is None and self.retrieval is None:
             raise ValueError("a profile needs a [pairs], a [retrieval] or a [baseline] table")
         if self.model is None and (self.pairs is not None or (self.retrieval is not None and self.retrieval.rerank)):

@@ -19,6 +19,7 @@ from pan_scdg.scoring.baseline_parts import BaselineParts, need_baseline
 from pan_scdg.scoring.baseline_scoring import (
     TextFacts,
     choose_scores,
+    explain_foreign_encoder,
     make_collection,
     make_text_key,
     read_facts,
@@ -26,6 +27,7 @@ from pan_scdg.scoring.baseline_scoring import (
     score_pairs,
 )
 from pan_scdg.scoring.batches import Share
+from pan_scdg.scoring.calibration import describe_nearness
 from pan_scdg.scoring.gain_method import make_uncalibrated_error
 from pan_scdg.scoring.pair_method import Verdict, cover_both, explain_failure, name_pair
 from pan_scdg.scoring.pair_plan import FailedPair, OnError
@@ -71,13 +73,8 @@ class BaselineMethod:
         self.device, self.models = parts.device, parts.places
         self.threshold: float | None = need_threshold(profile)
         known = self.settings.calibrated_with if isinstance(self.settings, Cosine | Alignment | Prompted) else None
-        if known not in (None, parts.fingerprint):
-            say(
-                [
-                    f"warning: nothing is decided: the profile was calibrated with a model {str(known)[:40]}, and this "
-                    f"one is {parts.fingerprint[:40]}; calibrate with this model, or use that one"
-                ]
-            )
+        if (foreign := explain_foreign_encoder(known, parts.fingerprint)) is not None:
+            say([foreign])
             self.threshold = None
 
     def identify(self) -> dict[str, Any]:
@@ -158,6 +155,7 @@ class BaselineMethod:
             "score": item.score,
             "threshold": self.threshold,
             "decision": positive,
+            **self._describe_nearness(item.score),
             "baseline": self.settings.kind,
             **({} if len(item.numbers) == 1 else item.numbers),
             "warnings": [reason] if positive and not passages else [],
@@ -172,10 +170,15 @@ class BaselineMethod:
             "score": None,
             "threshold": self.threshold,
             "decision": False if decides else None,
+            **self._describe_nearness(None),
             "baseline": self.settings.kind,
             "warnings": [explain_failure(failed, decides)],
         }
         return Verdict(failed.pair, record, ())
+
+    def _describe_nearness(self, score: float | None) -> dict[str, bool | None]:
+        noise = self.settings.noise if isinstance(self.settings, Alignment) else None
+        return describe_nearness(score, self.threshold, noise)
 
     def _cover(self, pair: DocumentPair) -> tuple[Passage, ...]:
         return cover_both(self._facts[pair.suspicious.doc_id].length, self._facts[pair.source.doc_id].length)

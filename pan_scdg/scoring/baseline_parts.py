@@ -48,11 +48,12 @@ class BaselineParts(NamedTuple):
         if self.vectors is not None:
             return self.vectors
         if isinstance(settings, Alignment):
-            return self._make_alignment(settings, store)
+            return self.make_alignment(settings, store)
         given = Given(store, collection, (), self.folder, self.fingerprint, self.device, self.local_judge)
         return make_scorer(settings, given)
 
-    def _make_alignment(self, settings: Alignment, store: Store) -> AlignmentScorer:
+    def make_alignment(self, settings: Alignment, store: Store | None) -> AlignmentScorer:
+        """Return the scorer of an alignment; without a store it keeps nothing."""
         folder, device = self.folder, self.device
         if folder is None:
             raise ValueError("the encoder of the alignment is missing")

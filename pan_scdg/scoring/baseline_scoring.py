@@ -143,6 +143,16 @@ def choose_scores(settings: BaselineSettings, rows: Sequence[tuple[float, ...]])
     )
 
 
+def explain_foreign_encoder(calibrated_with: str | None, fingerprint: str) -> str | None:
+    """Return the reason why a calibrated threshold does not apply to this model's scores; None if it does."""
+    if calibrated_with in (None, fingerprint):
+        return None
+    return (
+        f"warning: nothing is decided: the profile was calibrated with a model {str(calibrated_with)[:40]}, and this "
+        f"one is {fingerprint[:40]}; calibrate with this model, or use that one"
+    )
+
+
 def _pack_values(values: tuple[float, ...]) -> bytes:
     return json.dumps([float(value) for value in values]).encode()
 

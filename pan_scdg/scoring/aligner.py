@@ -1,0 +1,42 @@
+"""Decide about single pairs of texts by their alignment."""
+
+from typing import Any
+
+from pan_scdg.logs import say
+from pan_scdg.profile.baseline import Alignment
+from pan_scdg.records import TextPair
+from pan_scdg.scoring.baseline_parts import find_parts
+from pan_scdg.scoring.baseline_scoring import choose_scores, explain_foreign_encoder
+from pan_scdg.scoring.calibration import describe_nearness
+
+
+class Aligner:
+    """Judges pairs as `BaselineMethod` does with the same settings; vectors are not kept.
+
+    Args:
+        settings: the table ``[baseline]`` of the profile.
+        device: "cpu" or "cuda".
+
+    Raises:
+        UserError: the embedding model is missing, damaged or larger than the memory.
+    """
+
+    def __init__(self, settings: Alignment, device: str) -> None:
+        parts = find_parts(settings, device, ())
+        self._settings, self._scorer = settings, parts.make_alignment(settings, None)
+        foreign = explain_foreign_encoder(settings.calibrated_with, parts.fingerprint)
+        say([] if foreign is None else [foreign])
+        self._threshold = None if foreign else settings.threshold
+
+    def judge(self, target: str, source: str) -> dict[str, Any]:
+        """Return score, threshold and decision, and the numbers that the score was made of."""
+        (row,) = self._scorer.score([TextPair("target", "source", target, source)])
+        score = float(choose_scores(self._settings, [row])[0])
+        return {
+            "score": score,
+            "threshold": self._threshold,
+            "decision": None if self._threshold is None else bool(score >= self._threshold),
+            **describe_nearness(score, self._threshold, self._settings.noise),
+            "baseline": self._settings.kind,
+            **dict(zip(self._scorer.features, row, strict=True)),
+        }
