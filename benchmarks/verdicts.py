@@ -1,7 +1,7 @@
 """The verdict of alignment beside simple methods: ``python -m benchmarks.verdicts --data DATA --development FILE``.
 
 Pairs: the development set (`benchmarks.development`) and the 510 PAN 2013 pairs in DATA/pan13-dev. For each kind the
-AUROC of every method; then what the threshold of the profile ``aligned`` does, and what a threshold does that was
+AUROC of every method; then what the threshold of the profile ``offline`` does, and what a threshold does that was
 chosen by the same rule on all other kinds. Vectors lie in the state folder: the same command goes on where it was
 stopped.
 """
@@ -166,7 +166,7 @@ def tabulate(items: Items, methods: Mapping[str, Floats]) -> list[list[str]]:
 @click.option("--data", type=click.Path(path_type=Path, exists=True), required=True, help="Folder with pan13-dev.")
 @click.option("--development", type=click.Path(path_type=Path, exists=True), required=True)
 @click.option("--state", type=click.Path(path_type=Path), default=Path("out/verdicts"), show_default=True)
-@click.option("--profile", default="aligned", show_default=True)
+@click.option("--profile", default="offline", show_default=True)
 def main(data: Path, development: Path, state: Path, profile: str) -> None:
     settings = load_profile(profile).baseline
     if not isinstance(settings, Alignment):

@@ -73,8 +73,9 @@ def explain_pair(profile: Profile, device: str) -> str:
         verdict = f"the threshold is {result.threshold:.3f}, so the pair is {decision}"
     places = [f"{evidence.passage.this_length} characters from {evidence.passage.this_offset}" for evidence in found]
     return (
-        f"One verdict explained: the sentences of {suspicious.stem} match those of {source.stem} with a score of "
-        f"{result.score:.3f}; {verdict}. {len(places)} passages: {', '.join(places)}. With the source in its context the "
-        f"text takes {result.gains.mean():.3f} nats less per token on average ({len(result.gains)} tokens, "
+        f"One verdict explained: {suspicious.stem} matches {source.stem} with a score of {result.score:.3f}; "
+        f"{verdict}. "
+        f"{len(places)} passages: {', '.join(places)}. With the source in its context the language model takes "
+        f"{result.gains.mean():.3f} nats less per token on average ({len(result.gains)} tokens, "
         f"{100 * (result.gains > 0).mean():.0f} % of them gain).\n"
     )

@@ -30,7 +30,7 @@ def require_gains(profile: Profile) -> PairSettings:
     Raises:
         UserError: the profile is a baseline, or has no model or no pair settings.
     """
-    if profile.baseline is not None:
+    if profile.pairs is None and profile.baseline is not None:
         raise UserError(
             f"profile {profile.name} is a baseline, which has no gains", "name a profile of SCDG with --profile"
         )

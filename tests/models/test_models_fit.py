@@ -99,7 +99,8 @@ def test_an_8b_model_does_not_fit_on_a_gpu_of_8_gb(gpu: Callable[[str, int], Non
     with pytest.raises(
         UserError,
         match=r"^Qwen3-8B-Base in bfloat16 takes at least 16\.4 GB, and GeForce RTX 3070 \(sm_86\) has 8\.51 GB; "
-        r"choose a profile that would fit \(pan25-qwen3-1\.7b, pan25-qwen3-0\.6b, offline\), or another device$",
+        r"choose a profile that would fit \(pan25-qwen3-1\.7b, pan25-qwen3-0\.6b, offline, scdg-mini\), "
+        r"or another device$",
     ):
         fits(load_profile("pan25-qwen3-8b"), "pairs", "cuda", qwen3_8b)
     with pytest.raises(UserError, match=r"would fit \(pan26-qwen3-1\.7b, pan26-qwen3-0\.6b, offline\)"):
@@ -159,7 +160,7 @@ NEEDS = [name for name in list_profiles() if load_profile(name).needs_gpu]
 def test_profiles_that_need_a_gpu_say_so() -> None:
     assert [name for name in list_profiles() if "GPU" in load_profile(name).description] == NEEDS
     others = [name for name in set(list_profiles()) - set(NEEDS) if load_profile(name).baseline is None]
-    assert sorted(others) == ["offline", "pan26-bm25-full", "pan26-bm25-sentence"]
+    assert sorted(others) == ["pan26-bm25-full", "pan26-bm25-sentence", "scdg-mini"]
 
 
 @pytest.mark.parametrize(

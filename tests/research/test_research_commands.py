@@ -371,7 +371,7 @@ BAD: dict[str, tuple[tuple[object, ...], str]] = {
     ),
     "no table of pairs": (("--profile", "pan26-bm25-full"), "has no [model] table"),
     "retrieval alone": (("--profile", "pan26-qwen3-0.6b"), "has no [pairs] table"),
-    "SCDG as a baseline": (("--baseline", "offline"), "profile offline is not a baseline"),
+    "SCDG as a baseline": (("--baseline", "scdg-mini"), "profile scdg-mini is not a baseline"),
     "vectors that nobody takes": (("--vectors", "."), "--vectors is given, and no baseline takes vectors"),
     "vectors that are missing": (("--baseline", "pan25-llama-3.3-70b-vectors"), "give the folder of their .npy"),
     "nothing to be given": (("--given", "splits=x"), "unknown kind 'splits'"),

@@ -70,7 +70,7 @@ def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     The range depends on the targets alone, so that no pass with a source is needed, and no threshold that is chosen.
     """
-    offline = load_profile("offline")
+    offline = load_profile("scdg-mini")
     model = Computing("cpu").open_model(offline.model)
     scorer, facts = PassScorer(model, None), []
     for file in sorted((EXAMPLES / "calibration" / "susp").glob("*.txt")):
@@ -78,7 +78,7 @@ def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         alone = scorer.score_unconditional(build_pair_passes(model.tokenizer, "", text).unconditional)
         features = compute_statistics(np.asarray(alone), (), -float(alone.sum()))
         facts.append(measure_target(model.tokenizer, text, features))
-    document: Any = tomlkit.parse((SHIPPED / "offline.toml").read_text(encoding="utf-8"))
+    document: Any = tomlkit.parse((SHIPPED / "scdg-mini.toml").read_text(encoding="utf-8"))
     pairs = document["pairs"]
     for field in ("q", "w", "aggregation", "control", "threshold"):
         pairs.pop(field, None)
