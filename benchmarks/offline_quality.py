@@ -243,7 +243,7 @@ def plain(value: Any) -> Any:
     "--retrieval", multiple=True, type=click.Path(path_type=Path), default=[RETRIEVAL], help="May be given again."
 )
 @click.option("--start", type=click.Path(path_type=Path), help="The untrained start, as a second model.")
-@click.option("--profile", "name", default="offline", show_default=True)
+@click.option("--profile", "name", default="scdg-mini", show_default=True)
 @click.option("--model", type=click.Path(path_type=Path), help="Instead of the profile's model.")
 @click.option("--state", type=click.Path(path_type=Path), envvar="PAN_SCDG_STATE", help="Keep scores here.")
 @click.option("--most", type=click.IntRange(min=1), help="At most so many pairs of each kind and label: a quick look.")

@@ -41,7 +41,7 @@ def texts_of(model: ScoringModel, count: int, source_tokens: int, target_tokens:
 
 
 @click.command(help=__doc__)
-@click.option("--profile", default="offline", show_default=True)
+@click.option("--profile", default="scdg-mini", show_default=True)
 @click.option("--model", type=click.Path(path_type=Path))
 @click.option("--device", default="cpu", show_default=True)
 @click.option("--count", default=20, show_default=True)

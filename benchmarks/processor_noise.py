@@ -105,7 +105,7 @@ def missing_flags() -> set[str]:
 
 
 @click.command(help=__doc__)
-@click.option("--profile", default="offline", show_default=True)
+@click.option("--profile", default="scdg-mini", show_default=True)
 @click.option("--dtype", type=click.Choice(["float32", "bfloat16"]), help="default: the profile's")
 @click.option("--half", "halves", multiple=True, type=click.Choice(["calibration", "test"]), help="default: both")
 @click.option("--setting", "names", multiple=True, type=click.Choice(list(SETTINGS)), help="default: all")

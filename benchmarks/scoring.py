@@ -155,7 +155,7 @@ def place(device: str) -> dict[str, Any]:
 
 @click.command(help=__doc__)
 @click.option("--task", "kind", default="retrieval", show_default=True, type=click.Choice(["retrieval", "pairs"]))
-@click.option("--profile", default="offline", show_default=True, help="whose model and settings")
+@click.option("--profile", default="scdg-mini", show_default=True, help="whose model and settings")
 @click.option("--shape", type=click.Choice(list(SHAPES)), help="random weights in place of the profile's model")
 @click.option("--device", default="cpu", show_default=True)
 @click.option("--queries", default=20, show_default=True, type=click.IntRange(1))

@@ -29,9 +29,10 @@ class AlignmentScorer:
         store: keeps the vectors of each text as soon as they are computed; None: nothing is kept.
     """
 
-    features: tuple[str, ...] = ("match", "similarity", "candidates")
-    """See `measure_match`; the largest similarity of a passage that words have in common, 0 without one; and the number
-    of pairs of sentences that were compared, with which the largest match of unrelated texts rises."""
+    features: tuple[str, ...] = ("match", "similarity", "candidates", "words")
+    """See `measure_match`; the largest similarity of a passage that words have in common, 0 without one; the number of
+    pairs of sentences that were compared, with which the match of unrelated texts rises; and the words of the target.
+    """
 
     def __init__(
         self, load: Callable[[], Encoder], fingerprint: str, device: str, batch: int, store: Store | None
@@ -64,7 +65,8 @@ class AlignmentScorer:
                 raise UserError(what, "delete the state", self._store.folder)
             found = map(alignment.measure, alignment.find_passages())
             similarity = max((evidence.similarity for evidence in found), default=0.0)
-            yield measure_match(target, source), similarity, float(len(target) * len(source))
+            words = len(alignment.target.forms)
+            yield measure_match(target, source), similarity, float(len(target) * len(source)), float(words)
 
     def encode_units(self, text: str, prepared: PreparedText) -> npt.NDArray[np.float32]:
         """Return the unit vectors of a text's sentences, ``[u, d]``, in half precision."""

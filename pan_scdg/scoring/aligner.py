@@ -6,7 +6,7 @@ from pan_scdg.logs import say
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import TextPair
 from pan_scdg.scoring.baseline_parts import find_parts
-from pan_scdg.scoring.baseline_scoring import choose_scores, explain_foreign_encoder
+from pan_scdg.scoring.baseline_scoring import choose_scores, explain_foreign_encoder, warn_about_length
 from pan_scdg.scoring.calibration import describe_nearness
 
 
@@ -31,6 +31,7 @@ class Aligner:
     def judge(self, target: str, source: str) -> dict[str, Any]:
         """Return score, threshold and decision, and the numbers that the score was made of."""
         (row,) = self._scorer.score([TextPair("target", "source", target, source)])
+        numbers = dict(zip(self._scorer.features, row, strict=True))
         score = float(choose_scores(self._settings, [row])[0])
         return {
             "score": score,
@@ -38,5 +39,6 @@ class Aligner:
             "decision": None if self._threshold is None else bool(score >= self._threshold),
             **describe_nearness(score, self._threshold, self._settings.noise),
             "baseline": self._settings.kind,
-            **dict(zip(self._scorer.features, row, strict=True)),
+            **numbers,
+            "warnings": warn_about_length(numbers),
         }

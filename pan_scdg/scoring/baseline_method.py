@@ -25,6 +25,7 @@ from pan_scdg.scoring.baseline_scoring import (
     read_facts,
     read_texts,
     score_pairs,
+    warn_about_length,
 )
 from pan_scdg.scoring.batches import Share
 from pan_scdg.scoring.calibration import describe_nearness
@@ -158,7 +159,7 @@ class BaselineMethod:
             **self._describe_nearness(item.score),
             "baseline": self.settings.kind,
             **({} if len(item.numbers) == 1 else item.numbers),
-            "warnings": [reason] if positive and not passages else [],
+            "warnings": [*warn_about_length(item.numbers), *([reason] if positive and not passages else [])],
         }
         return Verdict(item.pair, record, passages)
 

@@ -27,6 +27,8 @@ from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.store import Store, make_key
 
 _NUMBERS = TypeAdapter(list[float], config=EXACT)
+LEAST_WORDS = 50
+"""A text with fewer words was never part of a calibration."""
 STEP = 32
 """Number of pairs whose scores are stored together; a killed run loses at most these."""
 
@@ -130,7 +132,7 @@ def choose_scores(settings: BaselineSettings, rows: Sequence[tuple[float, ...]])
         ValueError: the weights of the method were not fitted.
     """
     if isinstance(settings, Alignment):
-        match, similarity, candidates = np.array(rows, dtype=np.float64).reshape(-1, 3).T
+        match, similarity, candidates, _ = np.array(rows, dtype=np.float64).reshape(-1, 4).T
         length = settings.length_slope * np.log(np.maximum(1.0, candidates))
         return np.asarray(match - length + settings.similarity_weight * similarity)
     if not isinstance(settings, GramLogistic):
@@ -141,6 +143,13 @@ def choose_scores(settings: BaselineSettings, rows: Sequence[tuple[float, ...]])
     return compute_probabilities(
         LogisticFit(w.intercept, w.coefficients, w.mean, w.scale), np.array(rows, dtype=np.float64)
     )
+
+
+def warn_about_length(numbers: Mapping[str, float]) -> list[str]:
+    """Return the warning about a target that is too short for an alignment; empty for other targets and methods."""
+    if numbers.get("words", LEAST_WORDS) >= LEAST_WORDS:
+        return []
+    return [f"unclear: the suspicious document has {numbers['words']:.0f} words, fewer than {LEAST_WORDS}"]
 
 
 def explain_foreign_encoder(calibrated_with: str | None, fingerprint: str) -> str | None:

@@ -92,8 +92,8 @@ def test_a_rewritten_passage_scores_above_an_unrelated_text(encoder: Encoder, st
     rewritten, unrelated, empty, same = choose_scores(settings, rows)
     assert same > rewritten > unrelated + 0.1
     assert unrelated > empty == -1
-    match, similarity, candidates = rows[3]
-    assert (similarity, candidates) == (pytest.approx(1), 36)
+    match, similarity, candidates, words = rows[3]
+    assert (similarity, candidates, words) == (pytest.approx(1), 36, len(SOURCE.split()))
     assert same == pytest.approx(match - 0.01 * np.log(36) + 0.3)
 
 
