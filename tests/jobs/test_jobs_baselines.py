@@ -215,7 +215,7 @@ def test_a_text_that_cannot_be_read_stops_the_run_or_is_negative(
         (("--model", "."), "--model has no effect"),
         (("--vectors", "."), "--vectors has no effect"),
         (("--workers", "2"), "--workers has no effect"),
-        (("--plan",), "--plan needs a profile with a language model"),
+        (("--plan",), "--plan counts tokens of a language model"),
         (("--over-long", "segments"), r"has no [pairs] table"),
     ],
 )

@@ -126,7 +126,7 @@ def test_the_bundled_model_with_changed_weights(
 
     def score() -> tuple[bool | None, str]:
         files = (pairs_input / "susp" / "s4.txt", pairs_input / "src" / "r1.txt")
-        done = cli("score", *files, "--device", "cpu")
+        done = cli("score", *files, "--device", "cpu", "--profile", "scdg-mini")
         assert done.code == 0, done.err
         decision: bool | None = json.loads(done.out)["decision"]
         return decision, done.err
@@ -141,7 +141,7 @@ def test_the_bundled_model_with_changed_weights(
     decision, said = score()
     assert decision is None
     assert "warning: nothing is decided: the profile was calibrated with a model" in said
-    verified = cli("models", "verify", "--profile", "offline")
+    verified = cli("models", "verify", "--profile", "scdg-mini")
     assert (verified.code, "calibration     does not fit" in verified.out) == (2, True)
 
 
