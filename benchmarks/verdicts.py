@@ -163,8 +163,8 @@ def tabulate(items: Items, methods: Mapping[str, Floats]) -> list[list[str]]:
 
 
 @click.command(help=__doc__)
-@click.option("--data", type=click.Path(path_type=Path, exists=True), required=True, help="Folder with pan13-dev.")
-@click.option("--development", type=click.Path(path_type=Path, exists=True), required=True)
+@click.option("--data", type=click.Path(path_type=Path), required=True, help="Folder with pan13-dev.")
+@click.option("--development", type=click.Path(path_type=Path), required=True)
 @click.option("--state", type=click.Path(path_type=Path), default=Path("out/verdicts"), show_default=True)
 @click.option("--profile", default="offline", show_default=True)
 def main(data: Path, development: Path, state: Path, profile: str) -> None:

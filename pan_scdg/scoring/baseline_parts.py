@@ -129,7 +129,8 @@ def refuse_unused(settings: BaselineSettings, given: Mapping[str, object]) -> No
         given: a true value for every option that was given, by its name.
     """
     if unused := [name for name, value in given.items() if value]:
-        raise UserError(f"{unused[0]} has no effect on a {settings.kind} baseline", "leave it out")
+        kind = f"an {settings.kind}" if settings.kind.startswith("a") else f"a {settings.kind}"
+        raise UserError(f"{unused[0]} has no effect on {kind} baseline", "leave it out")
 
 
 def _find_judge(settings: Prompted, device: str, folder: Path | None, state: Path | None) -> BaselineParts:

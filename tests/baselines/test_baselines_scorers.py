@@ -12,8 +12,9 @@ from pan_scdg.baselines.bm25_pairs import Collection
 from pan_scdg.baselines.prompting import PromptJudge
 from pan_scdg.baselines.scorers import Given, make_scorer
 from pan_scdg.profile import list_profiles, load_profile
-from pan_scdg.profile.baseline import BaselineSettings
+from pan_scdg.profile.baseline import BaselineSettings, VectorCosine
 from pan_scdg.records import TextPair
+from pan_scdg.scoring.baseline_parts import BaselineParts
 from pan_scdg.store import Store
 
 TABLES: list[dict[str, Any]] = [
@@ -73,7 +74,11 @@ def test_what_is_chosen_after_scoring_is_no_part_of_it(given: Given, change: dic
 def test_every_shipped_baseline_has_a_scorer(given: Given, name: str) -> None:
     settings = load_profile(name).baseline
     assert settings is not None
-    assert make_scorer(settings, given).features
+    parts = BaselineParts({}, "cpu", {}, given.folder, "f" * 64, local_judge=given.local_judge)
+    if not isinstance(settings, VectorCosine):  # its scorer is a part that is made before
+        assert parts.make_scorer(settings, Collection("d" * 64, lambda: ["one two"]), given.store).features
+    else:
+        assert make_scorer(settings, given).features
 
 
 def test_a_method_that_was_not_given_what_it_needs_is_a_mistake(given: Given) -> None:

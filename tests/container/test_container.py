@@ -116,7 +116,8 @@ def test_a_model_in_another_folder_is_found(
     output = open_folder("out")
     model = ROOT / "model_cache" / "scdg-mini"
     mounts = ("-v", f"{pairs}:/in:ro", "-v", f"{output}:/out", "-v", f"{model}:/models/mine:ro")
-    where = ("--input", "/in", "--output", "/out", "--model", "/models/mine", "--limit", "1")
+    gains = ("--profile", "scdg-mini")
+    where = ("--input", "/in", "--output", "/out", *gains, "--model", "/models/mine", "--limit", "1")
     docker("run", "--rm", *CLOSED, *mounts, image, "run", *where)
     assert (output / "decisions.jsonl").is_file()
     done = docker("run", "--rm", *CLOSED, *mounts, image, "run", *where[:-3], "/models/none", check=False)

@@ -21,8 +21,11 @@ from mutations import STEP, Case, mutate, write
 from target import Target
 from tracing import Tracer
 
+import pan_scdg
 from pan_scdg.errors import UserError
 
+PACKAGE = str(Path(pan_scdg.__file__).parent)
+"""A clone can have the package's name, too."""
 MEMORY = 1 << 30
 """Bytes that a process may allocate."""
 SECONDS = 10
@@ -216,7 +219,7 @@ def _limit(seconds: float) -> None:
 
 def _place(error: BaseException) -> str:
     """The kind of an error and the innermost function of the project that it left."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if "/pan_scdg/" in f.filename]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(PACKAGE)]
     where = f"{Path(frames[-1].filename).name}:{frames[-1].name}" if frames else "?"
     return f"{type(error).__name__} in {where}"
 
