@@ -64,7 +64,9 @@ def test_wrong_input_is_one_line_and_no_file(
     assert not list(output.iterdir())
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "how", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.long)], ids=lambda s: s.name
+)
 def test_a_stopped_container_goes_on_from_its_state(
     docker: Docker,
     image: str,

@@ -16,7 +16,7 @@ from tests.container.conftest import CLOSED, ROOT, Docker, copied_context, visib
 from tests.hub_cache import add_snapshot, name_main
 from tests.local_hub import LocalHub, serving, sha256
 
-pytestmark = pytest.mark.container
+pytestmark = [pytest.mark.container, pytest.mark.long]
 NAME, REPOSITORY, COMMIT = "Qwen3-0.6B-Base", "Qwen/Qwen3-0.6B-Base", "a" * 40
 GATED, GATED_REPOSITORY, GATED_COMMIT = "Llama-3.1-8B", "meta-llama/Llama-3.1-8B", "b" * 40
 MOUNTED_COMMIT = "c" * 40

@@ -18,7 +18,7 @@ FORMATS = {"pairs": "text-alignment-features", "retrieval": "run.txt"}
 ENTRIES = {"pairs": "pan25-offline", "retrieval": "pan26-offline"}
 
 
-@pytest.fixture(params=["pairs", "retrieval"])
+@pytest.fixture(params=["pairs", pytest.param("retrieval", marks=pytest.mark.long)])
 def job(request: pytest.FixtureRequest) -> tuple[str, Path]:
     """Return the name of a task and its input."""
     return request.param, request.getfixturevalue(request.param)

@@ -24,7 +24,7 @@ def run(cli: Cli, source: Path, folder: Path, table: str) -> Path:
     folder.mkdir()
     profile, output = folder / "own.toml", folder / "out"
     profile.write_text(BASELINE + table)
-    done = cli("run", "--input", source, "--output", output, "--profile", profile, "--no-metadata")
+    done = cli("run", "--input", source, "--output", output, "--profile", profile, "--no-metadata", "--limit", "8")
     assert done.code == 0, done.err
     return output
 

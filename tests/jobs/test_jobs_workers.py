@@ -13,7 +13,7 @@ from pan_scdg.scoring.model import list_devices
 Run = Callable[..., object]
 
 
-@pytest.mark.parametrize("source", ["pairs", "retrieval"])
+@pytest.mark.parametrize("source", ["pairs", pytest.param("retrieval", marks=pytest.mark.long)])
 def test_two_workers_write_the_same_bytes(
     source: str,
     request: pytest.FixtureRequest,

@@ -203,6 +203,7 @@ def test_a_model_that_cannot_be_loaded_is_told_at_once(tmp_path: Path) -> None:
     assert pids() == before
 
 
+@pytest.mark.long
 def test_one_worker_loads_after_the_other_and_none_reads_the_weights_for_a_fingerprint(
     lm: LanguageModel, tiny_folder: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +224,7 @@ def test_no_devices(tmp_path: Path) -> None:
         Workers(tmp_path, SETTINGS, "packed", [], "")
 
 
+@pytest.mark.long
 def test_workers_end_with_a_parent_that_is_killed(tiny_folder: Callable[[str], Path]) -> None:
     command = [sys.executable, "-c", PARENT, str(tiny_folder("qwen3")), str(Path(__file__).parent)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as parent:

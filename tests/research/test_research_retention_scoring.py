@@ -111,6 +111,7 @@ def test_copied_evidence_gives_a_slope_for_reused_tokens_and_none_for_new_ones(p
     assert abs(curve[0]) < 0.1, "distractors alone give nothing"
 
 
+@pytest.mark.long
 def test_no_effect_is_found_where_the_target_does_not_come_from_the_source(
     model: ScoringModel, settings: PairSettings, pool: DistractorPool, tmp_path: Path
 ) -> None:

@@ -198,7 +198,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, hash(tuple(fo
 """
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("dtype", ["float16", pytest.param("float32", marks=pytest.mark.long)])
 def test_the_memory_bound_is_kept_and_changes_nothing(tmp_path: Path, dtype: str) -> None:
     path = tmp_path / "vectors"
     unit_vectors(np.random.default_rng(5), 20_000, 32, distinct=5000).astype(dtype).tofile(path)
