@@ -17,7 +17,7 @@ import numpy.typing as npt
 from benchmarks.development.compose import Pair
 from benchmarks.pair_gains import ALL, QualitySet, development_set
 from benchmarks.simple_pair_scores import four_gram_containment, minilm_cosine, tfidf_cosine
-from pan_scdg.evaluation.pairs import compute_pair_metrics
+from pan_scdg.evaluation.pairs import bootstrap_pairs, compute_pair_metrics
 from pan_scdg.evaluation.report import format_table
 from pan_scdg.models.encoder import load_encoder
 from pan_scdg.models.find import find_encoder
@@ -40,7 +40,6 @@ Bools = npt.NDArray[np.bool_]
 CLEAN = "pan13, no plagiarism"
 MOST_IN_A_KIND = 0.08
 """Largest share of false positives that the threshold may give in a kind of negatives."""
-DRAWS = 2000
 
 
 class Items(NamedTuple):
@@ -134,21 +133,6 @@ def judge(scores: Floats, items: Items, threshold: float, of: Bools) -> tuple[st
     return rates[0], rates[1]
 
 
-def bootstrap_auroc(scores: Floats, labels: Bools, seed: int = 0) -> tuple[float, float]:
-    """Return the 95 % interval of an AUROC; positives and negatives are drawn apart."""
-    rng = np.random.default_rng(seed)
-    positive, negative = scores[labels], scores[~labels]
-    draws = []
-    for _ in range(DRAWS):
-        drawn = np.sort(rng.choice(negative, len(negative)))
-        some = rng.choice(positive, len(positive))
-        # the share of negatives below each positive; ties count half
-        shares = (np.searchsorted(drawn, some, "left") + np.searchsorted(drawn, some, "right")) / 2 / len(drawn)
-        draws.append(shares.mean())
-    low, high = np.quantile(draws, [0.025, 0.975])
-    return float(low), float(high)
-
-
 def tabulate(items: Items, methods: Mapping[str, Floats]) -> list[list[str]]:
     """Return a row a kind: its name, its pairs, and the AUROC of every method."""
     rows = []
@@ -184,7 +168,7 @@ def main(data: Path, development: Path, state: Path, profile: str) -> None:
         }
     click.echo("AUROC\n")
     click.echo(format_table(["kind", "pairs", *methods], tabulate(items, methods)))
-    low, high = bootstrap_auroc(scores, items.labels)
+    low, high = bootstrap_pairs(items.labels, scores, np.zeros(len(scores), np.bool_), ["auroc"])["auroc"]
     click.echo(f"\nalignment, all pairs: 95 % interval {low:.3f} to {high:.3f}")
     every = items.select(ALL)
     best = choose(scores, items, every, settings.most_false_positives)

@@ -17,7 +17,7 @@ TOKEN = re.compile(r"[^\W_]+(?:['’_-][^\W_]+)*")
 
 
 class Overlap(NamedTuple):
-    """How much two sets of n-grams, G(P) of the target and G(S) of the source, have in common; 0 if one is empty."""
+    """Overlap of two sets of n-grams, G(P) of the target and G(S) of the source; 0 if one is empty."""
 
     jaccard: float
     """``|G(P) & G(S)| / |G(P) | G(S)|``."""

@@ -24,6 +24,7 @@ from pan_scdg.profile.baseline import (
     Cosine,
     GramLogistic,
     LogisticWeights,
+    ModelBaseline,
     Prompted,
     VectorCosine,
 )
@@ -80,7 +81,7 @@ def calibrate_baseline(
         say([describe_models(list(parts.places.values()))])
     with Store(scores) as store:
         chosen, decisive = _choose(settings, _Scoring(known, facts, parts, store))
-    if isinstance(chosen, Cosine | Alignment | Prompted):
+    if isinstance(chosen, ModelBaseline):
         given = parts.places.get("language_model")
         name = {"model": given.name} if given is not None and given.where == "--model" else {}
         chosen = chosen.model_copy(update={"calibrated_with": parts.fingerprint, **name})
@@ -135,7 +136,7 @@ def _write_choice(document: tomlkit.TOMLDocument, chosen: BaselineSettings, thre
     item = tomlkit.item(threshold)
     item.comment(comment).trivia.comment_ws = "  "
     table.append("threshold", item)
-    if isinstance(chosen, Cosine | Alignment | Prompted):
+    if isinstance(chosen, ModelBaseline):
         table["model"] = chosen.model
         table.append("calibrated_with", chosen.calibrated_with)
     if isinstance(chosen, GramLogistic) and chosen.weights is not None:

@@ -142,3 +142,5 @@ class Prompted(Table):
 Simple = CharNgrams | Containment | GramLogistic | Bm25Pairs | Cosine | VectorCosine | Prompted
 """The methods of the paper."""
 BaselineSettings = Annotated[Simple | Alignment, Field(discriminator="kind")]
+ModelBaseline = Cosine | Alignment | Prompted
+"""The methods whose threshold belongs to a model: those with the field ``calibrated_with``."""

@@ -6,7 +6,7 @@ from pan_scdg.logs import say
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import TextPair
 from pan_scdg.scoring.baseline_parts import find_parts
-from pan_scdg.scoring.baseline_scoring import choose_scores, explain_foreign_encoder, warn_about_length
+from pan_scdg.scoring.baseline_scoring import choose_scores, warn_about_encoder, warn_about_length
 from pan_scdg.scoring.calibration import describe_nearness
 
 
@@ -24,7 +24,7 @@ class Aligner:
     def __init__(self, settings: Alignment, device: str) -> None:
         parts = find_parts(settings, device, ())
         self._settings, self._scorer = settings, parts.make_alignment(settings, None)
-        foreign = explain_foreign_encoder(settings.calibrated_with, parts.fingerprint)
+        foreign = warn_about_encoder(settings.calibrated_with, parts.fingerprint)
         say([] if foreign is None else [foreign])
         self._threshold = None if foreign else settings.threshold
 

@@ -12,19 +12,19 @@ from pan_scdg.logs import say
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.profile import Profile
-from pan_scdg.profile.baseline import Alignment, BaselineSettings, CharNgrams, Cosine, GramLogistic, Prompted
+from pan_scdg.profile.baseline import Alignment, BaselineSettings, CharNgrams, GramLogistic, ModelBaseline
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, Passage
 from pan_scdg.scoring.baseline_parts import BaselineParts, need_baseline
 from pan_scdg.scoring.baseline_scoring import (
     TextFacts,
     choose_scores,
-    explain_foreign_encoder,
     make_collection,
     make_text_key,
     read_facts,
     read_texts,
     score_pairs,
+    warn_about_encoder,
     warn_about_length,
 )
 from pan_scdg.scoring.batches import Share
@@ -73,8 +73,8 @@ class BaselineMethod:
         self._facts: dict[str, TextFacts] = {}
         self.device, self.models = parts.device, parts.places
         self.threshold: float | None = need_threshold(profile)
-        known = self.settings.calibrated_with if isinstance(self.settings, Cosine | Alignment | Prompted) else None
-        if (foreign := explain_foreign_encoder(known, parts.fingerprint)) is not None:
+        known = self.settings.calibrated_with if isinstance(self.settings, ModelBaseline) else None
+        if (foreign := warn_about_encoder(known, parts.fingerprint)) is not None:
             say([foreign])
             self.threshold = None
 

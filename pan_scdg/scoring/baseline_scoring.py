@@ -152,8 +152,8 @@ def warn_about_length(numbers: Mapping[str, float]) -> list[str]:
     return [f"unclear: the suspicious document has {numbers['words']:.0f} words, fewer than {LEAST_WORDS}"]
 
 
-def explain_foreign_encoder(calibrated_with: str | None, fingerprint: str) -> str | None:
-    """Return the reason why a calibrated threshold does not apply to this model's scores; None if it does."""
+def warn_about_encoder(calibrated_with: str | None, fingerprint: str) -> str | None:
+    """Return the warning that a calibrated threshold does not apply to this model's scores; None if it does."""
     if calibrated_with in (None, fingerprint):
         return None
     return (
