@@ -1,6 +1,7 @@
 """Load sentence-transformers models from local folders, and encode texts as unit vectors."""
 
 import gc
+import logging
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -111,6 +112,7 @@ def load_encoder(name_or_folder: str | Path, device: str, batch: int = 32) -> En
     import torch
     from sentence_transformers import SentenceTransformer
 
+    logging.getLogger("transformers").setLevel(logging.ERROR)  # what it warns of is checked below, in one line
     options = {"dtype": torch.float32 if device == "cpu" else torch.bfloat16, "use_safetensors": True}
     try:
         model = SentenceTransformer(
