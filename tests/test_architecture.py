@@ -18,6 +18,7 @@ FLOORS = (
     {"__main__"},
     {"cli", "research"},
     {"jobs"},
+    {"report"},
     {"scorer"},
     {"scoring"},
     {"passages"},

@@ -1,0 +1,1 @@
+"""Reports for people: one HTML file, a table, and the passages behind each verdict."""

@@ -1,0 +1,71 @@
+"""What a report shows: documents, judged pairs and their passages, independent of the method that judged them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+Judgement = Literal["likely", "unclear", "no sign"]
+"""A verdict in ordinary language: the score reaches the threshold; it is near it, or the text is too short; neither."""
+
+
+class ReportPassage(NamedTuple):
+    """A passage of the suspicious text and the one of the source it corresponds to, as offsets in characters."""
+
+    begin: int
+    end: int
+    begin2: int
+    end2: int
+    similarity: float
+    """Cosine of both sides' words, 0 to 1."""
+    verbatim: float
+    """Share of the suspicious words in verbatim runs, 0 to 1."""
+    gain: float | None = None
+    """How much cheaper the source makes the passage, in nats per token; None: not measured."""
+    control: float | None = None
+    """The gain that another part of the same source gives, in nats per token: what the topic alone explains."""
+    note: str = ""
+    """Why the passage counts less, such as being shared by many documents; empty if it does not."""
+
+
+class ReportText(NamedTuple):
+    """A text that was compared."""
+
+    name: str
+    """As shown; unique among the suspicious texts and among the sources."""
+    text: str
+    warnings: tuple[str, ...] = ()
+
+
+class TokenGains(NamedTuple):
+    """Gains of the tokens of a suspicious text: the places ``[begin, end)`` in characters and the values in nats."""
+
+    spans: tuple[tuple[int, int], ...]
+    gains: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ReportPair:
+    """A judged pair; both names are keys of the report's texts."""
+
+    suspicious: str
+    source: str
+    score: float | None
+    judgement: Judgement
+    passages: tuple[ReportPassage, ...] = ()
+    warnings: tuple[str, ...] = ()
+    gains: TokenGains | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that ``report.html`` shows; the pairs come best first."""
+
+    title: str
+    suspicious: Mapping[str, ReportText]
+    sources: Mapping[str, ReportText]
+    """Also holds the suspicious texts where they were compared among each other."""
+    pairs: tuple[ReportPair, ...]
+    threshold: float | None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Profile, model, fingerprint, version and the like, shown as they are, by name."""
+    warnings: tuple[str, ...] = ()
