@@ -189,7 +189,7 @@ class Scorer:
     def _aligner(self) -> Aligner | None:
         """Return the method that decides in the place of the gains, if the profile has one."""
         settings = self.profile.baseline
-        return Aligner(settings, self._model.device) if isinstance(settings, Alignment) else None
+        return Aligner(settings, self._model) if isinstance(settings, Alignment) else None
 
     @cached_property
     def _finder(self) -> PassageFinder | None:
@@ -248,7 +248,9 @@ class Scorer:
         }
         passages = None
         if self._finder is not None:
-            passages = tuple(self._finder.find(texts.target, texts.source)) if record["decision"] else ()
+            found = self._finder.find(texts.target, texts.source) if record["decision"] else []
+            verifier = None if self._aligner is None else self._aligner.verifier
+            passages = tuple(found if verifier is None else verifier.add_gains(texts.target, texts.source, found))
             record["passages"] = [evidence.to_json() for evidence in passages]
         return PairResult(
             record["score"],

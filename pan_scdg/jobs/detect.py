@@ -22,6 +22,7 @@ from pan_scdg.pan.prepare import read_names
 from pan_scdg.pan.text_alignment import name_detection, read_pairs
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.profile import Profile
+from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import DocumentPair
 from pan_scdg.scoring.baseline_method import BaselineMethod
 from pan_scdg.scoring.baseline_parts import find_parts, need_baseline, refuse_unused
@@ -70,14 +71,19 @@ def detect_pairs(
                     if merged is not None:
                         merged.restore(store)
                     scored = method.score(planned, store)
+                    verifier = method.make_verifier(store) if isinstance(method, BaselineMethod) else None
                     if request.share is not None:
-                        files = write_shard(result.staged, store, map(method.get_key, scored))
+                        keys = list(map(method.get_key, scored))
+                        if finder is not None and verifier is not None:
+                            find_passages(list(method.judge(scored, names, store)), finder, verifier)
+                            keys += verifier.keys
+                        files = write_shard(result.staged, store, keys)
                     else:
                         verdicts = {verdict.pair: verdict for verdict in method.judge(scored, names, store)}
                         verdicts |= {item.pair: method.judge_failed(item, names) for item in failed}
                         ordered, files = [verdicts[pair] for pair in pairs], list[str]()
                         if finder is not None:
-                            located = find_passages(ordered, finder)
+                            located = find_passages(ordered, finder, verifier)
                             ordered = [verdict for verdict, _ in located]
                             files.append(write_passages(result.staged, located))
                         files += write_verdicts(result.staged, ordered)
@@ -121,14 +127,24 @@ def open_method(
         model = open_model(profile, computing, "pairs", merged)
         return GainMethod(profile, model, keep_gains=request.keep_gains, share=request.share)
     baseline = need_baseline(profile)
+    verifies = isinstance(baseline, Alignment) and baseline.gain_weight > 0
     unused = {
         "--keep-gains": request.keep_gains,
-        "--engine reference": computing.engine == "reference",
-        "--workers": computing.workers is not None,
+        "--engine reference": computing.engine == "reference" and not verifies,
+        "--workers": computing.workers is not None and not verifies,
     }
     refuse_unused(baseline, unused)
+    verifying = open_model(profile, computing, "pairs", merged) if verifies else None
     ids = sorted({document.doc_id for pair in pairs for document in (pair.suspicious, pair.source)})
-    parts = find_parts(baseline, computing.device, ids, vectors=vectors, model=computing.model, state=computing.state)
+    parts = find_parts(
+        baseline,
+        computing.device,
+        ids,
+        vectors=vectors,
+        model=computing.model,
+        state=computing.state,
+        verifying=verifying,
+    )
     return BaselineMethod(profile, parts, all_pairs, request.share)
 
 

@@ -9,25 +9,34 @@ from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.progress import Progress
 from pan_scdg.scoring.pair_method import Verdict, name_pair
+from pan_scdg.scoring.verification import Verifier
 
 PASSAGES = "passages.jsonl"
 NO_PASSAGE = "no passage was found: the detection covers both documents"
 
 
-def find_passages(verdicts: Sequence[Verdict], finder: PassageFinder) -> list[tuple[Verdict, list[Evidence]]]:
+def find_passages(
+    verdicts: Sequence[Verdict], finder: PassageFinder, verifier: Verifier | None
+) -> list[tuple[Verdict, list[Evidence]]]:
     """Return each verdict with its passages in the place of the one over both documents, and their evidence.
 
-    Negative verdicts stay as they are. A positive pair without passages keeps its detection, with a warning.
+    Negative verdicts stay as they are. A positive pair without passages keeps its detection, with a warning. With a
+    verifier, the evidence contains gains.
     """
     positive = sum(bool(verdict.passages) for verdict in verdicts)
     with Progress("finding passages", positive) as progress:
-        return [_locate(verdict, finder, progress) for verdict in verdicts]
+        return [_locate(verdict, finder, verifier, progress) for verdict in verdicts]
 
 
-def _locate(verdict: Verdict, finder: PassageFinder, progress: Progress) -> tuple[Verdict, list[Evidence]]:
+def _locate(
+    verdict: Verdict, finder: PassageFinder, verifier: Verifier | None, progress: Progress
+) -> tuple[Verdict, list[Evidence]]:
     if not verdict.passages:
         return verdict, []
-    found = finder.find(read_text(verdict.pair.suspicious), read_text(verdict.pair.source))
+    texts = read_text(verdict.pair.suspicious), read_text(verdict.pair.source)
+    found = finder.find(*texts)
+    if verifier is not None:
+        found = verifier.add_gains(*texts, found)
     progress.update()
     if not found:
         return verdict._replace(record=_add_warning(verdict, NO_PASSAGE)), []

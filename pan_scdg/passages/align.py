@@ -45,15 +45,20 @@ Encode = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 
 
 class Evidence(NamedTuple):
-    """A passage, and how alike its two sides are; both numbers are from 0 to 1."""
+    """A passage, and how alike its two sides are."""
 
     passage: Passage
     similarity: float
-    """Cosine of the TF-ISF vectors of both sides."""
+    """Cosine of the TF-ISF vectors of both sides, 0 to 1."""
     verbatim: float
-    """Share of the target's words that lie in verbatim runs from the source side."""
+    """Share of the target's words that lie in verbatim runs from the source side, 0 to 1."""
+    gain: float | None = None
+    """How much cheaper the source side makes the passage, in nats per token (`scoring.verification`); None: not
+    measured."""
+    control: float | None = None
+    """The same with the words of the source side in another order: what its topic alone explains."""
 
-    def to_json(self) -> dict[str, int | float]:
+    def to_json(self) -> dict[str, int | float | None]:
         """Return the fields of a line of ``passages.jsonl``.
 
         ``begin`` and ``end`` are characters of the target, ``begin2`` and ``end2`` of the source.
@@ -66,6 +71,8 @@ class Evidence(NamedTuple):
             "end2": source_start + source_length,
             "similarity": self.similarity,
             "verbatim": self.verbatim,
+            "gain": self.gain,
+            "control": self.control,
         }
 
 

@@ -57,7 +57,10 @@ class Profile(Table):
                 raise ValueError("a profile with this [baseline] table can have no other table than [passages]")
             if self.pairs is not None and self.pairs.threshold is not None:
                 raise ValueError("the [baseline] decides, so [pairs] can have no threshold")
-            if not others:
+            verifies = isinstance(self.baseline, Alignment) and self.baseline.gain_weight > 0
+            if verifies and self.model is None:
+                raise ValueError("a gain_weight needs the table [model]")
+            if not others or (verifies and others == [self.model]):
                 return self
         if self.pairs is None and self.retrieval is None:
             raise ValueError("a profile needs a [pairs], a [retrieval] or a [baseline] table")

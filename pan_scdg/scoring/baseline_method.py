@@ -32,6 +32,7 @@ from pan_scdg.scoring.calibration import describe_nearness
 from pan_scdg.scoring.gain_method import make_uncalibrated_error
 from pan_scdg.scoring.pair_method import Verdict, cover_both, explain_failure, name_pair
 from pan_scdg.scoring.pair_plan import FailedPair, OnError
+from pan_scdg.scoring.verification import Verifier
 from pan_scdg.store import Store, make_key
 
 WITHOUT_MATCH = "decided positive without a match: there is no passage to write"
@@ -63,20 +64,22 @@ class BaselineMethod:
         UserError: the profile was never calibrated.
     """
 
-    model = None
-
     def __init__(
         self, profile: Profile, parts: BaselineParts, all_pairs: Sequence[DocumentPair], share: Share | None = None
     ) -> None:
         self.settings: BaselineSettings = need_baseline(profile)
         self._parts, self._all_pairs, self._share = parts, all_pairs, share
         self._facts: dict[str, TextFacts] = {}
-        self.device, self.models = parts.device, parts.places
+        self.device, self.models, self.model = parts.device, parts.places, parts.verifying
         self.threshold: float | None = need_threshold(profile)
         known = self.settings.calibrated_with if isinstance(self.settings, ModelBaseline) else None
         if (foreign := warn_about_encoder(known, parts.fingerprint)) is not None:
             say([foreign])
             self.threshold = None
+
+    def make_verifier(self, store: Store) -> Verifier | None:
+        """Return what measures gains of passages, if the settings ask a language model."""
+        return None if self.model is None else Verifier(self.model, store)
 
     def identify(self) -> dict[str, Any]:
         """Return the fields that identify the models in the job."""
@@ -203,7 +206,9 @@ class BaselineMethod:
         return found
 
     def close(self) -> None:
-        """Do nothing; the method holds no process."""
+        """Free the language model that verifies, if there is one."""
+        if self.model is not None:
+            self.model.close()
 
 
 def need_threshold(profile: Profile) -> float:

@@ -240,7 +240,7 @@ def test_a_revision_without_safe_weights_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([NAME], "a model needs --revision"),
+        ([NAME], "needs a revision; give --revision"),
         (["terrier", "--revision", "main"], "leave out --revision"),
         (["scdg-mini", "--revision", "main"], "is bundled; leave it out"),
         (["Qwen9", "--revision", "main"], "no bundled profile uses a model 'Qwen9'; give one of: Qwen3-0.6B-Base"),
