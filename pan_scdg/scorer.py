@@ -36,6 +36,7 @@ from pan_scdg.scoring.pair_plan import PlannedPair, plan_pairs
 from pan_scdg.scoring.pairs import describe_control
 from pan_scdg.scoring.passes import PairsWork, PassScorer, SourceWork
 from pan_scdg.scoring.token_offsets import TokenLocator, make_locator
+from pan_scdg.scoring.verification import Verifier
 
 TARGET = TextFile("target", "target", Path("target"))
 SOURCE = TextFile("the text", "source", Path("source"))
@@ -189,7 +190,7 @@ class Scorer:
     def _aligner(self) -> Aligner | None:
         """Return the method that decides in the place of the gains, if the profile has one."""
         settings = self.profile.baseline
-        return Aligner(settings, self._model) if isinstance(settings, Alignment) else None
+        return Aligner(settings, self._model.device) if isinstance(settings, Alignment) else None
 
     @cached_property
     def _finder(self) -> PassageFinder | None:
@@ -249,8 +250,8 @@ class Scorer:
         passages = None
         if self._finder is not None:
             found = self._finder.find(texts.target, texts.source) if record["decision"] else []
-            verifier = None if self._aligner is None else self._aligner.verifier
-            passages = tuple(found if verifier is None else verifier.add_gains(texts.target, texts.source, found))
+            judge = Verifier(self._model, None) if self._finder.measures_gains else None
+            passages = tuple(found if judge is None else judge.add_gains(texts.target, texts.source, found))
             record["passages"] = [evidence.to_json() for evidence in passages]
         return PairResult(
             record["score"],

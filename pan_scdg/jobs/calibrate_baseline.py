@@ -70,19 +70,10 @@ def calibrate_baseline(
     settings = need_baseline(profile)
     if isinstance(settings, Prompted) and computing.state is None:
         raise UserError("answers of the model would be lost if this run stopped", "give a folder for them with --state")
-    verifies = isinstance(settings, Alignment) and settings.gain_weight > 0
-    refuse_unused(settings, {"--engine reference": computing.engine == "reference" and not verifies})
+    refuse_unused(settings, {"--engine reference": computing.engine == "reference"})
     documents = [document for pair in known.pairs for document in (pair.suspicious, pair.source)]
     ids = sorted({document.doc_id for document in documents})
-    parts = find_parts(
-        settings,
-        computing.device,
-        ids,
-        vectors=vectors,
-        model=computing.model,
-        state=computing.state,
-        verifying=computing.open_model(profile.need_model()) if verifies else None,
-    )
+    parts = find_parts(settings, computing.device, ids, vectors=vectors, model=computing.model, state=computing.state)
     facts, faults = read_facts(documents)
     if faults:
         raise UserErrors(list(faults.values()))
@@ -92,8 +83,7 @@ def calibrate_baseline(
         chosen, decisive = _choose(settings, _Scoring(known, facts, parts, store))
     if isinstance(chosen, ModelBaseline):
         given = parts.places.get("language_model")
-        instructed = isinstance(chosen, Prompted) and given is not None and given.where == "--model"
-        name = {"model": given.name} if instructed and given is not None else {}
+        name = {"model": given.name} if given is not None and given.where == "--model" else {}
         chosen = chosen.model_copy(update={"calibrated_with": parts.fingerprint, **name})
     return _describe(chosen, decisive, known)
 

@@ -22,12 +22,13 @@ from pan_scdg.pan.prepare import read_names
 from pan_scdg.pan.text_alignment import name_detection, read_pairs
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.profile import Profile
-from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import DocumentPair
 from pan_scdg.scoring.baseline_method import BaselineMethod
 from pan_scdg.scoring.baseline_parts import find_parts, need_baseline, refuse_unused
 from pan_scdg.scoring.gain_method import GainMethod
 from pan_scdg.scoring.pair_method import PairMethod, Verdict
+from pan_scdg.scoring.verification import Verifier
+from pan_scdg.store import Store
 
 DECISIONS = "decisions.jsonl"
 GAINS = "gains.jsonl.gz"
@@ -71,7 +72,7 @@ def detect_pairs(
                     if merged is not None:
                         merged.restore(store)
                     scored = method.score(planned, store)
-                    verifier = method.make_verifier(store) if isinstance(method, BaselineMethod) else None
+                    verifier = _make_verifier(profile, method, store)
                     if request.share is not None:
                         keys = list(map(method.get_key, scored))
                         if finder is not None and verifier is not None:
@@ -127,25 +128,25 @@ def open_method(
         model = open_model(profile, computing, "pairs", merged)
         return GainMethod(profile, model, keep_gains=request.keep_gains, share=request.share)
     baseline = need_baseline(profile)
-    verifies = isinstance(baseline, Alignment) and baseline.gain_weight > 0
+    measures = profile.passages is not None and profile.passages.gains
     unused = {
         "--keep-gains": request.keep_gains,
-        "--engine reference": computing.engine == "reference" and not verifies,
-        "--workers": computing.workers is not None and not verifies,
+        "--engine reference": computing.engine == "reference" and not measures,
+        "--workers": computing.workers is not None and not measures,
     }
     refuse_unused(baseline, unused)
-    verifying = open_model(profile, computing, "pairs", merged) if verifies else None
     ids = sorted({document.doc_id for pair in pairs for document in (pair.suspicious, pair.source)})
-    parts = find_parts(
-        baseline,
-        computing.device,
-        ids,
-        vectors=vectors,
-        model=computing.model,
-        state=computing.state,
-        verifying=verifying,
-    )
-    return BaselineMethod(profile, parts, all_pairs, request.share)
+    judge = None if measures else computing.model
+    parts = find_parts(baseline, computing.device, ids, vectors=vectors, model=judge, state=computing.state)
+    measuring = open_model(profile, computing, "pairs", merged) if measures else None
+    return BaselineMethod(profile, parts, all_pairs, request.share, measuring)
+
+
+def _make_verifier(profile: Profile, method: PairMethod[Any, Any], store: Store) -> Verifier | None:
+    """Return what measures the gains of passages, if the profile wants them."""
+    if profile.passages is None or not profile.passages.gains or method.model is None:
+        return None
+    return Verifier(method.model, store)
 
 
 def _describe_pairs_job(

@@ -26,7 +26,7 @@ class PassageFinder:
     """
 
     def __init__(self, settings: PassageSettings, device: str) -> None:
-        self._settings, self._device = settings, device
+        self._settings, self._device, self.measures_gains = settings, device, settings.gains
         self._encoder: Encoder | None = None
         self.models: Mapping[str, FoundModel] = {}
         if settings.encoder is not None:

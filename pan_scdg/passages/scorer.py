@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,19 +13,9 @@ from pan_scdg.models.encoder import Encoder
 from pan_scdg.passages.align import Alignment
 from pan_scdg.passages.match import CORRECTION, NEARBY, NEIGHBOURS, SENTENCES, measure_match
 from pan_scdg.passages.units import PreparedText
-from pan_scdg.passages.window import Window, choose_window
 from pan_scdg.profile import PassageSettings
 from pan_scdg.records import TextPair
 from pan_scdg.store import Store, make_key, pack_array, unpack_floats
-
-
-class GainMeasure(NamedTuple):
-    """How a language model measures the gain of a window."""
-
-    identity: dict[str, Any]
-    """What the gain depends on."""
-    measure: Callable[[TextPair, Window], float]
-    """Returns the gain in nats per token."""
 
 
 class AlignmentScorer:
@@ -37,47 +27,34 @@ class AlignmentScorer:
         device: the kind of device that encodes; last digits depend on it.
         batch: number of sentences that are encoded together; last digits depend on it.
         store: keeps the vectors of each text as soon as they are computed; None: nothing is kept.
-        gains: measures the gain of the best window; None: no language model is asked.
+    """
+
+    features: tuple[str, ...] = ("match", "similarity", "candidates", "words")
+    """See `measure_match`; the largest similarity of a passage that words have in common, 0 without one; the number of
+    pairs of sentences that were compared, with which the match of unrelated texts rises; and the words of the target.
     """
 
     def __init__(
-        self,
-        load: Callable[[], Encoder],
-        fingerprint: str,
-        device: str,
-        batch: int,
-        store: Store | None,
-        gains: GainMeasure | None = None,
+        self, load: Callable[[], Encoder], fingerprint: str, device: str, batch: int, store: Store | None
     ) -> None:
-        self._load, self._store, self._gains = load, store, gains
-        self.features: tuple[str, ...] = ("match", "similarity", "candidates", "words")
-        """The names of the numbers of a pair.
-
-        ``match``: see `measure_match`; ``similarity``: the largest of a passage that words have in common, 0 without
-        one; ``candidates``: pairs of sentences that were compared, with which the match of unrelated texts rises;
-        ``words``: of the target; and with a language model ``gain``: of the best window (`choose_window`), 0 without
-        one, in nats per token.
-        """
-        if gains is not None:
-            self.features += ("gain",)
+        self._load, self._store = load, store
         self._encoded = {"encoder": fingerprint, "device": device, "batch": batch}
         self._settings = PassageSettings()
 
     def identify(self) -> dict[str, Any]:
-        """Return the encoder, its device, the parameters of the alignment, and what gains depend on."""
+        """Return the encoder, its device and the parameters of the alignment."""
         return {
             "kind": "alignment",
             **self._encoded,
             "match": [SENTENCES, NEARBY, NEIGHBOURS, CORRECTION],
             "passages": self._settings.model_dump(mode="json"),
-            **({} if self._gains is None else {"gains": self._gains.identity}),
         }
 
     def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
         """Yield the numbers of each pair.
 
         Raises:
-            UserError: a model cannot be loaded, or stored vectors are damaged.
+            UserError: the encoder cannot be loaded, or stored vectors are damaged.
         """
         for pair in pairs:
             alignment = Alignment(pair.target, pair.source, self._settings)
@@ -89,12 +66,7 @@ class AlignmentScorer:
             found = map(alignment.measure, alignment.find_passages())
             similarity = max((evidence.similarity for evidence in found), default=0.0)
             words = len(alignment.target.forms)
-            numbers = measure_match(target, source), similarity, float(len(target) * len(source)), float(words)
-            if self._gains is None:
-                yield numbers
-            else:
-                window = choose_window(alignment.target, alignment.source, target, source)
-                yield *numbers, 0.0 if window is None else self._gains.measure(pair, window)
+            yield measure_match(target, source), similarity, float(len(target) * len(source)), float(words)
 
     def encode_units(self, text: str, prepared: PreparedText) -> npt.NDArray[np.float32]:
         """Return the unit vectors of a text's sentences, ``[u, d]``, in half precision."""

@@ -103,8 +103,7 @@ class VectorCosine(Table):
 class Alignment(Table):
     """Sentences that embeddings match, and passages that have words in common (not in the paper).
 
-    The score is ``match - length_slope * ln(candidates) + similarity_weight * similarity + gain_weight * gain``; see
-    `passages.scorer`.
+    The score is ``match - length_slope * ln(candidates) + similarity_weight * similarity``; see `passages.scorer`.
     Passages are aligned with the defaults of the table ``[passages]``.
     """
 
@@ -114,9 +113,6 @@ class Alignment(Table):
     length_slope: float = Field(ge=0)
     """How much the match of unrelated texts rises with the logarithm of their pairs of sentences."""
     similarity_weight: float = Field(ge=0)
-    gain_weight: float = Field(default=0, ge=0)
-    """Weight of the gain that the language model of the profile finds in the best window, which it then measures in
-    every passage, too; 0: it is not asked."""
     most_false_positives: float = Field(default=0.03, ge=0, le=1)
     """Largest share of negative pairs that ``calibrate`` lets the threshold call positive."""
     batch: int = Field(default=32, ge=1)

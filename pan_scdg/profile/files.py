@@ -51,16 +51,16 @@ class Profile(Table):
     def _has_a_job(self) -> "Profile":
         if self.passages is not None and self.pairs is None and self.baseline is None:
             raise ValueError("the table [passages] needs a [pairs] or a [baseline] table")
+        measures = self.passages is not None and self.passages.gains
+        if measures and self.model is None:
+            raise ValueError("passages.gains needs the table [model]")
         others = [table for table in (self.model, self.pairs, self.retrieval) if table is not None]
         if self.baseline is not None:
             if others and not isinstance(self.baseline, Alignment):
                 raise ValueError("a profile with this [baseline] table can have no other table than [passages]")
             if self.pairs is not None and self.pairs.threshold is not None:
                 raise ValueError("the [baseline] decides, so [pairs] can have no threshold")
-            verifies = isinstance(self.baseline, Alignment) and self.baseline.gain_weight > 0
-            if verifies and self.model is None:
-                raise ValueError("a gain_weight needs the table [model]")
-            if not others or (verifies and others == [self.model]):
+            if not others or (measures and others == [self.model]):
                 return self
         if self.pairs is None and self.retrieval is None:
             raise ValueError("a profile needs a [pairs], a [retrieval] or a [baseline] table")

@@ -8,8 +8,6 @@ from pan_scdg.records import TextPair
 from pan_scdg.scoring.baseline_parts import find_parts
 from pan_scdg.scoring.baseline_scoring import choose_scores, warn_about_encoder, warn_about_length
 from pan_scdg.scoring.calibration import describe_nearness
-from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.verification import Verifier
 
 
 class Aligner:
@@ -17,16 +15,14 @@ class Aligner:
 
     Args:
         settings: the table ``[baseline]`` of the profile.
-        model: the language model of the profile; it is asked if the settings have a ``gain_weight``.
+        device: "cpu" or "cuda".
 
     Raises:
         UserError: the embedding model is missing, damaged or larger than the memory.
     """
 
-    def __init__(self, settings: Alignment, model: ScoringModel) -> None:
-        parts = find_parts(settings, model.device, (), verifying=model if settings.gain_weight else None)
-        self.verifier = Verifier(model, None) if settings.gain_weight else None
-        """Measures gains of passages, if the settings ask a language model."""
+    def __init__(self, settings: Alignment, device: str) -> None:
+        parts = find_parts(settings, device, ())
         self._settings, self._scorer = settings, parts.make_alignment(settings, None)
         foreign = warn_about_encoder(settings.calibrated_with, parts.fingerprint)
         say([] if foreign is None else [foreign])

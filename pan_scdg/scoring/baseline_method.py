@@ -30,9 +30,9 @@ from pan_scdg.scoring.baseline_scoring import (
 from pan_scdg.scoring.batches import Share
 from pan_scdg.scoring.calibration import describe_nearness
 from pan_scdg.scoring.gain_method import make_uncalibrated_error
+from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_method import Verdict, cover_both, explain_failure, name_pair
 from pan_scdg.scoring.pair_plan import FailedPair, OnError
-from pan_scdg.scoring.verification import Verifier
 from pan_scdg.store import Store, make_key
 
 WITHOUT_MATCH = "decided positive without a match: there is no passage to write"
@@ -59,31 +59,34 @@ class BaselineMethod:
         parts: models or vectors that the method needs.
         all_pairs: all pairs of the input; collection statistics are computed over their sources.
         share: score the pairs of one shard only.
+        model: the language model that measures the gains of passages, and decides nothing.
 
     Raises:
         UserError: the profile was never calibrated.
     """
 
     def __init__(
-        self, profile: Profile, parts: BaselineParts, all_pairs: Sequence[DocumentPair], share: Share | None = None
+        self,
+        profile: Profile,
+        parts: BaselineParts,
+        all_pairs: Sequence[DocumentPair],
+        share: Share | None = None,
+        model: ScoringModel | None = None,
     ) -> None:
         self.settings: BaselineSettings = need_baseline(profile)
         self._parts, self._all_pairs, self._share = parts, all_pairs, share
         self._facts: dict[str, TextFacts] = {}
-        self.device, self.models, self.model = parts.device, parts.places, parts.verifying
+        self.device, self.model = parts.device, model
+        self.models = {**parts.places, **({} if model is None else {"language_model": model.found})}
         self.threshold: float | None = need_threshold(profile)
         known = self.settings.calibrated_with if isinstance(self.settings, ModelBaseline) else None
         if (foreign := warn_about_encoder(known, parts.fingerprint)) is not None:
             say([foreign])
             self.threshold = None
 
-    def make_verifier(self, store: Store) -> Verifier | None:
-        """Return what measures gains of passages, if the settings ask a language model."""
-        return None if self.model is None else Verifier(self.model, store)
-
     def identify(self) -> dict[str, Any]:
         """Return the fields that identify the models in the job."""
-        return self._parts.identity
+        return {**self._parts.identity, **({} if self.model is None else {"language_model": self.model.identify()})}
 
     def check(
         self, pairs: Sequence[DocumentPair], notices: Notices, on_error: OnError
@@ -206,7 +209,7 @@ class BaselineMethod:
         return found
 
     def close(self) -> None:
-        """Free the language model that verifies, if there is one."""
+        """End the processes of the language model, if there is one."""
         if self.model is not None:
             self.model.close()
 

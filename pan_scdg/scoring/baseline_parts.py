@@ -12,7 +12,6 @@ from pan_scdg.baselines.local_instruct import LocalInstruct
 from pan_scdg.baselines.prompting import PromptJudge
 from pan_scdg.baselines.scorers import Given, PairScorer, make_scorer
 from pan_scdg.baselines.vectors import VectorScorer
-from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
 from pan_scdg.models.encoder import load_encoder
@@ -20,11 +19,10 @@ from pan_scdg.models.find import FoundModel, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.models.fit import check_encoder_fits
 from pan_scdg.models.lock import read_provenance
-from pan_scdg.passages.scorer import AlignmentScorer, GainMeasure
+from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.profile import ModelSettings, Profile
 from pan_scdg.profile.baseline import Alignment, BaselineSettings, Cosine, Prompted, VectorCosine
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.verification import Verifier
 from pan_scdg.store import Store
 
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -41,12 +39,9 @@ class BaselineParts(NamedTuple):
     """The models, by their names in the job."""
     folder: Path | None = None
     fingerprint: str = ""
-    """SHA-256 of the model's files, or its name at an endpoint; empty without a model. With a verifying model, of
-    both fingerprints."""
+    """SHA-256 of the model's files, or its name at an endpoint; empty without a model."""
     vectors: VectorScorer | None = None
     local_judge: Callable[[Prompted, Store], PromptJudge] | None = None
-    verifying: ScoringModel | None = None
-    """The language model that measures gains for an alignment."""
 
     def make_scorer(self, settings: BaselineSettings, collection: Collection, store: Store) -> PairScorer:
         """Return a scorer with these settings."""
@@ -62,17 +57,8 @@ class BaselineParts(NamedTuple):
         folder, device = self.folder, self.device
         if folder is None:
             raise ValueError("the encoder of the alignment is missing")
-        gains = None
-        if self.verifying is not None:
-            verifier = Verifier(self.verifying, store)
-            gains = GainMeasure(verifier.identify(), verifier.measure_window)
         return AlignmentScorer(
-            lambda: load_encoder(folder, device, settings.batch),
-            self.identity["embedding_model"]["weights"],
-            device,
-            settings.batch,
-            store,
-            gains,
+            lambda: load_encoder(folder, device, settings.batch), self.fingerprint, device, settings.batch, store
         )
 
 
@@ -95,7 +81,6 @@ def find_parts(
     vectors: Path | None = None,
     model: Path | None = None,
     state: Path | None = None,
-    verifying: ScoringModel | None = None,
 ) -> BaselineParts:
     """Find the model or the vectors of a baseline.
 
@@ -106,12 +91,11 @@ def find_parts(
         vectors: folder of precomputed document vectors.
         model: folder of a language model that answers on this machine.
         state: folder that caches hashes of the model's weights.
-        verifying: the language model of an alignment with a ``gain_weight``.
 
     Raises:
         UserError: something is missing, or ``vectors`` or ``model`` are given to a method that does not use them.
     """
-    local = verifying is not None or (isinstance(settings, Prompted) and settings.served == "local")
+    local = isinstance(settings, Prompted) and settings.served == "local"
     unused = {
         "--model": model is not None and not local,
         "--vectors": vectors and not isinstance(settings, VectorCosine),
@@ -129,26 +113,12 @@ def find_parts(
         found = find_encoder(settings.model)
         say(read_provenance(found).warnings)
         check_encoder_fits(settings.model, found.folder, device, "pairs")
-        parts = _describe_encoder(found, device)
-        return parts if verifying is None else _add_verifying(parts, verifying)
+        fingerprint = fingerprint_folder(found.folder)
+        identity = {"embedding_model": {"weights": fingerprint}}
+        return BaselineParts(identity, device, {"embedding_model": found}, found.folder, fingerprint)
     if isinstance(settings, Prompted):
         return _find_judge(settings, device, model, state)
     return BaselineParts({}, "cpu", {})
-
-
-def _describe_encoder(found: FoundModel, device: str) -> BaselineParts:
-    fingerprint = fingerprint_folder(found.folder)
-    identity = {"embedding_model": {"weights": fingerprint}}
-    return BaselineParts(identity, device, {"embedding_model": found}, found.folder, fingerprint)
-
-
-def _add_verifying(parts: BaselineParts, model: ScoringModel) -> BaselineParts:
-    return parts._replace(
-        identity={**parts.identity, "language_model": model.identify()},
-        places={**parts.places, "language_model": model.found},
-        fingerprint=hash_text(f"{parts.fingerprint}\n{model.fingerprint}"),
-        verifying=model,
-    )
 
 
 def refuse_unused(settings: BaselineSettings, given: Mapping[str, object]) -> None:

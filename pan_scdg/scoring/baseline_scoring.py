@@ -132,10 +132,9 @@ def choose_scores(settings: BaselineSettings, rows: Sequence[tuple[float, ...]])
         ValueError: the weights of the method were not fitted.
     """
     if isinstance(settings, Alignment):
-        match, similarity, candidates, _, *gain = np.array(rows, dtype=np.float64).reshape(len(rows), -1).T
+        match, similarity, candidates, _ = np.array(rows, dtype=np.float64).reshape(-1, 4).T
         length = settings.length_slope * np.log(np.maximum(1.0, candidates))
-        scores = match - length + settings.similarity_weight * similarity
-        return np.asarray(scores + settings.gain_weight * gain[0] if gain else scores)
+        return np.asarray(match - length + settings.similarity_weight * similarity)
     if not isinstance(settings, GramLogistic):
         return np.array([row[0] for row in rows], dtype=np.float64)
     w = settings.weights

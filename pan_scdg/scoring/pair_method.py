@@ -39,7 +39,7 @@ class PairMethod(Protocol[Planned, Scored]):
 
     @property
     def model(self) -> ScoringModel | None:
-        """Return the language model if the method scores by gains."""
+        """Return the language model, which scores the pairs or measures their passages; None: there is none."""
 
     def identify(self) -> dict[str, Any]:
         """Return the fields that identify the models in the job."""

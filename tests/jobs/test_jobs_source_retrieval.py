@@ -132,6 +132,23 @@ def test_gain_equals_a_restatement_from_full_logits(
     assert 0 < compared < SCORED * len(scores), "some sources fit the context, some go through windows"
 
 
+def test_evidence_says_which_source_explains_each_passage(output: Path, records: Read, scores: Any) -> None:
+    gains = {(line["query"], line["document"]): line for line in records(output / "gains.jsonl.gz")}
+    found = records(output / "evidence.jsonl")
+    assert found
+    for line in found:
+        means = {}
+        for (query, document), one in gains.items():
+            if query == line["query"]:
+                middles = [(a + b) / 2 if b > a else -1 for a, b in one["offsets"]]
+                inside = [g for g, at in zip(one["gains"], middles) if line["begin"] <= at < line["end"]]
+                means[document] = np.mean(inside)
+        best, second = sorted(means, key=lambda document: -means[document])[:2]
+        assert (line["document"], line["second"]) == (best, second)
+        assert (line["gain"], line["margin"]) == pytest.approx((means[best], means[best] - means[second]), abs=2e-6)
+        assert line["document"] == scores[line["query"]][line["rank"] - 1]["document"]
+
+
 def test_equal_query_texts_get_equal_rankings(output: Path, scores: dict[str, list[dict[str, Any]]]) -> None:
     first, *_, last = scores
     assert last == "again"

