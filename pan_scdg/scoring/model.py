@@ -16,6 +16,7 @@ from pan_scdg.models.fingerprint import fingerprint_metadata, fingerprint_weight
 from pan_scdg.models.fit import Job, check_weights_fit
 from pan_scdg.models.load import LanguageModel, load_model, load_tokenizer
 from pan_scdg.models.lock import read_provenance
+from pan_scdg.models.positions import PUBLISHED, count_positions
 from pan_scdg.profile import ModelSettings
 from pan_scdg.store import make_key
 
@@ -58,7 +59,7 @@ class ScoringModel:
         self.folder = self.found.folder
         remembered = None if state is None else _make_folder(state) / "weights.json"
         config = read_config(self.folder)
-        self.positions = config.positions
+        self.positions = count_positions(config, settings)
         say(read_provenance(self.found).warnings)
         self.settings = settings = self._settle(settings)
         if self.may_compute:
@@ -127,6 +128,12 @@ class ScoringModel:
         if self._workers is not None:
             self._workers.close()
 
+    def unload(self) -> None:
+        """Free the memory of the weights; incidents are kept."""
+        self.inherit(self.incidents())
+        self.close()
+        self._workers, self._engine, self._loaded = None, None, None
+
     @property
     def tokens(self) -> int:
         """Return the number of tokens that were computed so far."""
@@ -168,7 +175,7 @@ class ScoringModel:
         if self.positions is not None and tokens > self.positions:
             raise UserError(
                 f"{field} is {tokens} tokens, but {self.settings.name} reads at most {self.positions}",
-                f"lower {field} in the profile",
+                f'lower {field} in the profile, or give the model more: positions = "extended" or "yarn" in [model]',
             )
 
     def identify(self) -> dict[str, Any]:
@@ -177,6 +184,7 @@ class ScoringModel:
             "weights": self.fingerprint,
             "metadata": fingerprint_metadata(self.folder),
             "dtype": self.settings.dtype,
+            **self._describe_positions(),
         }
 
     def list_key_parts(self) -> dict[str, Any]:
@@ -190,8 +198,15 @@ class ScoringModel:
             "dtype": self.settings.dtype,
             "attention": self.settings.attention,
             "device": self.device,
+            **self._describe_positions(),
             **({"engine": "packed", "pack_tokens": self.settings.pack_tokens} if self.packs else {}),
         }
+
+    def _describe_positions(self) -> dict[str, Any]:
+        """Return the position rule; nothing for the published positions, so that older entries keep their keys."""
+        if self.settings.positions == PUBLISHED:
+            return {}
+        return {"positions": [self.settings.positions, self.settings.position_factor]}
 
 
 def list_devices(device: str, workers: int | None) -> list[str]:
