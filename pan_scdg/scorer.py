@@ -171,7 +171,7 @@ class Scorer:
         """
         settings = self.profile.need_retrieval()
         self._model.check_length(settings.context, "retrieval.context")
-        (asked,) = prepare_targets([Query("query", query)], self._model, settings, Path("query"))
+        (asked,) = prepare_targets([Query("query", query)], self._model, settings, Path("query"), Notices(strict=True))
         scorer, gains = PassScorer(self._model, None), dict[str, Gains]()
         for doc_id, text in documents.items() if isinstance(documents, Mapping) else documents:
             if doc_id in gains:

@@ -78,7 +78,7 @@ def prepare(
     if settings.rerank:
         model = open_model(profile, computing, "retrieval", merged)
         model.check_length(settings.context, "retrieval.context")
-        targets = prepare_targets(queries, model, settings, request.input / "queries.jsonl")
+        targets = prepare_targets(queries, model, settings, request.input / "queries.jsonl", notices)
     given = None
     if stages.candidates is not None:
         known = {query.query_id for query in asked}

@@ -102,6 +102,13 @@ _add_pair_options = add_options(
     device_option,
     over_long_option,
     vectors_option,
+    click.option(
+        "--on-error",
+        type=click.Choice(["stop", "leave-out"]),
+        default="stop",
+        show_default=True,
+        help="If a pair cannot be scored, stop, or leave it out of every row and say so in the report.",
+    ),
     overwrite_option,
 )
 

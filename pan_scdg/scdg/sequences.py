@@ -149,6 +149,15 @@ def encode_query(tokenizer: Tokenizer, query: str) -> TokenIds:
     return target
 
 
+def cut_query(tokenizer: Tokenizer, target: TokenIds, context: int) -> TokenIds:
+    """Return the query, or its beginning if it leaves no token of the context for a source (not in the paper).
+
+    The beginning has as many tokens as it leaves for the source, or one fewer.
+    """
+    free = context - 1 - len(encode_separator(tokenizer))
+    return target if len(target) < free else target[: max(1, free // 2)]
+
+
 def compute_prefix_budget(tokenizer: Tokenizer, target: TokenIds, context: int) -> int:
     """Return the tokens left for the source prefix beside anchor, separator and the query in ``context`` tokens.
 

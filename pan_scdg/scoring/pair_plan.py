@@ -66,9 +66,7 @@ def plan_pairs(
 def _plan_pair(pair: DocumentPair, model: ScoringModel, settings: PairSettings, notices: Notices) -> PlannedPair:
     source, target = read_text(pair.source), read_text(pair.suspicious)
     if not target.strip():
-        raise UserError(
-            "the suspicious document is empty", "remove the pair, or use --on-error negative", pair.suspicious.path
-        )
+        raise UserError("the suspicious document is empty", "remove the pair, or see --on-error", pair.suspicious.path)
     if not source.strip():
         notices.add("empty source document", str(pair.source.path))
     mode, tokens = _choose_mode(pair, source, target, model, settings)
@@ -89,7 +87,7 @@ def _choose_mode(
     except AlignmentError as e:
         raise UserError(
             f"with {pair.source.doc_id} as source: {e}",
-            "use another tokenizer mode, or --on-error negative",
+            "use another tokenizer mode, or see --on-error",
             pair.suspicious.path,
         ) from e
     if length <= settings.limit:
@@ -98,7 +96,7 @@ def _choose_mode(
         return "segments", length
     raise UserError(
         f"with {pair.source.doc_id} as source: {length} tokens, the profile's limit is {settings.limit}",
-        "use --over-long segments, or --on-error negative",
+        "use --over-long segments, or see --on-error",
         pair.suspicious.path,
     )
 

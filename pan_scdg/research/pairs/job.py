@@ -9,7 +9,8 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
@@ -27,7 +28,7 @@ from pan_scdg.research.data.prepare import News, Pan25, Sources, check_given, pr
 from pan_scdg.research.data.prepared import Parts, list_texts
 from pan_scdg.research.pairs.scores import SCDG, Baseline, find_baselines, score_baseline, score_gains, write_scores
 from pan_scdg.research.report.page import Report, Section, write_report
-from pan_scdg.research.study import StudyOptions, require_gains, write_files
+from pan_scdg.research.study import OnError, StudyOptions, require_gains, write_files
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import PlannedPair
 from pan_scdg.scoring.pairs import check_pairs
@@ -35,6 +36,12 @@ from pan_scdg.store import Store
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+
+Planned = Mapping[str, Mapping[str, Sequence[PlannedPair]]]
+"""How the pairs are scored, by the name of the scores and of the set of pairs."""
+SHOWN = 10
+"""Number of pairs that could not be scored whose reasons the report shows."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +78,21 @@ class Data(NamedTuple):
     pan25: Pan25
     news: News | None
     sets: Mapping[str, PairSet]
+    lost: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+    """Why pairs cannot be scored and are in no row, by the name of the set and their ids."""
 
     @property
     def parts(self) -> Parts:
         """Return the prepared artefacts."""
         return {PAN25: self.pan25.artefacts, **({} if self.news is None else {NEWS: self.news.artefacts})}
+
+    def leave_out(self, lost: Mapping[str, Mapping[str, str]]) -> "Data":
+        """Return the data without the pairs of ``lost``; the prepared artefacts stay."""
+        pan25 = self.pan25._replace(splits=tuple(split.leave_out(lost[PAN25]) for split in self.pan25.splits))
+        news = self.news
+        if news is not None:
+            news = news._replace(parts={pair: part for pair, part in news.parts.items() if pair not in lost[NEWS]})
+        return Data(pan25, news, {name: of.leave_out(lost[name]) for name, of in self.sets.items()}, lost)
 
 
 class Scored(NamedTuple):
@@ -127,10 +144,7 @@ def run_study(study: PairStudy) -> list[str]:
                 )
                 for name, chosen in study.list_models().items()
             }
-            planned = {
-                key: {name: check_pairs(of.pairs, model, settings, notices)[0] for name, of in data.sets.items()}
-                for key, model in models.items()
-            }
+            data, planned = _plan(data, models, settings, notices, options.on_error)
             model = models[SCDG]
             identity = _identify(study, data, models, baselines)
             with produce_result(options.output, identity, options.overwrite) as result:
@@ -147,6 +161,7 @@ def run_study(study: PairStudy) -> list[str]:
                     result.seal(names, _list_incidents(models), origins=list_origins(places))
             warnings = [f"warning: {incident}" for incident in _list_incidents(models)]
     count = sum(len(pairs.ids) for pairs in data.sets.values())
+    warnings += [f"warning: {sum(map(len, data.lost.values()))} pairs cannot be scored"] if data.lost else []
     return [*notices.list_warnings(), *warnings, f"studied {count} pairs: {options.output}"]
 
 
@@ -167,6 +182,27 @@ def _read_data(study: PairStudy, notices: Notices, scratch: Path) -> Data:
     return Data(pan25, news, sets)
 
 
+def _plan(
+    data: Data, models: Mapping[str, ScoringModel], settings: PairSettings, notices: Notices, on_error: OnError
+) -> tuple[Data, Planned]:
+    """Return the data that every model can score, and how; with ``stop`` what cannot be scored is an error."""
+    lost: dict[str, dict[str, str]] = {name: {} for name in data.sets}
+    planned: dict[str, dict[str, list[PlannedPair]]] = {key: {} for key in models}
+    for key, model in models.items():
+        for name, of in data.sets.items():
+            ids = dict(zip(of.pairs, of.ids, strict=True))
+            action: Literal["stop", "negative"] = "stop" if on_error == "stop" else "negative"
+            planned[key][name], failed = check_pairs(of.pairs, model, settings, notices, action)
+            lost[name] |= {ids[item.pair]: item.error.what for item in failed}
+    if not any(lost.values()):
+        return data, planned
+    data = data.leave_out(lost)
+    kept = {name: frozenset(of.pairs) for name, of in data.sets.items()}
+    for own in planned.values():
+        own.update({name: [plan for plan in plans if plan.pair in kept[name]] for name, plans in own.items()})
+    return data, planned
+
+
 def _identify(
     study: PairStudy, data: Data, models: Mapping[str, ScoringModel], baselines: Sequence[Baseline]
 ) -> dict[str, Any]:
@@ -180,6 +216,7 @@ def _identify(
         },
         "device": models[SCDG].device,
         "engine": "packed",
+        "on_error": study.options.on_error,
         "baselines": [baseline.identify() for baseline in baselines],
         "documents": {pairs.name: pairs.digest() for pairs in data.sets.values()},
         "prepared": {name: hash_text(text) for name, text in list_texts(data.parts).items()},
@@ -189,7 +226,7 @@ def _identify(
 def _score(
     study: PairStudy,
     data: Data,
-    planned: Mapping[str, Mapping[str, Sequence[PlannedPair]]],
+    planned: Planned,
     models: Mapping[str, ScoringModel],
     baselines: Sequence[Baseline],
     settings: PairSettings,
@@ -223,6 +260,17 @@ def _write(study: PairStudy, scored: Scored, folder: Path, job: Mapping[str, Any
             write_scores(folder / files[-1], table)
     title, sections, seeds = study.write_sections(scored)
     return write_report(folder, Report(title, sections, files, {**job, "seeds": seeds}))
+
+
+def list_lost(scored: Scored) -> list[str]:
+    """Return a sentence for each set with pairs that could not be scored, with the reasons of the first of them."""
+    sentences = []
+    for name, lost in scored.data.lost.items():
+        if lost:
+            of = len(lost) + len(scored.data.sets[name].ids)
+            reasons = "; ".join(f"{pair}: {why}" for pair, why in list(lost.items())[:SHOWN])
+            sentences.append(f"{len(lost)} of the {of} pairs of {name} cannot be scored and are in no row. {reasons}.")
+    return sentences
 
 
 def list_segmented(scored: Scored) -> list[str]:

@@ -12,7 +12,7 @@ from pan_scdg.models.positions import PUBLISHED
 from pan_scdg.profile import PAPER_GRID, Profile
 from pan_scdg.research.data.pair_sets import PAN25
 from pan_scdg.research.data.splits import SEEDS, PairSplit
-from pan_scdg.research.pairs.job import PairStudy, Scored, list_segmented, run_study
+from pan_scdg.research.pairs.job import PairStudy, Scored, list_lost, list_segmented, run_study
 from pan_scdg.research.pairs.methods import describe_rule, evaluate_splits, list_methods, name_baselines
 from pan_scdg.research.pairs.scores import find_windows
 from pan_scdg.research.report.page import Section, list_made, make_class_table, make_origin_table
@@ -104,7 +104,7 @@ def _list_differences(scored: Scored) -> list[str]:
                 f"Positions of {model.name}: {model.positions}, {model.position_factor:g} times those of the "
                 "checkpoint. The paper does not say how its model had them."
             )
-    found += list_segmented(scored)
+    found += [*list_segmented(scored), *list_lost(scored)]
     found.append("The MCC of decisions that are all alike is 0, as the paper's table has it.")
     return found
 
