@@ -32,7 +32,7 @@ READ = ("model", "vectors", "index", "candidates")
 HEADINGS = {
     "Input and output": ("directory", "output", "task", "limit", "strict", "on_error", "keep_gains", "overwrite"),
     "Model": ("profile", "model", "device", "engine", "over_long", "vectors"),
-    "Speed": ("state", "workers", "share", "plan", "as_json"),
+    "Speed": ("state", "workers", "share", "scores_only", "plan", "as_json"),
     "Retrieval": ("index", "search_memory", "candidates", "stop_after"),
     "TIRA": ("metadata",),
 }
@@ -82,6 +82,11 @@ HEADINGS = {
 @click.option("--plan", is_flag=True, help="Check everything and print the cost of the run; write no result.")
 @click.option("--json", "as_json", is_flag=True, help="With --plan: print one JSON object.")
 @share_option
+@click.option(
+    "--scores-only",
+    is_flag=True,
+    help="Score pairs and decide nothing, without a threshold; for calibrate --scores.",
+)
 @click.option("--strict", is_flag=True, help="Treat warnings about the input as errors.")
 @click.option("--keep-gains", is_flag=True, help="Also write the gain of every token (gains.jsonl.gz).")
 @overwrite_option
@@ -133,6 +138,7 @@ def run(
     from pan_scdg.jobs.retrieve import retrieve_sources
     from pan_scdg.models.fit import choose_device, choose_search_memory
     from pan_scdg.pan.inputs import detect_task
+    from pan_scdg.scoring.batches import WHOLE
 
     if as_json and not plan:
         raise click.UsageError("--json needs --plan")
@@ -145,7 +151,11 @@ def run(
     if over_long is not None and found == "pairs" and chosen.baseline is not None:
         raise click.UsageError(f"--over-long has no effect: profile {chosen.name} decides pairs without gains")
     computing = Computing(choose_device(chosen, device), rest["model"], rest["engine"], rest["workers"], rest["state"])
-    names = ("limit", "overwrite", "strict", "on_error", "keep_gains", "share", "metadata")
+    if rest["scores_only"]:
+        if found != "pairs" or chosen.baseline is not None:
+            raise click.UsageError("--scores-only is for pairs and a profile that decides them by gains")
+        rest["share"] = rest["share"] or WHOLE
+    names = ("limit", "overwrite", "strict", "on_error", "keep_gains", "share", "metadata", "scores_only")
     request = Request(directory, output, **{name: rest[name] for name in names})
     memory = rest["search_memory"] or choose_search_memory()
     stages = FirstStageOptions(rest["index"], rest["candidates"], rest["stop_after"] is not None, memory)
@@ -252,14 +262,27 @@ def score(
 
 
 @click.command(short_help="Merge the results of all shards of a run.")
-@click.option("--input", "directory", type=FOLDER, required=True, help="Input folder of the shards.")
-@click.option("--output", type=FOLDER, required=True, help="Folder of the results.")
+@click.option("--input", "directory", type=FOLDER, help="Input folder of the shards.")
+@click.option("--output", type=FOLDER, help="Folder of the results.")
 @model_option
 @overwrite_option
+@click.option("--missing", is_flag=True, help="Print the numbers of unfinished shards; exit with 1 if there are any.")
 @click.argument("shards", type=FOLDER, nargs=-1, required=True)
 @quiet_option
-def merge(directory: Path, output: Path, model: Path | None, overwrite: bool, shards: tuple[Path, ...]) -> None:
+@click.pass_context
+def merge(
+    context: click.Context,
+    directory: Path | None,
+    output: Path | None,
+    model: Path | None,
+    overwrite: bool,
+    missing: bool,
+    shards: tuple[Path, ...],
+) -> None:
     """Merge the output folders of all SHARDS of a run (run --shard I/N) into its results, without a GPU.
+
+    With --missing, nothing is merged: the numbers of the shards that are not finished are printed as Slurm's option
+    --array takes them.
 
     \b
     Example:
@@ -267,7 +290,17 @@ def merge(directory: Path, output: Path, model: Path | None, overwrite: bool, sh
     """
     from pan_scdg.cli.paths import check_folders
     from pan_scdg.jobs.merge import merge_shards
+    from pan_scdg.jobs.shards import find_missing
 
+    if missing:
+        numbers, of = find_missing(shards)
+        say([f"{of - len(numbers)} of {of} shards are finished"])
+        if numbers:
+            click.echo(",".join(map(str, numbers)))
+            context.exit(1)
+        return
+    if directory is None or output is None:
+        raise click.UsageError("Missing option '--input' or '--output'.")
     given = {f"SHARDS {number}": shard for number, shard in enumerate(shards, 1)}
     check_folders(output, None, {"--input": directory, "--model": model, **given})
     say(merge_shards(directory, output, shards, model, overwrite))

@@ -63,6 +63,8 @@ class Request:
     keep_gains: bool = False
     share: Share | None = None
     """Score one shard, for `merge`; None: all."""
+    scores_only: bool = False
+    """Write the scores of the share and decide nothing, so that no threshold is needed."""
     metadata: bool = False
     """Write ir-metadata.yml beside the results; see `track_run`."""
 

@@ -146,8 +146,8 @@ def compute_shares(gains: Floats, w: int) -> Floats:
 class Aggregation(NamedTuple):
     """One way to aggregate gains."""
 
-    parameter: Literal["q", "w"]
-    """Name of its parameter in a profile: ``q`` in percent of the gains, or ``w`` in consecutive tokens."""
+    parameter: Literal["q", "w"] | None
+    """Name of its parameter in a profile: ``q`` in percent of the gains, or ``w`` in consecutive tokens; None: none."""
     compute: Callable[[Floats, Any], Any]
     """The score from gains ``[n]`` and the parameter; if joint, the scores ``[candidates]`` from the gains of all."""
     stored: tuple[float, ...] = ()
@@ -156,6 +156,18 @@ class Aggregation(NamedTuple):
     """The same for every candidate of a query, of which there are many more."""
     joint: bool = False
     """Compares all candidates of a query, so that it is not computed from the gains of one alone."""
+    statistics: tuple[str, ...] = ()
+    """Fields of `GainStatistics` that it is made of, and nothing else: one of them is the score, several are the
+    features of a logistic model. For pairs; ``compute`` has no meaning then."""
+
+    @property
+    def is_stored(self) -> bool:
+        """Return True if its scores are stored beside the other statistics of one target."""
+        return not self.joint and not self.statistics
+
+
+def _refuse(gains: Floats, parameter: Any) -> float:
+    raise ValueError("this aggregation is made of stored statistics, not of gains")
 
 
 PERCENTAGES = (1, 2, 5, 10, 20, 30, 50, 100)
@@ -166,6 +178,9 @@ AGGREGATIONS = {
     "window-median": Aggregation("w", find_window_median, WIDTHS),
     "window-bounded": Aggregation("w", find_bounded_window_mean, WIDTHS),
     "share": Aggregation("w", compute_shares, joint=True),
+    "mean": Aggregation(None, _refuse, statistics=("mean",)),
+    "positive-rate": Aggregation(None, _refuse, statistics=("positive_rate",)),
+    "gain-logistic": Aggregation(None, _refuse, statistics=("mean", "median", "positive_rate")),
 }
 """Aggregations by the name that profiles use; the paper's is ``top``, whose q = 100 is its Average."""
 
@@ -184,6 +199,8 @@ class Aggregate(NamedTuple):
     @property
     def name(self) -> str:
         """The name in results: ``average``, ``top-2%``, ``window-128``, ``window-median-192``."""
+        if self.entry.parameter is None:
+            return self.kind
         if self.entry.parameter == "q":
             return "average" if self.parameter == 100 else f"{self.kind}-{self.parameter:g}%"
         return f"{self.kind}-{int(self.parameter)}"
@@ -191,6 +208,8 @@ class Aggregate(NamedTuple):
     @property
     def field(self) -> str:
         """The name as a field of a record: ``top_2``, ``window_median_192``."""
+        if self.entry.parameter is None:
+            return self.kind.replace("-", "_")
         number = f"{self.parameter:g}" if self.entry.parameter == "q" else f"{int(self.parameter)}"
         return f"{self.kind.replace('-', '_')}_{number}"
 
@@ -220,6 +239,8 @@ class AggregationSettings(Protocol):
 
 def choose_aggregate(settings: AggregationSettings) -> Aggregate | None:
     """Return the aggregation of a profile's table, None if its parameter has not been chosen."""
+    if AGGREGATIONS[settings.aggregation].parameter is None:
+        return Aggregate(settings.aggregation, 0.0)
     parameter = settings.q if AGGREGATIONS[settings.aggregation].parameter == "q" else settings.w
     return None if parameter is None else Aggregate(settings.aggregation, parameter)
 
@@ -232,7 +253,7 @@ def list_stored(job: Literal["pairs", "candidates"], more: Iterable[Aggregate] =
         for parameter in (entry.stored if job == "pairs" else entry.stored_of_candidates)
     }
     kinds = list(AGGREGATIONS)
-    wanted = stored | {aggregate for aggregate in more if not aggregate.entry.joint}
+    wanted = stored | {aggregate for aggregate in more if aggregate.entry.is_stored}
     return tuple(sorted(wanted, key=lambda aggregate: (kinds.index(aggregate.kind), aggregate.parameter)))
 
 

@@ -60,7 +60,7 @@ def test_name_and_score(aggregate: Aggregate, name: str, field: str, expected: f
 def test_stored_aggregates_are_those_of_the_registry_and_the_wanted_ones() -> None:
     own = Aggregate("window-median", 7.0)
     pairs = list_stored("pairs", [own, Aggregate("share", 3)])
-    assert {a.kind for a in pairs} == {kind for kind, entry in AGGREGATIONS.items() if not entry.joint}
+    assert {a.kind for a in pairs} == {kind for kind, entry in AGGREGATIONS.items() if entry.is_stored}
     assert own in pairs
     assert [a.kind for a in list_stored("candidates", [own])] == ["top"] * 8 + ["window-median"]
     assert set(list_stored("candidates")) < set(pairs)
