@@ -1,4 +1,4 @@
-"""The commands run, merge, index and score."""
+"""The commands run, index and score."""
 
 import json
 import os
@@ -32,7 +32,7 @@ READ = ("model", "vectors", "index", "candidates")
 HEADINGS = {
     "Input and output": ("directory", "output", "task", "limit", "strict", "on_error", "keep_gains", "overwrite"),
     "Model": ("profile", "model", "device", "engine", "over_long", "vectors"),
-    "Speed": ("state", "workers", "share", "scores_only", "plan", "as_json"),
+    "Speed": ("state", "workers", "share", "scores_only", "plan", "gpu", "as_json"),
     "Retrieval": ("index", "search_memory", "candidates", "stop_after"),
     "TIRA": ("metadata",),
 }
@@ -80,6 +80,11 @@ HEADINGS = {
     help="Process only the first N pairs or queries, and mark the result as partial.",
 )
 @click.option("--plan", is_flag=True, help="Check everything and print the cost of the run; write no result.")
+@click.option(
+    "--gpu",
+    metavar="NAME",
+    help="With --plan: count tokens, and estimate the hours on this GPU (A100, L40S, H100, H200), which can be absent.",
+)
 @click.option("--json", "as_json", is_flag=True, help="With --plan: print one JSON object.")
 @share_option
 @click.option(
@@ -134,14 +139,15 @@ def run(
     """
     from pan_scdg.cli.paths import check_folders, find_profile_file
     from pan_scdg.jobs.detect import detect_pairs
+    from pan_scdg.jobs.plan_tokens import choose_gpus
     from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request
     from pan_scdg.jobs.retrieve import retrieve_sources
     from pan_scdg.models.fit import choose_device, choose_search_memory
     from pan_scdg.pan.inputs import detect_task
     from pan_scdg.scoring.batches import WHOLE
 
-    if as_json and not plan:
-        raise click.UsageError("--json needs --plan")
+    if (as_json or rest["gpu"]) and not plan:
+        raise click.UsageError(f"{'--json' if as_json else '--gpu'} needs --plan")
     if rest["share"] is not None and (plan or rest["stop_after"]):
         raise click.UsageError("--shard cannot be combined with --plan or --stop-after")
     inputs = {"--input": directory, "--profile": find_profile_file(profile)}
@@ -150,7 +156,9 @@ def run(
     chosen = load_chosen_profile(profile, over_long)
     if over_long is not None and found == "pairs" and chosen.baseline is not None:
         raise click.UsageError(f"--over-long has no effect: profile {chosen.name} decides pairs without gains")
-    computing = Computing(choose_device(chosen, device), rest["model"], rest["engine"], rest["workers"], rest["state"])
+    gpus = choose_gpus(chosen, rest["gpu"], device) if plan else ()
+    device = "cpu" if gpus else choose_device(chosen, device)
+    computing = Computing(device, rest["model"], rest["engine"], rest["workers"], rest["state"], gpus)
     if rest["scores_only"]:
         if found != "pairs" or chosen.baseline is not None:
             raise click.UsageError("--scores-only is for pairs and a profile that decides them by gains")
@@ -261,49 +269,4 @@ def score(
     click.echo(json.dumps(result.record, indent=1))
 
 
-@click.command(short_help="Merge the results of all shards of a run.")
-@click.option("--input", "directory", type=FOLDER, help="Input folder of the shards.")
-@click.option("--output", type=FOLDER, help="Folder of the results.")
-@model_option
-@overwrite_option
-@click.option("--missing", is_flag=True, help="Print the numbers of unfinished shards; exit with 1 if there are any.")
-@click.argument("shards", type=FOLDER, nargs=-1, required=True)
-@quiet_option
-@click.pass_context
-def merge(
-    context: click.Context,
-    directory: Path | None,
-    output: Path | None,
-    model: Path | None,
-    overwrite: bool,
-    missing: bool,
-    shards: tuple[Path, ...],
-) -> None:
-    """Merge the output folders of all SHARDS of a run (run --shard I/N) into its results, without a GPU.
-
-    With --missing, nothing is merged: the numbers of the shards that are not finished are printed as Slurm's option
-    --array takes them.
-
-    \b
-    Example:
-      pan-scdg merge --input examples/pan25-pairs/test --output out shard-1 shard-2
-    """
-    from pan_scdg.cli.paths import check_folders
-    from pan_scdg.jobs.merge import merge_shards
-    from pan_scdg.jobs.shards import find_missing
-
-    if missing:
-        numbers, of = find_missing(shards)
-        say([f"{of - len(numbers)} of {of} shards are finished"])
-        if numbers:
-            click.echo(",".join(map(str, numbers)))
-            context.exit(1)
-        return
-    if directory is None or output is None:
-        raise click.UsageError("Missing option '--input' or '--output'.")
-    given = {f"SHARDS {number}": shard for number, shard in enumerate(shards, 1)}
-    check_folders(output, None, {"--input": directory, "--model": model, **given})
-    say(merge_shards(directory, output, shards, model, overwrite))
-
-
-COMMANDS = (run, merge, index, score)
+COMMANDS = (run, index, score)

@@ -29,6 +29,8 @@ class Computing:
     """Number of scoring processes; None: one per GPU. No result depends on it."""
     state: Path | None = None
     """Folder that caches scores for later runs; None: inside the output until it is published."""
+    gpus: Sequence[str] = ()
+    """GPUs of `plan_tokens.TFLOPS` that a plan is for, which then counts tokens and needs neither weights nor a GPU."""
 
     def open_model(self, settings: ModelSettings, job: Job = "pairs", scored_in: Path | None = None) -> ScoringModel:
         """Find and check the language model of a profile; its weights load when first needed.
@@ -45,6 +47,7 @@ class Computing:
             state=self.state,
             job=job,
             scored_in=scored_in,
+            counts_only=bool(self.gpus),
         )
 
 

@@ -32,6 +32,7 @@ class ScoringModel:
         workers: number of processes; None: one per GPU. No result depends on it.
         state: folder that caches hashes of weights; None: no cache.
         job: errors suggest profiles for this job.
+        counts_only: tokens are counted and nothing else, for which neither weights nor the device are needed.
         scored_in: folder of a shard if all scores are stored already: then nothing is computed, and neither the device
             nor memory for the weights is needed. None: scores are computed.
 
@@ -51,20 +52,21 @@ class ScoringModel:
         state: Path | None = None,
         job: Job = "pairs",
         scored_in: Path | None = None,
+        counts_only: bool = False,
     ) -> None:
-        self.device, self._scored_in = device, scored_in
+        self.device, self._scored_in, self._counts_only = device, scored_in, counts_only
         self._engine_name = engine
         self.found = find_model(settings.name, folder)
         settings = settings.model_copy(update={"name": self.found.name})
         self.folder = self.found.folder
         remembered = None if state is None else _make_folder(state) / "weights.json"
-        config = read_config(self.folder)
+        config = read_config(self.folder, weights=not counts_only)
         self.positions = count_positions(config, settings)
         say(read_provenance(self.found).warnings)
         self.settings = settings = self._settle(settings)
         if self.may_compute:
             check_weights_fit(self.folder, settings, device, job)
-        self.fingerprint = fingerprint_weights(self.folder, remembered)
+        self.fingerprint = "" if counts_only else fingerprint_weights(self.folder, remembered)
         self.tokenizer = load_tokenizer(self.folder, settings, config)
         self._loaded: LanguageModel | None = None
         self._engine: Engine | None = None
@@ -74,8 +76,8 @@ class ScoringModel:
 
     @property
     def may_compute(self) -> bool:
-        """Return True unless all scores are stored already."""
-        return self._scored_in is None
+        """Return True unless all scores are stored already, or tokens are only counted."""
+        return self._scored_in is None and not self._counts_only
 
     def _settle(self, settings: ModelSettings) -> ModelSettings:
         """Return the settings that the device supports; unchanged if nothing is computed."""
