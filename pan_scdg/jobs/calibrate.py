@@ -24,6 +24,7 @@ from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import find_truth, read_truth
 from pan_scdg.profile import Calibration, Profile, find_profile, parse_profile, read_toml
 from pan_scdg.records import DocumentPair
+from pan_scdg.scdg.aggregation import AGGREGATIONS
 from pan_scdg.scdg.calibration_range import find_range, thin_scores
 from pan_scdg.scoring.calibration import find_noise, measure_targets
 from pan_scdg.scoring.model import ScoringModel
@@ -182,6 +183,9 @@ def select_scored_pairs(shards: Shards, known: LabelledPairs, profile: Profile, 
     made: Any = job["profile"]["pairs"] if job["task"] == "pairs" else {}
     own = settings.model_dump(mode="json")
     differs = [f"[pairs] {name}" for name in SCORING if (made or {}).get(name) != own[name]]
+    entry = AGGREGATIONS[settings.aggregation]
+    if entry.costly and settings.aggregation != (made or {}).get("aggregation"):
+        differs.append("[pairs] aggregation")
     if job["input"] != known.digest:
         differs = ["input"]
     elif job["models"].get("language_model") != json.loads(json.dumps(model.identify())):

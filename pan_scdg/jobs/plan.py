@@ -163,9 +163,7 @@ def _count_pairs(pairs: Sequence[PlannedPair], method: GainMethod) -> tuple[Toke
     model, settings = method.model, method.settings
     budget = model.settings.pack_tokens
     texts = {(pair.pair.suspicious.doc_id, pair.mode): pair for pair in pairs}
-    inputs = (
-        item for pair in texts.values() for item in pair.read_texts().make_unconditional(model.tokenizer, settings)
-    )
+    inputs = (item for pair in texts.values() for item in pair.make_unconditional(model.tokenizer, settings))
     alone = {digest_input(item): item for item in inputs}
     items, tokens, sampled = list(alone.values()), Tokens(0, 0), dict[int, Work]()
     for batch in make_batches(list(alone), [item.length for item in items], budget):
@@ -174,7 +172,7 @@ def _count_pairs(pairs: Sequence[PlannedPair], method: GainMethod) -> tuple[Toke
     chosen = set(choose_evenly(PROBED, len(found)))
     with Progress("counting tokens", len(pairs)) as progress:
         for number, batch in enumerate(found):
-            work = PairsWork([pairs[i].read_texts() for i in batch.members], settings).make_inputs(model.tokenizer)
+            work = PairsWork([pairs[i].prepare() for i in batch.members], settings).make_inputs(model.tokenizer)
             tokens += count_tokens(work, budget)
             if number in chosen:
                 sampled[number] = work

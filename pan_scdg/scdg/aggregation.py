@@ -154,6 +154,8 @@ class Aggregation(NamedTuple):
     """Parameters whose scores are stored with every document pair, so that another q or w needs no new pass."""
     stored_of_candidates: tuple[float, ...] = ()
     """The same for every candidate of a query, of which there are many more."""
+    costly: bool = False
+    """Takes a thousand times as long as the others: stored only if the aggregation of a profile asks for it."""
     joint: bool = False
     """Compares all candidates of a query, so that it is not computed from the gains of one alone."""
     statistics: tuple[str, ...] = ()
@@ -175,7 +177,7 @@ WIDTHS = (32, 64, 96, 128, 192, 256, 384)
 AGGREGATIONS = {
     "top": Aggregation("q", average_top_q, PERCENTAGES, PERCENTAGES),
     "window": Aggregation("w", find_window_mean, WIDTHS),
-    "window-median": Aggregation("w", find_window_median, WIDTHS),
+    "window-median": Aggregation("w", find_window_median, WIDTHS, costly=True),
     "window-bounded": Aggregation("w", find_bounded_window_mean, WIDTHS),
     "share": Aggregation("w", compute_shares, joint=True),
     "mean": Aggregation(None, _refuse, statistics=("mean",)),
@@ -246,14 +248,15 @@ def choose_aggregate(settings: AggregationSettings) -> Aggregate | None:
 
 
 def list_stored(job: Literal["pairs", "candidates"], more: Iterable[Aggregate] = ()) -> tuple[Aggregate, ...]:
-    """Return the aggregates whose scores are stored, with ``more`` that are wanted; by entry, then by parameter."""
-    stored = {
-        Aggregate(kind, parameter)
-        for kind, entry in AGGREGATIONS.items()
-        for parameter in (entry.stored if job == "pairs" else entry.stored_of_candidates)
-    }
-    kinds = list(AGGREGATIONS)
-    wanted = stored | {aggregate for aggregate in more if aggregate.entry.is_stored}
+    """Return the aggregates whose scores are stored, with ``more`` that are wanted; by entry, then by parameter.
+
+    Costly ones are left out unless one of their kind is wanted.
+    """
+    wanted = {aggregate for aggregate in more if aggregate.entry.is_stored}
+    asked, kinds = {aggregate.kind for aggregate in wanted}, list(AGGREGATIONS)
+    for kind, entry in AGGREGATIONS.items():
+        if kind in asked or not entry.costly:
+            wanted |= {Aggregate(kind, p) for p in (entry.stored if job == "pairs" else entry.stored_of_candidates)}
     return tuple(sorted(wanted, key=lambda aggregate: (kinds.index(aggregate.kind), aggregate.parameter)))
 
 

@@ -121,7 +121,7 @@ def _list_unconditional(pairs: Sequence[PlannedPair], model: ScoringModel, setti
     found: dict[tuple[str, Mode], Sequence[ScoringInput]] = {}
     for plan in pairs:
         if _identify_target(plan) not in found:
-            found[_identify_target(plan)] = plan.read_texts().make_unconditional(model.tokenizer, settings)
+            found[_identify_target(plan)] = plan.make_unconditional(model.tokenizer, settings)
     return found
 
 
@@ -133,7 +133,7 @@ def _compute_batches(
     with Progress("scoring targets alone", None) as progress:
         for tokens in scorer.compute_unconditional(needed):
             progress.update(tokens=tokens)
-    works = (PairsWork(tuple(plan.read_texts() for plan in plans), settings) for plans in missing)
+    works = (PairsWork(tuple(plan.prepare() for plan in plans), settings) for plans in missing)
     with Progress("scoring pairs", sum(map(len, missing))) as progress:
         before = scorer.tokens
         count = sum(map(len, missing))
