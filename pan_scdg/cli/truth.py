@@ -36,6 +36,13 @@ from pan_scdg.logs import say
 @over_long_option
 @vectors_option
 @state_option
+@click.option(
+    "--scores",
+    type=FOLDER,
+    metavar="OUT...",
+    help="Folders that `run --scores-only`, or all shards of it, wrote for this input: nothing is computed.",
+)
+@click.argument("more", type=FOLDER, nargs=-1)
 @json_option
 @quiet_option
 def calibrate(
@@ -49,38 +56,53 @@ def calibrate(
     over_long: str | None,
     vectors: Path | None,
     state: Path | None,
+    scores: Path | None,
+    more: tuple[Path, ...],
     as_json: bool,
 ) -> None:
-    """Choose q or w and the threshold on pairs with truth, and write a profile file with them.
+    """Choose q, w or weights and the threshold on pairs with truth, and write a profile file with them.
 
     For a baseline, choose its threshold and, if it has them, n or weights.
 
     \b
     Example:
       pan-scdg calibrate --input examples/pan25-pairs/calibration --write my-profile.toml
+      pan-scdg calibrate --input examples/pan25-pairs/calibration --profile scdg-mini \\
+          --write my-profile.toml --scores out/shard-1 out/shard-2
     """
     from pan_scdg.cli.paths import check_file, check_state, find_profile_file, holds_profile
     from pan_scdg.jobs.calibrate import calibrate as choose
     from pan_scdg.jobs.calibrate import check_target, read_labelled_pairs, write_profile
     from pan_scdg.jobs.calibrate_baseline import calibrate_baseline
     from pan_scdg.jobs.requests import Computing
+    from pan_scdg.jobs.shards import read_shards
     from pan_scdg.models.fit import choose_device
     from pan_scdg.notices import Notices
 
     chosen = load_chosen_profile(profile, over_long)
+    if more and scores is None:
+        raise click.UsageError(f"what is {str(more[0])[:100]!r}? folders of scores follow --scores")
+    if scores is not None and chosen.baseline is not None:
+        raise click.UsageError(f"--scores is for gains, and profile {chosen.name} decides pairs without them")
     check_target(profile, write)
+    folders = () if scores is None else (scores, *more)
     inputs = {"--input": directory, "--truth": truth, "--model": model, "--vectors": vectors}
+    inputs |= {f"--scores {number}": folder for number, folder in enumerate(folders, 1)}
     check_state(state, inputs)
     check_file(write, "--write", {**inputs, "--profile": find_profile_file(profile)}, "a profile", holds_profile)
-    computing = Computing(choose_device(chosen, device), model, engine, state=state)
+    shards = read_shards(folders) if folders else None
+    if shards is None:
+        computing = Computing(choose_device(chosen, device), model, engine, state=state)
+    else:
+        computing = Computing(shards.job["device"], model, shards.job["engine"], state=state)
     notices = Notices()
     known = read_labelled_pairs(directory, truth, notices)
     with tempfile.TemporaryDirectory(prefix="pan_scdg-") as scratch:
-        scores = state or Path(scratch)
+        store = state or Path(scratch)
         if chosen.baseline is None:
-            found = choose(chosen, known, computing, notices, scores)
+            found = choose(chosen, known, computing, notices, store, shards)
         else:
-            found = calibrate_baseline(chosen, known, computing, scores, vectors)
+            found = calibrate_baseline(chosen, known, computing, store, vectors)
     write_profile(profile, write, found)
     say(notices.list_warnings())
     click.echo(json.dumps(found.to_json()) if as_json else f"{found.summarise()}; wrote {write}")

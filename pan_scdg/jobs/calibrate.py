@@ -1,7 +1,8 @@
 """Choose the threshold of a profile, and its q, w, n or weights, on pairs with truth (paper, PAN25 aggregation)."""
 
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +12,9 @@ import numpy.typing as npt
 import tomlkit
 
 from pan_scdg.errors import UserError
+from pan_scdg.jobs.calibrated_rule import choose_rule, write_rule
 from pan_scdg.jobs.requests import Computing
+from pan_scdg.jobs.shards import Shards, open_model
 from pan_scdg.logs import say
 from pan_scdg.models.find import describe_models
 from pan_scdg.notices import Notices
@@ -21,14 +24,17 @@ from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import find_truth, read_truth
 from pan_scdg.profile import Calibration, Profile, find_profile, parse_profile, read_toml
 from pan_scdg.records import DocumentPair
-from pan_scdg.scdg.aggregation import Aggregate
+from pan_scdg.scdg.aggregation import AGGREGATIONS
 from pan_scdg.scdg.calibration_range import find_range, thin_scores
-from pan_scdg.scdg.decision import choose_threshold
 from pan_scdg.scoring.calibration import find_noise, measure_targets
-from pan_scdg.scoring.pairs import check_pairs, score_pairs, tabulate_scores
+from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pair_plan import OnError
+from pan_scdg.scoring.pairs import check_pairs, score_pairs
 from pan_scdg.store import Store
 
 Labels = npt.NDArray[np.bool_]
+SCORING = ("limit", "over_long", "control", "segments")
+"""Fields of ``[pairs]`` on which the gains of a pair depend."""
 
 
 class LabelledPairs(NamedTuple):
@@ -39,6 +45,15 @@ class LabelledPairs(NamedTuple):
     """True where the source was reused, ``[pairs]``."""
     digest: str
     """Of the input."""
+
+    def get_labels(self, pairs: Sequence[DocumentPair]) -> Labels:
+        """Return the labels of some of the pairs."""
+        known = dict(zip(self.pairs, self.labels.tolist(), strict=True))
+        return np.array([known[pair] for pair in pairs], dtype=bool)
+
+    def take_first(self, count: int | None) -> "LabelledPairs":
+        """Return the first pairs; all for None."""
+        return self._replace(pairs=self.pairs[:count], labels=self.labels[:count])
 
 
 class Calibrated(NamedTuple):
@@ -93,9 +108,14 @@ def read_labelled_pairs(directory: Path, truth: Path | None, notices: Notices) -
 
 
 def calibrate(
-    profile: Profile, known: LabelledPairs, computing: Computing, notices: Notices, scores: Path
+    profile: Profile,
+    known: LabelledPairs,
+    computing: Computing,
+    notices: Notices,
+    scores: Path,
+    shards: Shards | None = None,
 ) -> Calibrated:
-    """Choose the parameter of the aggregation from the profile's grid, and the threshold.
+    """Choose the parameter or the weights of the aggregation, and the threshold.
 
     The range of the targets and the scores of the negative pairs are part of the choice; later verdicts refer to them.
 
@@ -105,63 +125,78 @@ def calibrate(
         computing: model folder, device and engine.
         notices: collects unusual findings.
         scores: the folder of the store.
+        shards: the scores of the pairs, from ``run --scores-only``; None: they are computed.
 
     Raises:
-        UserError: a pair cannot be scored.
+        UserError: a pair cannot be scored, or the shards are of other pairs, another model or other settings.
     """
     settings = profile.need_pairs()
-    model = computing.open_model(profile.need_model())
+    model = open_model(profile, computing, "pairs", shards)
+    on_error: OnError = "stop"
+    if shards is not None:
+        known, on_error = select_scored_pairs(shards, known, profile, model), shards.job["on_error"]
     # every pair has the features of all grids, whatever q or w the profile has
-    wanted = settings.model_copy(update={"q": None, "w": None, "threshold": None})
-    planned, _none_failed = check_pairs(known.pairs, model, wanted, notices)
+    wanted = settings.model_copy(update={"q": None, "w": None, "weights": None, "threshold": None})
+    planned, failed = check_pairs(known.pairs, model, wanted, notices, on_error)
+    for item in failed:
+        notices.add("pair that cannot be scored, left out of the calibration", str(item.pair.suspicious.path))
     say([describe_models([model.found])])
     with Store(scores) as store, closing(model):
+        if shards is not None:
+            shards.restore(store)
         scored = score_pairs(planned, model, wanted, store, keep_gains=False)
-    ids = [(pair.suspicious.doc_id, pair.source.doc_id) for pair in known.pairs]
-    positive = dict(zip(ids, known.labels.tolist(), strict=True))
-    labels, table = tabulate_scores(scored, positive, settings.grid, settings.aggregation)
-    choice = choose_threshold(table, labels, settings.most_false_positives)
+    labels = known.get_labels([item.plan.pair for item in scored])
+    choice = choose_rule([item.features for item in scored], labels, settings)
+    facts = list(measure_targets(scored, model.tokenizer))
     calibration = Calibration(
         model=model.fingerprint,
         dtype=model.settings.dtype,
-        noise=find_noise(settings.calibration, model),
+        noise=None if choice.aggregate.entry.statistics else find_noise(settings.calibration, model),
         digest=known.digest,
         pairs=len(labels),
         positives=int(labels.sum()),
         f1=round(choice.f1, 6),
         accuracy=round(choice.accuracy, 6),
-        negatives=thin_scores(table[choice.parameter][~labels]),
+        negatives=thin_scores(choice.scores[~labels]),
         negative_pairs=int((~labels).sum()),
-        range=find_range(list(measure_targets(scored, model.tokenizer))),
+        range=find_range(facts),
     )
-    aggregate = Aggregate(settings.aggregation, choice.parameter)
-    parameter = {"q": float(choice.parameter)} if settings.parameter == "q" else {"w": int(choice.parameter)}
-    chosen = {**parameter, "threshold": float(choice.threshold)}
 
     def edit(document: tomlkit.TOMLDocument) -> None:
         if model.found.where == "--model":  # the threshold is of this model, not of the one in the profile
             table: Any = document["model"]
             table["name"] = model.found.name
-        pairs: Any = document["pairs"]
-        pairs.update(chosen)
-        if pairs.get("over_long", "error") != settings.over_long:  # the threshold depends on it
-            pairs["over_long"] = settings.over_long
-        pairs["calibration"] = _make_table(calibration)
+        write_rule(document, choice, calibration, settings.over_long)
 
-    words = f"{aggregate.name}, threshold {choice.threshold:.6f}"
+    words = f"{choice.aggregate.name}, threshold {choice.threshold:.6f}"
+    chosen = {**choice.parameter, "threshold": choice.threshold}
     return Calibrated(chosen, words, choice.f1, choice.accuracy, len(labels), int(labels.sum()), edit)
 
 
-def _make_table(calibration: Calibration) -> tomlkit.items.Table:
-    table = tomlkit.table()
-    table.update(calibration.model_dump(mode="json", exclude={"range"}, exclude_none=True))
-    last = table
-    if calibration.range is not None:
-        last = tomlkit.table()
-        last.update(calibration.range.model_dump(mode="json"))
-        table["range"] = last
-    last.add(tomlkit.nl())
-    return table
+def select_scored_pairs(shards: Shards, known: LabelledPairs, profile: Profile, model: ScoringModel) -> LabelledPairs:
+    """Return the labelled pairs that the shards hold: all of the input, or the first ones with ``--limit``.
+
+    Raises:
+        UserError: the shards are of another task, input or model, or of settings that give other scores.
+    """
+    job, settings = shards.job, profile.need_pairs()
+    made: Any = job["profile"]["pairs"] if job["task"] == "pairs" else {}
+    own = settings.model_dump(mode="json")
+    differs = [f"[pairs] {name}" for name in SCORING if (made or {}).get(name) != own[name]]
+    entry = AGGREGATIONS[settings.aggregation]
+    if entry.costly and settings.aggregation != (made or {}).get("aggregation"):
+        differs.append("[pairs] aggregation")
+    if job["input"] != known.digest:
+        differs = ["input"]
+    elif job["models"].get("language_model") != json.loads(json.dumps(model.identify())):
+        differs = ["language model"]
+    if differs:
+        raise UserError(
+            f"these scores were computed with another {differs[0]}",
+            "give the input, profile and model of `run --scores-only`",
+            shards.folders[0],
+        )
+    return known.take_first(job.get("limit"))
 
 
 def check_target(profile: str, target: Path) -> None:

@@ -25,6 +25,7 @@ from pan_scdg.profile import Profile
 from pan_scdg.records import DocumentPair
 from pan_scdg.scoring.baseline_method import BaselineMethod
 from pan_scdg.scoring.baseline_parts import find_parts, need_baseline, refuse_unused
+from pan_scdg.scoring.batches import WHOLE
 from pan_scdg.scoring.gain_method import GainMethod
 from pan_scdg.scoring.pair_method import PairMethod, Verdict
 from pan_scdg.scoring.verification import Verifier
@@ -126,7 +127,9 @@ def open_method(
     """
     if profile.baseline is None:
         model = open_model(profile, computing, "pairs", merged)
-        return GainMethod(profile, model, keep_gains=request.keep_gains, share=request.share)
+        return GainMethod(
+            profile, model, keep_gains=request.keep_gains, share=request.share, scores_only=request.scores_only
+        )
     baseline = need_baseline(profile)
     measures = profile.passages is not None and profile.passages.gains
     unused = {
@@ -200,6 +203,7 @@ def _warn_about_few_detections(
 
 def _summarise(request: Request, method: PairMethod[Any, Any], pairs: int) -> str:
     if request.share is not None:
-        return f"{request.share} of {pairs} pairs: {request.output}"
+        part = "scored" if request.share == WHOLE else f"{request.share} of"
+        return f"{part} {pairs} pairs: {request.output}"
     done = "decided" if method.threshold is not None else "scored, without decisions,"
     return f"{done} {pairs} pairs: {request.output / DECISIONS}"

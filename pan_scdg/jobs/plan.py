@@ -3,16 +3,17 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.detect import open_method
 from pan_scdg.jobs.output_mark import Partial
+from pan_scdg.jobs.plan_tokens import SHARE, Tokens, count_operations, count_tokens, estimate_hours
 from pan_scdg.jobs.probe import Speed, Work, probe
 from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request, take_first
 from pan_scdg.jobs.retrieve import Prepared, prepare
-from pan_scdg.lm.packing import count_row_tokens, plan_rows
+from pan_scdg.models.config import read_config
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import stream_corpus
 from pan_scdg.pan.text_alignment import read_pairs
@@ -31,23 +32,6 @@ PROBED = 16
 SAMPLED = 64
 """Number of documents whose tokens are counted, evenly over the candidates or the corpus."""
 GIB = 1 << 30
-
-
-class Tokens(NamedTuple):
-    """Numbers of tokens to compute; fractions if they were sampled."""
-
-    packed: float
-    """Common prefixes count once, as in the default engine."""
-    full: float
-    """Every input counts in full, as in the reference engine."""
-
-    def __add__(self, other: "Tokens") -> "Tokens":  # type: ignore[override]
-        """Return the sum."""
-        return Tokens(self.packed + other.packed, self.full + other.full)
-
-    def times(self, factor: float) -> "Tokens":
-        """Return the tokens multiplied by a factor."""
-        return Tokens(self.packed * factor, self.full * factor)
 
 
 @dataclass(frozen=True)
@@ -69,6 +53,8 @@ class Plan:
     speed: Speed | None
     partial: Partial | None
     notes: Sequence[str]
+    gpus: Mapping[str, float] = field(default_factory=dict)
+    """Hours of scoring on GPUs that are not here."""
 
     @property
     def hours(self) -> float | None:
@@ -97,6 +83,7 @@ class Plan:
             "tokens_per_second": None if speed is None else round(speed.tokens_per_second),
             "probe_seconds": None if speed is None else round(speed.seconds, 1),
             "hours": None if hours is None else float(f"{hours:.3g}"),
+            "hours_by_gpu": {gpu: float(f"{hours:.3g}") for gpu, hours in self.gpus.items()} or None,
             "weights_gib": None if speed is None else float(f"{speed.weights / GIB:.3g}"),
             "peak_memory_gib": None if speed is None else float(f"{speed.peak / GIB:.3g}"),
             "largest_call_tokens": None if speed is None else speed.largest_call,
@@ -121,6 +108,9 @@ class Plan:
             yield "hours", f"{values['hours']:g}"
             peak = f"{values['peak_memory_gib']:g} GiB, of which {values['weights_gib']:g} are weights"
             yield "memory", f"{peak}; largest call probed: {self.speed.largest_call:,} tokens"
+        for gpu, hours in self.gpus.items():
+            where = gpu if self.devices == 1 else f"{self.devices} {gpu}"
+            yield f"hours on {where}", f"{hours:.3g}"
         for note in self.notes:
             yield "note", note
 
@@ -134,17 +124,22 @@ def plan_pairs(profile: Profile, request: Request, computing: Computing) -> tupl
     notices = Notices(request.strict)
     corpus = read_pairs(request.input, notices)
     pairs, partial = take_first(corpus.pairs, request.limit, "pairs")
-    method = open_method(profile, request, _for_probe(computing), corpus.pairs, pairs)
+    # a plan decides nothing, so that it needs no threshold
+    method = open_method(profile, replace(request, scores_only=True), _for_probe(computing), corpus.pairs, pairs)
     if not isinstance(method, GainMethod):
         raise UserError("--plan does not support baselines", "choose a profile with a language model")
     with closing(method):
         planned, failed = method.check(pairs, notices, request.on_error)
         distinct = list({pair.key: pair for pair in planned}.values())
         tokens, largest, works = _count_pairs(distinct, method)
-        speed = probe(method.model, largest, works) if works else None
+        speed = probe(method.model, largest, works) if works and not computing.gpus else None
+        gpus = _estimate_hours(method.model, computing, tokens)
     notes = [f"{len(failed)} pairs cannot be scored and will be decided negative"] if failed else []
     notes += method.model.incidents()
+    if profile.need_pairs().threshold is None and profile.baseline is None and not request.scores_only:
+        notes.append("the profile has no threshold: calibrate it, or score with --scores-only")
     found = _make_plan("pairs", profile, computing, len(pairs), tokens, "exactly", speed, partial, notes)
+    found = replace(found, gpus=gpus)
     return found, [*notices.list_warnings(), *([] if partial is None else [partial.format_warning()])]
 
 
@@ -154,14 +149,21 @@ def _for_probe(computing: Computing) -> Computing:
     return replace(computing, workers=1, state=state)
 
 
+def _estimate_hours(model: ScoringModel, computing: Computing, tokens: Tokens) -> dict[str, float]:
+    """Return the hours on GPUs that are not here, shared by as many of them as there are workers."""
+    operations = count_operations(read_config(model.folder, weights=False), tokens)
+    if operations is None:
+        return {}
+    again = tokens.full / tokens.packed if computing.engine == "reference" and tokens.packed else 1.0
+    return {gpu: estimate_hours(operations, gpu) * again / (computing.workers or 1) for gpu in computing.gpus}
+
+
 def _count_pairs(pairs: Sequence[PlannedPair], method: GainMethod) -> tuple[Tokens, Work, list[Work]]:
     """Return the tokens of all batches, the largest batch, and a sample of them."""
     model, settings = method.model, method.settings
     budget = model.settings.pack_tokens
     texts = {(pair.pair.suspicious.doc_id, pair.mode): pair for pair in pairs}
-    inputs = (
-        item for pair in texts.values() for item in pair.read_texts().make_unconditional(model.tokenizer, settings)
-    )
+    inputs = (item for pair in texts.values() for item in pair.make_unconditional(model.tokenizer, settings))
     alone = {digest_input(item): item for item in inputs}
     items, tokens, sampled = list(alone.values()), Tokens(0, 0), dict[int, Work]()
     for batch in make_batches(list(alone), [item.length for item in items], budget):
@@ -170,7 +172,7 @@ def _count_pairs(pairs: Sequence[PlannedPair], method: GainMethod) -> tuple[Toke
     chosen = set(choose_evenly(PROBED, len(found)))
     with Progress("counting tokens", len(pairs)) as progress:
         for number, batch in enumerate(found):
-            work = PairsWork([pairs[i].read_texts() for i in batch.members], settings).make_inputs(model.tokenizer)
+            work = PairsWork([pairs[i].prepare() for i in batch.members], settings).make_inputs(model.tokenizer)
             tokens += count_tokens(work, budget)
             if number in chosen:
                 sampled[number] = work
@@ -191,21 +193,21 @@ def plan_retrieval(
     prepared = prepare(profile, request, _for_probe(computing), stages)
     if prepared.encoder is not None:
         prepared.encoder.release()
-    model, tokens, speed, exact = prepared.model, None, None, False
+    model, tokens, speed, exact, gpus = prepared.model, None, None, False, dict[str, float]()
     if model is not None:
         with closing(model):
             tokens, exact, largest, works = _count_candidates(request, prepared, model)
-            speed = probe(model, largest, works) if works else None
+            speed = probe(model, largest, works) if works and not computing.gpus else None
+            gpus = _estimate_hours(model, computing, tokens)
     known = prepared.given is not None
     notes = [] if model is None else model.incidents()
     if not known:
         notes.append("candidates are not known yet: each query is assumed to have its own sources")
-        notes.append(
-            f"{'the hours are of scoring alone: ' if speed else ''}indexing and the first stage are not estimated"
-        )
+        alone = "the hours are of scoring alone: " if speed or gpus else ""
+        notes.append(f"{alone}indexing and the first stage are not estimated")
     pairs, counted = _count_scored(prepared), "exactly" if exact else "by sampling"
     found = _make_plan("retrieval", profile, computing, pairs, tokens, counted, speed, prepared.partial, notes)
-    found = replace(found, queries=len(prepared.queries), documents=len(prepared.corpus.ids))
+    found = replace(found, queries=len(prepared.queries), documents=len(prepared.corpus.ids), gpus=gpus)
     limited = [] if prepared.partial is None else [prepared.partial.format_warning()]
     return found, [*prepared.notices.list_warnings(), *limited]
 
@@ -278,7 +280,13 @@ def _make_plan(
     partial: Partial | None,
     notes: list[str],
 ) -> Plan:
-    devices = len(list_devices(computing.device, computing.workers)) if computing.device == "cuda" else 1
+    if computing.gpus:
+        devices = computing.workers or 1
+        notes.append(
+            f"hours: estimated from published peaks of these GPUs, of which {SHARE:.0%} is assumed; not measured"
+        )
+    else:
+        devices = len(list_devices(computing.device, computing.workers)) if computing.device == "cuda" else 1
     notes = [*notes, "scores that an earlier run stored are not subtracted"]
     return Plan(
         task,
@@ -295,12 +303,6 @@ def _make_plan(
         partial,
         notes,
     )
-
-
-def count_tokens(items: Sequence[ScoringInput], budget: int) -> Tokens:
-    """Return the tokens of a batch that is computed in calls of at most ``budget`` tokens."""
-    rows = [row for chain in plan_rows(items, budget) for row in chain]
-    return Tokens(sum(count_row_tokens(row, items) for row in rows), sum(item.length for item in items))
 
 
 def choose_evenly(count: int, of: int) -> list[int]:

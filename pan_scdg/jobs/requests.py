@@ -29,6 +29,8 @@ class Computing:
     """Number of scoring processes; None: one per GPU. No result depends on it."""
     state: Path | None = None
     """Folder that caches scores for later runs; None: inside the output until it is published."""
+    gpus: Sequence[str] = ()
+    """GPUs of `plan_tokens.TFLOPS` that a plan is for, which then counts tokens and needs neither weights nor a GPU."""
 
     def open_model(self, settings: ModelSettings, job: Job = "pairs", scored_in: Path | None = None) -> ScoringModel:
         """Find and check the language model of a profile; its weights load when first needed.
@@ -45,6 +47,7 @@ class Computing:
             state=self.state,
             job=job,
             scored_in=scored_in,
+            counts_only=bool(self.gpus),
         )
 
 
@@ -63,6 +66,8 @@ class Request:
     keep_gains: bool = False
     share: Share | None = None
     """Score one shard, for `merge`; None: all."""
+    scores_only: bool = False
+    """Write the scores of the share and decide nothing, so that no threshold is needed."""
     metadata: bool = False
     """Write ir-metadata.yml beside the results; see `track_run`."""
 

@@ -100,7 +100,9 @@ def write_ranking(
             for (query_id, doc_id), (_values, key) in sorted(features.items()):
                 values = [round(float(g), 6) for g in load_gains(store, key, settings.control)]
                 who = {"query": query_id, "document": doc_id, **describe_control(settings.control)}
-                file.write(json.dumps({**who, "gains": values, "offsets": located[query_id].tolist()}) + "\n")
+                places = located[query_id][: len(values)].tolist()  # of a query that was cut, the beginning
+                file.write(json.dumps({**who, "gains": values, "offsets": places}) + "
+")
         names.append(GAINS)
     if not settings.rerank:
         write_stages(folder / CANDIDATES, {query.query_id: found[query.query_id] for query in queries})
@@ -132,7 +134,7 @@ def _format_evidence(
     gains = np.stack([load_gains(store, features[query.query_id, doc_id][1], settings.control) for doc_id in ids])
     units = prepare_text(query.text, UNIT_WORDS).spans
     ranks = {doc_id: rank for rank, (doc_id, _) in enumerate(ranking, 1)}
-    for found in attribute_passages(gains, offsets, [(begin, end) for begin, end in units.tolist()]):
+    for found in attribute_passages(gains, offsets[: gains.shape[1]], [(begin, end) for begin, end in units.tolist()]):
         document = ids[found.best]
         line = {
             "query": query.query_id,

@@ -78,7 +78,7 @@ def prepare(
     if settings.rerank:
         model = open_model(profile, computing, "retrieval", merged)
         model.check_length(settings.context, "retrieval.context")
-        targets = prepare_targets(queries, model, settings, request.input / "queries.jsonl")
+        targets = prepare_targets(queries, model, settings, request.input / "queries.jsonl", notices)
     given = None
     if stages.candidates is not None:
         known = {query.query_id for query in asked}
@@ -88,8 +88,9 @@ def prepare(
     corpus = check_corpus(request.input, notices)
     if given is not None:
         check_candidates(given, corpus, "give a run over this corpus", stages.candidates)
-    encoder = load_retrieval_encoder(settings, computing.device) if given is None else None
-    if stages.index is not None and given is None:
+    counts_only = bool(computing.gpus)
+    encoder = load_retrieval_encoder(settings, computing.device) if given is None and not counts_only else None
+    if stages.index is not None and given is None and not counts_only:
         check_catalogue(stages.index, corpus.digest, list_parts(settings, encoder, corpus.digest))
     places = {} if model is None else {"language_model": model.found}
     if encoder is not None or (merged is not None and "encoder" in merged.job["models"]):

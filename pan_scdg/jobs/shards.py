@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveInt, ValidationError
 
@@ -135,47 +135,78 @@ def write_shard(
     return [CANDIDATES, SCORES]
 
 
+class _Gathered(NamedTuple):
+    """Finished shards of one job by their numbers."""
+
+    of: int
+    whole: dict[str, Any]
+    """The job of a single run."""
+    folders: dict[int, Path]
+    incidents: dict[int, list[str]]
+    origins: dict[int, Mapping[str, Mapping[str, str]]]
+
+    def list_missing(self) -> list[int]:
+        """Return the numbers of the other shards."""
+        return [number for number in range(1, self.of + 1) if number not in self.folders]
+
+
 def read_shards(folders: Sequence[Path]) -> Shards:
     """Read and check all shards of one job.
 
     Raises:
         UserError: a shard is unfinished, damaged, given twice, missing, or of another job than the first.
     """
+    found = _gather(folders)
+    if missing := [str(number) for number in found.list_missing()]:
+        more = ", ..." if len(missing) > SHOWN else ""
+        raise UserError(
+            f"of {found.of} shards {len(missing)} {'is' if len(missing) == 1 else 'are'} missing: "
+            f"{', '.join(missing[:SHOWN])}{more}",
+            f"run {'it' if len(missing) == 1 else 'them'} with --shard {missing[0]}/{found.of}"
+            f"{'' if len(missing) == 1 else ' and so on'}, and give all folders",
+        )
+    order = sorted(found.folders)
+    noted = [incident for number in order for incident in found.incidents[number]]
+    return Shards([found.folders[number] for number in order], found.whole, noted, found.origins[order[0]])
+
+
+def find_missing(folders: Sequence[Path]) -> tuple[list[int], int]:
+    """Return the numbers of the shards that are in none of the folders, or unfinished in theirs, and of all shards.
+
+    Raises:
+        UserError: no shard is finished, or finished ones are damaged or of several jobs.
+    """
+    finished = [folder for folder in folders if read_mark(folder) is not None]
+    if not finished:
+        raise UserError("none of these folders holds a finished shard", "wait for one, which names their number")
+    found = _gather(finished)
+    return found.list_missing(), found.of
+
+
+def _gather(folders: Sequence[Path]) -> _Gathered:
+    """Read the marks of finished shards of one job."""
     marks = [_read_shard_mark(folder) for folder in folders]
     first, (_, of) = folders[0], _read_share(marks[0], folders[0])
-    whole = _remove_share(marks[0])
-    found: dict[int, Path] = {}
-    incidents: dict[int, list[str]] = {}
-    origins: dict[int, Mapping[str, Mapping[str, str]]] = {}
+    found = _Gathered(of, _remove_share(marks[0]), {}, {}, {})
     for folder, mark in zip(folders, marks, strict=True):
         number, count = _read_share(mark, folder)
         if count != of:
             raise UserError(f"is one of {count} shards, {first} one of {of}", "merge the shards of one job", folder)
-        if differ := _list_differences(whole, _remove_share(mark)):
+        if differ := _list_differences(found.whole, _remove_share(mark)):
             what = FIELDS.get(differ[0], f"another {differ[0]}")
             raise UserError(f"was made for {what} than {first}", "merge the shards of one job", folder)
-        if number in found:
-            raise UserError(f"is shard {number}, and so is {found[number]}", "give each shard once", folder)
-        found[number], origins[number] = folder, mark.origins
-        incidents[number] = [f"shard {number} of {of}: {incident}" for incident in mark.incidents]
-    if missing := [str(number) for number in range(1, of + 1) if number not in found]:
-        more = ", ..." if len(missing) > SHOWN else ""
-        raise UserError(
-            f"of {of} shards {len(missing)} {'is' if len(missing) == 1 else 'are'} missing: "
-            f"{', '.join(missing[:SHOWN])}{more}",
-            f"run {'it' if len(missing) == 1 else 'them'} with --shard {missing[0]}/{of}"
-            f"{'' if len(missing) == 1 else ' and so on'}, and give all folders",
-        )
-    order = sorted(found)
-    noted = [incident for number in order for incident in incidents[number]]
-    return Shards([found[number] for number in order], whole, noted, origins[order[0]])
+        if number in found.folders:
+            raise UserError(f"is shard {number}, and so is {found.folders[number]}", "give each shard once", folder)
+        found.folders[number], found.origins[number] = folder, mark.origins
+        found.incidents[number] = [f"shard {number} of {of}: {incident}" for incident in mark.incidents]
+    return found
 
 
 def _read_shard_mark(folder: Path) -> Mark:
     """Return the mark of a finished shard whose files are unchanged."""
     mark = read_mark(folder)
     if mark is None or "shard" not in mark.job:
-        raise UserError("holds no finished shard", "finish `run --shard` on it first", folder)
+        raise UserError("holds no finished shard", "finish `run --shard` or `run --scores-only` on it first", folder)
     try:
         ShardJob.model_validate(mark.job)
     except ValidationError as e:

@@ -5,14 +5,15 @@ and the budget alone: it decides which numbers are in one matrix product, and so
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import signature
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pan_scdg.errors import UserError
 from pan_scdg.lm.logprobs import LogProbs, compute_target_log_probs
-from pan_scdg.models.load import LanguageModel
+from pan_scdg.models.load import LanguageModel, get_decoder_and_head
 from pan_scdg.scdg.sequences import ScoringInput, TokenIds
 
 
@@ -144,11 +145,24 @@ def check_config(lm: LanguageModel) -> None:
     rope = getattr(text, "rope_parameters", None) or getattr(text, "rope_scaling", None) or {}
     kind = rope.get("rope_type", rope.get("type", "default"))
     window = getattr(text, "sliding_window", None) if getattr(text, "use_sliding_window", True) else None
-    what = [*sorted(kinds - {"full_attention"}), *([f"{kind} rotary embedding"] if kind in UNFIT_ROPES else [])]
+    what = ["queries scaled by their place in the row (as in transformers 5.0)"] if _scales_by_row(lm, rope) else []
+    what += [*sorted(kinds - {"full_attention"}), *([f"{kind} rotary embedding"] if kind in UNFIT_ROPES else [])]
     if window is not None and window < (lm.positions or window + 1):
         what.append(f"a sliding window of {window} tokens")
     if what:
         raise build_not_packable_error(lm, f"has {', '.join(what)}")
+
+
+def _scales_by_row(lm: LanguageModel, rope: Mapping[str, Any]) -> bool:
+    """Return True if an attention that scales queries by position (Ministral 3) is not given the position of a token.
+
+    transformers 5.0 scales by the place in the call, which does not start again with each input of a row, 5.5 by
+    position. It matters only beyond the positions of `check_computed`.
+    """
+    if not rope.get("llama_4_scaling_beta"):
+        return False
+    attention = type(get_decoder_and_head(lm.model)[0].layers[0].self_attn)
+    return "position_ids" not in signature(attention.forward).parameters
 
 
 def check_computed(lm: LanguageModel, score: Score) -> None:

@@ -68,13 +68,14 @@ class ModelConfig:
         return any(said) or not said
 
 
-def read_config(folder: Path, encoder: bool = False) -> ModelConfig:
+def read_config(folder: Path, encoder: bool = False, weights: bool = True) -> ModelConfig:
     """Return the checked ``config.json`` of a checkpoint.
 
     Args:
         folder: the checkpoint.
         encoder: the checkpoint is the transformer of an embedding model. Its files may then have ``auto_map`` at the
             top, which the library ignores because of ``trust_remote_code=False``.
+        weights: they must be there; they are needed for everything but the tokenizer.
 
     Raises:
         UserError: the folder, the file or the weights are missing, the file is not a JSON object, a field has the wrong
@@ -87,7 +88,8 @@ def read_config(folder: Path, encoder: bool = False) -> ModelConfig:
     if (folder / ADAPTER).exists():
         raise UserError("this is an adapter, not a whole model", "merge it into its base model first", folder)
     config = ModelConfig(read_object(folder / CONFIG), folder / CONFIG)
-    list_weight_files(folder)
+    if weights:
+        list_weight_files(folder)
     _refuse_code(config.data, config.path, encoder)
     for path in (folder / name for name in (TOKENIZER_CONFIG, *(PROCESSORS if encoder else ()))):
         if path.exists():

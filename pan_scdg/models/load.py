@@ -42,7 +42,7 @@ class LanguageModel:
 
     @property
     def positions(self) -> int | None:
-        """Longest input in tokens that the model's configuration permits; None if it names no limit."""
+        """Longest input in tokens under the profile's position rule; None if the checkpoint names no limit."""
         limit = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
         return None if limit is None else int(limit)
 
@@ -163,10 +163,14 @@ def _load_weights(folder: Path, config: "ModelConfig", settings: "ModelSettings"
     import torch
     import transformers
 
+    from pan_scdg.models.positions import PUBLISHED, make_library_config
+
     mistral3 = MISTRAL3 in config.architectures
     family: Any = transformers.Mistral3ForConditionalGeneration if mistral3 else transformers.AutoModelForCausalLM
+    published = settings.positions == PUBLISHED
     model, info = family.from_pretrained(
         str(folder),
+        **({} if published else {"config": make_library_config(folder, config, settings)}),
         dtype=getattr(torch, settings.dtype),
         attn_implementation="sdpa" if settings.attention == "varlen" else settings.attention,
         local_files_only=True,

@@ -11,8 +11,9 @@ from pan_scdg.models.fingerprint import check_recorded, fingerprint_folder, fing
 from pan_scdg.models.load import check_probes, load_tokenizer
 from pan_scdg.models.lock import find_entry, list_differences, list_unlocked
 from pan_scdg.models.needs import NOT_FOUND, find_needs
+from pan_scdg.models.positions import PUBLISHED, count_positions
 from pan_scdg.models.weights import check_weights
-from pan_scdg.profile import Calibration, Profile
+from pan_scdg.profile import Calibration, ModelSettings, Profile
 from pan_scdg.scdg.sequences import Tokenizer
 
 MISMATCH = "does not fit"
@@ -81,6 +82,7 @@ def _check_language_model(check: ModelCheck, profile: Profile, place: FoundModel
     folder, config = place.folder, read_config(place.folder)
     check.facts.update({"model": place.name, **_describe_place(place), **_describe_architecture(config)})
     check.note("library", lambda: _check_library(config))
+    check.note("position rule", lambda: _describe_rule(profile.need_model(), config))
     check.note("inputs", lambda: _check_inputs(profile, config))
     check.note("weight files", lambda: check_weights(folder))
     if check.facts["library"] != MISMATCH:
@@ -115,17 +117,23 @@ def _check_library(config: ModelConfig) -> str:
     return f"transformers {transformers.__version__}"
 
 
+def _describe_rule(settings: ModelSettings, config: ModelConfig) -> str:
+    positions = count_positions(config, settings)
+    return settings.positions if settings.positions == PUBLISHED else f"{settings.positions}, to {positions}"
+
+
 def _check_inputs(profile: Profile, config: ModelConfig) -> str:
     """Return the longest inputs that the profile permits; a run too would refuse more than the model's positions."""
     longest = {
         "pairs.limit": profile.pairs.limit if profile.pairs else 0,
         "retrieval.context": profile.retrieval.context if profile.retrieval and profile.retrieval.rerank else 0,
     }
+    positions = count_positions(config, profile.need_model())
     for field, tokens in longest.items():
-        if config.positions is not None and tokens > config.positions:
+        if positions is not None and tokens > positions:
             raise UserError(
-                f"{field} is {tokens} tokens, but the checkpoint has {config.positions} positions",
-                f"lower {field} in the profile, or see its comment on how the checkpoint gets more",
+                f"{field} is {tokens} tokens, but the model has {positions} positions",
+                f'lower {field} in the profile, or give the model more: positions = "extended" or "yarn" in [model]',
                 config.path,
             )
     return ", ".join(f"{field} {tokens}" for field, tokens in longest.items() if tokens)

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from pan_scdg.profile.baseline import LogisticWeights
 from pan_scdg.profile.table import AggregationName, Control, Sha256, Table, WindowSettings
 from pan_scdg.scdg.aggregation import AGGREGATIONS
 
@@ -69,6 +70,8 @@ class PairSettings(Table):
     """Percent of the gains that are averaged; 100 is the paper's Average."""
     w: int | None = Field(default=None, ge=1)
     """Width of a window in consecutive tokens of the target."""
+    weights: LogisticWeights | None = None
+    """Of ``gain-logistic``: mean, median and positive-gain rate; ``calibrate`` fits them. None: not fitted."""
     threshold: float | None = None
     """A pair is positive when its score is at least this; None: not calibrated, decides nothing."""
     most_false_positives: float = Field(default=1.0, ge=0, le=1)
@@ -84,19 +87,33 @@ class PairSettings(Table):
     def _has_one_parameter(self) -> "PairSettings":
         if AGGREGATIONS[self.aggregation].joint:
             raise ValueError(f"the aggregation {self.aggregation} compares candidates: use it in [retrieval]")
-        name, other = self.parameter, {"q": "w", "w": "q"}[self.parameter]
-        if getattr(self, other) is not None:
-            raise ValueError(f"{other} is not a parameter of the aggregation {self.aggregation}, which uses {name}")
-        if self.threshold is not None and getattr(self, name) is None:
+        name = self.parameter
+        for other in {"q", "w"} - {name}:
+            if getattr(self, other) is not None:
+                raise ValueError(
+                    f"{other} is not a parameter of the aggregation {self.aggregation}, which uses {name or 'none'}"
+                )
+        if self.threshold is not None and name is not None and getattr(self, name) is None:
             raise ValueError(f"a threshold needs the {name} that it was chosen with")
         return self
 
+    @model_validator(mode="after")
+    def _has_weights_of_its_features(self) -> "PairSettings":
+        features = len(AGGREGATIONS[self.aggregation].statistics)
+        if self.weights is not None and (features < 2 or len(self.weights.coefficients) != features):
+            raise ValueError("weights are of the three features of the aggregation gain-logistic")
+        if self.threshold is not None and features > 1 and self.weights is None:
+            raise ValueError("a threshold needs the weights that it was chosen with")
+        return self
+
     @property
-    def parameter(self) -> Literal["q", "w"]:
-        """Return the name of the aggregation's parameter."""
+    def parameter(self) -> Literal["q", "w"] | None:
+        """Return the name of the aggregation's parameter, None if it has none."""
         return AGGREGATIONS[self.aggregation].parameter
 
     @property
     def grid(self) -> tuple[float, ...]:
-        """Return the values that ``calibrate`` chooses the aggregation's parameter from."""
+        """Return the values that ``calibrate`` chooses the aggregation's parameter from; 0 stands for no parameter."""
+        if self.parameter is None:
+            return (0.0,)
         return self.q_grid if self.parameter == "q" else self.w_grid

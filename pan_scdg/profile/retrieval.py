@@ -87,6 +87,8 @@ class RetrievalSettings(Table):
 
     @model_validator(mode="after")
     def _has_one_parameter(self) -> "RetrievalSettings":
+        if AGGREGATIONS[self.aggregation].statistics:
+            raise ValueError(f"the aggregation {self.aggregation} is for pairs: use it in [pairs]")
         if (AGGREGATIONS[self.aggregation].parameter == "w") != (self.w is not None):
             raise ValueError("w is a parameter of share and of the window aggregations only")
         return self

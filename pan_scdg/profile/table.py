@@ -55,6 +55,11 @@ class ModelSettings(Table):
     """The dtype on a device without bfloat16 arithmetic (`models.devices.choose_dtype`); None: it is refused."""
     attention: Literal["sdpa", "varlen", "flash_attention_2", "eager"] = "sdpa"
     """``varlen`` is torch's own attention of packed sequences, on GPUs; the reference engine then takes ``sdpa``."""
+    positions: Literal["as-published", "extended", "yarn"] = "as-published"
+    """Inputs beyond the ``max_position_embeddings`` of the checkpoint: refused, with plain rotary positions beyond it
+    (``extended``: what transformers computes when the field is raised), or with YaRN, which changes every score."""
+    position_factor: float | None = Field(default=None, gt=1, le=64)
+    """Positions under ``extended`` and ``yarn``, as a multiple of the published ones; also the factor of YaRN."""
     pack_tokens: int = Field(default=16384, ge=1)
     """Largest number of tokens that the default engine computes together; last digits depend on it."""
     head_rows: int = Field(default=1024, ge=1)
@@ -63,6 +68,12 @@ class ModelSettings(Table):
     """Texts and their ids without special tokens; a tokenizer that gives others is refused."""
     fingerprint: dict[FileName, Sha256] = Field(default_factory=dict)
     """SHA-256 of files of the checkpoint, by name; each must exist with this hash."""
+
+    @model_validator(mode="after")
+    def _extends_by_a_factor(self) -> "ModelSettings":
+        if (self.positions != "as-published") != (self.position_factor is not None):
+            raise ValueError('position_factor goes with positions = "extended" or "yarn", which need it')
+        return self
 
     @model_validator(mode="after")
     def _replaces_only_bf16(self) -> "ModelSettings":

@@ -102,6 +102,13 @@ _add_pair_options = add_options(
     device_option,
     over_long_option,
     vectors_option,
+    click.option(
+        "--on-error",
+        type=click.Choice(["stop", "leave-out"]),
+        default="stop",
+        show_default=True,
+        help="If a pair cannot be scored, stop, or leave it out of every row and say so in the report.",
+    ),
     overwrite_option,
 )
 
@@ -126,7 +133,13 @@ def _read_pair_options(
 
 @studies.command(short_help="Evaluate every method on splits of the PAN25 pairs.")
 @_add_pair_options
-def pairs(examples: bool, more: tuple[str, ...], defaults: bool, **rest: Any) -> None:
+@click.option(
+    "--positions",
+    multiple=True,
+    type=click.Choice(["as-published", "extended", "yarn"]),
+    help="Score with this position rule of the model. Repeatable: rows for each.  [default: as set in the profile]",
+)
+def pairs(examples: bool, more: tuple[str, ...], defaults: bool, positions: tuple[str, ...], **rest: Any) -> None:
     """Evaluate every method on every split of the PAN25 pairs: thresholds from training, eight measures on test.
 
     Compares SCDG (Average and Top-q) with the lexical baselines, with --examples also with MiniLM, and with each
@@ -140,7 +153,7 @@ def pairs(examples: bool, more: tuple[str, ...], defaults: bool, **rest: Any) ->
     from pan_scdg.research.pairs.split_study import DEFAULT, OFFLINE, study_pairs
 
     usual = (*DEFAULT, *([OFFLINE] if examples else [])) if defaults else ()
-    say(study_pairs(*_read_pair_options(examples=examples, baselines=(*usual, *more), **rest)))
+    say(study_pairs(*_read_pair_options(examples=examples, baselines=(*usual, *more), **rest), positions))
 
 
 @studies.command("same-topic", short_help="Measure how often a shared topic is called reuse.")

@@ -3,10 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from pan_scdg.errors import UserError
 from pan_scdg.profile import PairSettings, Profile
 from pan_scdg.research.data.folders import DataFolders
+
+OnError = Literal["stop", "leave-out"]
+"""Treatment of pairs that cannot be scored: stop, or leave them out of every row and say so in the report."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,7 @@ class StudyOptions:
     """Folder of the language model; None: the model cache."""
     device: str = "auto"
     overwrite: bool = False
+    on_error: OnError = "stop"
 
 
 def require_gains(profile: Profile) -> PairSettings:

@@ -146,16 +146,30 @@ def compute_shares(gains: Floats, w: int) -> Floats:
 class Aggregation(NamedTuple):
     """One way to aggregate gains."""
 
-    parameter: Literal["q", "w"]
-    """Name of its parameter in a profile: ``q`` in percent of the gains, or ``w`` in consecutive tokens."""
+    parameter: Literal["q", "w"] | None
+    """Name of its parameter in a profile: ``q`` in percent of the gains, or ``w`` in consecutive tokens; None: none."""
     compute: Callable[[Floats, Any], Any]
     """The score from gains ``[n]`` and the parameter; if joint, the scores ``[candidates]`` from the gains of all."""
     stored: tuple[float, ...] = ()
     """Parameters whose scores are stored with every document pair, so that another q or w needs no new pass."""
     stored_of_candidates: tuple[float, ...] = ()
     """The same for every candidate of a query, of which there are many more."""
+    costly: bool = False
+    """Takes a thousand times as long as the others: stored only if the aggregation of a profile asks for it."""
     joint: bool = False
     """Compares all candidates of a query, so that it is not computed from the gains of one alone."""
+    statistics: tuple[str, ...] = ()
+    """Fields of `GainStatistics` that it is made of, and nothing else: one of them is the score, several are the
+    features of a logistic model. For pairs; ``compute`` has no meaning then."""
+
+    @property
+    def is_stored(self) -> bool:
+        """Return True if its scores are stored beside the other statistics of one target."""
+        return not self.joint and not self.statistics
+
+
+def _refuse(gains: Floats, parameter: Any) -> float:
+    raise ValueError("this aggregation is made of stored statistics, not of gains")
 
 
 PERCENTAGES = (1, 2, 5, 10, 20, 30, 50, 100)
@@ -163,9 +177,12 @@ WIDTHS = (32, 64, 96, 128, 192, 256, 384)
 AGGREGATIONS = {
     "top": Aggregation("q", average_top_q, PERCENTAGES, PERCENTAGES),
     "window": Aggregation("w", find_window_mean, WIDTHS),
-    "window-median": Aggregation("w", find_window_median, WIDTHS),
+    "window-median": Aggregation("w", find_window_median, WIDTHS, costly=True),
     "window-bounded": Aggregation("w", find_bounded_window_mean, WIDTHS),
     "share": Aggregation("w", compute_shares, joint=True),
+    "mean": Aggregation(None, _refuse, statistics=("mean",)),
+    "positive-rate": Aggregation(None, _refuse, statistics=("positive_rate",)),
+    "gain-logistic": Aggregation(None, _refuse, statistics=("mean", "median", "positive_rate")),
 }
 """Aggregations by the name that profiles use; the paper's is ``top``, whose q = 100 is its Average."""
 
@@ -184,6 +201,8 @@ class Aggregate(NamedTuple):
     @property
     def name(self) -> str:
         """The name in results: ``average``, ``top-2%``, ``window-128``, ``window-median-192``."""
+        if self.entry.parameter is None:
+            return self.kind
         if self.entry.parameter == "q":
             return "average" if self.parameter == 100 else f"{self.kind}-{self.parameter:g}%"
         return f"{self.kind}-{int(self.parameter)}"
@@ -191,6 +210,8 @@ class Aggregate(NamedTuple):
     @property
     def field(self) -> str:
         """The name as a field of a record: ``top_2``, ``window_median_192``."""
+        if self.entry.parameter is None:
+            return self.kind.replace("-", "_")
         number = f"{self.parameter:g}" if self.entry.parameter == "q" else f"{int(self.parameter)}"
         return f"{self.kind.replace('-', '_')}_{number}"
 
@@ -220,19 +241,22 @@ class AggregationSettings(Protocol):
 
 def choose_aggregate(settings: AggregationSettings) -> Aggregate | None:
     """Return the aggregation of a profile's table, None if its parameter has not been chosen."""
+    if AGGREGATIONS[settings.aggregation].parameter is None:
+        return Aggregate(settings.aggregation, 0.0)
     parameter = settings.q if AGGREGATIONS[settings.aggregation].parameter == "q" else settings.w
     return None if parameter is None else Aggregate(settings.aggregation, parameter)
 
 
 def list_stored(job: Literal["pairs", "candidates"], more: Iterable[Aggregate] = ()) -> tuple[Aggregate, ...]:
-    """Return the aggregates whose scores are stored, with ``more`` that are wanted; by entry, then by parameter."""
-    stored = {
-        Aggregate(kind, parameter)
-        for kind, entry in AGGREGATIONS.items()
-        for parameter in (entry.stored if job == "pairs" else entry.stored_of_candidates)
-    }
-    kinds = list(AGGREGATIONS)
-    wanted = stored | {aggregate for aggregate in more if not aggregate.entry.joint}
+    """Return the aggregates whose scores are stored, with ``more`` that are wanted; by entry, then by parameter.
+
+    Costly ones are left out unless one of their kind is wanted.
+    """
+    wanted = {aggregate for aggregate in more if aggregate.entry.is_stored}
+    asked, kinds = {aggregate.kind for aggregate in wanted}, list(AGGREGATIONS)
+    for kind, entry in AGGREGATIONS.items():
+        if kind in asked or not entry.costly:
+            wanted |= {Aggregate(kind, p) for p in (entry.stored if job == "pairs" else entry.stored_of_candidates)}
     return tuple(sorted(wanted, key=lambda aggregate: (kinds.index(aggregate.kind), aggregate.parameter)))
 
 

@@ -64,7 +64,7 @@ def list_range_warnings(facts: TargetFacts, known: CalibrationRange, aggregate: 
     """
     low, high = 1 - MARGIN, 1 + MARGIN
     (fewest, most), (least, largest) = known.tokens, known.nats_per_byte
-    enough = fewest if aggregate.entry.parameter == "q" else min(fewest, int(aggregate.parameter))
+    enough = fewest if aggregate.entry.parameter != "w" else min(fewest, int(aggregate.parameter))
     found = []
     if facts.tokens < low * enough:
         found.append(f"outside calibration: {facts.tokens} target tokens, calibrated on {fewest} to {most}")

@@ -76,16 +76,17 @@ class AlignmentError(ValueError):
     """The two passes cannot score the same target token ids; the text says where they differ."""
 
 
-def build_pair_passes(tokenizer: Tokenizer, source: str, target: str) -> Passes:
+def build_pair_passes(tokenizer: Tokenizer, source: str, target: str, alone: ScoringInput | None = None) -> Passes:
     r"""Return both inputs of a document pair (paper, PAN25 input construction).
 
     ``target`` and ``source + "\n\n" + target`` are encoded with special tokens. The first id of the target
     is context, even if it is not a BOS (the paper's n = ids - 1); the combined ids must end with exactly the others.
+    ``alone`` is the result of `build_pair_unconditional` for this target, if it is known.
 
     Raises:
         AlignmentError: the target has fewer than two ids, or the combined ids do not end with its ids.
     """
-    alone = build_pair_unconditional(tokenizer, target)
+    alone = build_pair_unconditional(tokenizer, target) if alone is None else alone
     scored = alone.target_ids
     combined = encode_text(tokenizer, source + SEPARATOR + target, special=True)
     check_suffix(combined, scored)
@@ -147,6 +148,15 @@ def encode_query(tokenizer: Tokenizer, query: str) -> TokenIds:
     if not len(target):
         raise AlignmentError("empty target: the query has no tokens")
     return target
+
+
+def cut_query(tokenizer: Tokenizer, target: TokenIds, context: int) -> TokenIds:
+    """Return the query, or its beginning if it leaves no token of the context for a source (not in the paper).
+
+    The beginning has as many tokens as it leaves for the source, or one fewer.
+    """
+    free = context - 1 - len(encode_separator(tokenizer))
+    return target if len(target) < free else target[: max(1, free // 2)]
 
 
 def compute_prefix_budget(tokenizer: Tokenizer, target: TokenIds, context: int) -> int:

@@ -72,3 +72,7 @@ class Share(NamedTuple):
             if number == self.number:
                 found.add(position)
         return found
+
+
+WHOLE = Share(1, 1)
+"""The only shard of a job."""

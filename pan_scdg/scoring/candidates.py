@@ -22,6 +22,7 @@ from pan_scdg.scdg.sequences import (
     ScoringInput,
     build_retrieval_unconditional,
     compute_prefix_budget,
+    cut_query,
     encode_query,
 )
 from pan_scdg.scdg.windows import extract_terms
@@ -69,21 +70,29 @@ class Group(NamedTuple):
 
 
 def prepare_targets(
-    queries: Sequence[Query], model: ScoringModel, settings: RetrievalSettings, where: Path
+    queries: Sequence[Query], model: ScoringModel, settings: RetrievalSettings, where: Path, notices: Notices
 ) -> list[Target]:
-    """Tokenise all queries.
+    """Tokenise all queries; of one that leaves no tokens of the context for a source, only the beginning is scored.
 
     Raises:
-        UserErrors: naming every query that leaves no tokens of the context for a source.
+        UserErrors: naming every query that has no tokens, or with which the context is too small for any source.
+        UserError: a query is cut, and the notices are strict.
     """
     targets, errors = [], []
     for query in queries:
         try:
-            ids = encode_query(model.tokenizer, query.text)
+            whole = encode_query(model.tokenizer, query.text)
+            ids = cut_query(model.tokenizer, whole, settings.context)
             room = compute_prefix_budget(model.tokenizer, ids, settings.context)
         except AlignmentError as e:
             errors.append(UserError(f"query {query.query_id}: {e}", "use a profile with a larger context", where))
             continue
+        if len(ids) < len(whole):
+            notices.add(
+                f"query without room for a source in a context of {settings.context} tokens: only its first {len(ids)} "
+                "are scored",
+                f"{where}, query {query.query_id} of {len(whole)} tokens",
+            )
         budget = room if settings.source_tokens is None else min(room, settings.source_tokens)
         text = QueryText(ids, frozenset(extract_terms(query.text)), budget, hash_text(query.text))
         targets.append(Target(query.query_id, text, build_retrieval_unconditional(model.tokenizer, ids)))

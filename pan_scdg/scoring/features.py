@@ -15,7 +15,7 @@ from pan_scdg.scdg.aggregation import AGGREGATIONS, Aggregate, GainStatistics
 from pan_scdg.scdg.gains import Gains, compute_baseline
 from pan_scdg.store import Store, pack_array, unpack_array, unpack_floats
 
-_TABLES = {kind.replace("-", "_"): kind for kind, entry in AGGREGATIONS.items() if not entry.joint}
+_TABLES = {kind.replace("-", "_"): kind for kind, entry in AGGREGATIONS.items() if entry.is_stored}
 """Aggregations by the names of their tables: scores by parameter."""
 
 

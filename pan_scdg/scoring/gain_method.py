@@ -12,7 +12,7 @@ from pan_scdg.pan.runs import open_gzip_text
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.profile import Profile
 from pan_scdg.records import DocumentPair
-from pan_scdg.scdg.aggregation import Aggregate, choose_aggregate
+from pan_scdg.scdg.aggregation import Aggregate
 from pan_scdg.scdg.calibration_range import TargetFacts
 from pan_scdg.scoring.batches import Share
 from pan_scdg.scoring.calibration import (
@@ -28,7 +28,14 @@ from pan_scdg.scoring.features import load_gains
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_method import Verdict, cover_both, explain_failure, name_pair
 from pan_scdg.scoring.pair_plan import FailedPair, OnError, PlannedPair
-from pan_scdg.scoring.pairs import ScoredPair, check_pairs, describe_control, score_pairs
+from pan_scdg.scoring.pairs import (
+    ScoredPair,
+    check_pairs,
+    choose_pair_aggregate,
+    compute_score,
+    describe_control,
+    score_pairs,
+)
 from pan_scdg.scoring.token_offsets import make_locator
 from pan_scdg.store import Store
 
@@ -43,21 +50,31 @@ class GainMethod:
         model: the language model.
         keep_gains: store the gain of every token, for `write_gains`.
         share: score the batches of one shard only.
+        scores_only: nothing will be judged, so that the profile needs no threshold.
 
     Raises:
         UserError: the profile was never calibrated.
     """
 
     def __init__(
-        self, profile: Profile, model: ScoringModel, *, keep_gains: bool = False, share: Share | None = None
+        self,
+        profile: Profile,
+        model: ScoringModel,
+        *,
+        keep_gains: bool = False,
+        share: Share | None = None,
+        scores_only: bool = False,
     ) -> None:
         self.settings = profile.need_pairs()
-        self.aggregate, self.threshold = need_rule(profile)
+        if scores_only:
+            self.aggregate, self.threshold = choose_pair_aggregate(self.settings) or Aggregate("mean", 0.0), None
+        else:
+            self.aggregate, self.threshold = need_rule(profile)
         self.model, self.device = model, model.device
         self.models = {"language_model": model.found}
         self.calibration = self.settings.calibration
         self._keep_gains, self._share = keep_gains, share
-        say(warn_about_model(self.calibration, model))
+        say([] if scores_only else warn_about_model(self.calibration, model))
         if explain_foreign_model(self.calibration, model) is not None:
             self.threshold = self.calibration = None
         self._noise = find_noise(self.calibration, model)
@@ -91,7 +108,7 @@ class GainMethod:
 
     def _judge(self, item: ScoredPair, names: Mapping[str, str], facts: TargetFacts | None) -> Verdict:
         plan, features = item.plan, item.features
-        score = features.scores[self.aggregate]
+        score = compute_score(features, self.aggregate, self.settings.weights)
         positive = None if self.threshold is None else bool(score >= self.threshold)
         warnings = []
         if plan.mode == "segments":
@@ -156,7 +173,7 @@ def need_rule(profile: Profile) -> tuple[Aggregate, float | None]:
         UserError: the profile was never calibrated.
     """
     settings = profile.need_pairs()
-    aggregate = choose_aggregate(settings)
+    aggregate = choose_pair_aggregate(settings)
     if aggregate is None or settings.threshold is None:
         raise make_uncalibrated_error(profile, "threshold")
     return aggregate, settings.threshold

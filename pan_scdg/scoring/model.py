@@ -16,6 +16,7 @@ from pan_scdg.models.fingerprint import fingerprint_metadata, fingerprint_weight
 from pan_scdg.models.fit import Job, check_weights_fit
 from pan_scdg.models.load import LanguageModel, load_model, load_tokenizer
 from pan_scdg.models.lock import read_provenance
+from pan_scdg.models.positions import PUBLISHED, count_positions
 from pan_scdg.profile import ModelSettings
 from pan_scdg.store import make_key
 
@@ -31,6 +32,7 @@ class ScoringModel:
         workers: number of processes; None: one per GPU. No result depends on it.
         state: folder that caches hashes of weights; None: no cache.
         job: errors suggest profiles for this job.
+        counts_only: tokens are counted and nothing else, for which neither weights nor the device are needed.
         scored_in: folder of a shard if all scores are stored already: then nothing is computed, and neither the device
             nor memory for the weights is needed. None: scores are computed.
 
@@ -50,20 +52,21 @@ class ScoringModel:
         state: Path | None = None,
         job: Job = "pairs",
         scored_in: Path | None = None,
+        counts_only: bool = False,
     ) -> None:
-        self.device, self._scored_in = device, scored_in
+        self.device, self._scored_in, self._counts_only = device, scored_in, counts_only
         self._engine_name = engine
         self.found = find_model(settings.name, folder)
         settings = settings.model_copy(update={"name": self.found.name})
         self.folder = self.found.folder
         remembered = None if state is None else _make_folder(state) / "weights.json"
-        config = read_config(self.folder)
-        self.positions = config.positions
+        config = read_config(self.folder, weights=not counts_only)
+        self.positions = count_positions(config, settings)
         say(read_provenance(self.found).warnings)
         self.settings = settings = self._settle(settings)
         if self.may_compute:
             check_weights_fit(self.folder, settings, device, job)
-        self.fingerprint = fingerprint_weights(self.folder, remembered)
+        self.fingerprint = "" if counts_only else fingerprint_weights(self.folder, remembered)
         self.tokenizer = load_tokenizer(self.folder, settings, config)
         self._loaded: LanguageModel | None = None
         self._engine: Engine | None = None
@@ -73,8 +76,8 @@ class ScoringModel:
 
     @property
     def may_compute(self) -> bool:
-        """Return True unless all scores are stored already."""
-        return self._scored_in is None
+        """Return True unless all scores are stored already, or tokens are only counted."""
+        return self._scored_in is None and not self._counts_only
 
     def _settle(self, settings: ModelSettings) -> ModelSettings:
         """Return the settings that the device supports; unchanged if nothing is computed."""
@@ -127,6 +130,12 @@ class ScoringModel:
         if self._workers is not None:
             self._workers.close()
 
+    def unload(self) -> None:
+        """Free the memory of the weights; incidents are kept."""
+        self.inherit(self.incidents())
+        self.close()
+        self._workers, self._engine, self._loaded = None, None, None
+
     @property
     def tokens(self) -> int:
         """Return the number of tokens that were computed so far."""
@@ -168,7 +177,7 @@ class ScoringModel:
         if self.positions is not None and tokens > self.positions:
             raise UserError(
                 f"{field} is {tokens} tokens, but {self.settings.name} reads at most {self.positions}",
-                f"lower {field} in the profile",
+                f'lower {field} in the profile, or give the model more: positions = "extended" or "yarn" in [model]',
             )
 
     def identify(self) -> dict[str, Any]:
@@ -177,6 +186,7 @@ class ScoringModel:
             "weights": self.fingerprint,
             "metadata": fingerprint_metadata(self.folder),
             "dtype": self.settings.dtype,
+            **self._describe_positions(),
         }
 
     def list_key_parts(self) -> dict[str, Any]:
@@ -190,8 +200,15 @@ class ScoringModel:
             "dtype": self.settings.dtype,
             "attention": self.settings.attention,
             "device": self.device,
+            **self._describe_positions(),
             **({"engine": "packed", "pack_tokens": self.settings.pack_tokens} if self.packs else {}),
         }
+
+    def _describe_positions(self) -> dict[str, Any]:
+        """Return the position rule; nothing for the published positions, so that older entries keep their keys."""
+        if self.settings.positions == PUBLISHED:
+            return {}
+        return {"positions": [self.settings.positions, self.settings.position_factor]}
 
 
 def list_devices(device: str, workers: int | None) -> list[str]:

@@ -1,19 +1,20 @@
 """Check and score document pairs: their gain statistics, reused from the store if possible."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.evaluation.logistic import LogisticFit, compute_probabilities
 from pan_scdg.lm.workers import Scored
 from pan_scdg.models.fit import explain_lack_of_memory
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Control, PairSettings
+from pan_scdg.profile.baseline import LogisticWeights
 from pan_scdg.progress import Forecast, Progress
 from pan_scdg.records import DocumentPair
-from pan_scdg.scdg.aggregation import Aggregate, GainStatistics, choose_aggregate, list_stored
+from pan_scdg.scdg.aggregation import Aggregate, Floats, GainStatistics, choose_aggregate, list_stored
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.scdg.sequences import ScoringInput
 from pan_scdg.scoring.batches import Share, make_batches
@@ -120,7 +121,7 @@ def _list_unconditional(pairs: Sequence[PlannedPair], model: ScoringModel, setti
     found: dict[tuple[str, Mode], Sequence[ScoringInput]] = {}
     for plan in pairs:
         if _identify_target(plan) not in found:
-            found[_identify_target(plan)] = plan.read_texts().make_unconditional(model.tokenizer, settings)
+            found[_identify_target(plan)] = plan.make_unconditional(model.tokenizer, settings)
     return found
 
 
@@ -132,7 +133,7 @@ def _compute_batches(
     with Progress("scoring targets alone", None) as progress:
         for tokens in scorer.compute_unconditional(needed):
             progress.update(tokens=tokens)
-    works = (PairsWork(tuple(plan.read_texts() for plan in plans), settings) for plans in missing)
+    works = (PairsWork(tuple(plan.prepare() for plan in plans), settings) for plans in missing)
     with Progress("scoring pairs", sum(map(len, missing))) as progress:
         before = scorer.tokens
         count = sum(map(len, missing))
@@ -171,13 +172,40 @@ def describe_control(control: Control) -> dict[str, str]:
     return {} if control == "none" else {"control": control}
 
 
-def tabulate_scores(
-    scored: Sequence[ScoredPair],
-    positive: Mapping[tuple[str, str], bool],
-    grid: Sequence[float],
-    kind: str = "top",
-) -> tuple[npt.NDArray[np.bool_], dict[float, npt.NDArray[Any]]]:
-    """Return labels ``[pairs]`` and, for each parameter in ``grid``, scores ``[pairs]``, in the order of ``scored``."""
-    labels = np.array([positive[s.plan.pair.suspicious.doc_id, s.plan.pair.source.doc_id] for s in scored], dtype=bool)
-    scores = {float(p): np.array([s.features.scores[Aggregate(kind, p)] for s in scored]) for p in grid}
-    return labels, scores
+def choose_pair_aggregate(settings: PairSettings) -> Aggregate | None:
+    """Return the aggregation of a profile, None if its parameter or its weights have not been chosen."""
+    aggregate = choose_aggregate(settings)
+    fitted = aggregate is None or len(aggregate.entry.statistics) < 2 or settings.weights is not None
+    return aggregate if fitted else None
+
+
+def compute_score(features: GainStatistics, aggregate: Aggregate, weights: LogisticWeights | None) -> float:
+    """Return the score of a pair that is compared with the threshold; see `compute_scores`."""
+    return float(compute_scores([features], aggregate, weights)[0])
+
+
+def compute_scores(features: Sequence[GainStatistics], aggregate: Aggregate, weights: LogisticWeights | None) -> Floats:
+    """Return the score of each pair that is compared with the threshold, ``[pairs]``.
+
+    Args:
+        features: the statistics of the pairs.
+        aggregate: the aggregation of the profile.
+        weights: the fitted logistic model of an aggregation of several statistics.
+
+    Raises:
+        ValueError: the logistic model was not fitted.
+    """
+    names = aggregate.entry.statistics
+    if not names:
+        return np.array([of.scores[aggregate] for of in features], dtype=np.float64)
+    rows = select_statistics(features, aggregate)
+    if len(names) == 1:
+        return rows[:, 0]
+    if weights is None:
+        raise ValueError("the weights were not fitted")
+    return compute_probabilities(LogisticFit(**weights.model_dump()), rows)
+
+
+def select_statistics(features: Sequence[GainStatistics], aggregate: Aggregate) -> Floats:
+    """Return the statistics that an aggregation is made of, ``[pairs, statistics]``."""
+    return np.array([[getattr(of, name) for name in aggregate.entry.statistics] for of in features], dtype=np.float64)

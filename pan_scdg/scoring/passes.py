@@ -28,7 +28,7 @@ from pan_scdg.scdg.sequences import (
     build_retrieval_conditional,
     build_retrieval_unconditional,
 )
-from pan_scdg.scdg.windows import build_source_prefix
+from pan_scdg.scdg.windows import SourceWindows
 from pan_scdg.scoring.batches import Batch, digest_keys, make_batches
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store, make_key, pack_array, unpack_floats
@@ -72,21 +72,25 @@ class PairText(NamedTuple):
         return [build_pair_unconditional(tokenizer, self.target)]
 
 
+PairInput = PairText | ScoringInput
+"""The texts of a pair, or its only input with a source."""
+
+
 @dataclass(frozen=True)
 class PairsWork:
     """The inputs with a source of some pairs, pair by pair."""
 
-    pairs: Sequence[PairText]
+    pairs: Sequence[PairInput]
     settings: PairSettings
 
     def make_inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
         """Return, for each segment of each pair, the conditional input and the control if the profile has one."""
-        return [
-            item
-            for pair in self.pairs
-            for p in pair.make_passes(tokenizer, self.settings)
-            for item in list_with_source(p)
-        ]
+        return [item for pair in self.pairs for item in self._make_pair_inputs(pair, tokenizer)]
+
+    def _make_pair_inputs(self, pair: PairInput, tokenizer: Tokenizer) -> list[ScoringInput]:
+        if isinstance(pair, ScoringInput):
+            return [pair]
+        return [item for p in pair.make_passes(tokenizer, self.settings) for item in list_with_source(p)]
 
 
 class QueryText(NamedTuple):
@@ -108,15 +112,18 @@ class SourceWork:
 
     def make_inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
         """Return, for each query, the conditional input and the control if the profile has one."""
-        return [i for query in self.queries for i in list_with_source(self.make_passes(query, tokenizer))]
-
-    def make_passes(self, query: QueryText, tokenizer: Tokenizer) -> Passes:
-        """Return the inputs of a query and this candidate (paper, PAN26 source-prefix construction)."""
 
         def encode(text: str) -> list[int]:
             return list(tokenizer.encode(text, add_special_tokens=False))
 
-        prefix = build_source_prefix(self.text, set(query.terms), query.budget, encode, self.settings.windows)
+        # split and tokenised once for all queries
+        source = SourceWindows(self.text, encode, self.settings.windows)
+        passes = (self._make_passes(query, source, tokenizer) for query in self.queries)
+        return [item for of in passes for item in list_with_source(of)]
+
+    def _make_passes(self, query: QueryText, source: SourceWindows, tokenizer: Tokenizer) -> Passes:
+        """Return the inputs of a query and this candidate (paper, PAN26 source-prefix construction)."""
+        prefix = source.build_prefix(set(query.terms), query.budget)
         passes = Passes(
             build_retrieval_unconditional(tokenizer, query.token_ids),
             build_retrieval_conditional(tokenizer, query.token_ids, prefix),

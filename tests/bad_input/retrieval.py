@@ -2,7 +2,7 @@
 
 import gzip
 
-from tests.bad_input.inputs import BLANKS, DOCUMENTS, ESCAPE, QUERIES, RETRIEVAL, TEXT, Bad, corpus, lines, queries
+from tests.bad_input.inputs import BLANKS, DOCUMENTS, ESCAPE, QUERIES, RETRIEVAL, Bad, corpus, lines, queries
 
 ROWS = {
     "a corpus that is no JSON": Bad(corpus(DOCUMENTS[0], "{oops"), "/corpus.jsonl:2: not JSON: .*; correct the line"),
@@ -35,9 +35,6 @@ ROWS = {
     "an empty corpus": Bad(corpus(), "/corpus.jsonl: the corpus is empty; "),
     "a corpus not UTF-8": Bad(
         RETRIEVAL | {"corpus.jsonl": b'{"doc_id": "\xff"}\n'}, "/corpus.jsonl:1: not UTF-8: byte 12"
-    ),
-    "a query over the budget": Bad(
-        queries(QUERIES[0] | {"query": TEXT * 40}), "/queries.jsonl: query q1: .*; use a profile with a larger context"
     ),
     "no gzip": Bad(
         RETRIEVAL | {"corpus.jsonl": None, "corpus.jsonl.gz": b"plain"}, "/corpus.jsonl.gz:1: cannot be read: "

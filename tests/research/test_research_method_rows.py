@@ -69,7 +69,7 @@ def test_embeddings_keep_a_published_threshold_and_else_get_the_official_one() -
     scdg = load_profile("pan25-llama-3.1-8b")
     used = [baseline("pan25-linq"), baseline("pan25-minilm"), baseline("pan25-containment")]
     tables = {b.profile.name: table("score") for b in used} | {"scdg": table("mean", "median", "positive_gain_rate")}
-    rows = list_methods(used, tables, scdg.need_pairs(), scdg)
+    rows = list_methods(used, tables, scdg.need_pairs(), {"scdg": scdg.need_model()})
     assert [m.name for m in rows if m.group == OURS] == ["SCDG & Llama-3.1-8B, Average", "SCDG & Llama-3.1-8B, Top-q"]
     published, official, chosen = evaluate_splits([m for m in rows if m.group == BASELINES], [WHOLE])["threshold"]
     assert published == 0.697
@@ -81,7 +81,7 @@ def test_only_a_profile_with_windows_has_a_row_for_them() -> None:
     offline = load_profile("offline")
     assert [a.name for a in find_windows(offline.need_pairs()).values()] == ["window-bounded-128"]
     assert find_windows(load_profile("pan25-llama-3.1-8b").need_pairs()) == {}
-    rows = list_methods([], {"scdg": table("mean")}, offline.need_pairs(), offline)
+    rows = list_methods([], {"scdg": table("mean")}, offline.need_pairs(), {"scdg": offline.need_model()})
     assert rows[-1].name == "SCDG & scdg-mini, window-bounded"
 
 

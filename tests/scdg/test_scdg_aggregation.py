@@ -60,8 +60,9 @@ def test_name_and_score(aggregate: Aggregate, name: str, field: str, expected: f
 def test_stored_aggregates_are_those_of_the_registry_and_the_wanted_ones() -> None:
     own = Aggregate("window-median", 7.0)
     pairs = list_stored("pairs", [own, Aggregate("share", 3)])
-    assert {a.kind for a in pairs} == {kind for kind, entry in AGGREGATIONS.items() if not entry.joint}
-    assert own in pairs
+    assert {a.kind for a in pairs} == {kind for kind, entry in AGGREGATIONS.items() if entry.is_stored}
+    assert {a.parameter for a in pairs if a.kind == "window-median"} == {7.0, *AGGREGATIONS["window-median"].stored}
+    assert {a.kind for a in list_stored("pairs")} == {"top", "window", "window-bounded"}, "medians cost too much"
     assert [a.kind for a in list_stored("candidates", [own])] == ["top"] * 8 + ["window-median"]
     assert set(list_stored("candidates")) < set(pairs)
 

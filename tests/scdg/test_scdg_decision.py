@@ -97,6 +97,15 @@ def test_a_limit_on_false_positives_by_hand() -> None:
     assert (limited.threshold, limited.f1) == (0.9, 0.5)
 
 
+def test_a_share_of_the_negatives_that_is_a_whole_number_permits_that_number() -> None:
+    """In floating point 0.29 * 100 is 28.999999999999996."""
+    scores = np.append(np.linspace(1.0, 0.01, 100), 0.715)  # 29 negatives score more than the positive pair
+    labels = np.append(np.zeros(100, dtype=bool), True)
+    assert int(0.29 * 100) == 28
+    assert choose_threshold({2.0: scores}, labels, 0.29).threshold == 0.715
+    assert choose_threshold({2.0: scores}, labels, 0.28).threshold > 0.715
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=2, max_size=40),

@@ -99,6 +99,17 @@ def test_arithmetic_is_part_of_every_key_and_memory_is_not(
     assert (other.list_key_parts() == one.list_key_parts()) == ("head_rows" in change)
 
 
+def test_device_and_kind_of_tokenizer_are_part_of_every_key(
+    at_hand: ScoringModel, profile: Profile, tiny_folder: Callable[[str], Path], tmp_path: Path
+) -> None:
+    keys = at_hand.list_key_parts()
+    at_hand.settings = at_hand.settings.model_copy(update={"tokenizer": "slow"})
+    assert at_hand.list_key_parts() == keys | {"tokenizer": "slow"}
+    # without a GPU a model of the other device can only be opened where nothing is computed
+    on_gpu = ScoringModel(profile.need_model(), "cuda", folder=tiny_folder("qwen2"), scored_in=tmp_path)
+    assert on_gpu.list_key_parts() == keys | {"device": "cuda"}
+
+
 def test_the_batch_is_part_of_a_key_where_it_moves_digits(
     at_hand: ScoringModel, profile: Profile, tiny_folder: Callable[[str], Path]
 ) -> None:
@@ -121,6 +132,19 @@ def test_unconditional_passes_of_a_job_are_batched_alike_whatever_is_asked_first
             assert list(scorer.compute_unconditional(items)) == [], "one call computed the whole batch"
             found.append([values[number] for number in range(3)])
     assert all(np.array_equal(x, y) for x, y in zip(*found, strict=True))
+
+
+def test_an_unconditional_pass_of_another_batch_is_computed_anew(
+    at_hand: ScoringModel, tmp_path: Path, forwards: list[int]
+) -> None:
+    ids = np.arange(20, 60, dtype=np.int64)
+    one, other = (ScoringInput(ids[:1], ids[start : start + 9]) for start in (1, 5))
+    with Store(tmp_path) as store:
+        for planned, computed in (([one], 1), ([one, other], 3), ([one], 3), ([other, one], 3)):
+            scorer = PassScorer(at_hand, store)
+            scorer.plan_unconditional(planned)
+            scorer.score_unconditional(one)
+            assert len(forwards) == computed
 
 
 def test_a_gain_knows_with_what_its_unconditional_pass_was_batched(at_hand: ScoringModel, tmp_path: Path) -> None:

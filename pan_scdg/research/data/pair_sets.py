@@ -1,6 +1,6 @@
 """The labelled pairs that a study scores, with the files of their documents: PAN25 and news."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +38,12 @@ class PairSet(NamedTuple):
             )
             for pair in self.pairs
         ]
+
+    def leave_out(self, lost: Container[str]) -> "PairSet":
+        """Return the pairs without those of these ids; the facts still cover all documents."""
+        kept = [i for i, pair_id in enumerate(self.ids) if pair_id not in lost]
+        ids, pairs = tuple(self.ids[i] for i in kept), tuple(self.pairs[i] for i in kept)
+        return self._replace(ids=ids, labels=self.labels[kept], pairs=pairs)
 
     def digest(self) -> str:
         """Return the SHA-256 over the documents' names and digests."""

@@ -8,7 +8,7 @@ half up, is test.
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Container, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +35,11 @@ class PairSplit(NamedTuple):
     """The name of its file without ``.csv``."""
     train: tuple[str, ...]
     test: tuple[str, ...]
+
+    def leave_out(self, lost: Container[str]) -> "PairSplit":
+        """Return the division without the pairs of these ids."""
+        train, test = (tuple(pair for pair in part if pair not in lost) for part in (self.train, self.test))
+        return PairSplit(self.name, train, test)
 
 
 class Shared(NamedTuple):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from pan_scdg.baselines.cosine import choose_official_threshold
 from pan_scdg.evaluation.logistic import compute_probabilities, fit_logistic
 from pan_scdg.evaluation.pairs import PAIR_METRICS, compute_pair_metrics
-from pan_scdg.profile import PAPER_GRID, PairSettings, Profile
+from pan_scdg.profile import PAPER_GRID, ModelSettings, PairSettings
 from pan_scdg.profile.baseline import (
     Alignment,
     BaselineSettings,
@@ -30,7 +30,6 @@ from pan_scdg.research.data.splits import PairSplit
 from pan_scdg.research.pairs.scores import (
     AVERAGE,
     LABEL,
-    SCDG,
     Baseline,
     find_windows,
     name_ngram,
@@ -151,23 +150,34 @@ def measure(labels: npt.NDArray[np.bool_], scores: Floats, threshold: float) -> 
 
 
 def list_methods(
-    baselines: Sequence[Baseline], tables: "Mapping[str, DataFrame]", settings: PairSettings, profile: Profile
+    baselines: Sequence[Baseline],
+    tables: "Mapping[str, DataFrame]",
+    settings: PairSettings,
+    models: Mapping[str, ModelSettings],
 ) -> list[Method]:
     """Return the rows of the pair study in the paper's order.
 
     Args:
         baselines: the baselines with their settings.
-        tables: scores by the name of the baseline's profile, those of SCDG under `scores.SCDG`.
-        settings: pair settings of ``profile``; its windows, if any, are a row that the paper does not have.
-        profile: the profile of SCDG.
+        tables: scores by the name of the baseline's profile, or of a model in ``models``.
+        settings: pair settings of SCDG; its windows, if any, are a row that the paper does not have.
+        models: the language model under each position rule; several are rows of their own.
     """
-    own, backend = tables[SCDG], f"SCDG & {profile.need_model().name}"
     rows = [
         _make_method(name, baseline.settings, tables[baseline.profile.name])
         for name, baseline in zip(name_baselines(baselines), baselines, strict=True)
     ]
-    rows.append(Method(f"{backend}, Average", OURS, own, {NO_PARAMETER: AVERAGE}))
-    rows.append(Method(f"{backend}, Top-q", OURS, own, {float(q): name_top(q) for q in PAPER_GRID}))
+    for name, model in models.items():
+        backend = f"SCDG & {model.name}" if len(models) == 1 else f"SCDG & {model.name} ({model.positions})"
+        rows += _make_gain_methods(backend, tables[name], settings)
+    return rows
+
+
+def _make_gain_methods(backend: str, own: "DataFrame", settings: PairSettings) -> list[Method]:
+    rows = [
+        Method(f"{backend}, Average", OURS, own, {NO_PARAMETER: AVERAGE}),
+        Method(f"{backend}, Top-q", OURS, own, {float(q): name_top(q) for q in PAPER_GRID}),
+    ]
     if windows := find_windows(settings):
         columns = {w: aggregate.name for w, aggregate in windows.items()}
         rows.append(Method(f"{backend}, {settings.aggregation}", OURS, own, columns))

@@ -25,7 +25,7 @@ from pan_scdg.profile.baseline import BaselineSettings, CharNgrams, GramLogistic
 from pan_scdg.research.data.news import SEED, SPLIT_SEED
 from pan_scdg.research.data.pair_sets import NEWS, PAN25
 from pan_scdg.research.data.splits import TEST, TRAIN, PairSplit
-from pan_scdg.research.pairs.job import PairStudy, Scored, list_segmented, run_study
+from pan_scdg.research.pairs.job import PairStudy, Scored, list_lost, list_segmented, run_study
 from pan_scdg.research.pairs.methods import GRAM_OVERLAP, name_baselines
 from pan_scdg.research.pairs.scores import (
     AVERAGE,
@@ -256,7 +256,7 @@ def _list_differences(scored: Scored, split: str) -> list[str]:
     for baseline in scored.baselines:
         if isinstance(baseline.settings, CharNgrams):
             found.append(f"Character n-grams have the n of the profile, {baseline.settings.n}.")
-    return [*found, *list_segmented(scored)]
+    return [*found, *list_segmented(scored), *list_lost(scored)]
 
 
 def _name_row(result: TopicResult) -> dict[str, Cell]:

@@ -159,7 +159,7 @@ def name_top(q: float) -> str:
 
 def find_windows(settings: PairSettings) -> dict[float, Aggregate]:
     """Return the aggregations by windows that a profile chooses from, by w; none if it aggregates as the paper does."""
-    if settings.parameter == "q":
+    if settings.parameter != "w":
         return {}
     widths = sorted({*settings.w_grid, *([] if settings.w is None else [settings.w])})
     return {float(w): Aggregate(settings.aggregation, w) for w in widths}

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pan_scdg.evaluation.pairs import PAIR_METRICS
+from pan_scdg.models.positions import PUBLISHED
 from pan_scdg.profile import PAPER_GRID, Profile
 from pan_scdg.research.data.pair_sets import PAN25
 from pan_scdg.research.data.splits import SEEDS, PairSplit
-from pan_scdg.research.pairs.job import PairStudy, Scored, list_segmented, run_study
+from pan_scdg.research.pairs.job import PairStudy, Scored, list_lost, list_segmented, run_study
 from pan_scdg.research.pairs.methods import describe_rule, evaluate_splits, list_methods, name_baselines
 from pan_scdg.research.pairs.scores import find_windows
 from pan_scdg.research.report.page import Section, list_made, make_class_table, make_origin_table
@@ -30,19 +31,30 @@ HEADINGS = dict(zip(PAIR_METRICS, ("Prec.", "Rec.", "F1", "FPR", "BAcc.", "MCC",
 
 
 def study_pairs(
-    profile: Profile, baselines: Sequence[Profile], vectors: Path | None, options: StudyOptions
+    profile: Profile,
+    baselines: Sequence[Profile],
+    vectors: Path | None,
+    options: StudyOptions,
+    positions: Sequence[str] = (),
 ) -> list[str]:
     """Carry out the pair study; return the lines to show the user.
+
+    Args:
+        profile: SCDG.
+        baselines: rows beside it.
+        vectors: folder of document vectors, for baselines that read them.
+        options: those of all studies.
+        positions: position rules of the model that are compared, a group of rows each; none: the profile's.
 
     Raises:
         UserError: see `run_study`; or a training part has one class alone.
     """
-    return run_study(PairStudy("pairs", profile, baselines, vectors, options, False, _write_sections))
+    return run_study(PairStudy("pairs", profile, baselines, vectors, options, False, _write_sections, positions))
 
 
 def _write_sections(scored: Scored) -> tuple[str, list[Section], dict[str, Any]]:
     splits = scored.data.pan25.splits
-    methods = list_methods(scored.baselines, scored.tables[PAN25], scored.settings, scored.profile)
+    methods = list_methods(scored.baselines, scored.tables[PAN25], scored.settings, scored.models)
     results = evaluate_splits(methods, splits)
     sizes = sorted({(len(split.train), len(split.test)) for split in splits})
     studied = (
@@ -86,7 +98,13 @@ def _list_differences(scored: Scored) -> list[str]:
             f"The row {scored.settings.aggregation} is the aggregation of the profile, which the paper has not; "
             f"w is chosen from {widths} tokens."
         )
-    found += list_segmented(scored)
+    for model in scored.models.values():
+        if model.positions != PUBLISHED:
+            found.append(
+                f"Positions of {model.name}: {model.positions}, {model.position_factor:g} times those of the "
+                "checkpoint. The paper does not say how its model had them."
+            )
+    found += [*list_segmented(scored), *list_lost(scored)]
     found.append("The MCC of decisions that are all alike is 0, as the paper's table has it.")
     return found
 

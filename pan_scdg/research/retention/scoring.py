@@ -170,7 +170,7 @@ def _use_segments(plan: PlannedPair, model: ScoringModel, settings: PairSettings
         return plan
     texts = plan.read_texts()
     key = make_pair_key(texts.source, texts.target, "segments", model, settings)
-    return plan._replace(mode="segments", key=key)
+    return plan.use_segments(key)
 
 
 def _label_targets(

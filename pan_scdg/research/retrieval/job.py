@@ -97,7 +97,7 @@ def study_retrieval(study: RetrievalStudy) -> list[str]:
     options, notices = study.options, Notices()
     device = choose_device(study.profile, options.device)
     data = _read_data(study, notices)
-    reranker = _find_model(study, data, device)
+    reranker = _find_model(study, data, device, notices)
     places = _find_places(study, reranker)
     identity = _identify(study, data, reranker, places, device)
     with produce_result(options.output, identity, options.overwrite) as result:
@@ -141,14 +141,14 @@ def _read_data(study: RetrievalStudy, notices: Notices) -> _Data:
     return _Data(queries, qrels, folds, folds_file, len(known), runs)
 
 
-def _find_model(study: RetrievalStudy, data: _Data, device: str) -> _Reranker | None:
+def _find_model(study: RetrievalStudy, data: _Data, device: str, notices: Notices) -> _Reranker | None:
     """Return the language model, None if no row is reranked."""
     if study.search_on is None:
         return None
     settings, options = study.profile.need_retrieval(), study.options
     model = ScoringModel(study.profile.need_model(), device, folder=options.model, state=options.state, job="retrieval")
     model.check_length(settings.context, "retrieval.context")
-    return _Reranker(model, prepare_targets(data.queries, model, settings, study.folder / "queries.jsonl"))
+    return _Reranker(model, prepare_targets(data.queries, model, settings, study.folder / "queries.jsonl", notices))
 
 
 def _find_places(study: RetrievalStudy, reranker: _Reranker | None) -> dict[str, FoundModel]:

