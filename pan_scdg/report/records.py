@@ -69,3 +69,7 @@ class Report:
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Profile, model, fingerprint, version and the like, shown as they are, by name."""
     warnings: tuple[str, ...] = ()
+    among: bool = False
+    """The texts were compared among each other: which one of a pair came first is unknown."""
+    has_files: bool = True
+    """``report.csv`` and ``passages.jsonl`` lie beside the page, with what it leaves out."""
