@@ -1,0 +1,66 @@
+"""Sentences of a report, in ordinary language."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from pan_scdg.report.records import Judgement, Report, ReportPassage
+
+SYMBOLS: dict[Judgement, str] = {"likely": "●", "unclear": "◐", "no sign": "○"}
+MEANINGS: dict[Judgement, str] = {
+    "likely": "The score reaches the threshold: reuse is likely. Read the passages before you conclude anything.",
+    "unclear": "The score is near the threshold, or the text is too short to tell.",
+    "no sign": "No sign of reuse was found, which is no proof of independence: summaries and free rewording are often "
+    "missed.",
+}
+CAUTION = "No sign is no proof of independence, and a likely pair is no proof of misconduct: read the passages."
+
+
+def summarise(report: Report) -> str:
+    """Return how many pairs were judged in which way."""
+    counts = Counter(pair.judgement for pair in report.pairs)
+    if len(report.pairs) == 1:
+        return f"One pair was compared; reuse: {report.pairs[0].judgement}."
+    parts = [f"{counts[judgement]:,} {judgement}" for judgement in SYMBOLS]
+    return f"{len(report.pairs):,} pairs were compared: {', '.join(parts)}."
+
+
+def describe_passage(passage: ReportPassage, words: int) -> str:
+    """Return what speaks for a passage: how much is verbatim, how much cheaper the source makes it, and its topic.
+
+    Args:
+        passage: the passage.
+        words: number of its words in the suspicious text.
+    """
+    parts = [f"{_describe_verbatim(passage.verbatim)} of its {words:,} words stand word for word in the source"]
+    if passage.gain is None:
+        parts.append(f"both sides share much of their vocabulary (similarity {passage.similarity:.2f} of 1)")
+        return _join(parts, passage.note)
+    change = "easier" if passage.gain >= 0 else "harder"
+    parts.append(f"the source makes it {abs(passage.gain):.2f} nats per token {change} to predict")
+    if passage.control is not None:
+        parts.append(f"its topic alone (another part of the source) would account for {passage.control:.2f}")
+    return _join(parts, passage.note)
+
+
+def _describe_verbatim(share: float) -> str:
+    if share >= 0.995:
+        return "All"
+    return "None" if share < 0.005 else f"{100 * share:.0f} %"
+
+
+def _join(parts: Iterable[str], note: str) -> str:
+    text = "; ".join(parts) + "."
+    return f"{text} It counts less: {note.rstrip('.')}." if note else text
+
+
+def list_facts(report: Report) -> list[tuple[str, str]]:
+    """Return the facts of a report as name and value, both as they are shown."""
+    return [(name.replace("_", " "), _format_fact(value)) for name, value in report.facts.items()]
+
+
+def _format_fact(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return str(value)
