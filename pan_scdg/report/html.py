@@ -7,7 +7,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pan_scdg import __version__
 from pan_scdg.report.records import Report
 from pan_scdg.report.view import LARGEST, arrange_page, dump_data, name_anchor
 from pan_scdg.report.wording import CAUTION, MEANINGS, SYMBOLS, list_facts, summarise
@@ -18,6 +17,13 @@ if TYPE_CHECKING:
 
 TEMPLATES = files("pan_scdg.report") / "templates"
 STYLES = ("report.css", "print.css")
+BEGINNING = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="generator" content="pan_scdg">
+"""
+"""Of every page."""
 SCRIPTS = ("state.js", "names.js", "overview.js", "pane.js", "gains.js", "pair.js", "save.js", "start.js")
 
 
@@ -51,9 +57,15 @@ def render_report(report: Report, largest: int = LARGEST) -> str:
             style=_trust(style),
             script=_trust(script),
             policy=make_policy(style, script),
-            version=__version__,
         )
     )
+
+
+def render_summary(report: Report) -> str:
+    """Return a fragment for a notebook: the first pair with its passages, without style or script."""
+    detail = arrange_page(report).details.get(1)
+    template = _open_templates().get_template("summary.html.j2")
+    return template.render(detail=detail, report=report, symbols=SYMBOLS, meanings=MEANINGS)
 
 
 def make_policy(style: str, script: str) -> str:

@@ -26,6 +26,8 @@ PAGE, ROW, DETAIL, PASSAGE = 250_000, 1_200, 2_500, 2_000
 """Bytes, generously: of the page itself, of a row, of a pair in detail and of a passage without its texts."""
 GAIN = 12
 """Bytes of a token's gain, generously."""
+GAINS_SHARE = 0.3
+"""Of the size, kept for the gains of the best pairs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +105,10 @@ def arrange_page(report: Report, largest: int = LARGEST) -> Page:
     """Return the content of a page of at most ``largest`` bytes: details of the best pairs as long as they fit."""
     views = TextViews(report)
     rows = tuple(_make_row(i, pair, *views.find(pair)) for i, pair in enumerate(report.pairs[:MOST_ROWS], 1))
-    chosen, left = _choose_details(rows, largest - PAGE - ROW * len(rows))
-    with_gains = _choose_gains(chosen, left)
+    room = largest - PAGE - ROW * len(rows)
+    kept = min(sum(map(_measure_gains, rows)), int(GAINS_SHARE * room))
+    chosen, left = _choose_details(rows, room - kept)
+    with_gains = _choose_gains(chosen, left + kept)
     texts = _mark_texts(chosen)
     details = {row.number: _make_detail(row, row.number in with_gains) for row in chosen}
     scores = [pair.score for pair in report.pairs if pair.score is not None]
@@ -135,11 +139,15 @@ def _measure_passage(passage: ReportPassage) -> int:
     return PASSAGE + sum(2 * min(EXCERPT, side) for side in sides)
 
 
+def _measure_gains(row: Row) -> int:
+    return 0 if row.pair.gains is None else GAIN * len(row.pair.gains.gains)
+
+
 def _choose_gains(rows: Iterable[Row], room: int) -> set[int]:
     """Return the numbers of the pairs whose gains also fit."""
     chosen = set()
     for row in rows:
-        size = 0 if row.pair.gains is None else GAIN * len(row.pair.gains.gains)
+        size = _measure_gains(row)
         if 0 < size <= room:
             chosen.add(row.number)
             room -= size

@@ -15,6 +15,10 @@ MEANINGS: dict[Judgement, str] = {
 CAUTION = "No sign is no proof of independence, and a likely pair is no proof of misconduct: read the passages."
 
 
+LEAST_GAIN = 0.05
+"""A smaller one, in nats per token, is none."""
+
+
 def summarise(report: Report) -> str:
     """Return how many pairs were judged in which way."""
     counts = Counter(pair.judgement for pair in report.pairs)
@@ -31,21 +35,17 @@ def describe_passage(passage: ReportPassage, words: int) -> str:
         passage: the passage.
         words: number of its words in the suspicious text.
     """
-    parts = [f"{_describe_verbatim(passage.verbatim)} of its {words:,} words stand word for word in the source"]
+    parts = [f"{100 * passage.verbatim:.0f} % of its {words:,} words are word for word those of the source"]
     if passage.gain is None:
         parts.append(f"both sides share much of their vocabulary (similarity {passage.similarity:.2f} of 1)")
         return _join(parts, passage.note)
-    change = "easier" if passage.gain >= 0 else "harder"
-    parts.append(f"the source makes it {abs(passage.gain):.2f} nats per token {change} to predict")
+    if passage.gain < LEAST_GAIN:
+        parts.append(f"the source makes it no easier to predict ({passage.gain:.2f} nats per token)")
+    else:
+        parts.append(f"the source makes it {passage.gain:.2f} nats per token easier to predict")
     if passage.control is not None:
-        parts.append(f"its topic alone (another part of the source) would account for {passage.control:.2f}")
+        parts.append(f"its topic alone would account for {passage.control:.2f}")
     return _join(parts, passage.note)
-
-
-def _describe_verbatim(share: float) -> str:
-    if share >= 0.995:
-        return "All"
-    return "None" if share < 0.005 else f"{100 * share:.0f} %"
 
 
 def _join(parts: Iterable[str], note: str) -> str:
@@ -55,7 +55,8 @@ def _join(parts: Iterable[str], note: str) -> str:
 
 def list_facts(report: Report) -> list[tuple[str, str]]:
     """Return the facts of a report as name and value, both as they are shown."""
-    return [(name.replace("_", " "), _format_fact(value)) for name, value in report.facts.items()]
+    facts = {**report.facts, **({} if report.threshold is None else {"threshold": report.threshold})}
+    return [(name.replace("_", " "), _format_fact(value)) for name, value in facts.items()]
 
 
 def _format_fact(value: object) -> str:

@@ -65,6 +65,8 @@ class Gains {
   paint(block) {
     if (this.level === "passage") return;
     const runs = this.listRuns(block.begin, block.end);
+    // a token begins with the space before its word
+    for (const run of runs) while (run[0] < run[1] - 1 && /\s/.test(block.text[run[0] - block.begin])) run[0]++;
     if (!supportsHighlights) {
       this.pane.fill(block, runs.map(([begin, end, level]) => [begin, end, `g${level}`]));
       block.ranges = runs;
@@ -183,6 +185,12 @@ function makeLocator(block) {
   };
 }
 
+function describeLevel(edges, level) {
+  const [low, high] = [edges[level - 1], edges[level]].map((edge) => String(edge).replace("-", "−"));
+  if (level === 0) return `< ${high}`;
+  return level === LEVELS - 1 ? `≥ ${low}` : `${low} to ${high}`;
+}
+
 function fillLegend(list, unit) {
   list.hidden = unit === "passage";
   if (list.hidden) return;
@@ -190,7 +198,7 @@ function fillLegend(list, unit) {
   list.replaceChildren(...Array.from({ length: LEVELS }, (_, i) => {
     const item = document.createElement("li");
     item.className = `g${i}`;
-    item.textContent = i === 0 ? `< ${edges[0]}` : i === LEVELS - 1 ? `≥ ${edges[i - 1]}` : `${edges[i - 1]} to ${edges[i]}`;
+    item.textContent = describeLevel(edges, i);
     return item;
-  }), Object.assign(document.createElement("li"), { textContent: `nats per token${unit === "sentence" ? ", mean" : ""}` }));
+  }), Object.assign(document.createElement("li"), { textContent: unit === "token" ? "nats" : "nats per token" }));
 }

@@ -8,11 +8,18 @@ function startOverview() {
     find(".review", row).append(makeReview(row.dataset.number, `Your mark of ${state.anonymous ? "this pair" : names}`));
   }
   for (const header of findAll(".pairs th[data-key]")) {
-    const button = document.createElement("button");
-    button.type = "button";
+    // not a button: on paper browsers leave those out of a header that is repeated
+    const button = document.createElement("span");
+    button.setAttribute("role", "button");
+    button.tabIndex = 0;
     button.append(...header.childNodes);
     header.append(button);
-    button.addEventListener("click", () => sortRows(header));
+    header.addEventListener("click", () => sortRows(header));
+    button.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      sortRows(header);
+    });
   }
   find("#search").addEventListener("input", filterRows);
   find("#search").addEventListener("submit", (event) => event.preventDefault());

@@ -15,7 +15,10 @@ class Pair {
     const reader = find("#reader").content.cloneNode(true);
     const slot = find(".slot", this.section);
     slot.replaceChildren(reader);
-    find(".result", this.section).append(makeReview(this.number, "Your mark of this pair"));
+    const review = document.createElement("label");
+    review.append("Your mark ", makeReview(this.number, "Your mark of this pair"));
+    find(".result", this.section).append(review);
+    find(".rank", slot).textContent = `pair ${this.number}`;
     const sides = this.data.passages.map(([a, b, c, d]) => [[a, b], [c, d]]);
     this.panes = findAll(".pane", slot).map((element, side) =>
       new Pane(element, this.data.texts[side], sides.map((passage) => passage[side])));
@@ -33,15 +36,16 @@ class Pair {
   close() {
     this.gains?.close();
     find(".slot", this.section).replaceChildren();
-    find(".result select", this.section)?.remove();
+    find(".result label", this.section).remove();
     for (const element of findAll(".chosen", this.section)) element.classList.remove("chosen");
     this.section.classList.remove("open");
   }
 
   listen(slot) {
     slot.addEventListener("click", (event) => {
-      const action = event.target.closest("[data-do]")?.dataset.do;
-      if (action) this.step(action === "next" ? 1 : -1);
+      const { step, pairStep } = event.target.closest("button")?.dataset ?? {};
+      if (step) this.step(Number(step));
+      if (pairStep) stepPair(Number(pairStep));
     });
     slot.addEventListener("change", (event) => {
       if (event.target.name === "level") this.showLevel(event.target.value);

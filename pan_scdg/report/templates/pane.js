@@ -64,7 +64,7 @@ class Pane {
   makeMark(cut, begin, content) {
     const mark = document.createElement("mark"), link = document.createElement("a");
     const [number] = cut.numbers;
-    mark.className = `c${(number - 1) % 10}`;
+    mark.className = `c${(number - 1) % 8}`;
     mark.dataset.numbers = cut.numbers.join(" ");
     link.href = `#pair-${openPair.number}-${number}`;
     link.dataset.number = number;

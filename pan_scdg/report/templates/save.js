@@ -15,8 +15,8 @@ function serialisePage() {
   const copy = document.documentElement.cloneNode(true);
   copy.removeAttribute("class");
   for (const element of findAll(".slot, .review", copy)) element.replaceChildren();
-  for (const element of findAll(".result select, .tooltip", copy)) element.remove();
-  for (const button of findAll(".pairs thead button", copy)) button.replaceWith(...button.childNodes);
+  for (const element of findAll(".result label, .tooltip", copy)) element.remove();
+  for (const button of findAll(".pairs thead [role=button]", copy)) button.replaceWith(...button.childNodes);
   for (const header of findAll("[aria-sort]", copy)) header.removeAttribute("aria-sort");
   for (const element of findAll(".open, .chosen, .excluded", copy)) element.classList.remove("open", "chosen", "excluded");
   for (const row of findAll(".pairs tbody tr", copy)) row.hidden = false;

@@ -23,7 +23,10 @@ function setReview(number, review) {
 /** Show a mark in the table and at the pair. */
 function showReview(number) {
   const review = state.reviews[number] || "";
-  for (const select of findAll(`select[data-pair="${number}"]`)) select.value = review;
+  for (const select of findAll(`select[data-pair="${number}"]`)) {
+    select.value = review;
+    select.parentElement.dataset.review = review; // shown on paper
+  }
   const pair = find(`#pair-${number}`);
   if (pair) pair.dataset.review = review;
 }
