@@ -1,7 +1,9 @@
 """What a reader may leave out: quotations, reference lists and short matches."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from pan_scdg.report.texts import Span
@@ -48,7 +50,7 @@ class Exclusions:
     def classify(self, begin: int, end: int) -> Nature:
         """Return the properties of the passage from ``begin`` to ``end``."""
         least = MOSTLY * max(1, end - begin)
-        words = sum(1 for _ in _WORD.finditer(self._text, begin, end))
+        words = len(_WORD.findall(self._text, begin, end))
         return Nature(
             words,
             _measure_overlap(begin, end, self._quotations) >= least,
@@ -75,4 +77,10 @@ def find_reference_lists(text: str) -> list[Span]:
 
 
 def _measure_overlap(begin: int, end: int, spans: Sequence[Span]) -> int:
-    return sum(max(0, min(end, last) - max(begin, first)) for first, last in spans)
+    """Return how many characters of a passage lie in spans, which are in order and do not overlap."""
+    found = 0
+    for first, last in islice(spans, bisect_right(spans, begin, key=lambda span: span[1]), None):
+        if first >= end:
+            break
+        found += min(end, last) - max(begin, first)
+    return found

@@ -42,7 +42,7 @@ def render_report(report: Report, largest: int = LARGEST) -> str:
 
     Details of pairs that do not fit are left out, the worst pairs' first, and the page says so.
     """
-    style, script = _join(STYLES), _join(SCRIPTS)
+    style, script = _join(STYLES), f'"use strict";\n{{{_join(SCRIPTS)}}}\n'  # a block keeps names from the window
     return (
         _open_templates()
         .get_template("report.html.j2")

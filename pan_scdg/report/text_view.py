@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from pan_scdg.report.exclusions import Exclusions
 from pan_scdg.report.records import Report, ReportPair, ReportText
 from pan_scdg.report.texts import Piece, Span, assign_owners, clean_text, cut_block, make_offset_map, split_blocks
+from pan_scdg.retrieval.sentences import find_sentence_spans
 
 BLOCK = 80
 """Bytes of a block's markup and of the marks in it, generously."""
@@ -42,6 +44,11 @@ class TextView:
         self.exclusions = Exclusions(self.text)
         self.to_units = make_offset_map(self.text)
         self.blocks: list[Span] = split_blocks(self.text)
+
+    @cached_property
+    def sentences(self) -> list[int]:
+        """Return the ends of the sentences in UTF-16 units."""
+        return [self.to_units(end) for _, end in find_sentence_spans(self.text)]
 
     def measure(self) -> int:
         """Return the size of the text on the page in bytes, rounded up."""

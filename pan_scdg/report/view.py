@@ -14,7 +14,6 @@ from pan_scdg.report.records import Report, ReportPair, ReportPassage, TokenGain
 from pan_scdg.report.text_view import Mark, TextView, TextViews
 from pan_scdg.report.texts import shorten
 from pan_scdg.report.wording import describe_passage
-from pan_scdg.retrieval.sentences import find_sentence_spans
 
 LARGEST = 20_000_000
 """Bytes of a page."""
@@ -212,7 +211,7 @@ def _pack_gains(gains: TokenGains, view: TextView) -> dict[str, list[int]]:
             first, behind = view.to_units(begin), view.to_units(end)
             packed += (first - last, behind - first, round(100 * gain))
             last = behind
-    return {"gains": packed, "sentences": [view.to_units(end) for _, end in find_sentence_spans(view.text)]}
+    return {"gains": packed, "sentences": view.sentences}
 
 
 def dump_data(data: Any) -> str:

@@ -57,8 +57,8 @@ class Gains {
   }
 
   erase(block) {
-    for (const [level, range] of block.ranges) this.highlights[level].delete(range);
-    if (!supportsHighlights && block.ranges.length) this.pane.fill(block, []);
+    if (supportsHighlights) for (const [level, range] of block.ranges) this.highlights[level].delete(range);
+    else if (block.ranges.length) this.pane.fill(block, []);
     block.ranges = [];
   }
 

@@ -27,7 +27,7 @@ function hideNames(hide) {
 function makePattern() {
   const names = [...new Set(shownNames.values())].filter(Boolean).sort((a, b) => b.length - a.length);
   if (!names.length) return null;
-  const escaped = names.map((name) => name.replace(/[.*+?^${}()|[\]\\/-]/g, "\\$&"));
+  const escaped = names.map((name) => name.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&"));
   return new RegExp(`(?<![\\p{L}\\p{N}])(?:${escaped.join("|")})(?![\\p{L}\\p{N}])`, "gu");
 }
 

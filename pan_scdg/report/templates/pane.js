@@ -71,6 +71,7 @@ class Pane {
     link.draggable = false;
     link.append(...content);
     mark.append(link);
+    mark.classList.toggle("chosen", cut.numbers.includes(this.chosen));
     const starting = cut.numbers.filter((n) => this.passages[n - 1][0] === begin);
     if (starting.length) mark.dataset.label = starting.join(" ");
     else link.tabIndex = -1; // one stop of the Tab key a passage
@@ -122,6 +123,7 @@ class Pane {
   }
 
   choose(number) {
+    this.chosen = number;
     for (const mark of findAll("mark", this.element))
       mark.classList.toggle("chosen", mark.dataset.numbers.split(" ").includes(String(number)));
   }

@@ -1,4 +1,3 @@
-"use strict";
 // The page is complete without this script; it shows one pair at a time, with both texts beside each other.
 document.documentElement.classList.add("js"); // before the page is laid out
 
