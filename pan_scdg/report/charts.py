@@ -82,7 +82,8 @@ def make_histogram(scores: Sequence[float], threshold: float | None) -> Histogra
         if count
     ]
     across = [Tick(float((value - left) / whole), f"{value:g}") for value in _choose_ticks(left, edges[-1])]
-    up = [Tick(math.log10(1 + n) / top, f"{n:,}") for n in (1, 10, 100, 1_000, 10_000) if n <= counts.max()]
+    numbers = (1, 2, 5) if counts.max() < 10 else (1, 10, 100, 1_000, 10_000)
+    up = [Tick(math.log10(1 + n) / top, f"{n:,}") for n in numbers if n <= counts.max()]
     place = None if threshold is None else float((threshold - left) / whole)
     return Histogram(tuple(bars), tuple(across), tuple(up), place)
 

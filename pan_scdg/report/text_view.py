@@ -7,7 +7,16 @@ from typing import NamedTuple
 
 from pan_scdg.report.exclusions import Exclusions
 from pan_scdg.report.records import Report, ReportPair, ReportText
-from pan_scdg.report.texts import Piece, Span, assign_owners, clean_text, cut_block, make_offset_map, split_blocks
+from pan_scdg.report.texts import (
+    Piece,
+    Span,
+    assign_owners,
+    clean_text,
+    cut_block,
+    make_offset_map,
+    measure_text,
+    split_blocks,
+)
 from pan_scdg.retrieval.sentences import find_sentence_spans
 
 BLOCK = 80
@@ -52,8 +61,7 @@ class TextView:
 
     def measure(self) -> int:
         """Return the size of the text on the page in bytes, rounded up."""
-        special = sum(self.text.count(character) for character in "&<>\"'\r")
-        return len(self.text.encode()) + 5 * special + BLOCK * len(self.blocks)
+        return measure_text(self.text) + BLOCK * len(self.blocks)
 
     def mark(self, marks: list[Mark]) -> None:
         """Mark passages; where some overlap, the first one owns the characters."""

@@ -12,7 +12,7 @@ from pan_scdg.report.exclusions import Nature
 from pan_scdg.report.matrix import Matrix, make_matrix
 from pan_scdg.report.records import Report, ReportPair, ReportPassage, TokenGains
 from pan_scdg.report.text_view import Mark, TextView, TextViews
-from pan_scdg.report.texts import shorten
+from pan_scdg.report.texts import measure_text, shorten
 from pan_scdg.report.wording import describe_passage
 
 LARGEST = 20_000_000
@@ -21,9 +21,9 @@ MOST_DETAILS = 1_000
 MOST_ROWS = 2_000
 EXCERPT = 6_000
 """Characters of each side of a passage in the table that is printed; longer ones are shortened in the middle."""
-PAGE, ROW, DETAIL, PASSAGE = 250_000, 1_200, 2_500, 2_000
+PAGE, ROW, DETAIL, PASSAGE = 250_000, 1_200, 2_500, 1_600
 """Bytes, generously: of the page itself, of a row, of a pair in detail and of a passage without its texts."""
-GAIN = 12
+GAIN = 10
 """Bytes of a token's gain, generously."""
 GAINS_SHARE = 0.3
 """Of the size, kept for the gains of the best pairs."""
@@ -125,7 +125,7 @@ def _choose_details(rows: Iterable[Row], room: int) -> tuple[list[Row], int]:
     shown: set[TextView] = set()
     for row in rows:
         texts = {row.left, row.right} - shown
-        size = DETAIL + sum(text.measure() for text in texts) + sum(map(_measure_passage, row.pair.passages))
+        size = DETAIL + sum(text.measure() for text in texts) + _measure_passages(row)
         if size <= room and len(chosen) < MOST_DETAILS:
             chosen.append(row)
             shown |= texts
@@ -133,9 +133,10 @@ def _choose_details(rows: Iterable[Row], room: int) -> tuple[list[Row], int]:
     return chosen, room
 
 
-def _measure_passage(passage: ReportPassage) -> int:
-    sides = (passage.end - passage.begin, passage.end2 - passage.begin2)
-    return PASSAGE + sum(2 * min(EXCERPT, side) for side in sides)
+def _measure_passages(row: Row) -> int:
+    sides = [(row.left.text, p.begin, p.end) for p in row.pair.passages]
+    sides += [(row.right.text, p.begin2, p.end2) for p in row.pair.passages]
+    return sum(PASSAGE // 2 + measure_text(text[begin : min(end, begin + EXCERPT)]) for text, begin, end in sides)
 
 
 def _measure_gains(row: Row) -> int:

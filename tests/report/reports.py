@@ -52,20 +52,3 @@ def make_small_report() -> Report:
     suspicious = {first: ReportText(first, LEFT), "carl.txt": ReportText("carl.txt", "Another text. " * 9, ("short",))}
     sources = {second: ReportText(second, RIGHT), first: ReportText(first, LEFT)}
     return Report(f"Essays {HOSTILE}", suspicious, sources, pairs, 0.5, {"profile": HOSTILE, "seed": 7}, (HOSTILE,))
-
-
-def make_large_report(tokens: int) -> Report:
-    """Return a pair with so many tokens a side, a passage of each thousand."""
-    paragraph = "The tide turned before noon, and nobody on the quay said a single word about the nets. " * 6 + "\n\n"
-    words = (paragraph * (tokens // 100 + 1)).split(" ")[:tokens]
-    text, spans, at = " ".join(words), [], 0
-    for word in words:
-        spans.append((at, at + len(word)))
-        at += len(word) + 1
-    gains = TokenGains(tuple(spans), tuple((i * 37 % 100) / 12 - 2 for i in range(tokens)))
-    passages = tuple(
-        ReportPassage(a, a + 2000, a, a + 2000, 0.9, 0.5, 1.0, 0.2) for a in range(0, len(text) - 2000, len(text) // 50)
-    )
-    pair = ReportPair("long.txt", "source.txt", 0.9, "likely", passages, (), gains)
-    texts = ({"long.txt": ReportText("long.txt", text)}, {"source.txt": ReportText("source.txt", text)})
-    return Report("Long", *texts, (pair,), 0.4, has_files=False)

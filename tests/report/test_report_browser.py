@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.report_page import make_large_report
 from pan_scdg.report.html import render_report, write_report
 from pan_scdg.report.records import Report
-from tests.report.reports import HOSTILE, LEFT, PASSAGES, RIGHT, make_large_report, make_small_report
+from tests.report.reports import HOSTILE, LEFT, PASSAGES, RIGHT, make_small_report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -172,7 +173,7 @@ def test_quotations_references_and_short_matches_can_be_left_out(page: "Page", h
 
 def test_marks_are_kept_in_a_saved_copy(page: "Page", hostile_file: Path, tmp_path: Path) -> None:
     open_page(page, hostile_file, "#pair-1")
-    page.get_by_label("Your mark of this pair").select_option("confirmed")
+    page.locator(".pair.open").get_by_label("Your mark of pair 1").select_option("confirmed")
     with page.expect_download() as download:
         page.get_by_role("button", name="Save a copy").click()
     copy = tmp_path / "copy.html"
@@ -218,7 +219,7 @@ def test_print_has_the_passages_in_aligned_rows(page: "Page", example_file: Path
     page.emulate_media(media="print")
     assert page.locator(".panes, .tools, #overview").locator("visible=true").count() == 0
     for row in page.locator(".pair.open .sides").all():
-        tops = row.locator("td").evaluate_all("cells => cells.map((cell) => cell.getBoundingClientRect().top)")
+        tops = row.locator("td[dir]").evaluate_all("cells => cells.map((cell) => cell.getBoundingClientRect().top)")
         assert tops[0] == tops[1]
     one = page.pdf(prefer_css_page_size=True)
     open_page(page, example_file)

@@ -1,7 +1,7 @@
 // Gains of tokens, or their means over sentences, as eight levels of colour: no element per token.
 
 const LEVELS = 8;
-const EDGES = { token: [-1.5, -0.5, 0.5, 1, 2, 3, 5], sentence: [-0.5, -0.15, 0.15, 0.3, 0.5, 0.8, 1.2] };
+const EDGES = { token: [-1.5, -0.5, 0.5, 1, 2, 3, 5], sentence: [-0.5, -0.15, 0.15, 0.4, 0.8, 1.4, 2.2] };
 const NEUTRAL = 2;
 const supportsHighlights = typeof Highlight !== "undefined" && CSS.highlights !== undefined;
 
@@ -186,9 +186,8 @@ function makeLocator(block) {
 }
 
 function describeLevel(edges, level) {
-  const [low, high] = [edges[level - 1], edges[level]].map((edge) => String(edge).replace("-", "−"));
-  if (level === 0) return `< ${high}`;
-  return level === LEVELS - 1 ? `≥ ${low}` : `${low} to ${high}`;
+  if (level === NEUTRAL) return "about 0";
+  return level < NEUTRAL ? `< −${-edges[level]}` : `≥ ${edges[level - 1]}`;
 }
 
 function fillLegend(list, unit) {

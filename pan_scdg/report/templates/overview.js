@@ -3,10 +3,7 @@
 const ORDER = ["likely", "unclear", "no sign"];
 
 function startOverview() {
-  for (const row of listRows()) {
-    const names = findAll("bdi", row).map((name) => name.textContent).join(" and ");
-    find(".review", row).append(makeReview(row.dataset.number, `Your mark of ${state.anonymous ? "this pair" : names}`));
-  }
+  for (const row of listRows()) find(".review", row).append(makeReview(row.dataset.number));
   for (const header of findAll(".pairs th[data-key]")) {
     // not a button: on paper browsers leave those out of a header that is repeated
     const button = document.createElement("span");

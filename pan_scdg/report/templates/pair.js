@@ -16,7 +16,7 @@ class Pair {
     const slot = find(".slot", this.section);
     slot.replaceChildren(reader);
     const review = document.createElement("label");
-    review.append("Your mark ", makeReview(this.number, "Your mark of this pair"));
+    review.append("Your mark ", makeReview(this.number));
     find(".result", this.section).append(review);
     find(".rank", slot).textContent = `pair ${this.number}`;
     const sides = this.data.passages.map(([a, b, c, d]) => [[a, b], [c, d]]);

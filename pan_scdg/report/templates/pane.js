@@ -12,7 +12,6 @@ class Pane {
     const article = find(`#text-${number}`).cloneNode(true);
     article.removeAttribute("id");
     element.replaceChildren(...article.children);
-    element.setAttribute("aria-label", find("h3", element).textContent);
     let at = 0;
     this.blocks = findAll(".text > p", element).map((p) => {
       const block = { p, begin: at, text: p.textContent, ranges: [] };

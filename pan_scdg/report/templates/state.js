@@ -30,10 +30,10 @@ function showReview(number) {
   if (pair) pair.dataset.review = review;
 }
 
-function makeReview(number, label) {
+function makeReview(number) {
   const select = document.createElement("select");
   select.dataset.pair = number;
-  select.setAttribute("aria-label", label);
+  select.setAttribute("aria-label", `Your mark of pair ${number}`);
   select.append(new Option("–", ""), new Option("confirmed", "confirmed"), new Option("dismissed", "dismissed"));
   select.value = state.reviews[number] || "";
   select.addEventListener("change", () => setReview(number, select.value));
