@@ -33,13 +33,13 @@ class PairResult:
     decision: bool | None
     """True if ``score >= threshold``; None without a threshold for this model."""
     threshold: float | None
-    gains: Floats
+    gains: Floats = field(repr=False)
     """Signed gain of every token, ``[n]`` nats."""
-    tokens: tuple[Token, ...]
+    tokens: tuple[Token, ...] = field(repr=False)
     passages: tuple[Evidence, ...] | None
     """Where a positive pair's target and source correspond; None if the profile has no table ``[passages]``."""
     warnings: tuple[str, ...]
-    record: Mapping[str, Any]
+    record: Mapping[str, Any] = field(repr=False)
     """The JSON object that the command ``score`` prints: the fields above and statistics of the gains."""
     texts: tuple[str, str] = field(repr=False)
     """Target and source."""

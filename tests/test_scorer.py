@@ -55,7 +55,7 @@ def test_a_result_has_a_page_and_a_view_for_notebooks(scorer: Scorer) -> None:
     assert pair.gains.gains == tuple(result.gains.tolist())
     assert f"score {result.score:.3f}" in shown
     assert "<script" not in shown
-    assert TARGET not in repr(result)
+    assert len(repr(result)) < 500
 
 
 def test_importing_the_package_loads_neither_torch_nor_numpy() -> None:

@@ -81,6 +81,7 @@ addEventListener("DOMContentLoaded", () => {
   document.addEventListener("click", followClick);
   document.addEventListener("keydown", followKey);
   addEventListener("hashchange", route);
+  if (!location.hash && listRows().length === 1) location.replace("#pair-1"); // nothing to choose from
   addEventListener("beforeunload", (event) => unsaved && event.preventDefault());
   route();
 });
