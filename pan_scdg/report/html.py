@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pan_scdg.report.grades import EDGES, describe_levels
 from pan_scdg.report.records import Report
 from pan_scdg.report.view import LARGEST, arrange_page, dump_data, name_anchor
 from pan_scdg.report.wording import CAUTION, MEANINGS, SYMBOLS, list_facts, summarise
@@ -48,6 +49,8 @@ def render_report(report: Report, largest: int = LARGEST) -> str:
         .get_template("report.html.j2")
         .render(
             page=arrange_page(report, largest),
+            levels={unit: {"edges": EDGES[unit], "legend": describe_levels(unit)} for unit in EDGES},
+            legend=describe_levels("sentence"),
             report=report,
             summary=summarise(report),
             facts=list_facts(report),

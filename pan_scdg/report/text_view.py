@@ -55,9 +55,9 @@ class TextView:
         self.blocks: list[Span] = split_blocks(self.text)
 
     @cached_property
-    def sentences(self) -> list[int]:
-        """Return the ends of the sentences in UTF-16 units."""
-        return [self.to_units(end) for _, end in find_sentence_spans(self.text)]
+    def sentences(self) -> list[Span]:
+        """Return the sentences: see `find_sentence_spans`."""
+        return find_sentence_spans(self.text)
 
     def measure(self) -> int:
         """Return the size of the text on the page in bytes, rounded up."""

@@ -93,11 +93,3 @@ def cut_block(text: str, block: Span, stretches: Sequence[tuple[int, int, int]])
         at = until
     if at < end:
         yield Piece(text[at:end], -1, None)
-
-
-def shorten(text: str, most: int) -> tuple[str, int, str]:
-    """Return the beginning of a text, the number of characters left out behind it, and its end."""
-    if len(text) <= most:
-        return text, 0, ""
-    half = most // 2
-    return text[:half], len(text) - 2 * half, text[-half:]

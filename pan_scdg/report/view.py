@@ -3,16 +3,17 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pan_scdg.report.charts import Band, GainProfile, Histogram, draw_gains, make_histogram, map_passages
 from pan_scdg.report.exclusions import Nature
+from pan_scdg.report.grades import GradedSentence, GradedText, grade_part, grade_sentences, pack_gains
 from pan_scdg.report.matrix import Matrix, make_matrix
-from pan_scdg.report.records import Report, ReportPair, ReportPassage, TokenGains
+from pan_scdg.report.records import Report, ReportPair, ReportPassage
 from pan_scdg.report.text_view import Mark, TextView, TextViews
-from pan_scdg.report.texts import measure_text, shorten
+from pan_scdg.report.texts import Span, measure_text
 from pan_scdg.report.wording import describe_passage
 
 LARGEST = 20_000_000
@@ -25,6 +26,8 @@ PAGE, ROW, DETAIL, PASSAGE = 250_000, 1_200, 2_500, 1_600
 """Bytes, generously: of the page itself, of a row, of a pair in detail and of a passage without its texts."""
 GAIN = 10
 """Bytes of a token's gain, generously."""
+SENTENCE = 40
+"""Bytes of the markup of a coloured sentence, and of its place."""
 GAINS_SHARE = 0.3
 """Of the size, kept for the gains of the best pairs."""
 
@@ -61,6 +64,14 @@ class Row:
         return " ".join(f"{p.end - p.begin},{n.words},{n.quoted:d},{n.listed:d}" for p, n in shown)
 
 
+class Side(NamedTuple):
+    """The text of a passage: its beginning, the number of characters left out behind it, and its end."""
+
+    begin: list[GradedText]
+    left_out: int
+    end: list[GradedText]
+
+
 @dataclass(frozen=True)
 class PassageView:
     """A passage of a pair in detail."""
@@ -69,9 +80,8 @@ class PassageView:
     passage: ReportPassage
     nature: Nature
     sentence: str
-    left: tuple[str, int, str]
-    """Begin, number of characters left out, end; only the first one if nothing is left out."""
-    right: tuple[str, int, str]
+    left: Side
+    right: Side
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +150,10 @@ def _measure_passages(row: Row) -> int:
 
 
 def _measure_gains(row: Row) -> int:
-    return 0 if row.pair.gains is None else GAIN * len(row.pair.gains.gains)
+    """Return the size of a pair's gains: those of the tokens, and the colours of sentences in its passages."""
+    if row.pair.gains is None:
+        return 0
+    return GAIN * len(row.pair.gains.gains) + SENTENCE * len(row.left.sentences)
 
 
 def _choose_gains(rows: Iterable[Row], room: int) -> set[int]:
@@ -175,9 +188,10 @@ def name_anchor(pair: int, passage: int) -> str:
 def _make_detail(row: Row, with_gains: bool) -> Detail:
     pair, left, right = row.pair, row.left, row.right
     gains = pair.gains if with_gains else None
+    sentences = [] if gains is None else grade_sentences(gains, left)
     return Detail(
         row,
-        tuple(_make_passage(row, i) for i in range(len(pair.passages))),
+        tuple(_make_passage(row, i, sentences) for i in range(len(pair.passages))),
         tuple(map_passages(pair, len(left.text), len(right.text))),
         None if gains is None else draw_gains(gains, len(left.text)),
         pair.gains is not None and not with_gains,
@@ -186,33 +200,29 @@ def _make_detail(row: Row, with_gains: bool) -> Detail:
             "passages": [
                 [*map(left.to_units, (p.begin, p.end)), *map(right.to_units, (p.begin2, p.end2))] for p in pair.passages
             ],
-            **({} if gains is None else _pack_gains(gains, left)),
+            **({} if gains is None else pack_gains(gains, left)),
         },
     )
 
 
-def _make_passage(row: Row, i: int) -> PassageView:
+def _make_passage(row: Row, i: int, sentences: Sequence[GradedSentence]) -> PassageView:
     passage, nature = row.pair.passages[i], row.natures[i]
     return PassageView(
         i + 1,
         passage,
         nature,
         describe_passage(passage, nature.words),
-        shorten(row.left.text[passage.begin : passage.end], EXCERPT),
-        shorten(row.right.text[passage.begin2 : passage.end2], EXCERPT),
+        _make_side(row.left.text, (passage.begin, passage.end), sentences),
+        _make_side(row.right.text, (passage.begin2, passage.end2), ()),
     )
 
 
-def _pack_gains(gains: TokenGains, view: TextView) -> dict[str, list[int]]:
-    """Return tokens as distance from the one before, length and gain in hundredths of a nat; ends of sentences."""
-    packed: list[int] = []
-    last = 0
-    for (begin, end), gain in zip(gains.spans, gains.gains, strict=True):
-        if begin < end:
-            first, behind = view.to_units(begin), view.to_units(end)
-            packed += (first - last, behind - first, round(100 * gain))
-            last = behind
-    return {"gains": packed, "sentences": view.sentences}
+def _make_side(text: str, passage: Span, sentences: Sequence[GradedSentence]) -> Side:
+    (begin, end), half = passage, EXCERPT // 2
+    if end - begin <= EXCERPT:
+        return Side(grade_part(text, passage, sentences), 0, [])
+    parts = [grade_part(text, part, sentences) for part in ((begin, begin + half), (end - half, end))]
+    return Side(parts[0], end - begin - 2 * half, parts[1])
 
 
 def dump_data(data: Any) -> str:

@@ -88,14 +88,14 @@ def test_gains_are_coloured_without_an_element_per_token(page: "Page", example_f
     elements = page.locator(".pane *").count()
     page.get_by_label("tokens").check()
     page.wait_for_function(f"({LEVELS}).reduce((a, b) => a + b) > 20")
-    assert page.locator(".legend li").count() == 9
+    assert page.locator(".toolbar .legend li").count() == 9
     tokens = page.evaluate(LEVELS)
     page.keyboard.press("2")
     page.wait_for_function(f"JSON.stringify({LEVELS}) !== '{str(tokens).replace(' ', '')}'")
     assert page.locator(".pane *").count() == elements
     page.keyboard.press("1")
     assert sum(page.evaluate(LEVELS)) == 0
-    assert page.locator(".legend").is_hidden()
+    assert page.locator(".toolbar .legend").is_hidden()
 
 
 def test_the_gain_under_the_mouse_and_at_the_reading_mark_is_told(
@@ -237,9 +237,9 @@ def test_keys_lead_through_the_page(page: "Page", example_file: Path) -> None:
     assert place.inner_text().startswith("passage 2 of ")
     page.keyboard.press("p")
     page.keyboard.press("]")
-    assert page.locator(".pair.open").get_attribute("id") == "pair-2"
+    page.locator("#pair-2.open").wait_for()
     page.keyboard.press("[")
-    assert page.locator(".pair.open").get_attribute("id") == "pair-1"
+    page.locator("#pair-1.open").wait_for()
     page.keyboard.press("?")
     assert page.get_by_role("dialog").is_visible()
     page.keyboard.press("Escape")

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from pan_scdg.report.charts import draw_gains, make_histogram, map_passages
 from pan_scdg.report.exclusions import Exclusions, find_reference_lists
+from pan_scdg.report.grades import EDGES, NEUTRAL, describe_levels, grade_part, grade_sentences
 from pan_scdg.report.matrix import make_matrix
 from pan_scdg.report.records import ReportPair, ReportPassage, TokenGains
-from pan_scdg.report.text_view import Name
+from pan_scdg.report.text_view import Name, TextView
 from pan_scdg.report.texts import LONGEST_BLOCK, assign_owners, clean_text, cut_block, make_offset_map, split_blocks
 
 TEXTS = st.text(st.sampled_from("ab \n\r\t🙂\0\ud800"), max_size=60)
@@ -102,6 +103,26 @@ def test_the_gain_profile_is_the_mean_of_each_part() -> None:
     heights = [float(point.split(",")[1]) for point in profile.points.split()[2:-2]]
     assert heights == [0.0] * 80 + [100.0] * 80
     assert draw_gains(TokenGains((), ()), 10) is None
+
+
+@given(TEXTS, st.lists(st.tuples(st.integers(0, 60), st.integers(0, 6), st.floats(-3, 3)), max_size=9))
+def test_sentences_are_coloured_by_the_mean_of_their_tokens(text: str, places: list[tuple[int, int, float]]) -> None:
+    view = TextView(Name(1, "a"), clean_text(text), ())
+    spans = tuple((min(a, len(text)), min(a + n, len(text))) for a, n, _ in places)
+    graded = grade_sentences(TokenGains(spans, tuple(gain for *_, gain in places)), view)
+    for sentence in graded:
+        (place,) = [(a, b) for a, b in view.sentences if a <= sentence.begin <= sentence.end <= b]
+        inside = [gain for (a, b), (*_, gain) in zip(spans, places) if place[0] <= a < place[1] and a < b]
+        edges = EDGES["sentence"]
+        assert all(sum(inside) / len(inside) >= edge - 1e-9 for edge in edges[: sentence.level])
+        assert all(sum(inside) / len(inside) < edge + 1e-9 for edge in edges[sentence.level :])
+    pieces = grade_part(view.text, (0, len(text)), graded)
+    assert "".join(piece.text for piece in pieces) == view.text
+    assert NEUTRAL not in {piece.level for piece in pieces}
+
+
+def test_the_legend_has_a_label_for_each_level() -> None:
+    assert describe_levels("token") == ["< −1.5", "< −0.5", "about 0", "≥ 0.5", "≥ 1", "≥ 2", "≥ 3", "≥ 5"]
 
 
 def test_the_map_shows_shares_of_both_texts() -> None:

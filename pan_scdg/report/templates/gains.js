@@ -1,7 +1,7 @@
 // Gains of tokens, or their means over sentences, as eight levels of colour: no element per token.
 
 const LEVELS = 8;
-const EDGES = { token: [-1.5, -0.5, 0.5, 1, 2, 3, 5], sentence: [-0.5, -0.15, 0.15, 0.4, 0.8, 1.4, 2.2] };
+let levels; // for tokens and for sentences: {edges: least gain of each level but the first, legend: [...]}
 const NEUTRAL = 2;
 const supportsHighlights = typeof Highlight !== "undefined" && CSS.highlights !== undefined;
 
@@ -165,7 +165,7 @@ function findUnit(units, place) {
 }
 
 function findLevel(gain, unit) {
-  const level = EDGES[unit].findIndex((edge) => gain < edge);
+  const level = levels[unit].edges.findIndex((edge) => gain < edge);
   return level < 0 ? LEVELS - 1 : level;
 }
 
@@ -185,19 +185,13 @@ function makeLocator(block) {
   };
 }
 
-function describeLevel(edges, level) {
-  if (level === NEUTRAL) return "about 0";
-  return level < NEUTRAL ? `< −${-edges[level]}` : `≥ ${edges[level - 1]}`;
-}
-
 function fillLegend(list, unit) {
   list.hidden = unit === "passage";
   if (list.hidden) return;
-  const edges = EDGES[unit];
-  list.replaceChildren(...Array.from({ length: LEVELS }, (_, i) => {
+  list.replaceChildren(...[...levels[unit].legend, unit === "token" ? "nats" : "nats per token"].map((label, i) => {
     const item = document.createElement("li");
-    item.className = `g${i}`;
-    item.textContent = describeLevel(edges, i);
+    if (i < LEVELS) item.className = `g${i}`;
+    item.textContent = label;
     return item;
-  }), Object.assign(document.createElement("li"), { textContent: unit === "token" ? "nats" : "nats per token" }));
+  }));
 }

@@ -60,6 +60,7 @@ function followKey(event) {
 
 addEventListener("DOMContentLoaded", () => {
   loadState();
+  levels = JSON.parse(find("#levels").textContent);
   loadNames();
   startOverview();
   for (const number of Object.keys(state.reviews)) showReview(number);
