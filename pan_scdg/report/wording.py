@@ -37,7 +37,7 @@ def describe_passage(passage: ReportPassage, words: int) -> str:
     """
     parts = [f"{100 * passage.verbatim:.0f} % of its {words:,} words are word for word those of the source"]
     if passage.gain is None:
-        parts.append(f"both sides share much of their vocabulary (similarity {passage.similarity:.2f} of 1)")
+        parts.append(f"the words of both sides are alike by {passage.similarity:.2f} of 1")
         return _join(parts, passage.note)
     if passage.gain < LEAST_GAIN:
         parts.append(f"the source makes it no easier to predict ({passage.gain:.2f} nats per token)")
