@@ -200,3 +200,13 @@ def test_a_notebook_shows_text_as_text() -> None:
 )
 def test_each_passage_has_a_plain_sentence(passage: ReportPassage, says: str) -> None:
     assert says.rstrip() in html.unescape(render_report(make_small_report())).replace("\n", " ")
+
+
+def test_texts_among_each_other_are_no_sources() -> None:
+    texts = {name: ReportText(name, f"The text of {name}. " * 20) for name in "ab"}
+    passage = ReportPassage(0, 100, 0, 100, 0.9, 0.9)
+    report = Report("Among", texts, texts, (ReportPair("a", "b", 0.9, "likely", (passage,)),), 0.5, among=True)
+    page = Page(render_report(report))
+    assert sorted(page.texts.values()) == [texts["a"].text, texts["b"].text]
+    assert "Other text" in render_report(report)
+    assert not re.search(r">\s*(Suspicious|Source)\s*<", render_report(report))
