@@ -101,7 +101,9 @@ def _convert_pdf(path: Path) -> tuple[str, list[str]]:
     empty = [number for number, page in enumerate(pages, 1) if not page]
     if len(empty) == len(pages):
         raise ConversionError("contains no text: its pages are pictures, as a scanner makes them", "recognise its text")
-    what = f"{len(empty)} of {len(pages)} pages have no text, page {empty[0] if empty else 0} first: a picture or a scan"
+    what = (
+        f"{len(empty)} of {len(pages)} pages have no text, page {empty[0] if empty else 0} first: a picture or a scan"
+    )
     return "\n\n".join(page for page in pages if page), [what] if empty else []
 
 

@@ -64,7 +64,8 @@ def _convert(path: Path, kind: str) -> ReadDocument:
         raise _explain_end(path)
     answer = json.loads(done.stdout)
     if "error" in answer:
-        raise UserError(*answer["error"], path)
+        what, remedy = answer["error"]
+        raise UserError(what, remedy, path)
     return ReadDocument(answer["text"], True, tuple(answer["warnings"]))
 
 

@@ -3,7 +3,8 @@
 import re
 from typing import Any
 
-LEFT_OUT = frozenset("head iframe noscript object script style svg template textarea title".split())
+_LEFT_OUT = "head iframe noscript object script style svg template textarea title"
+LEFT_OUT = frozenset(_LEFT_OUT.split())
 """Elements whose content is no part of the text."""
 _PARAGRAPHS = """
 address article aside blockquote body center dd details dialog div dl dt fieldset figcaption figure footer form h1 h2
@@ -53,7 +54,10 @@ def _list_pieces(root: Any, etree: Any) -> list[str]:
             walk.skip_subtree()
         elif event == "start":
             text = element.text or ""
-            pieces += ["\n" if tag == "br" else BREAKS.get(tag, ""), "" if tag == "a" and text.strip() == BACK_LINK else _flatten(text)]
+            pieces += [
+                "\n" if tag == "br" else BREAKS.get(tag, ""),
+                "" if tag == "a" and text.strip() == BACK_LINK else _flatten(text),
+            ]
         else:
             pieces += [BREAKS.get(tag, ""), _flatten(element.tail or "")]
     return pieces

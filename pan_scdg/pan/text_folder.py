@@ -116,4 +116,6 @@ def _refuse_link(path: Path, root: Path) -> UserError | None:
         outside, is_folder = True, False
     if outside:
         return UserError("leads outside the folder", "replace the link by the file", path)
-    return UserError("a link to a folder is not followed", "replace the link by the folder", path) if is_folder else None
+    return (
+        UserError("a link to a folder is not followed", "replace the link by the folder", path) if is_folder else None
+    )

@@ -87,7 +87,8 @@ def align_texts(target: str, source: str, settings: PassageSettings, encode: Enc
         settings: the table ``[passages]`` of a profile.
         encode: an embedding model, for texts with paragraphs; None: passages are found by their words only.
     """
-    alignment = Alignment(*(prepare_text(text, settings.unit_words) for text in (target, source)), settings)
+    first, second = (prepare_text(text, settings.unit_words) for text in (target, source))
+    alignment = Alignment(first, second, settings)
     passages = alignment.find_passages()
     if encode is not None:
         matched = _match_texts(target, source, settings, encode)

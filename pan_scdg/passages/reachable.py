@@ -70,7 +70,7 @@ class FirstStage:
         for first, last in self._list_blocks(max(1, BLOCK // max(1, len(target)))):
             bounds = np.concatenate([[0], np.cumsum(self._sizes[first:last])])
             filled = [vectors for vectors in self._vectors[first:last] if vectors.size]
-            cosines = np.zeros((len(target), 0), np.float32)
+            cosines: npt.NDArray[np.float32] = np.zeros((len(target), 0), np.float32)
             if filled and target.size:
                 cosines = target @ np.concatenate(filled).astype(np.float32).T
             measure_matches(cosines, bounds, found[first:last])

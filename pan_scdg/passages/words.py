@@ -48,10 +48,10 @@ class Vocabulary:
         number = self._forms
         ids = np.array([number.setdefault(form, len(number)) for form in text.forms], np.uint64)
         runs = max(0, len(ids) - words + 1)
-        hashes = np.zeros(runs, np.uint64)
+        hashes: npt.NDArray[np.uint64] = np.zeros(runs, np.uint64)
         for i in range(words):
-            hashes = (hashes + ids[i : i + runs]) * _FACTOR
-            hashes ^= hashes >> np.uint64(29)
+            hashes = np.multiply(hashes + ids[i : i + runs], _FACTOR)
+            hashes = np.bitwise_xor(hashes, hashes >> np.uint64(29))
         return np.unique(hashes)
 
 
