@@ -20,7 +20,7 @@ from pan_scdg.logs import say
 
 PLACE = click.Path(path_type=Path)
 HEADINGS = {
-    "Input and output": ("output", "among", "template", "strict", "overwrite"),
+    "Input and output": ("output", "among", "template", "gains", "strict", "overwrite"),
     "Model": ("profile", "model", "device"),
     "Speed": ("state",),
 }
@@ -32,6 +32,12 @@ HEADINGS = {
 @click.option("--output", type=FOLDER, required=True, help="Folder of the results; created if it does not exist.")
 @click.option("--among", is_flag=True, help="Compare the SUSPICIOUS texts with each other; there are no SOURCES.")
 @click.option("--template", type=PLACE, help="Text that everybody was given, such as the questions; it does not count.")
+@click.option(
+    "--gains/--no-gains",
+    default=True,
+    show_default=True,
+    help="Measure how much cheaper the source makes each passage, with the language model of the profile.",
+)
 @profile_option
 @model_option
 @device_option
@@ -69,7 +75,7 @@ def check(
     check_folders(output, rest["state"], inputs | {"--profile": find_profile_file(profile)})
     chosen = load_chosen_profile(profile)
     computing = Computing(choose_device(chosen, device), rest["model"], state=rest["state"])
-    request = CheckRequest(suspicious, sources, output, template, rest["overwrite"], rest["strict"])
+    request = CheckRequest(suspicious, sources, output, template, rest["gains"], rest["overwrite"], rest["strict"])
     checked = check_texts(chosen, request, computing)
     say(checked.lines[:-1])
     click.echo(checked.table, nl=False)

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pan_scdg.jobs.check.common import FoundPair, note_common
 from pan_scdg.jobs.check.judge import Opinion, judge_pair
-from pan_scdg.jobs.check.locate import FoundPair, note_common
+from pan_scdg.jobs.check.locate import Locator
 from pan_scdg.jobs.check.pairs import Places, make_pairs
 from pan_scdg.jobs.check.texts import Material
 from pan_scdg.notices import Notices
-from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.progress import Progress
 from pan_scdg.report.records import ReportPair, ReportPassage
 from pan_scdg.scoring.pair_method import PairMethod
@@ -58,13 +58,13 @@ def _rank(opinion: Opinion) -> tuple[int, float]:
     return ORDER[opinion.judgement], float("inf") if opinion.score is None else -opinion.score
 
 
-def describe_pairs(material: Material, judged: Sequence[JudgedPair], finder: PassageFinder) -> list[ReportPair]:
+def describe_pairs(material: Material, judged: Sequence[JudgedPair], locator: Locator) -> list[ReportPair]:
     """Return the pairs for the report, best first, with the passages of those that are likely or unclear."""
     shown = [pair for pair in judged if pair.opinion.judgement != "no sign"]
     found = []
     with Progress("finding passages", len(shown)) as progress:
         for pair in shown:
-            found.append(_find_passages(material, pair, finder))
+            found.append(_find_passages(material, pair, locator))
             progress.update()
     passages = dict(zip((pair.places for pair in found), note_common(found, material), strict=True))
     pairs = [_describe(material, pair, passages.get(_sort(material, pair.places), ())) for pair in judged]
@@ -78,9 +78,9 @@ def _sort(material: Material, places: Places) -> Places:
     return (min(places), max(places)) if material.among else places
 
 
-def _find_passages(material: Material, pair: JudgedPair, finder: PassageFinder) -> FoundPair:
+def _find_passages(material: Material, pair: JudgedPair, locator: Locator) -> FoundPair:
     i, j = pair.places
-    found = finder.find(material.suspicious[i].compared.text or "", material.sources[j].compared.text or "")
+    found = locator.find(material.suspicious[i].compared.text or "", material.sources[j].compared.text or "")
     passages: Iterable[ReportPassage] = (ReportPassage(**evidence.to_json()) for evidence in found)  # type: ignore[arg-type]
     if (i, j) != _sort(material, (i, j)):
         passages = sorted(p._replace(begin=p.begin2, end=p.end2, begin2=p.begin, end2=p.end) for p in passages)

@@ -1,15 +1,17 @@
 """Check texts against possible sources: read, score, and write the table, the passages and the page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg import __version__
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.check.compare import describe_pairs, judge_pairs
+from pan_scdg.jobs.check.gains import measure_gains
 from pan_scdg.jobs.check.judge import NEAR
+from pan_scdg.jobs.check.locate import Locator
 from pan_scdg.jobs.check.pairs import (
     MOST_PAIRS,
     Places,
@@ -19,25 +21,29 @@ from pan_scdg.jobs.check.pairs import (
     make_pairs,
     need_first_stage,
 )
+from pan_scdg.jobs.check.report import Setting, make_report
 from pan_scdg.jobs.check.texts import Material, collect_texts
 from pan_scdg.jobs.check.write import PAGE, write_files
 from pan_scdg.jobs.detect import open_method
 from pan_scdg.jobs.lifecycle import produce_result
 from pan_scdg.jobs.requests import Computing, Request, describe_job
 from pan_scdg.logs import say
-from pan_scdg.models.find import SHORT, FoundModel, describe_models
+from pan_scdg.models.find import describe_models
 from pan_scdg.models.lock import list_origins
 from pan_scdg.notices import Notices
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.profile import PassageSettings, Profile
-from pan_scdg.report.records import Report, ReportPair
+from pan_scdg.profile.baseline import Alignment
+from pan_scdg.report.records import ReportPair
 from pan_scdg.report.table import format_best
 from pan_scdg.report.wording import CAUTION, summarise
+from pan_scdg.scorer import Scorer
 from pan_scdg.scoring.baseline_parts import find_parts
 from pan_scdg.scoring.pair_method import PairMethod
 from pan_scdg.store import Store
 
-AMONG = "the texts were compared among each other: which one of a pair was written first is unknown"
+GAINS = "explaining_model"
+"""The language model that measures gains, in the job."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,8 @@ class CheckRequest:
     output: Path
     template: Path | None = None
     """A text that everybody was given."""
+    gains: bool = True
+    """Measure with the profile's language model how much cheaper the source makes the passages."""
     overwrite: bool = False
     strict: bool = False
 
@@ -60,6 +68,47 @@ class Checked(NamedTuple):
 
     table: str
     lines: list[str]
+
+
+@dataclass(frozen=True)
+class _Check:
+    """A check whose texts were read and whose models were found."""
+
+    profile: Profile
+    material: Material
+    computing: Computing
+    method: PairMethod[Any, Any]
+    finder: PassageFinder
+    measures: bool
+    """With a language model."""
+
+    def compare(self, places: list[Places] | None, store: Store) -> tuple[list[ReportPair], int]:
+        """Return the pairs, best first, and how many were scored.
+
+        Args:
+            places: the pairs to score; None: there are too many, and a first stage chooses.
+            store: keeps scores and vectors.
+        """
+        settings, scorer = self.profile.baseline, None
+        if isinstance(settings, Alignment):
+            scorer = find_parts(settings, self.method.device, ()).make_alignment(settings, store)
+            if places is None:
+                threshold = self.method.threshold
+                # without a threshold nothing is decided, and every pair is shown
+                least = float("-inf") if threshold is None else threshold - NEAR
+                places = find_candidates(self.material, scorer, settings, least)
+        if places is None:
+            raise ValueError("only an alignment has a first stage")
+        judged = judge_pairs(self.material, places, self.method, store)
+        locator = Locator(self.finder, settings if isinstance(settings, Alignment) else None, scorer)
+        pairs = describe_pairs(self.material, judged, locator)
+        return (self._measure(pairs) if self.measures else pairs), len(places)
+
+    def _measure(self, pairs: Sequence[ReportPair]) -> list[ReportPair]:
+        # the language model explains here, whatever decided
+        explaining = self.profile.model_copy(update={"baseline": None, "passages": None})
+        with Scorer(explaining, device=self.method.device, model=self.computing.model) as scorer:
+            return measure_gains(self.material, pairs, scorer)
 
 
 def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -> Checked:
@@ -75,104 +124,77 @@ def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -
     """
     notices = Notices(request.strict)
     material = collect_texts(request.suspicious, request.sources, request.template, notices)
-    total = count_pairs(material)
-    if not total:
-        raise UserError("both sides are the same file", "give another text to compare it with", request.suspicious)
-    # of more pairs, which ones are scored follows from the scores of a first stage
-    places = list(list_pairs(material)) if total <= MOST_PAIRS else None
-    if places is None:
-        need_first_stage(profile, total)
+    total, places = _plan_pairs(profile, request, material)
     common = Request(request.suspicious, request.output)
     known = [] if places is None else make_pairs(material, places)
-    table, summary = "", ""
+    report = None
     with closing(open_method(profile, common, computing, known, known)) as method:
         finder = PassageFinder(profile.passages or PassageSettings(), method.device)
-        models = {**method.models, **finder.models}
-        identity = {**method.identify(), **finder.identify()}
-        job = _describe_job(profile, common, computing, material, request, identity, method.device)
+        measures = request.gains and profile.pairs is not None
+        setting = _find_models(profile, request, computing, method, finder, measures)
+        job = _describe_job(profile, common, request, computing, material, setting, method.device)
         with produce_result(request.output, job, request.overwrite) as result:
             if result.needed:
                 with result.compute(computing.state, False, method.model) as store:
-                    say(
-                        [describe_models(list({found.folder: found for found in models.values()}.values()))]
-                        if models
-                        else []
-                    )
-                    if places is None:
-                        places = _run_first_stage(material, profile, total, method, store)
-                    pairs = describe_pairs(material, judge_pairs(material, places, method, store), finder)
-                    report = _make_report(material, pairs, method, notices, total - len(places))
-                    report = replace(report, facts=_list_facts(profile, request, material, models, identity))
+                    distinct = {found.folder: found for found in setting.models.values()}
+                    say([describe_models(list(distinct.values()))] if distinct else [])
+                    check = _Check(profile, material, computing, method, finder, measures)
+                    pairs, scored = check.compare(places, store)
+                    warnings = [line.removeprefix("warning: ") for line in notices.list_warnings()]
+                    report = make_report(material, pairs, setting, warnings, total - scored)
                     files = write_files(result.staged, material, report)
-                    table, summary = format_best(report), summarise(report)
-                result.seal(files, [], None, list_origins(models))
-    lines = [*notices.list_warnings(), summary, CAUTION] if summary else [f"already complete: {request.output}"]
-    return Checked(table, [*lines, f"report: {request.output / PAGE}"])
+                result.seal(files, [], None, list_origins(setting.models))
+    page = f"report: {request.output / PAGE}"
+    if report is None:
+        return Checked("", [f"already complete: {request.output}", page])
+    return Checked(format_best(report), [*notices.list_warnings(), summarise(report), CAUTION, page])
+
+
+def _plan_pairs(profile: Profile, request: CheckRequest, material: Material) -> tuple[int, list[Places] | None]:
+    """Return the number of pairs, and the pairs themselves if all of them are scored."""
+    total = count_pairs(material)
+    if not total:
+        raise UserError("both sides are the same file", "give another text to compare it with", request.suspicious)
+    if total > MOST_PAIRS:
+        need_first_stage(profile, total)
+        return total, None
+    return total, list(list_pairs(material))
+
+
+def _find_models(
+    profile: Profile,
+    request: CheckRequest,
+    computing: Computing,
+    method: PairMethod[Any, Any],
+    finder: PassageFinder,
+    measures: bool,
+) -> Setting:
+    models, identity = {**method.models, **finder.models}, {**method.identify(), **finder.identify()}
+    if measures and method.model is None:
+        with closing(computing.open_model(profile.need_model())) as model:
+            models, identity = {**models, GAINS: model.found}, {**identity, GAINS: model.identify()}
+    template = None if request.template is None else request.template.name
+    return Setting(profile.name, method.threshold, models, identity, template)
 
 
 def _describe_job(
     profile: Profile,
     common: Request,
+    request: CheckRequest,
     computing: Computing,
     material: Material,
-    request: CheckRequest,
-    models: dict[str, Any],
+    setting: Setting,
     device: str,
 ) -> dict[str, Any]:
-    digest = material.hash()
     job = describe_job(
-        "check", profile, common, input_digest=digest, models=models, device=device, engine=computing.engine
+        "check",
+        profile,
+        common,
+        input_digest=material.hash(),
+        models=dict(setting.identity),
+        device=device,
+        engine=computing.engine,
     )
-    # the page shows these
-    shown = {"suspicious": request.suspicious.name, "template": request.template and request.template.name}
-    return {**job, **shown, "among": material.among, "version": __version__}
-
-
-def _run_first_stage(
-    material: Material, profile: Profile, total: int, method: PairMethod[Any, Any], store: Store
-) -> list[Places]:
-    settings = need_first_stage(profile, total)
-    scorer = find_parts(settings, method.device, ()).make_alignment(settings, store)
-    # without a threshold nothing is decided, and every pair is shown
-    least = float("-inf") if method.threshold is None else method.threshold - NEAR
-    return find_candidates(material, scorer, settings, least)
-
-
-def _make_report(
-    material: Material, pairs: Sequence[ReportPair], method: PairMethod[Any, Any], notices: Notices, left_out: int
-) -> Report:
-    warnings = [line.removeprefix("warning: ") for line in notices.list_warnings()]
-    if method.threshold is None:
-        warnings.append("nothing is decided: the threshold is not for this model")
-    if material.among:
-        warnings.append(AMONG)
-    if left_out:
-        warnings.append(f"{left_out:,} pairs are not listed: whatever their words, they cannot reach the threshold")
-    return Report(
-        f"{len(material.suspicious)} texts" + ("" if material.among else f" and {len(material.sources)} sources"),
-        {text.shown.name: text.shown for text in material.suspicious},
-        {text.shown.name: text.shown for text in material.sources},
-        tuple(pairs),
-        method.threshold,
-        warnings=tuple(warnings),
-        among=material.among,
-    )
-
-
-def _list_facts(
-    profile: Profile,
-    request: CheckRequest,
-    material: Material,
-    models: Mapping[str, FoundModel],
-    identity: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return what the page says about the check."""
-    facts: dict[str, Any] = {
-        "program": f"pan_scdg {__version__}",
-        "profile": profile.name,
-    }
-    for name, found in models.items():
-        facts[name] = f"{found.name} ({str(identity.get(name, {}).get('weights', ''))[:SHORT]})"
-    if request.template is not None:
-        facts["template"] = f"{request.template.name}: what a text has in common with it does not count"
-    return {**facts, "suspicious_texts": len(material.suspicious), "sources": len(material.sources)}
+    # the page shows what is not a part of the scores
+    shown = {"suspicious": request.suspicious.name, "template": setting.template, "version": __version__}
+    return {**job, **shown, "among": material.among, "gains": request.gains}

@@ -1,61 +1,51 @@
-"""Find the passages of the pairs that are shown, and tell those that many documents have in common."""
+"""Find what to show of a pair: its passages, or else the sentences that decided."""
 
-from collections import defaultdict
-from collections.abc import Sequence
-from typing import NamedTuple
+from math import log
 
-from pan_scdg.jobs.check.pairs import Places
-from pan_scdg.jobs.check.texts import Material
-from pan_scdg.report.records import ReportPassage
-
-LEAST_MANY = 5
-"""So few documents are never many."""
-SHARE_MANY = 0.25
-"""Share of the documents of a side that makes a passage common."""
-LEAST_OVERLAP = 0.5
-"""Share of a passage that has to be in another one, so that both are the same."""
-
-Interval = tuple[int, int]
+from pan_scdg.passages.align import Alignment as WordAlignment
+from pan_scdg.passages.align import Evidence
+from pan_scdg.passages.finder import PassageFinder
+from pan_scdg.passages.match import find_matches
+from pan_scdg.passages.scorer import AlignmentScorer, EncodedText
+from pan_scdg.profile import PassageSettings
+from pan_scdg.profile.baseline import Alignment
+from pan_scdg.records import Passage
 
 
-class FoundPair(NamedTuple):
-    """A pair that is shown, with its passages."""
+class Locator:
+    """Finds the passages of pairs.
 
-    places: Places
-    passages: tuple[ReportPassage, ...]
-
-
-def note_common(pairs: Sequence[FoundPair], material: Material) -> list[tuple[ReportPassage, ...]]:
-    """Return the passages of each pair, with a note on those that many documents share.
-
-    A passage is common if many suspicious texts have passages from its place in the source, or if many sources have
-    passages of its place in the suspicious text.
+    Args:
+        finder: finds passages by words and paragraphs, as `run` does.
+        settings: the alignment that decides, which also knows sentences that match without common words.
+        scorer: has the vectors of these sentences; None: another method decides.
     """
-    sides = ("texts", "texts") if material.among else ("sources", "suspicious texts")
-    counts = len(material.sources), len(material.suspicious)
-    places: defaultdict[tuple[str, int], list[tuple[int, Interval]]] = defaultdict(list)
-    for (i, j), passages in pairs:
-        for p in passages:
-            places[sides[1], i].append((j, (p.begin, p.end)))
-            places[sides[0], j].append((i, (p.begin2, p.end2)))
-    noted = []
-    for (i, j), passages in pairs:
-        rows = []
-        for p in passages:
-            notes = (
-                _explain(_count((p.begin2, p.end2), places[sides[0], j]), counts[1], sides[1]),
-                _explain(_count((p.begin, p.end), places[sides[1], i]), counts[0], sides[0]),
-            )
-            rows.append(p._replace(note=notes[0] or notes[1]))
-        noted.append(tuple(rows))
-    return noted
+
+    def __init__(self, finder: PassageFinder, settings: Alignment | None, scorer: AlignmentScorer | None) -> None:
+        self._finder, self._settings, self._scorer = finder, settings, scorer
+
+    def find(self, target: str, source: str) -> list[Evidence]:
+        """Return the passages of a pair; without any, the sentences whose match alone reaches the threshold.
+
+        If no sentences do, the best ones are returned.
+        """
+        found = self._finder.find(target, source)
+        if found or self._scorer is None or self._settings is None:
+            return found
+        first, second = self._scorer.prepare(target), self._scorer.prepare(source)
+        if not first.vectors.size or not second.vectors.size:
+            return []
+        rise = self._settings.length_slope * log(len(first.vectors) * len(second.vectors))
+        alignment = WordAlignment(first.prepared, second.prepared, PassageSettings())
+        evidence = []
+        for match in find_matches(first.vectors, second.vectors, (self._settings.threshold or 0.0) + rise):
+            start, length = _span(first, match.begin, match.end)
+            source_start, source_length = _span(second, match.source_begin, match.source_end)
+            evidence.append(alignment.measure(Passage(start, length, source_start, source_length)))
+        return evidence
 
 
-def _count(place: Interval, others: Sequence[tuple[int, Interval]]) -> int:
-    """Return how many documents have a passage at this place."""
-    least = LEAST_OVERLAP * (place[1] - place[0])
-    return len({who for who, (begin, end) in others if min(end, place[1]) - max(begin, place[0]) >= least})
-
-
-def _explain(count: int, of: int, what: str) -> str:
-    return f"{count} of {of} {what} share it" if count >= max(LEAST_MANY, SHARE_MANY * of) else ""
+def _span(text: EncodedText, first: int, behind: int) -> tuple[int, int]:
+    """Return the start and the length in characters of some sentences."""
+    start = int(text.prepared.spans[first, 0])
+    return start, int(text.prepared.spans[behind - 1, 1]) - start
