@@ -14,6 +14,7 @@ import pytest
 
 from pan_scdg.cli import run_command
 from tests.bad_input import (
+    checks,
     folders_and_pairs,
     other_commands,
     own_files,
@@ -26,7 +27,17 @@ from tests.bad_input import (
 from tests.bad_input.inputs import DOCUMENTS, PAIRS, QUERIES, RETRIEVAL, TEXT, TRUTH, Files, corpus, queries
 
 PROFILE = Path(__file__).parent / "profiles" / "small.toml"
-TABLES = (folders_and_pairs, retrieval, truth, results, own_files, studies_and_indexes, settings, other_commands)
+TABLES = (
+    folders_and_pairs,
+    retrieval,
+    truth,
+    results,
+    own_files,
+    studies_and_indexes,
+    settings,
+    other_commands,
+    checks,
+)
 BAD = {name: row for table in TABLES for name, row in table.ROWS.items()}
 
 

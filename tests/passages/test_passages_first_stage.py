@@ -1,4 +1,4 @@
-"""The first stage loses no pair: its two loops agree with the exact code, and what it leaves out cannot reach a limit."""
+"""The first stage loses no pair: its loops agree with the exact code, and what it leaves out cannot reach a limit."""
 
 import random
 from collections.abc import Sequence
@@ -24,7 +24,8 @@ from pan_scdg.scoring.baseline_scoring import choose_scores
 
 Floats = npt.NDArray[np.float32]
 PROFILE = AlignmentProfile(kind="alignment", model="none", length_slope=0.01, similarity_weight=0.3)
-WORDS = "the of and tide river harbour boat net salt quay morning rope storm mast sail gull cod lamp pier".split()
+VOCABULARY = "the of and tide river harbour boat net salt quay morning rope storm mast sail gull cod lamp pier"
+WORDS = VOCABULARY.split()
 
 
 def draw_vectors(rng: np.random.Generator, count: int) -> Floats:
