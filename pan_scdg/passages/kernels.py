@@ -99,7 +99,10 @@ def has_seed(target: Any, source: Any, least_cosine: float, least_dice: float) -
 
 @cache
 def compile_kernels() -> tuple[Callable[..., None], Callable[..., bool]]:
-    """Return `measure_matches` and `has_seed` as machine code; compiling takes some seconds, once a process."""
+    """Return `measure_matches` and `has_seed` as machine code; compiling takes some seconds, once a process.
+
+    Threads run them side by side.
+    """
     import numba
 
-    return numba.njit(measure_matches), numba.njit(has_seed)
+    return numba.njit(nogil=True)(measure_matches), numba.njit(nogil=True)(has_seed)

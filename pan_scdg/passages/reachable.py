@@ -5,15 +5,17 @@ gives the similarity, is what takes time. Similarity is at most 1, and it is 0 w
 of words in common. Both are found for all pairs at once, so that no pair is lost.
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice, pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.passages.kernels import compile_kernels
 from pan_scdg.passages.scorer import EncodedText
-from pan_scdg.passages.words import SharedRuns, Vocabulary
+from pan_scdg.passages.words import SharedRuns, Vocabulary, WordCounts
 from pan_scdg.profile import PassageSettings
 from pan_scdg.profile.baseline import Alignment
 
@@ -21,6 +23,19 @@ MARGIN = 1e-4
 """By which the numbers of this module may differ from exact ones; they differ by less than 1e-6."""
 BLOCK = 1 << 23
 """Pairs of sentences that are compared at a time, which takes 32 MB."""
+
+
+SOME = 256
+"""Targets that are in memory at a time."""
+
+
+class _Counted(NamedTuple):
+    """A target as the threads read it."""
+
+    vectors: npt.NDArray[np.float32]
+    stems: WordCounts
+    runs: npt.NDArray[np.uint64]
+    """Hashes."""
 
 
 class FirstStage:
@@ -43,25 +58,40 @@ class FirstStage:
         self._vectors = [source.vectors.astype(np.float16) for source in sources]
         self._sizes = np.array([len(source.vectors) for source in sources], np.int64)
 
-    def find(self, target: EncodedText) -> list[int]:
-        """Return the places of the sources whose score with this target may reach the limit, in order."""
+    def find_all(self, targets: Iterable[EncodedText], threads: int) -> Iterator[list[int]]:
+        """Yield for each target the places of the sources whose score with it may reach the limit, in order.
+
+        Args:
+            targets: read some at a time.
+            threads: targets that are compared side by side.
+        """
+        waiting = iter(targets)
+        with ThreadPoolExecutor(threads) as pool:
+            while some := list(islice(waiting, SOME)):
+                yield from pool.map(self._find, [self._count(target) for target in some])
+
+    def _count(self, target: EncodedText) -> _Counted:
+        """Return a target with its words counted, which no two threads may do at a time."""
+        runs = self._words.hash_runs(target.prepared, self._passages.run_words)
+        return _Counted(target.vectors, self._words.count_stems(target.prepared), runs)
+
+    def _find(self, target: _Counted) -> list[int]:
         slope, weight = self._settings.length_slope, self._settings.similarity_weight
         candidates = np.maximum(1, len(target.vectors) * self._sizes)
         scores = self._measure_matches(target.vectors) - slope * np.log(candidates)
         chosen = scores >= self._least
         possible = ~chosen & (scores + weight >= self._least)
         if possible.any():
-            runs = self._shared.find(self._words.hash_runs(target.prepared, self._passages.run_words))
+            runs = self._shared.find(target.runs)
             chosen |= possible & runs
-            self._look_for_seeds(target, np.flatnonzero(possible & ~runs).tolist(), chosen)
+            self._look_for_seeds(target.stems, np.flatnonzero(possible & ~runs).tolist(), chosen)
         return [int(place) for place in np.flatnonzero(chosen)]
 
-    def _look_for_seeds(self, target: EncodedText, places: Sequence[int], chosen: npt.NDArray[np.bool_]) -> None:
+    def _look_for_seeds(self, target: WordCounts, places: Sequence[int], chosen: npt.NDArray[np.bool_]) -> None:
         _, has_seed = compile_kernels()
-        counts = self._words.count_stems(target.prepared)
         least = self._passages.seed_cosine - MARGIN, self._passages.seed_dice - MARGIN
         for place in places:
-            chosen[place] = has_seed(tuple(counts), tuple(self._counts[place]), *least)
+            chosen[place] = has_seed(tuple(target), tuple(self._counts[place]), *least)
 
     def _measure_matches(self, target: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         """Return how well the sentences match, for each source."""

@@ -72,12 +72,12 @@ def test_runs_in_common_are_found() -> None:
 @pytest.mark.parametrize("least", [0.2, 0.35, 0.5])
 def test_what_is_left_out_cannot_reach_the_limit(least: float) -> None:
     random_state, rng = random.Random(3), np.random.default_rng(3)
-    texts = [prepare_text(write_text(random_state, random_state.randint(0, 12)), 3) for _ in range(40)]
+    texts = [prepare_text(write_text(random_state, random_state.randint(0, 12)), 3) for _ in range(24)]
     encoded = [EncodedText(text, draw_vectors(rng, len(text.spans))) for text in texts]
     stage = FirstStage(encoded, PROFILE, PassageSettings(), least)
     left_out = 0
-    for target in encoded:
-        chosen = set(stage.find(target))
+    for target, places in zip(encoded, stage.find_all(encoded, threads=2), strict=True):
+        chosen = set(places)
         for place, source in enumerate(encoded):
             alignment = Alignment(target.prepared, source.prepared, PassageSettings())
             similarity = max((alignment.measure(p).similarity for p in alignment.find_passages()), default=0.0)
@@ -94,9 +94,10 @@ def test_blocks_of_sources_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     texts = [prepare_text(write_text(random.Random(i), 5), 3) for i in range(9)]
     encoded = [EncodedText(text, draw_vectors(rng, len(text.spans))) for text in texts]
     stage = FirstStage(encoded, PROFILE, PassageSettings(), 0.3)
-    whole = [stage.find(target) for target in encoded]
+    whole = list(stage.find_all(encoded, threads=1))
     monkeypatch.setattr("pan_scdg.passages.reachable.BLOCK", 30)
-    assert [stage.find(target) for target in encoded] == whole
+    monkeypatch.setattr("pan_scdg.passages.reachable.SOME", 2)
+    assert list(stage.find_all(iter(encoded), threads=3)) == whole
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 99), st.sampled_from([-0.5, 0.2, 9.0]))

@@ -8,8 +8,7 @@ from pan_scdg.report.records import Judgement
 from pan_scdg.scoring.baseline_scoring import LEAST_WORDS
 
 NEAR = 0.03
-"""An alignment score this near below the threshold is unclear. Of unrelated pairs on one topic, 3 of 100 reach the
-threshold, and NEAR_SHARE this limit: benchmarks/results/check.md."""
+"""An alignment score this near below the threshold is unclear: benchmarks/results/check.md."""
 NEAR_SHARE = 0.1
 """A gain that so many of the negatives of the calibration reach is unclear."""
 

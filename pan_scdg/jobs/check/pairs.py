@@ -10,6 +10,7 @@ from pan_scdg.profile import PassageSettings, Profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair
+from pan_scdg.resources import count_cores
 
 MOST_PAIRS = 10_000
 """So many pairs are all scored; of more, those that cannot be reuse are left out first."""
@@ -66,8 +67,9 @@ def find_candidates(material: Material, scorer: AlignmentScorer, settings: Align
     stage = FirstStage(sources, settings, PassageSettings(), least)
     allowed, found = set(list_pairs(material)), set[Places]()
     with Progress("first stage", len(material.suspicious)) as progress:
-        for i, target in enumerate(material.suspicious):
-            for j in stage.find(scorer.prepare(target.compared.text or "")):
+        targets = (scorer.prepare(text.compared.text or "") for text in material.suspicious)
+        for i, places in enumerate(stage.find_all(targets, count_cores())):
+            for j in places:
                 found.add((min(i, j), max(i, j)) if material.among else (i, j))
             progress.update()
     return sorted(found & allowed)
