@@ -28,13 +28,13 @@ VOCABULARY = "the of and tide river harbour boat net salt quay morning rope stor
 WORDS = VOCABULARY.split()
 
 
-def draw_vectors(rng: np.random.Generator, count: int) -> Floats:
-    vectors = rng.normal(size=(count, 5)).astype(np.float32)
+def draw_vectors(rng: np.random.Generator, count: int, dimensions: int = 5) -> Floats:
+    vectors = rng.normal(size=(count, dimensions)).astype(np.float32)
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float16).astype(np.float32)
 
 
-def write_text(rng: random.Random, sentences: int) -> str:
-    return " ".join(" ".join(rng.choices(WORDS, k=rng.randint(4, 9))).capitalize() + "." for _ in range(sentences))
+def write_text(rng: random.Random, sentences: int, words: Sequence[str] = WORDS) -> str:
+    return " ".join(" ".join(rng.choices(words, k=rng.randint(4, 9))).capitalize() + "." for _ in range(sentences))
 
 
 @given(st.integers(0, 9), st.lists(st.integers(0, 9), min_size=1, max_size=5), st.integers(0, 99))
@@ -71,11 +71,12 @@ def test_runs_in_common_are_found() -> None:
 
 @pytest.mark.parametrize("least", [0.2, 0.35, 0.5])
 def test_what_is_left_out_cannot_reach_the_limit(least: float) -> None:
-    random_state, rng = random.Random(3), np.random.default_rng(3)
-    texts = [prepare_text(write_text(random_state, random_state.randint(0, 12)), 3) for _ in range(24)]
-    encoded = [EncodedText(text, draw_vectors(rng, len(text.spans))) for text in texts]
+    chance, rng = random.Random(3), np.random.default_rng(3)
+    words = [word + end for word in WORDS for end in ("", "land", "house", "stone")]
+    texts = [prepare_text(write_text(chance, chance.randint(0, 9), chance.sample(words, 12)), 3) for _ in range(24)]
+    encoded = [EncodedText(text, draw_vectors(rng, len(text.spans), 60)) for text in texts]
     stage = FirstStage(encoded, PROFILE, PassageSettings(), least)
-    left_out = 0
+    left_out = reached = 0
     for target, places in zip(encoded, stage.find_all(encoded, threads=2), strict=True):
         chosen = set(places)
         for place, source in enumerate(encoded):
@@ -86,7 +87,9 @@ def test_what_is_left_out_cannot_reach_the_limit(least: float) -> None:
             if place not in chosen:
                 left_out += 1
                 assert choose_scores(PROFILE, [row])[0] < least
-    assert left_out > 100
+            elif alignment.seeds or alignment.runs:
+                reached += 1
+    assert left_out > 50 < reached
 
 
 def test_blocks_of_sources_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
