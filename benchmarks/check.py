@@ -109,13 +109,15 @@ def write_essays(data: Path, out: Path, suspicious: int, sources: int) -> list[R
     return truth
 
 
-def run_check(out: Path, state: Path | None) -> tuple[float, float]:
-    """Run the command; return seconds and the peak memory in MiB."""
+def run_check(out: Path, state: Path | None) -> str:
+    """Run the command; return the time that passed, that of the processors, and the peak memory."""
     places = [str(out / side) for side in SIDES]
     command = [sys.executable, "-m", "pan_scdg", "check", *places, "--output", str(out / "result"), "--overwrite"]
     began = time.monotonic()
     subprocess.run([*command, *(["--state", str(state)] if state else [])], check=True)
-    return time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = time.monotonic() - began
+    return f"{seconds:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of a processor, {used.ru_maxrss >> 10} MiB"
 
 
 @click.command(help=__doc__)
@@ -127,13 +129,13 @@ def run_check(out: Path, state: Path | None) -> tuple[float, float]:
 def main(data: Path, out: Path, suspicious: int, sources: int, state: Path | None) -> None:
     """Write the essays, check them, and print the figures."""
     truth = write_essays(data, out, suspicious, sources)
-    seconds, memory = run_check(out, state)
+    used = run_check(out, state)
     with (out / "result" / "report.csv").open(newline="", encoding="utf-8") as file:
         judged = {(row["suspicious"], row["source"]): row["judgement"] for row in csv.DictReader(file)}
     found: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
     for i, j, kind in truth:
         found[kind][judged.pop((f"{i:04}.txt", f"{j:04}.txt"), "not listed")] += 1
-    click.echo(f"{suspicious} x {sources}: {seconds:.0f} s, {memory:.0f} MiB, {len(judged)} other pairs listed")
+    click.echo(f"{suspicious} x {sources}: {used}, {len(judged)} other pairs listed")
     for kind, counts in {**found, "none": Counter(judged.values())}.items():
         click.echo(f"{kind}: {dict(counts)}")
 

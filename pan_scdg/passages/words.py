@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.passages.units import Integers, PreparedText, stem_word
+from pan_scdg.passages.units import Integers, PreparedText
 
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
@@ -36,7 +36,7 @@ class Vocabulary:
     def count_stems(self, text: PreparedText) -> WordCounts:
         """Return how often each unit has each stem."""
         number = self._stems
-        ids = np.array([number.setdefault(stem_word(form), len(number)) for form in text.forms], np.int64)
+        ids = np.array([number.setdefault(stem, len(number)) for stem in text.stems], np.int64)[text.stem_places]
         owners = np.repeat(np.arange(len(text.units)), text.units[:, 1] - text.units[:, 0])
         places, counts = np.unique(np.stack([ids, owners]), axis=1, return_counts=True)
         stems, starts = np.unique(places[0], return_index=True)

@@ -106,7 +106,8 @@ class _Check:
 
     def _measure(self, pairs: Sequence[ReportPair]) -> list[ReportPair]:
         # the language model explains here, whatever decided
-        explaining = self.profile.model_copy(update={"baseline": None, "passages": None})
+        settings = self.profile.need_pairs().model_copy(update={"over_long": "segments"})
+        explaining = self.profile.model_copy(update={"baseline": None, "passages": None, "pairs": settings})
         with Scorer(explaining, device=self.method.device, model=self.computing.model) as scorer:
             return measure_gains(self.material, pairs, scorer)
 

@@ -1,6 +1,7 @@
 """Choose the pairs of a check: all of them, or beyond a limit those that a first stage leaves."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.check.texts import Material
@@ -30,9 +31,14 @@ def list_pairs(material: Material) -> Iterator[Places]:
         count = len(material.suspicious)
         yield from ((i, j) for i in range(count) for j in range(i + 1, count))
         return
-    # the same file on both sides is no source of itself
-    left, right = ([text.path.resolve() for text in side] for side in (material.suspicious, material.sources))
+    left, right = _resolve_paths(material)
     yield from ((i, j) for i in range(len(left)) for j in range(len(right)) if left[i] != right[j])
+
+
+def _resolve_paths(material: Material) -> tuple[list[Path], list[Path]]:
+    """Return the files of both sides: one that is on both is no source of itself."""
+    left, right = ([text.path.resolve() for text in side] for side in (material.suspicious, material.sources))
+    return left, right
 
 
 def need_first_stage(profile: Profile, pairs: int) -> Alignment:
@@ -65,14 +71,16 @@ def find_candidates(material: Material, scorer: AlignmentScorer, settings: Align
             sources.append(scorer.prepare(text))
             progress.update()
     stage = FirstStage(sources, settings, PassageSettings(), least)
-    allowed, found = set(list_pairs(material)), set[Places]()
+    left, right = _resolve_paths(material)
+    found = set[Places]()
     with Progress("first stage", len(material.suspicious)) as progress:
         targets = (scorer.prepare(text.compared.text or "") for text in material.suspicious)
         for i, places in enumerate(stage.find_all(targets, count_cores())):
             for j in places:
-                found.add((min(i, j), max(i, j)) if material.among else (i, j))
+                if left[i] != right[j]:
+                    found.add((min(i, j), max(i, j)) if material.among else (i, j))
             progress.update()
-    return sorted(found & allowed)
+    return sorted(found)
 
 
 def make_pairs(material: Material, places: list[Places]) -> list[DocumentPair]:
