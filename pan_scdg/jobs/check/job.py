@@ -1,6 +1,5 @@
 """Check texts against possible sources: read, score, and write the table, the passages and the page."""
 
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,10 +39,8 @@ from pan_scdg.report.wording import CAUTION, summarise
 from pan_scdg.scorer import Scorer
 from pan_scdg.scoring.baseline_parts import find_parts
 from pan_scdg.scoring.pair_method import PairMethod
+from pan_scdg.scoring.verification import Verifier
 from pan_scdg.store import Store
-
-GAINS = "explaining_model"
-"""The language model that measures gains, in the job."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +76,6 @@ class _Check:
     computing: Computing
     method: PairMethod[Any, Any]
     finder: PassageFinder
-    measures: bool
-    """With a language model."""
 
     def compare(self, places: list[Places] | None, store: Store) -> tuple[list[ReportPair], int]:
         """Return the pairs, best first, and how many were scored.
@@ -102,14 +97,17 @@ class _Check:
         judged = judge_pairs(self.material, places, self.method, store)
         locator = Locator(self.finder, settings if isinstance(settings, Alignment) else None, scorer)
         pairs = describe_pairs(self.material, judged, locator)
-        return (self._measure(pairs) if self.measures else pairs), len(places)
+        return self._measure(pairs, store), len(places)
 
-    def _measure(self, pairs: Sequence[ReportPair]) -> list[ReportPair]:
+    def _measure(self, pairs: list[ReportPair], store: Store) -> list[ReportPair]:
+        wanted = self.profile.passages is not None and self.profile.passages.gains
+        if self.method.model is None or self.profile.pairs is None or not wanted:
+            return pairs
         # the language model explains here, whatever decided
         settings = self.profile.need_pairs().model_copy(update={"over_long": "segments"})
         explaining = self.profile.model_copy(update={"baseline": None, "passages": None, "pairs": settings})
         with Scorer(explaining, device=self.method.device, model=self.computing.model) as scorer:
-            return measure_gains(self.material, pairs, scorer)
+            return measure_gains(self.material, pairs, Verifier(self.method.model, store), scorer)
 
 
 def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -> Checked:
@@ -123,6 +121,7 @@ def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -
     Raises:
         UserError: a text cannot be read, or a model or the output is not usable; no result is published.
     """
+    profile = _choose_gains(profile, request.gains)
     notices = Notices(request.strict)
     material = collect_texts(request.suspicious, request.sources, request.template, notices)
     total, places = _plan_pairs(profile, request, material)
@@ -131,15 +130,14 @@ def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -
     report = None
     with closing(open_method(profile, common, computing, known, known)) as method:
         finder = PassageFinder(profile.passages or PassageSettings(), method.device)
-        measures = request.gains and profile.pairs is not None
-        setting = _find_models(profile, request, computing, method, finder, measures)
+        setting = _find_models(profile, request, method, finder)
         job = _describe_job(profile, common, request, computing, material, setting, method.device)
         with produce_result(request.output, job, request.overwrite) as result:
             if result.needed:
                 with result.compute(computing.state, False, method.model) as store:
                     distinct = {found.folder: found for found in setting.models.values()}
                     say([describe_models(list(distinct.values()))] if distinct else [])
-                    check = _Check(profile, material, computing, method, finder, measures)
+                    check = _Check(profile, material, computing, method, finder)
                     pairs, scored = check.compare(places, store)
                     warnings = [line.removeprefix("warning: ") for line in notices.list_warnings()]
                     report = make_report(material, pairs, setting, warnings, total - scored)
@@ -149,6 +147,13 @@ def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -
     if report is None:
         return Checked("", [f"already complete: {request.output}", page])
     return Checked(format_best(report), [*notices.list_warnings(), summarise(report), CAUTION, page])
+
+
+def _choose_gains(profile: Profile, wanted: bool) -> Profile:
+    """Return the profile with passages whose gains are measured, if this is wanted and it has a language model."""
+    gains = wanted and profile.model is not None
+    passages = (profile.passages or PassageSettings()).model_copy(update={"gains": gains})
+    return profile.model_copy(update={"passages": passages})
 
 
 def _plan_pairs(profile: Profile, request: CheckRequest, material: Material) -> tuple[int, list[Places] | None]:
@@ -165,15 +170,10 @@ def _plan_pairs(profile: Profile, request: CheckRequest, material: Material) -> 
 def _find_models(
     profile: Profile,
     request: CheckRequest,
-    computing: Computing,
     method: PairMethod[Any, Any],
     finder: PassageFinder,
-    measures: bool,
 ) -> Setting:
     models, identity = {**method.models, **finder.models}, {**method.identify(), **finder.identify()}
-    if measures and method.model is None:
-        with closing(computing.open_model(profile.need_model())) as model:
-            models, identity = {**models, GAINS: model.found}, {**identity, GAINS: model.identify()}
     template = None if request.template is None else request.template.name
     return Setting(profile.name, method.threshold, models, identity, template)
 
