@@ -91,15 +91,15 @@ class PairResult:
         return "unclear" if self.record.get("near_threshold") else "no sign"
 
     def _report_passage(self, evidence: Evidence) -> ReportPassage:
-        """Return a passage with the mean gain of its tokens, and the gain by the shuffled source if there is one."""
-        places = evidence.to_json()
-        inside = [t for t in self.tokens if places["begin"] <= t.start < t.end <= places["end"]]
+        """Return a passage with its own gain and control, or those of its tokens where they were not measured."""
+        this, length, source, source_length, *_ = evidence.passage
+        places = (this, this + length, source, source + source_length, evidence.similarity, evidence.verbatim)
+        if evidence.gain is not None:
+            return ReportPassage(*places, evidence.gain, evidence.control)
+        inside = [t for t in self.tokens if this <= t.start < t.end <= this + length]
+        gains = [t.conditional - t.unconditional for t in inside]
         controls = [t.control - t.unconditional for t in inside if t.control is not None]
-        return ReportPassage(
-            **places,  # type: ignore[arg-type]
-            gain=_average([t.conditional - t.unconditional for t in inside]),
-            control=_average(controls),
-        )
+        return ReportPassage(*places, _average(gains), _average(controls))
 
 
 def _average(values: list[float]) -> float | None:

@@ -12,17 +12,25 @@ from pan_scdg.records import Passage
 TEXT = "One two three four."
 
 
+EVIDENCE = Evidence(Passage(3, 10, 0, 9), 0.5, 0.25)
+
+
 def make_result(**changes: Any) -> PairResult:
     tokens = tuple(
         Token(i, word, begin, begin + len(word), -3.0, -3.0 + i, -2.5, float(i))
         for i, (begin, word) in enumerate([(0, "One"), (3, " two"), (7, " three"), (13, " four.")])
     )
-    values = {"score": 0.4, "decision": True, "threshold": 0.3, "warnings": (), "record": {}, **changes}
-    passages = (Evidence(Passage(3, 10, 0, 9), 0.5, 0.25),)
+    values = {
+        "score": 0.4,
+        "decision": True,
+        "threshold": 0.3,
+        "warnings": (),
+        "record": {},
+        "passages": (EVIDENCE,),
+        **changes,
+    }
     gains = np.array([token.gain for token in tokens])
-    return PairResult(
-        gains=gains, tokens=tokens, passages=passages, texts=(TEXT, TEXT), facts={"profile": "p"}, **values
-    )
+    return PairResult(gains=gains, tokens=tokens, texts=(TEXT, TEXT), facts={"profile": "p"}, **values)
 
 
 @pytest.mark.parametrize(
@@ -39,6 +47,12 @@ def make_result(**changes: Any) -> PairResult:
 def test_a_verdict_is_said_in_ordinary_language(changes: dict[str, Any], judgement: str) -> None:
     (pair,) = make_result(**changes).to_report().pairs
     assert pair.judgement == judgement
+
+
+def test_a_passage_keeps_its_own_gain() -> None:
+    report = make_result(passages=(EVIDENCE._replace(gain=0.75, control=0.125),)).to_report()
+    (passage,) = report.pairs[0].passages
+    assert (passage.gain, passage.control) == (0.75, 0.125)
 
 
 def test_a_passage_has_the_mean_gain_of_its_tokens_and_of_the_control() -> None:
