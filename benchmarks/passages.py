@@ -23,6 +23,7 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs, read_text
 from pan_scdg.pan.truth import read_truth
 from pan_scdg.passages.align import Alignment
+from pan_scdg.passages.units import prepare_text
 from pan_scdg.profile import PassageSettings
 from pan_scdg.records import DocumentPair, Passage, Span
 
@@ -66,7 +67,7 @@ def read_items(data: Path, settings: PassageSettings) -> list[Item]:
     for pair in pairs:
         kind = kinds[pair.suspicious.reference, pair.source.reference]
         truth = read_truth(data / "truth" / kind, [pair])[pair.suspicious.doc_id, pair.source.doc_id]
-        alignment = Alignment(read_text(pair.suspicious), read_text(pair.source), settings)
+        alignment = Alignment(*(prepare_text(read_text(file), settings.unit_words) for file in pair[:2]), settings)
         items.append(Item(pair, kind, groups[pair.suspicious.doc_id], truth, alignment))
     return items
 
@@ -159,7 +160,10 @@ def count_false(data: Path, settings: PassageSettings) -> tuple[int, int]:
     rng = random.Random(1)
     chosen = [rng.sample(documents, 2) for _ in range(CROSS_PAIRS)]
     found = [
-        Alignment("\n\n".join(a.paragraphs), "\n\n".join(b.paragraphs), settings).find_passages() for a, b in chosen
+        Alignment(
+            *(prepare_text("\n\n".join(text.paragraphs), settings.unit_words) for text in chosen_pair), settings
+        ).find_passages()
+        for chosen_pair in chosen
     ]
     return sum(map(bool, found)), len(chosen)
 

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pan_scdg.errors import UserError
+    from pan_scdg.pair_result import PairResult, Token
     from pan_scdg.profile import Profile, load_profile
-    from pan_scdg.scorer import PairResult, Scorer, Token
+    from pan_scdg.scorer import Scorer
 
 __version__ = "0.1.0"
 __all__ = ["PairResult", "Profile", "Scorer", "Token", "UserError", "__version__", "load_profile"]
 _MODULES = {
-    "PairResult": "pan_scdg.scorer",
+    "PairResult": "pan_scdg.pair_result",
     "Profile": "pan_scdg.profile",
     "Scorer": "pan_scdg.scorer",
-    "Token": "pan_scdg.scorer",
+    "Token": "pan_scdg.pair_result",
     "UserError": "pan_scdg.errors",
     "load_profile": "pan_scdg.profile",
 }

@@ -77,7 +77,7 @@ class Progress:
 
             self._bar = self._open.enter_context(tqdm(total=self.total, desc=self.stage, unit="", delay=2, leave=False))
             self._open.enter_context(logging_redirect_tqdm([LOGGER]))
-        else:
+        elif self.total is None or self.total > 1:  # one thing needs no count
             say([f"{self.stage}: {'started' if self.total is None else f'0 of {self.total}'}"])
         return self
 

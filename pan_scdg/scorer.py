@@ -1,10 +1,9 @@
 """Score texts from Python: one object holds a profile and its language model, and scores pairs and documents."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,13 +11,14 @@ from pan_scdg.errors import UserError
 from pan_scdg.logs import say
 from pan_scdg.models.fit import choose_device
 from pan_scdg.notices import Notices
+from pan_scdg.pair_result import PairResult, Token
 from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.profile import Calibration, Profile, RetrievalSettings, load_profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import DocumentPair, Query, TextFile
 from pan_scdg.retrieval.ranking import Ranked, Ranking, rank_best
-from pan_scdg.scdg.aggregation import Aggregate, Floats, GainStatistics, choose_aggregate, list_stored
+from pan_scdg.scdg.aggregation import Aggregate, GainStatistics, choose_aggregate, list_stored
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.scoring.aligner import Aligner
 from pan_scdg.scoring.calibration import (
@@ -40,40 +40,6 @@ from pan_scdg.scoring.verification import Verifier
 
 TARGET = TextFile("target", "target", Path("target"))
 SOURCE = TextFile("the text", "source", Path("source"))
-
-
-class Token(NamedTuple):
-    """A scored token of the target; log-probabilities and gain are in nats."""
-
-    token_id: int
-    text: str
-    start: int
-    """Offset in characters of the target; ``start == end`` if the token has no characters of its own."""
-    end: int
-    unconditional: float
-    conditional: float
-    control: float | None
-    """Log-probability given the shuffled source, if the profile has a control."""
-    gain: float
-
-
-@dataclass(frozen=True)
-class PairResult:
-    """The verdict about one pair."""
-
-    score: float
-    """What is compared with the threshold: the aggregated gain in nats per token, or the score of an alignment."""
-    decision: bool | None
-    """True if ``score >= threshold``; None without a threshold for this model."""
-    threshold: float | None
-    gains: Floats
-    """Signed gain of every token, ``[n]`` nats."""
-    tokens: tuple[Token, ...]
-    passages: tuple[Evidence, ...] | None
-    """Where a positive pair's target and source correspond; None if the profile has no table ``[passages]``."""
-    warnings: tuple[str, ...]
-    record: Mapping[str, Any]
-    """The JSON object that the command ``score`` prints: the fields above and statistics of the gains."""
 
 
 class Scorer:
@@ -263,7 +229,19 @@ class Scorer:
             passages,
             tuple(record.get("warnings", ())),
             record,
+            (texts.target, texts.source),
+            self._facts,
         )
+
+    @cached_property
+    def _facts(self) -> Mapping[str, str]:
+        settings = self.profile.baseline
+        return {
+            "profile": self.profile.name,
+            **({"embedding model": settings.model} if isinstance(settings, Alignment) else {}),
+            "language model": self._model.found.name,
+            "fingerprint": self._model.fingerprint,
+        }
 
     @property
     def _calibration(self) -> Calibration | None:

@@ -14,6 +14,7 @@ import pytest
 
 from pan_scdg.cli import run_command
 from tests.bad_input import (
+    checks,
     folders_and_pairs,
     other_commands,
     own_files,
@@ -26,7 +27,17 @@ from tests.bad_input import (
 from tests.bad_input.inputs import DOCUMENTS, PAIRS, QUERIES, RETRIEVAL, TEXT, TRUTH, Files, corpus, queries
 
 PROFILE = Path(__file__).parent / "profiles" / "small.toml"
-TABLES = (folders_and_pairs, retrieval, truth, results, own_files, studies_and_indexes, settings, other_commands)
+TABLES = (
+    folders_and_pairs,
+    retrieval,
+    truth,
+    results,
+    own_files,
+    studies_and_indexes,
+    settings,
+    other_commands,
+    checks,
+)
 BAD = {name: row for table in TABLES for name, row in table.ROWS.items()}
 
 
@@ -170,19 +181,18 @@ def test_a_state_folder_that_cannot_be_written(tmp_path: Path, call: Call, capsy
 
 
 @pytest.mark.parametrize("folder", ["none", "file"])
-@pytest.mark.parametrize("command", ["score", "calibrate"])
+@pytest.mark.parametrize("option", ["--tokens", "--report", "--write"])
 def test_a_file_to_write_whose_folder_is_none_is_told_before_any_work(
-    command: str, folder: str, tmp_path: Path, call: Call, capsys: pytest.CaptureFixture[str]
+    option: str, folder: str, tmp_path: Path, call: Call, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     directory, target = _write(tmp_path / "input", PAIRS | TRUTH), tmp_path / folder / "target.toml"
-    if command == "calibrate":
+    if option == "--write":
         assert call("calibrate", directory, "--write", str(target)) == 2
     else:
         texts = [str(directory / name) for name in ("susp/s1.txt", "src/r1.txt")]
-        assert run_command(["score", *texts, "--profile", str(PROFILE), "--tokens", str(target)]) == 2
+        assert run_command(["score", *texts, "--profile", str(PROFILE), option, str(target)]) == 2
     captured = capsys.readouterr()
-    option = "--write" if command == "calibrate" else "--tokens"
     expected = f"error: {target}: cannot be written; give a file in an existing, writable folder with {option}\n"
     assert (captured.out, captured.err) == ("", expected)
 

@@ -60,6 +60,21 @@ def test_a_positive_pair_has_passages(threshold: float, found: int, tiny_folder:
         assert evidence.passage[:4] == (20, len(copied) - 2, 13, len(copied) - 2)
 
 
+def test_a_result_has_a_page_and_a_view_for_notebooks(scorer: Scorer) -> None:
+    result = scorer.score(TARGET, SOURCE)
+    page, shown = result.to_html(("a & b.txt", "c.txt")), result._repr_html_()
+    assert "<title>a &amp; b.txt and c.txt</title>" in page
+    assert f"score {result.score:.3f}" in page
+    assert TARGET.rstrip() in page
+    assert page.count("<dt>fingerprint</dt>") == 1
+    (pair,) = result.to_report().pairs
+    assert pair.gains is not None
+    assert pair.gains.gains == tuple(result.gains.tolist())
+    assert f"score {result.score:.3f}" in shown
+    assert "<script" not in shown
+    assert len(repr(result)) < 500
+
+
 def test_importing_the_package_loads_neither_torch_nor_numpy() -> None:
     code = "import sys, pan_scdg; assert pan_scdg.__version__; print({'torch', 'numpy', 'click'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -6,7 +6,7 @@ from importlib.metadata import EntryPoint, entry_points
 import click
 
 from pan_scdg import __version__
-from pan_scdg.cli import compare, jobs, merge, start, tira, truth
+from pan_scdg.cli import check, compare, jobs, merge, start, tira, truth
 from pan_scdg.cli.options import quiet_option
 
 REGISTERED = "pan_scdg.commands"
@@ -47,6 +47,6 @@ def cli() -> None:
     """
 
 
-for module in (jobs, merge, truth, compare, start, tira):
+for module in (check, jobs, merge, truth, compare, start, tira):
     for command in module.COMMANDS:
         cli.add_command(command)

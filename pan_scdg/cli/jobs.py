@@ -1,13 +1,13 @@
 """The commands run, index and score."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any, Literal
 
 import click
 
 from pan_scdg.cli.options import (
+    FILE,
     FILE_OR_STANDARD,
     FOLDER,
     GroupedCommand,
@@ -24,7 +24,6 @@ from pan_scdg.cli.options import (
     state_option,
     vectors_option,
 )
-from pan_scdg.errors import UserError
 from pan_scdg.logs import say
 
 READ = ("model", "vectors", "index", "candidates")
@@ -230,6 +229,7 @@ def index(directory: Path, folder: Path, profile: str, device: str) -> None:
     type=FILE_OR_STANDARD,
     help="File for one JSON line per token with log-probabilities and gain in nats; - prints them after the result.",
 )
+@click.option("--report", type=FILE, help="HTML file for both texts side by side, with their passages and gains.")
 @quiet_option
 def score(
     suspicious: Path,
@@ -240,26 +240,29 @@ def score(
     model: Path | None,
     over_long: str | None,
     tokens: Path | None,
+    report: Path | None,
 ) -> None:
     """Score a SUSPICIOUS file with a SOURCE file and print JSON; one of them can be - for standard input.
 
     \b
     Example:
-      pan-scdg score suspicious.txt source.txt --tokens gains.jsonl
+      pan-scdg score suspicious.txt source.txt --report report.html
     """
-    from pan_scdg.cli.paths import check_file, find_profile_file, holds_tokens
-    from pan_scdg.jobs.score import STANDARD, format_tokens, score_files
+    from pan_scdg.cli.paths import check_file, find_profile_file, holds_report, holds_tokens
+    from pan_scdg.jobs.score import STANDARD, format_report, format_tokens, score_files
     from pan_scdg.own_files import write_atomically
 
     if suspicious == source == STANDARD:
         raise click.UsageError("only one of the two files can be standard input")
     chosen = load_chosen_profile(profile, over_long)
-    if tokens is not None and tokens != STANDARD and not os.access(tokens.parent, os.W_OK | os.X_OK):
-        raise UserError("cannot be written", "give a file in an existing, writable folder with --tokens", tokens)
+    inputs = {"SUSPICIOUS": suspicious, "SOURCE": source, "--model": model, "--profile": find_profile_file(profile)}
     if tokens is not None and tokens != STANDARD:
-        inputs = {"SUSPICIOUS": suspicious, "SOURCE": source, "--model": model, "--profile": find_profile_file(profile)}
         check_file(tokens, "--tokens", inputs, "the tokens of a pair", holds_tokens)
+    if report is not None:
+        check_file(report, "--report", {**inputs, "--tokens": tokens}, "the report of a pair", holds_report)
     result = score_files(chosen, suspicious, source, device=device, model=model, engine=engine)
+    if report is not None:
+        write_atomically(report, format_report(result, suspicious, source))
     if tokens == STANDARD:
         click.echo(json.dumps(result.record))
         click.echo("".join(format_tokens(result)), nl=False)

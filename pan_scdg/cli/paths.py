@@ -60,8 +60,11 @@ def check_file(target: Path, option: str, inputs: Inputs, kind: str, recognise: 
         recognise: returns True if an existing file is of this kind.
 
     Raises:
-        UserError: it is, or lies in, an input, or is an existing file of another kind.
+        UserError: its folder is missing or cannot be written; it is, or lies in, an input, or is an existing file
+            of another kind.
     """
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise UserError("cannot be written", f"give a file in an existing, writable folder with {option}", target)
     remedy = f"choose another file with {option}"
     for name, path in inputs.items():
         if path is not None and _is_within(target, path):
@@ -103,6 +106,14 @@ def holds_tokens(path: Path) -> bool:
     except ValueError:
         return False
     return isinstance(record, dict) and {"position", "token_id"} <= record.keys()
+
+
+def holds_report(path: Path) -> bool:
+    """Return True if a file begins like a page of `report.html`."""
+    from pan_scdg.report.html import BEGINNING
+
+    with path.open("rb") as file:
+        return file.read(len(BEGINNING)) == BEGINNING.encode()
 
 
 def _is_within(path: Path, folder: Path) -> bool:

@@ -96,7 +96,7 @@ def take_first(
 
 
 def describe_job(
-    task: Literal["pairs", "retrieval"],
+    task: Literal["pairs", "retrieval", "check"],
     profile: Profile,
     request: Request,
     *,

@@ -87,7 +87,8 @@ def align_texts(target: str, source: str, settings: PassageSettings, encode: Enc
         settings: the table ``[passages]`` of a profile.
         encode: an embedding model, for texts with paragraphs; None: passages are found by their words only.
     """
-    alignment = Alignment(target, source, settings)
+    first, second = (prepare_text(text, settings.unit_words) for text in (target, source))
+    alignment = Alignment(first, second, settings)
     passages = alignment.find_passages()
     if encode is not None:
         matched = _match_texts(target, source, settings, encode)
@@ -113,11 +114,10 @@ def _overlap(passage: Passage, other: Passage) -> bool:
 
 
 class Alignment:
-    """Two texts, prepared for alignment by their words."""
+    """Two prepared texts, for alignment by their words."""
 
-    def __init__(self, target: str, source: str, settings: PassageSettings) -> None:
-        self.settings = settings
-        self.target, self.source = (prepare_text(text, settings.unit_words) for text in (target, source))
+    def __init__(self, target: PreparedText, source: PreparedText, settings: PassageSettings) -> None:
+        self.settings, self.target, self.source = settings, target, source
         self.runs = find_runs(self.target, self.source, settings.run_words)
         self.comparison = Comparison(self.target, self.source)
         self.seeds = list_seeds(self.comparison.find_seeds(settings.seed_cosine, settings.seed_dice))

@@ -13,6 +13,9 @@ from pan_scdg.models.fit import check_encoder_fits
 from pan_scdg.passages.align import Evidence, align_texts
 from pan_scdg.profile import PassageSettings
 
+REMEMBERED = 1000
+"""Texts whose paragraphs' vectors are kept in memory: a text is often part of several pairs."""
+
 
 class PassageFinder:
     """Aligns texts; the embedding model, if the settings name one, is found now and loaded when it is needed.
@@ -28,6 +31,7 @@ class PassageFinder:
     def __init__(self, settings: PassageSettings, device: str) -> None:
         self._settings, self._device, self.measures_gains = settings, device, settings.gains
         self._encoder: Encoder | None = None
+        self._recent: dict[tuple[str, ...], npt.NDArray[np.float32]] = {}
         self.models: Mapping[str, FoundModel] = {}
         if settings.encoder is not None:
             found = find_encoder(settings.encoder)
@@ -45,4 +49,9 @@ class PassageFinder:
     def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         if self._encoder is None:
             self._encoder = load_encoder(self.models["passage_encoder"].folder, self._device)
-        return self._encoder.encode(texts)
+        key = tuple(texts)
+        if key not in self._recent:
+            if len(self._recent) == REMEMBERED:
+                self._recent.clear()
+            self._recent[key] = self._encoder.encode(texts)
+        return self._recent[key]

@@ -5,6 +5,7 @@ two sentences on one topic have in common anyway is subtracted: sentences that a
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,15 @@ BLOCK = 1024
 Floats = npt.NDArray[np.float32]
 
 
+class Match(NamedTuple):
+    """Consecutive sentences of a target, and those of a source that they match: first ones, and behind the last."""
+
+    begin: int
+    end: int
+    source_begin: int
+    source_end: int
+
+
 def measure_match(target: Floats, source: Floats) -> float:
     """Return how well the best two consecutive sentences of a target match one place of a source.
 
@@ -39,16 +49,41 @@ def measure_match(target: Floats, source: Floats) -> float:
     Returns:
         A number from -1 to 1; `NO_MATCH` if a text has no sentences.
     """
+    return max((float(means.max()) for _, means in _compare_places(target, source)), default=NO_MATCH)
+
+
+def find_matches(target: Floats, source: Floats, least: float) -> list[Match]:
+    """Return the consecutive sentences of a target that match a place of the source at least so well, in order.
+
+    If none does, the best ones are returned. Stretches that overlap in both texts are joined; of others that overlap in
+    the target, the first is kept.
+    """
+    best = measure_match(target, source)
+    together, nearby = min(SENTENCES, len(target)), min(NEARBY, len(source))
+    found: list[Match] = []
+    for start, means in _compare_places(target, source):
+        for row in np.flatnonzero(means.max(axis=1) >= min(least, best)).tolist():
+            first, place = start + row, int(means[row].argmax())
+            match = Match(first, first + together, place, place + nearby)
+            last = found[-1] if found else None
+            if last and first < last.end and place < last.source_end and last.source_begin < match.source_end:
+                begin, end = min(last.source_begin, place), max(last.source_end, match.source_end)
+                found[-1] = Match(last.begin, match.end, begin, end)
+            elif not last or first >= last.end:
+                found.append(match)
+    return found
+
+
+def _compare_places(target: Floats, source: Floats) -> Iterator[tuple[int, Floats]]:
+    """Yield how well each `SENTENCES` sentences match each place of the source, ``[n, p]``, and the first sentence."""
     if not len(target) or not len(source):
-        return NO_MATCH
+        return
     rows, columns = _average_nearest(target, source), _average_nearest(source, target)
-    together, best = min(SENTENCES, len(target)), NO_MATCH
+    together = min(SENTENCES, len(target))
     for start, cosines in _compare_blocks(target, source, together - 1):
         end = start + len(cosines)
         places = _find_nearby(cosines - CORRECTION * (rows[start:end, None] + columns[None, :]))
-        means = np.lib.stride_tricks.sliding_window_view(places, together, axis=0).mean(axis=2)
-        best = max(best, float(means.max()))
-    return best
+        yield start, np.lib.stride_tricks.sliding_window_view(places, together, axis=0).mean(axis=2)
 
 
 def _find_nearby(matches: Floats) -> Floats:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,21 @@ from pan_scdg.errors import UserError
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.passages.align import Alignment
 from pan_scdg.passages.match import CORRECTION, NEARBY, NEIGHBOURS, SENTENCES, measure_match
-from pan_scdg.passages.units import PreparedText
+from pan_scdg.passages.units import PreparedText, prepare_text
 from pan_scdg.profile import PassageSettings
 from pan_scdg.records import TextPair
 from pan_scdg.store import Store, make_key, pack_array, unpack_floats
+
+REMEMBERED = 16 << 20
+"""Characters of all texts whose sentences are kept in memory, which takes up to 50 bytes a character."""
+
+
+class EncodedText(NamedTuple):
+    """The sentences of a text."""
+
+    prepared: PreparedText
+    vectors: npt.NDArray[np.float32]
+    """Unit vectors of the sentences, ``[u, d]``, in half precision."""
 
 
 class AlignmentScorer:
@@ -40,6 +51,7 @@ class AlignmentScorer:
         self._load, self._store = load, store
         self._encoded = {"encoder": fingerprint, "device": device, "batch": batch}
         self._settings = PassageSettings()
+        self._recent: dict[str, EncodedText] = {}
 
     def identify(self) -> dict[str, Any]:
         """Return the encoder, its device and the parameters of the alignment."""
@@ -57,9 +69,8 @@ class AlignmentScorer:
             UserError: the encoder cannot be loaded, or stored vectors are damaged.
         """
         for pair in pairs:
-            alignment = Alignment(pair.target, pair.source, self._settings)
-            target = self.encode_units(pair.target, alignment.target)
-            source = self.encode_units(pair.source, alignment.source)
+            (first, target), (second, source) = self.prepare(pair.target), self.prepare(pair.source)
+            alignment = Alignment(first, second, self._settings)
             if self._store is not None and target.size and source.size and target.shape[1] != source.shape[1]:
                 what = "stored vectors of one encoder differ in length"
                 raise UserError(what, "delete the state", self._store.folder)
@@ -67,6 +78,17 @@ class AlignmentScorer:
             similarity = max((evidence.similarity for evidence in found), default=0.0)
             words = len(alignment.target.forms)
             yield measure_match(target, source), similarity, float(len(target) * len(source)), float(words)
+
+    def prepare(self, text: str) -> EncodedText:
+        """Return the sentences of a text and their vectors; recent texts are remembered."""
+        found = self._recent.get(text)
+        if found is None:
+            prepared = prepare_text(text, self._settings.unit_words)
+            found = EncodedText(prepared, self.encode_units(text, prepared))
+            if sum(map(len, self._recent)) + len(text) > REMEMBERED:
+                self._recent.clear()
+            self._recent[text] = found
+        return found
 
     def encode_units(self, text: str, prepared: PreparedText) -> npt.NDArray[np.float32]:
         """Return the unit vectors of a text's sentences, ``[u, d]``, in half precision."""

@@ -104,7 +104,8 @@ def _count_stems(text: PreparedText, vocabulary: dict[str, int]) -> "csr_array":
     """Return how often each unit has each stem, ``[units, stems so far]``; new stems join the vocabulary."""
     import scipy.sparse as sp
 
-    columns = np.array([vocabulary.setdefault(stem_word(form), len(vocabulary)) for form in text.forms], np.int64)
+    numbers = np.array([vocabulary.setdefault(stem, len(vocabulary)) for stem in text.stems], np.int64)
+    columns = numbers[text.stem_places]
     rows = np.repeat(np.arange(len(text.units)), text.units[:, 1] - text.units[:, 0])
     shape = (len(text.units), len(vocabulary))
     return sp.coo_array((np.ones(len(columns)), (rows, columns)), shape).tocsr()

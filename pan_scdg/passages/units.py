@@ -35,6 +35,10 @@ class PreparedText(NamedTuple):
     """First word of each unit and the one behind its last, ``[u, 2]``."""
     spans: Integers
     """First character of each unit and the one behind its last, ``[u, 2]``."""
+    stems: tuple[str, ...]
+    """Distinct stems in the order in which they come."""
+    stem_places: Integers
+    """The stem of each word, as a place in ``stems``, ``[w]``."""
 
 
 def prepare_text(text: str, least_words: int) -> PreparedText:
@@ -66,9 +70,10 @@ def prepare_text(text: str, least_words: int) -> PreparedText:
         units[-2][1], spans[-2][1] = units[-1][1], spans[-1][1]
         del units[-1], spans[-1]
     forms = tuple(normalise_word(match[0]) for match in matches)
-    return PreparedText(
-        forms, words, np.array(units, np.int64).reshape(-1, 2), np.array(spans, np.int64).reshape(-1, 2)
-    )
+    numbers: dict[str, int] = {}
+    places = np.array([numbers.setdefault(stem_word(form), len(numbers)) for form in forms], np.int64)
+    bounds, ends = (np.array(pairs, np.int64).reshape(-1, 2) for pairs in (units, spans))
+    return PreparedText(forms, words, bounds, ends, tuple(numbers), places)
 
 
 @lru_cache(1 << 16)

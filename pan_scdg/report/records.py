@@ -22,7 +22,7 @@ class ReportPassage(NamedTuple):
     gain: float | None = None
     """How much cheaper the source makes the passage, in nats per token; None: not measured."""
     control: float | None = None
-    """The gain that another part of the same source gives, in nats per token: what the topic alone explains."""
+    """The gain that the same words in another order give, in nats per token: what the topic alone explains."""
     note: str = ""
     """Why the passage counts less, such as being shared by many documents; empty if it does not."""
 
@@ -69,3 +69,7 @@ class Report:
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Profile, model, fingerprint, version and the like, shown as they are, by name."""
     warnings: tuple[str, ...] = ()
+    among: bool = False
+    """The texts were compared among each other: which one of a pair came first is unknown."""
+    has_files: bool = True
+    """``report.csv`` and ``passages.jsonl`` lie beside the page, with what it leaves out."""

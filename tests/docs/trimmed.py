@@ -28,6 +28,7 @@ def write_trimmed_examples(source: Path, target: Path, pairs: int, queries: int,
         _trim_pairs(source / "pan25-pairs" / half, target / "pan25-pairs" / half, pairs)
     _trim_retrieval(source / "pan26-retrieval", target / "pan26-retrieval", queries, documents)
     _trim_news(source / "same-topic-news", target / "same-topic-news")
+    _pick_essays(source / "essays", target / "essays")
     _trim_table(source / "own-pairs.csv", target / "own-pairs.csv")
 
 
@@ -62,6 +63,16 @@ def _is_within(line: str) -> bool:
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
+
+
+def _pick_essays(source: Path, target: Path) -> None:
+    for name in (
+        "suspicious/alice.txt",
+        "suspicious/liam.txt",
+        "sources/bees-and-harvests.txt",
+        "sources/roman-roads.txt",
+    ):
+        _write(target / name, (source / name).read_text(encoding="utf-8"))
 
 
 def _trim_news(source: Path, target: Path) -> None:

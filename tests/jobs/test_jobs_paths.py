@@ -104,8 +104,9 @@ def test_calibrate_does_not_replace_the_profile_that_it_reads(source_copy: Path,
 
 
 @pytest.mark.parametrize("target", ["susp/s1.txt", "src/r1.txt", "src/r2.txt", "pipe", "link", "model/config.json"])
-def test_score_replaces_tokens_alone(
-    target: str, source_copy: Path, cli: Run, tiny_folder: Callable[..., Path]
+@pytest.mark.parametrize("option", ["--tokens", "--report"])
+def test_score_replaces_its_own_files_alone(
+    option: str, target: str, source_copy: Path, cli: Run, tiny_folder: Callable[..., Path]
 ) -> None:
     os.mkfifo(source_copy / "pipe")
     (source_copy / "link").symlink_to(source_copy / "src" / "r3.txt")
@@ -113,13 +114,18 @@ def test_score_replaces_tokens_alone(
     before = files_below(source_copy)
     texts = (source_copy / "susp" / "s1.txt", source_copy / "src" / "r1.txt")
     settings = ("--profile", SMALL, "--model", model, "--device", "cpu")
-    refused(cli("score", *texts, *settings, "--tokens", source_copy / target), "--tokens")
+    refused(cli("score", *texts, *settings, option, source_copy / target), option)
     assert files_below(source_copy) == before
 
 
-def test_a_file_of_tokens_is_replaced(source_copy: Path, cli: Run, tiny_folder: Callable[..., Path]) -> None:
-    tokens = source_copy / "tokens.jsonl"
+def test_files_of_tokens_and_reports_are_replaced(
+    source_copy: Path, cli: Run, tiny_folder: Callable[..., Path]
+) -> None:
+    tokens, report = source_copy / "tokens.jsonl", source_copy / "report.html"
     for source in ("r1", "r2"):
         texts = (source_copy / "susp" / "s1.txt", source_copy / "src" / f"{source}.txt")
         settings = ("--profile", SMALL, "--model", tiny_folder("qwen2"), "--device", "cpu")
-        assert cli("score", *texts, *settings, "--tokens", tokens).code == 0
+        assert cli("score", *texts, *settings, "--tokens", tokens, "--report", report).code == 0
+        assert f"<title>s1.txt and {source}.txt</title>" in report.read_text(encoding="utf-8")
+    refused(cli("score", *texts, *settings, "--tokens", tokens, "--report", tokens), "--report")
+    refused(cli("score", *texts, *settings, "--tokens", report), "--tokens")

@@ -1,0 +1,96 @@
+"""Score the pairs of a check with the method of a profile, and describe them for the report."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pan_scdg.jobs.check.common import FoundPair, note_common
+from pan_scdg.jobs.check.judge import Opinion, judge_pair
+from pan_scdg.jobs.check.locate import Locator
+from pan_scdg.jobs.check.pairs import Places, make_pairs
+from pan_scdg.jobs.check.texts import Material
+from pan_scdg.notices import Notices
+from pan_scdg.progress import Progress
+from pan_scdg.report.records import ReportPair, ReportPassage
+from pan_scdg.scoring.pair_method import PairMethod
+from pan_scdg.store import Store
+
+ORDER = {"likely": 0, "unclear": 1, "no sign": 2}
+COMMON = "all passages are ones that many of the texts share, which counts less"
+
+
+class JudgedPair(NamedTuple):
+    """A pair, the better direction of two texts among each other, and what is said about it."""
+
+    places: Places
+    """Target and source of the score."""
+    opinion: Opinion
+
+
+def judge_pairs(
+    material: Material, places: list[Places], method: PairMethod[Any, Any], store: Store
+) -> list[JudgedPair]:
+    """Return the verdicts of a method on pairs, which are those of `run`, in the order of ``places``.
+
+    Two texts among each other are scored in both directions, and the better one counts.
+    """
+    pairs = make_pairs(material, places)
+    planned, failed = method.check(pairs, Notices(), "negative")
+    records: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for verdict in method.judge(method.score(planned, store), {}, store):
+        records[verdict.pair.suspicious.doc_id, verdict.pair.source.doc_id] = verdict.record
+    for item in failed:
+        records[item.pair.suspicious.doc_id, item.pair.source.doc_id] = method.judge_failed(item, {}).record
+    left, right = material.suspicious, material.sources
+    judged = []
+    for i, j in places:
+        directions = [(i, j), (j, i)] if material.among else [(i, j)]
+        found = [
+            JudgedPair(
+                (a, b), judge_pair(records[left[a].compared.doc_id, right[b].compared.doc_id], left[a], right[b])
+            )
+            for a, b in directions
+        ]
+        judged.append(min(found, key=lambda pair: _rank(pair.opinion)))
+    return judged
+
+
+def _rank(opinion: Opinion) -> tuple[int, float]:
+    return ORDER[opinion.judgement], float("inf") if opinion.score is None else -opinion.score
+
+
+def describe_pairs(material: Material, judged: Sequence[JudgedPair], locator: Locator) -> list[ReportPair]:
+    """Return the pairs for the report, best first, with the passages of those that are likely or unclear."""
+    shown = [pair for pair in judged if pair.opinion.judgement != "no sign"]
+    found = []
+    with Progress("finding passages", len(shown)) as progress:
+        for pair in shown:
+            found.append(_find_passages(material, pair, locator))
+            progress.update()
+    passages = dict(zip((pair.places for pair in found), note_common(found, material), strict=True))
+    pairs = [_describe(material, pair, passages.get(_sort(material, pair.places), ())) for pair in judged]
+    return sorted(
+        pairs, key=lambda pair: (*_rank(Opinion(pair.judgement, pair.score, ())), pair.suspicious, pair.source)
+    )
+
+
+def _sort(material: Material, places: Places) -> Places:
+    """Return the places of a pair; which of two texts among each other comes first says nothing."""
+    return (min(places), max(places)) if material.among else places
+
+
+def _find_passages(material: Material, pair: JudgedPair, locator: Locator) -> FoundPair:
+    i, j = pair.places
+    found = locator.find(material.suspicious[i].compared.text or "", material.sources[j].compared.text or "")
+    passages: Iterable[ReportPassage] = (ReportPassage(**evidence.to_json()) for evidence in found)  # type: ignore[arg-type]
+    if (i, j) != _sort(material, (i, j)):
+        passages = sorted(p._replace(begin=p.begin2, end=p.end2, begin2=p.begin, end2=p.end) for p in passages)
+    return FoundPair(_sort(material, (i, j)), tuple(passages))
+
+
+def _describe(material: Material, pair: JudgedPair, passages: tuple[ReportPassage, ...]) -> ReportPair:
+    i, j = _sort(material, pair.places)
+    judgement, score, warnings = pair.opinion
+    if judgement == "likely" and passages and all(passage.note for passage in passages):
+        judgement, warnings = "unclear", (*warnings, COMMON)
+    names = material.suspicious[i].shown.name, material.sources[j].shown.name
+    return ReportPair(*names, score, judgement, passages, warnings)

@@ -1,0 +1,201 @@
+"""Check texts against possible sources: read, score, and write the table, the passages and the page."""
+
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pan_scdg import __version__
+from pan_scdg.errors import UserError
+from pan_scdg.jobs.check.compare import describe_pairs, judge_pairs
+from pan_scdg.jobs.check.gains import measure_gains
+from pan_scdg.jobs.check.judge import NEAR
+from pan_scdg.jobs.check.locate import Locator
+from pan_scdg.jobs.check.pairs import (
+    MOST_PAIRS,
+    Places,
+    count_pairs,
+    find_candidates,
+    list_pairs,
+    make_pairs,
+    need_first_stage,
+)
+from pan_scdg.jobs.check.report import Setting, make_report
+from pan_scdg.jobs.check.texts import Material, collect_texts
+from pan_scdg.jobs.check.write import PAGE, write_files
+from pan_scdg.jobs.detect import open_method
+from pan_scdg.jobs.lifecycle import produce_result
+from pan_scdg.jobs.requests import Computing, Request, describe_job
+from pan_scdg.logs import say
+from pan_scdg.models.find import describe_models
+from pan_scdg.models.lock import list_origins
+from pan_scdg.notices import Notices
+from pan_scdg.passages.finder import PassageFinder
+from pan_scdg.profile import PassageSettings, Profile
+from pan_scdg.profile.baseline import Alignment
+from pan_scdg.report.records import ReportPair
+from pan_scdg.report.table import format_best
+from pan_scdg.report.wording import CAUTION, summarise
+from pan_scdg.scorer import Scorer
+from pan_scdg.scoring.baseline_parts import find_parts
+from pan_scdg.scoring.pair_method import PairMethod
+from pan_scdg.scoring.verification import Verifier
+from pan_scdg.store import Store
+
+
+@dataclass(frozen=True)
+class CheckRequest:
+    """What is checked, and where the results go."""
+
+    suspicious: Path
+    """A folder of texts, or one."""
+    sources: Path | None
+    """The same; None: the suspicious texts are compared among each other."""
+    output: Path
+    template: Path | None = None
+    """A text that everybody was given."""
+    gains: bool = True
+    """Measure with the profile's language model how much cheaper the source makes the passages."""
+    overwrite: bool = False
+    strict: bool = False
+
+
+class Checked(NamedTuple):
+    """What the command prints: the ranked table, and lines about it."""
+
+    table: str
+    lines: list[str]
+
+
+@dataclass(frozen=True)
+class _Check:
+    """A check whose texts were read and whose models were found."""
+
+    profile: Profile
+    material: Material
+    computing: Computing
+    method: PairMethod[Any, Any]
+    finder: PassageFinder
+
+    def compare(self, places: list[Places] | None, store: Store) -> tuple[list[ReportPair], int]:
+        """Return the pairs, best first, and how many were scored.
+
+        Args:
+            places: the pairs to score; None: there are too many, and a first stage chooses.
+            store: keeps scores and vectors.
+        """
+        settings, scorer = self.profile.baseline, None
+        if isinstance(settings, Alignment):
+            scorer = find_parts(settings, self.method.device, ()).make_alignment(settings, store)
+            if places is None:
+                threshold = self.method.threshold
+                # without a threshold nothing is decided, and every pair is shown
+                least = float("-inf") if threshold is None else threshold - NEAR
+                places = find_candidates(self.material, scorer, settings, least)
+        if places is None:
+            raise ValueError("only an alignment has a first stage")
+        judged = judge_pairs(self.material, places, self.method, store)
+        locator = Locator(self.finder, settings if isinstance(settings, Alignment) else None, scorer)
+        pairs = describe_pairs(self.material, judged, locator)
+        return self._measure(pairs, store), len(places)
+
+    def _measure(self, pairs: list[ReportPair], store: Store) -> list[ReportPair]:
+        wanted = self.profile.passages is not None and self.profile.passages.gains
+        if self.method.model is None or self.profile.pairs is None or not wanted:
+            return pairs
+        # the language model explains here, whatever decided
+        settings = self.profile.need_pairs().model_copy(update={"over_long": "segments"})
+        explaining = self.profile.model_copy(update={"baseline": None, "passages": None, "pairs": settings})
+        with Scorer(explaining, device=self.method.device, model=self.computing.model) as scorer:
+            return measure_gains(self.material, pairs, Verifier(self.method.model, store), scorer)
+
+
+def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -> Checked:
+    """Compare every suspicious text with every source, and write a report.
+
+    Args:
+        profile: decides pairs, by alignment if there are more than `MOST_PAIRS`.
+        request: texts, output and options.
+        computing: models and device.
+
+    Raises:
+        UserError: a text cannot be read, or a model or the output is not usable; no result is published.
+    """
+    profile = _choose_gains(profile, request.gains)
+    notices = Notices(request.strict)
+    material = collect_texts(request.suspicious, request.sources, request.template, notices)
+    total, places = _plan_pairs(profile, request, material)
+    common = Request(request.suspicious, request.output)
+    known = [] if places is None else make_pairs(material, places)
+    report = None
+    with closing(open_method(profile, common, computing, known, known)) as method:
+        finder = PassageFinder(profile.passages or PassageSettings(), method.device)
+        setting = _find_models(profile, request, method, finder)
+        job = _describe_job(profile, common, request, computing, material, setting, method.device)
+        with produce_result(request.output, job, request.overwrite) as result:
+            if result.needed:
+                with result.compute(computing.state, False, method.model) as store:
+                    distinct = {found.folder: found for found in setting.models.values()}
+                    say([describe_models(list(distinct.values()))] if distinct else [])
+                    check = _Check(profile, material, computing, method, finder)
+                    pairs, scored = check.compare(places, store)
+                    warnings = [line.removeprefix("warning: ") for line in notices.list_warnings()]
+                    report = make_report(material, pairs, setting, warnings, total - scored)
+                    files = write_files(result.staged, material, report)
+                result.seal(files, [], None, list_origins(setting.models))
+    page = f"report: {request.output / PAGE}"
+    if report is None:
+        return Checked("", [f"already complete: {request.output}", page])
+    return Checked(format_best(report), [*notices.list_warnings(), summarise(report), CAUTION, page])
+
+
+def _choose_gains(profile: Profile, wanted: bool) -> Profile:
+    """Return the profile with passages whose gains are measured, if this is wanted and it has a language model."""
+    gains = wanted and profile.model is not None
+    passages = (profile.passages or PassageSettings()).model_copy(update={"gains": gains})
+    return profile.model_copy(update={"passages": passages})
+
+
+def _plan_pairs(profile: Profile, request: CheckRequest, material: Material) -> tuple[int, list[Places] | None]:
+    """Return the number of pairs, and the pairs themselves if all of them are scored."""
+    total = count_pairs(material)
+    if not total:
+        raise UserError("both sides are the same file", "give another text to compare it with", request.suspicious)
+    if total > MOST_PAIRS:
+        need_first_stage(profile, total)
+        return total, None
+    return total, list(list_pairs(material))
+
+
+def _find_models(
+    profile: Profile,
+    request: CheckRequest,
+    method: PairMethod[Any, Any],
+    finder: PassageFinder,
+) -> Setting:
+    models, identity = {**method.models, **finder.models}, {**method.identify(), **finder.identify()}
+    template = None if request.template is None else request.template.name
+    return Setting(profile.name, method.threshold, models, identity, template)
+
+
+def _describe_job(
+    profile: Profile,
+    common: Request,
+    request: CheckRequest,
+    computing: Computing,
+    material: Material,
+    setting: Setting,
+    device: str,
+) -> dict[str, Any]:
+    job = describe_job(
+        "check",
+        profile,
+        common,
+        input_digest=material.hash(),
+        models=dict(setting.identity),
+        device=device,
+        engine=computing.engine,
+    )
+    # the page shows what is not a part of the scores
+    shown = {"suspicious": request.suspicious.name, "template": setting.template, "version": __version__}
+    return {**job, **shown, "among": material.among, "gains": request.gains}

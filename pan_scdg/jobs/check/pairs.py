@@ -1,0 +1,91 @@
+"""Choose the pairs of a check: all of them, or beyond a limit those that a first stage leaves."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pan_scdg.errors import UserError
+from pan_scdg.jobs.check.texts import Material
+from pan_scdg.passages.reachable import FirstStage
+from pan_scdg.passages.scorer import AlignmentScorer
+from pan_scdg.profile import PassageSettings, Profile
+from pan_scdg.profile.baseline import Alignment
+from pan_scdg.progress import Progress
+from pan_scdg.records import DocumentPair
+from pan_scdg.resources import count_cores
+
+MOST_PAIRS = 10_000
+"""So many pairs are all scored; of more, those that cannot be reuse are left out first."""
+
+Places = tuple[int, int]
+"""A suspicious text and a source."""
+
+
+def count_pairs(material: Material) -> int:
+    """Return the number of pairs of different files; of texts among each other, each two count once."""
+    return sum(1 for _ in list_pairs(material))
+
+
+def list_pairs(material: Material) -> Iterator[Places]:
+    """Yield all pairs of different files; of texts among each other, the earlier one comes first."""
+    if material.among:
+        count = len(material.suspicious)
+        yield from ((i, j) for i in range(count) for j in range(i + 1, count))
+        return
+    left, right = _resolve_paths(material)
+    yield from ((i, j) for i in range(len(left)) for j in range(len(right)) if left[i] != right[j])
+
+
+def _resolve_paths(material: Material) -> tuple[list[Path], list[Path]]:
+    """Return the files of both sides: one that is on both is no source of itself."""
+    left, right = ([text.path.resolve() for text in side] for side in (material.suspicious, material.sources))
+    return left, right
+
+
+def need_first_stage(profile: Profile, pairs: int) -> Alignment:
+    """Return the settings of the method that decides, which a first stage is for.
+
+    Raises:
+        UserError: the profile decides by another method.
+    """
+    if isinstance(profile.baseline, Alignment):
+        return profile.baseline
+    raise UserError(
+        f"{pairs} pairs are too many for profile {profile.name}: beyond {MOST_PAIRS} there has to be a first stage",
+        "use a profile that decides by alignment, such as offline, or check fewer texts at a time",
+    )
+
+
+def find_candidates(material: Material, scorer: AlignmentScorer, settings: Alignment, least: float) -> list[Places]:
+    """Return the pairs whose score may reach ``least``, in order; every other pair has a lower one.
+
+    Args:
+        material: the texts.
+        scorer: encodes and prepares them.
+        settings: weights of the score.
+        least: the score from which on a pair is shown.
+    """
+    texts = [text.compared.text or "" for text in material.sources]
+    with Progress("encoding texts", len(texts)) as progress:
+        sources = []
+        for text in texts:
+            sources.append(scorer.prepare(text))
+            progress.update()
+    stage = FirstStage(sources, settings, PassageSettings(), least)
+    left, right = _resolve_paths(material)
+    found = set[Places]()
+    with Progress("first stage", len(material.suspicious)) as progress:
+        targets = (scorer.prepare(text.compared.text or "") for text in material.suspicious)
+        for i, places in enumerate(stage.find_all(targets, count_cores())):
+            for j in places:
+                if left[i] != right[j]:
+                    found.add((min(i, j), max(i, j)) if material.among else (i, j))
+            progress.update()
+    return sorted(found)
+
+
+def make_pairs(material: Material, places: list[Places]) -> list[DocumentPair]:
+    """Return the pairs to score; of texts among each other, those of both directions, one behind the other."""
+    left, right = material.suspicious, material.sources
+    if not material.among:
+        return [DocumentPair(left[i].compared, right[j].compared) for i, j in places]
+    return [DocumentPair(left[a].compared, left[b].compared) for i, j in places for a, b in ((i, j), (j, i))]

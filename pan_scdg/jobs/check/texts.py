@@ -1,0 +1,103 @@
+"""Read the texts of a check, mask what was given to everybody, and note what makes a verdict about them uncertain."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from pan_scdg.digests import hash_text
+from pan_scdg.errors import UserError
+from pan_scdg.jobs.check.language import WARNING, seems_english
+from pan_scdg.notices import Notices
+from pan_scdg.pan.documents import read_any_document
+from pan_scdg.pan.text_folder import NamedText, read_texts
+from pan_scdg.passages.template import mask_template
+from pan_scdg.passages.units import PreparedText, prepare_text
+from pan_scdg.records import TextFile
+from pan_scdg.report.records import ReportText
+from pan_scdg.scoring.baseline_scoring import LEAST_WORDS
+
+
+class CheckedText(NamedTuple):
+    """A text as it is shown and as it is compared."""
+
+    shown: ReportText
+    """As it was read."""
+    compared: TextFile
+    """The same, with blanks in the place of what the template has, too."""
+    path: Path
+    words: int
+    """That are compared."""
+    extracted: bool
+    """It was taken out of another format."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """All texts of a check."""
+
+    suspicious: tuple[CheckedText, ...]
+    sources: tuple[CheckedText, ...]
+    """The suspicious texts themselves if they are compared among each other."""
+    among: bool
+
+    def list_texts(self) -> list[tuple[str, CheckedText]]:
+        """Return each text once, with the folder that it is kept in."""
+        sides = {"texts": self.suspicious}
+        if not self.among:
+            sides = {"suspicious": self.suspicious, "sources": self.sources}
+        return [(side, text) for side, texts in sides.items() for text in texts]
+
+    def hash(self) -> str:
+        """Return the hash of all names and texts, as they are compared."""
+        lines = [f"{side}\0{t.shown.name}\0{hash_text(t.compared.text or '')}" for side, t in self.list_texts()]
+        return hash_text("\0\0".join([*lines, *(hash_text(t.shown.text) for _, t in self.list_texts())]))
+
+
+def collect_texts(suspicious: Path, sources: Path | None, template: Path | None, notices: Notices) -> Material:
+    """Read the texts of both sides.
+
+    Args:
+        suspicious: a folder or a file.
+        sources: the same; None: the suspicious texts are compared among each other.
+        template: a text that everybody was given; None: there is none.
+        notices: counts what is unusual.
+
+    Raises:
+        UserError: a file cannot be read, a folder has no texts, or there is nothing to compare.
+    """
+    given = None
+    if template is not None:
+        given = prepare_text(read_any_document(template).text, 1)
+        if not given.forms:
+            raise UserError("contains no words", "give the text that everybody was given", template)
+    side = "texts" if sources is None else "suspicious"
+    left = tuple(_make_texts(read_texts(suspicious, notices), side, given, notices))
+    if sources is None and len(left) < 2:
+        raise UserError("contains only one text", "give at least two with --among", suspicious)
+    right = left if sources is None else tuple(_make_texts(read_texts(sources, notices), "sources", given, notices))
+    return Material(left, right, sources is None)
+
+
+def _make_texts(
+    texts: Iterable[NamedText], side: str, template: PreparedText | None, notices: Notices
+) -> Iterable[CheckedText]:
+    for text in texts:
+        compared = text.text if template is None else mask_template(text.text, template)
+        words = len(prepare_text(compared, 1).forms)
+        warnings = list(text.warnings)
+        if not seems_english(compared):
+            notices.add("not calibrated for this language (English is)", str(text.path))
+            warnings.append(WARNING)
+        if words < LEAST_WORDS:
+            warnings.append(f"{words} words, fewer than {LEAST_WORDS}: too short for a verdict")
+        for warning in text.warnings:
+            notices.add(warning.partition(",")[0], str(text.path))
+        doc_id = f"{side}/{text.name}"
+        yield CheckedText(
+            ReportText(text.name, text.text, tuple(warnings)),
+            TextFile(doc_id, Path(text.name).name, text.path, compared),
+            text.path,
+            words,
+            text.extracted,
+        )

@@ -1,0 +1,106 @@
+"""The verdict about a pair of texts, and its report."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from pan_scdg.passages.align import Evidence
+from pan_scdg.report.records import Judgement, Report, ReportPair, ReportPassage, ReportText, TokenGains
+from pan_scdg.scdg.aggregation import Floats
+
+
+class Token(NamedTuple):
+    """A scored token of the target; log-probabilities and gain are in nats."""
+
+    token_id: int
+    text: str
+    start: int
+    """Offset in characters of the target; ``start == end`` if the token has no characters of its own."""
+    end: int
+    unconditional: float
+    conditional: float
+    control: float | None
+    """Log-probability given the shuffled source, if the profile has a control."""
+    gain: float
+
+
+@dataclass(frozen=True)
+class PairResult:
+    """The verdict about one pair."""
+
+    score: float
+    """What is compared with the threshold: the aggregated gain in nats per token, or the score of an alignment."""
+    decision: bool | None
+    """True if ``score >= threshold``; None without a threshold for this model."""
+    threshold: float | None
+    gains: Floats = field(repr=False)
+    """Signed gain of every token, ``[n]`` nats."""
+    tokens: tuple[Token, ...] = field(repr=False)
+    passages: tuple[Evidence, ...] | None
+    """Where a positive pair's target and source correspond; None if the profile has no table ``[passages]``."""
+    warnings: tuple[str, ...]
+    record: Mapping[str, Any] = field(repr=False)
+    """The JSON object that the command ``score`` prints: the fields above and statistics of the gains."""
+    texts: tuple[str, str] = field(repr=False)
+    """Target and source."""
+    facts: Mapping[str, str] = field(repr=False)
+    """What judged the pair: the profile and its models, by name."""
+
+    def to_report(self, names: tuple[str, str] = ("target", "source")) -> Report:
+        """Return the report of this pair.
+
+        Args:
+            names: of the target and of the source.
+        """
+        target, source = names
+        gains = TokenGains(tuple((t.start, t.end) for t in self.tokens), tuple(t.gain for t in self.tokens))
+        passages = tuple(self._report_passage(evidence) for evidence in self.passages or ())
+        pair = ReportPair(target, source, self.score, self._judge(), passages, self.warnings, gains)
+        return Report(
+            f"{target} and {source}",
+            {target: ReportText(target, self.texts[0])},
+            {source: ReportText(source, self.texts[1])},
+            (pair,),
+            self.threshold,
+            self.facts,
+            has_files=False,
+        )
+
+    def to_html(self, names: tuple[str, str] = ("target", "source")) -> str:
+        """Return the report of this pair as an HTML page that needs no other file.
+
+        Args:
+            names: of the target and of the source, as the page shows them.
+        """
+        from pan_scdg.report.html import render_report
+
+        return render_report(self.to_report(names))
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows of the result."""
+        from pan_scdg.report.html import render_summary
+
+        return render_summary(self.to_report())
+
+    def _judge(self) -> Judgement:
+        is_short = any(warning.startswith("unclear:") for warning in self.warnings)
+        if self.decision is None or is_short:
+            return "unclear"
+        if self.decision:
+            return "likely"
+        return "unclear" if self.record.get("near_threshold") else "no sign"
+
+    def _report_passage(self, evidence: Evidence) -> ReportPassage:
+        """Return a passage with its own gain and control, or those of its tokens where they were not measured."""
+        this, length, source, source_length, *_ = evidence.passage
+        places = (this, this + length, source, source + source_length, evidence.similarity, evidence.verbatim)
+        if evidence.gain is not None:
+            return ReportPassage(*places, evidence.gain, evidence.control)
+        inside = [t for t in self.tokens if this <= t.start < t.end <= this + length]
+        gains = [t.conditional - t.unconditional for t in inside]
+        controls = [t.control - t.unconditional for t in inside if t.control is not None]
+        return ReportPassage(*places, _average(gains), _average(controls))
+
+
+def _average(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None

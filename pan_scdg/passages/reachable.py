@@ -1,0 +1,117 @@
+"""The first stage of many pairs: leave out those whose score cannot reach a limit, whatever their alignment is.
+
+The score is ``match - length_slope * ln(candidates) + similarity_weight * similarity``, and aligning the words, which
+gives the similarity, is what takes time. Similarity is at most 1, and it is 0 without two units that are alike or a run
+of words in common. Both are found for all pairs at once, so that no pair is lost.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice, pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.passages.kernels import compile_kernels
+from pan_scdg.passages.scorer import EncodedText
+from pan_scdg.passages.words import SharedRuns, Vocabulary, WordCounts
+from pan_scdg.profile import PassageSettings
+from pan_scdg.profile.baseline import Alignment
+
+MARGIN = 1e-4
+"""By which the numbers of this module may differ from exact ones; they differ by less than 1e-6."""
+BLOCK = 1 << 23
+"""Pairs of sentences that are compared at a time, which takes 32 MB."""
+
+
+SOME = 256
+"""Targets that are in memory at a time."""
+
+
+class _Counted(NamedTuple):
+    """A target as the threads read it."""
+
+    vectors: npt.NDArray[np.float32]
+    stems: WordCounts
+    runs: npt.NDArray[np.uint64]
+    """Hashes."""
+
+
+class FirstStage:
+    """Finds the sources that a target can have been written from.
+
+    Args:
+        sources: all sources.
+        settings: weights of the score.
+        passages: the parameters of the alignment.
+        least: the score that a pair has to reach.
+    """
+
+    def __init__(
+        self, sources: Sequence[EncodedText], settings: Alignment, passages: PassageSettings, least: float
+    ) -> None:
+        self._settings, self._passages, self._least = settings, passages, least - MARGIN
+        self._words = Vocabulary()
+        self._counts = [self._words.count_stems(source.prepared) for source in sources]
+        self._shared = SharedRuns([self._words.hash_runs(source.prepared, passages.run_words) for source in sources])
+        self._vectors = [source.vectors.astype(np.float16) for source in sources]
+        self._sizes = np.array([len(source.vectors) for source in sources], np.int64)
+
+    def find_all(self, targets: Iterable[EncodedText], threads: int) -> Iterator[list[int]]:
+        """Yield for each target the places of the sources whose score with it may reach the limit, in order.
+
+        Args:
+            targets: read some at a time.
+            threads: targets that are compared side by side.
+        """
+        waiting = iter(targets)
+        with ThreadPoolExecutor(threads) as pool:
+            while some := list(islice(waiting, SOME)):
+                yield from pool.map(self._find, [self._count(target) for target in some])
+
+    def _count(self, target: EncodedText) -> _Counted:
+        """Return a target with its words counted, which no two threads may do at a time."""
+        runs = self._words.hash_runs(target.prepared, self._passages.run_words)
+        return _Counted(target.vectors, self._words.count_stems(target.prepared), runs)
+
+    def _find(self, target: _Counted) -> list[int]:
+        slope, weight = self._settings.length_slope, self._settings.similarity_weight
+        candidates = np.maximum(1, len(target.vectors) * self._sizes)
+        scores = self._measure_matches(target.vectors) - slope * np.log(candidates)
+        chosen = scores >= self._least
+        possible = ~chosen & (scores + weight >= self._least)
+        if possible.any():
+            runs = self._shared.find(target.runs)
+            chosen |= possible & runs
+            self._look_for_seeds(target.stems, np.flatnonzero(possible & ~runs).tolist(), chosen)
+        return [int(place) for place in np.flatnonzero(chosen)]
+
+    def _look_for_seeds(self, target: WordCounts, places: Sequence[int], chosen: npt.NDArray[np.bool_]) -> None:
+        _, has_seed = compile_kernels()
+        least = self._passages.seed_cosine - MARGIN, self._passages.seed_dice - MARGIN
+        for place in places:
+            chosen[place] = has_seed(tuple(target), tuple(self._counts[place]), *least)
+
+    def _measure_matches(self, target: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+        """Return how well the sentences match, for each source."""
+        measure_matches, _ = compile_kernels()
+        found = np.empty(len(self._sizes))
+        for first, last in self._list_blocks(max(1, BLOCK // max(1, len(target)))):
+            bounds = np.concatenate([[0], np.cumsum(self._sizes[first:last])])
+            filled = [vectors for vectors in self._vectors[first:last] if vectors.size]
+            cosines: npt.NDArray[np.float32] = np.zeros((len(target), 0), np.float32)
+            if filled and target.size:
+                cosines = target @ np.concatenate(filled).astype(np.float32).T
+            measure_matches(cosines, bounds, found[first:last])
+        return found
+
+    def _list_blocks(self, most: int) -> Iterator[tuple[int, int]]:
+        """Yield ranges of sources with at most so many sentences together, or of a single one."""
+        cuts, together = [0], 0
+        for place, size in enumerate(self._sizes.tolist()):
+            if together and together + size > most:
+                cuts.append(place)
+                together = 0
+            together += size
+        return pairwise([*cuts, len(self._sizes)])

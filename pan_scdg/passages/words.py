@@ -1,0 +1,77 @@
+"""The words of many texts as numbers: which stems each unit has, and which runs of words two texts have in common."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.passages.units import Integers, PreparedText
+
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+
+
+class WordCounts(NamedTuple):
+    """The stems of one text, as `kernels.has_seed` reads them."""
+
+    stems: Integers
+    """Numbers of the distinct stems in ascending order, ``[k]``."""
+    starts: Integers
+    """First place of each stem in the arrays below, and their length, ``[k + 1]``."""
+    units: Integers
+    """Units that have the stem."""
+    counts: Integers
+    """How often each has it."""
+    sizes: Integers
+    """Number of distinct stems of each unit, ``[u]``."""
+
+
+class Vocabulary:
+    """Numbers the stems and the words of texts in the order in which they come."""
+
+    def __init__(self) -> None:
+        self._stems: dict[str, int] = {}
+        self._forms: dict[str, int] = {}
+
+    def count_stems(self, text: PreparedText) -> WordCounts:
+        """Return how often each unit has each stem."""
+        number = self._stems
+        ids = np.array([number.setdefault(stem, len(number)) for stem in text.stems], np.int64)[text.stem_places]
+        owners = np.repeat(np.arange(len(text.units)), text.units[:, 1] - text.units[:, 0])
+        places, counts = np.unique(np.stack([ids, owners]), axis=1, return_counts=True)
+        stems, starts = np.unique(places[0], return_index=True)
+        sizes = np.bincount(places[1], minlength=len(text.units)).astype(np.int64)
+        return WordCounts(stems, np.append(starts, len(counts)), places[1].copy(), counts.astype(np.int64), sizes)
+
+    def hash_runs(self, text: PreparedText, words: int) -> npt.NDArray[np.uint64]:
+        """Return the distinct hashes of all runs of so many words; equal runs have equal hashes."""
+        number = self._forms
+        ids = np.array([number.setdefault(form, len(number)) for form in text.forms], np.uint64)
+        runs = max(0, len(ids) - words + 1)
+        hashes: npt.NDArray[np.uint64] = np.zeros(runs, np.uint64)
+        for i in range(words):
+            hashes = np.multiply(hashes + ids[i : i + runs], _FACTOR)
+            hashes = np.bitwise_xor(hashes, hashes >> np.uint64(29))
+        return np.unique(hashes)
+
+
+class SharedRuns:
+    """Finds the sources that have a run of words in common with a target.
+
+    Args:
+        hashes: of the runs of each source; see `Vocabulary.hash_runs`.
+    """
+
+    def __init__(self, hashes: Sequence[npt.NDArray[np.uint64]]) -> None:
+        owners = np.repeat(np.arange(len(hashes)), [len(of) for of in hashes])
+        together = np.concatenate([*hashes, np.empty(0, np.uint64)])
+        order = np.argsort(together, kind="stable")
+        self._hashes, self._owners, self._count = together[order], owners[order], len(hashes)
+
+    def find(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+        """Return whether each source has one of these runs, ``[s]``."""
+        found = np.zeros(self._count, np.bool_)
+        first, behind = (np.searchsorted(self._hashes, hashes, side) for side in ("left", "right"))
+        for a, b in zip(first[behind > first].tolist(), behind[behind > first].tolist()):
+            found[self._owners[a:b]] = True
+        return found

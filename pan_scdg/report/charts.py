@@ -1,0 +1,147 @@
+"""The geometry of a page's charts: the histogram of scores, the gain along a text, and where its passages lie."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pan_scdg.report.records import ReportPair, TokenGains
+
+WIDTH = 1000
+"""Of a chart, in its own units; the page stretches it."""
+BINS = 30
+STEPS = 160
+"""Points of a gain profile."""
+HEIGHT = 100
+
+
+class Bar(NamedTuple):
+    """A bar of the histogram, in shares of the chart's width and height from the left and from the bottom."""
+
+    left: float
+    width: float
+    height: float
+    low: float
+    high: float
+    pairs: int
+    above: bool
+    """Its scores reach the threshold."""
+
+
+class Tick(NamedTuple):
+    """A mark on an axis, and its place as a share of the axis."""
+
+    at: float
+    label: str
+
+
+class Histogram(NamedTuple):
+    """Numbers of pairs by score; their axis is logarithmic."""
+
+    bars: tuple[Bar, ...]
+    across: tuple[Tick, ...]
+    up: tuple[Tick, ...]
+    threshold: float | None
+
+
+class Band(NamedTuple):
+    """A passage in the map of a pair: begin and end on both texts, in units of the chart's width."""
+
+    begin: float
+    end: float
+    begin2: float
+    end2: float
+
+
+def make_histogram(scores: Sequence[float], threshold: float | None) -> Histogram | None:
+    """Return the histogram of scores, None if there are fewer than two; a bin ends at the threshold."""
+    if len(scores) < 2:
+        return None
+    low, high = _find_range([*scores, *([] if threshold is None else [threshold])])
+    width = (high - low) / BINS
+    # shift the bins so that one begins at the threshold: no bar holds both kinds of pairs
+    start = low if threshold is None else threshold - math.ceil((threshold - low) / width - 1e-9) * width
+    number = math.ceil((high - start) / width - 1e-9) + 1
+    edges = start + width * np.arange(number + 1)
+    places = np.searchsorted(edges, np.asarray(scores) + 1e-9 * width, "right") - 1
+    counts = np.bincount(np.clip(places, 0, number - 1), minlength=number)
+    top = math.log10(1 + int(counts.max()))
+    left, whole = edges[0], edges[-1] - edges[0]
+    bars = [
+        Bar(
+            float((edge - left) / whole),
+            float(width / whole),
+            math.log10(1 + count) / top,
+            float(edge),
+            float(edge + width),
+            count,
+            threshold is not None and edge >= threshold - 1e-9 * width,
+        )
+        for edge, count in zip(edges[:-1].tolist(), counts.tolist())
+        if count
+    ]
+    across = [Tick(float((value - left) / whole), f"{value:g}") for value in _choose_ticks(left, edges[-1])]
+    numbers = (1, 2, 5) if counts.max() < 10 else (1, 10, 100, 1_000, 10_000)
+    up = [Tick(math.log10(1 + n) / top, f"{n:,}") for n in numbers if n <= counts.max()]
+    place = None if threshold is None else float((threshold - left) / whole)
+    return Histogram(tuple(bars), tuple(across), tuple(up), place)
+
+
+def _find_range(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def _choose_ticks(low: float, high: float) -> list[float]:
+    """Return about six round numbers in a range."""
+    rough = (high - low) / 6
+    step = 10 ** math.floor(math.log10(rough))
+    step *= next(factor for factor in (1, 2, 5, 10) if factor * step >= rough)
+    first = math.ceil(low / step)
+    return [round(i * step, 10) for i in range(first, math.floor(high / step) + 1)]
+
+
+def map_passages(pair: ReportPair, length: int, source_length: int) -> list[Band]:
+    """Return where the passages of a pair lie in its texts, of these lengths in characters."""
+    here, there = WIDTH / max(1, length), WIDTH / max(1, source_length)
+    return [
+        Band(*(round(place, 1) for place in (p.begin * here, p.end * here, p.begin2 * there, p.end2 * there)))
+        for p in pair.passages
+    ]
+
+
+class GainProfile(NamedTuple):
+    """The mean gain along a text as an area; its baseline is a gain of 0."""
+
+    points: str
+    """For a polygon, in a chart of `WIDTH` by `HEIGHT`."""
+    zero: float
+    low: float
+    high: float
+
+
+def draw_gains(gains: TokenGains, length: int) -> GainProfile | None:
+    """Return the mean gain of the tokens in each of `STEPS` parts of a text; None without tokens.
+
+    Args:
+        gains: of the tokens of the text.
+        length: of the text in characters.
+    """
+    if not gains.gains or not length:
+        return None
+    centres = np.asarray(gains.spans, np.float64).reshape(-1, 2).mean(axis=1)
+    steps = min(STEPS, len(gains.gains))
+    places = np.clip((centres * steps / length).astype(np.int64), 0, steps - 1)
+    counts = np.bincount(places, minlength=steps)
+    sums = np.bincount(places, np.asarray(gains.gains), minlength=steps)
+    means = np.divide(sums, counts, out=np.zeros(steps), where=counts > 0)
+    high, low = max(0.5, float(means.max())), min(0.0, float(means.min()))
+    scale = HEIGHT / (high - low)
+    zero = high * scale
+    across = (np.arange(steps) + 0.5) * WIDTH / steps
+    points = [f"{x:.0f},{zero - scale * mean:.0f}" for x, mean in zip(across.tolist(), means.tolist())]
+    closed = [f"0,{zero:.0f}", f"0,{points[0].split(',')[1]}", *points]
+    return GainProfile(
+        " ".join([*closed, f"{WIDTH},{points[-1].split(',')[1]}", f"{WIDTH},{zero:.0f}"]), round(zero, 1), low, high
+    )

@@ -1,0 +1,81 @@
+"""Gains as the page shows them: eight levels of colour, for tokens and for the means of sentences."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pan_scdg.report.records import TokenGains
+from pan_scdg.report.text_view import TextView
+from pan_scdg.report.texts import Span
+
+EDGES: dict[str, tuple[float, ...]] = {
+    "token": (-1.5, -0.5, 0.5, 1, 2, 3, 5),
+    "sentence": (-0.5, -0.15, 0.15, 0.4, 0.8, 1.4, 2.2),
+}
+"""Least gain of each level but the first, in nats."""
+NEUTRAL = 2
+"""The level around 0, without a colour."""
+
+
+class GradedSentence(NamedTuple):
+    """A sentence without the space around it, and the level of its mean gain."""
+
+    begin: int
+    end: int
+    level: int
+
+
+class GradedText(NamedTuple):
+    """A part of a text with the level of its gain; None: without a colour."""
+
+    text: str
+    level: int | None
+
+
+def grade_sentences(gains: TokenGains, view: TextView) -> list[GradedSentence]:
+    """Return the sentences of a text that hold tokens; a token belongs to the sentence that it begins in."""
+    graded: list[GradedSentence] = []
+    tokens = sorted((begin, gain) for (begin, end), gain in zip(gains.spans, gains.gains, strict=True) if begin < end)
+    starts = [begin for begin, _ in tokens]
+    for begin, end in view.sentences:
+        inside = [gain for _, gain in tokens[bisect_right(starts, begin - 1) : bisect_right(starts, end - 1)]]
+        if inside:
+            sentence = view.text[begin:end]
+            bare = begin + len(sentence) - len(sentence.lstrip()), begin + len(sentence.rstrip())
+            graded.append(GradedSentence(*bare, bisect_right(EDGES["sentence"], sum(inside) / len(inside))))
+    return graded
+
+
+def grade_part(text: str, part: Span, sentences: Sequence[GradedSentence]) -> list[GradedText]:
+    """Return a part of a text, cut where the level changes."""
+    at, end = part
+    cut: list[GradedText] = []
+    for first, last, level in sentences:
+        begin, until = max(first, at), min(last, end)
+        if begin >= until or level == NEUTRAL:
+            continue
+        cut += [GradedText(text[at:begin], None), GradedText(text[begin:until], level)]
+        at = until
+    return [piece for piece in (*cut, GradedText(text[at:end], None)) if piece.text]
+
+
+def pack_gains(gains: TokenGains, view: TextView) -> dict[str, Any]:
+    """Return tokens as distance from the one before, length and gain in hundredths of a nat; ends of sentences.
+
+    Offsets and lengths are in UTF-16 units.
+    """
+    packed: list[int] = []
+    last = 0
+    for (begin, end), gain in zip(gains.spans, gains.gains, strict=True):
+        if begin < end:
+            first, behind = view.to_units(begin), view.to_units(end)
+            packed += (first - last, behind - first, round(100 * gain))
+            last = behind
+    return {"gains": packed, "sentences": [view.to_units(end) for _, end in view.sentences]}
+
+
+def describe_levels(unit: str) -> list[str]:
+    """Return the legend: what each level stands for, in nats."""
+    edges = EDGES[unit]
+    low = [f"< −{-edge:g}" for edge in edges[:NEUTRAL]]
+    return [*low, "about 0", *(f"≥ {edge:g}" for edge in edges[NEUTRAL:])]

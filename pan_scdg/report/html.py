@@ -1,0 +1,118 @@
+"""Write a report as one HTML file that opens offline: texts, style and script are in it, and nothing else may run."""
+
+import base64
+import hashlib
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pan_scdg.report.grades import EDGES, describe_levels
+from pan_scdg.report.records import Report
+from pan_scdg.report.view import LARGEST, arrange_page, dump_data, name_anchor
+from pan_scdg.report.wording import CAUTION, MEANINGS, SYMBOLS, list_facts, summarise
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+TEMPLATES = files("pan_scdg.report") / "templates"
+STYLES = ("report.css", "print.css")
+BEGINNING = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="generator" content="pan_scdg">
+"""
+"""Of every page."""
+SCRIPTS = ("state.js", "names.js", "overview.js", "pane.js", "gains.js", "pair.js", "save.js", "start.js")
+
+
+def write_report(report: Report, path: Path) -> None:
+    """Write the page to a new file; the caller stages and renames it.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    # Without translation: the page has line feeds on every system, which its offsets count on.
+    path.write_text(render_report(report), encoding="utf-8", newline="")
+
+
+def render_report(report: Report, largest: int = LARGEST) -> str:
+    """Return the page, of at most ``largest`` bytes in UTF-8.
+
+    Details of pairs that do not fit are left out, the worst pairs' first, and the page says so.
+    """
+    style, script = _join(STYLES), f'"use strict";\n{{{_join(SCRIPTS)}}}\n'  # a block keeps names from the window
+    return (
+        _open_templates()
+        .get_template("report.html.j2")
+        .render(
+            page=arrange_page(report, largest),
+            levels={unit: {"edges": EDGES[unit], "legend": describe_levels(unit)} for unit in EDGES},
+            legend=describe_levels("sentence"),
+            report=report,
+            summary=summarise(report),
+            facts=list_facts(report),
+            symbols=SYMBOLS,
+            meanings=MEANINGS,
+            caution=CAUTION,
+            style=_trust(style),
+            script=_trust(script),
+            policy=make_policy(style, script),
+        )
+    )
+
+
+def render_summary(report: Report) -> str:
+    """Return a fragment for a notebook: the first pair with its passages, without style or script."""
+    detail = arrange_page(report).details.get(1)
+    template = _open_templates().get_template("summary.html.j2")
+    return template.render(detail=detail, report=report, symbols=SYMBOLS, meanings=MEANINGS)
+
+
+def make_policy(style: str, script: str) -> str:
+    """Return the content security policy: this script and this style, and nothing from elsewhere."""
+    return (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+@cache
+def _join(names: tuple[str, ...]) -> str:
+    """Return the text of files of the package, with line feeds, between two of them, too, as the page has it."""
+    return "\n" + "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
+
+
+@cache
+def _open_templates() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("pan_scdg.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(text=_escape_text, json=lambda data: _trust(dump_data(data)))
+    environment.globals.update(name_anchor=name_anchor)
+    return environment
+
+
+def _trust(text: str) -> "Markup":
+    from markupsafe import Markup
+
+    return Markup(text)
+
+
+def _escape_text(text: str) -> "Markup":
+    """Return escaped text that also keeps its carriage returns, which an HTML parser replaces."""
+    from markupsafe import Markup, escape
+
+    return Markup(str(escape(text)).replace("\r", "&#13;"))

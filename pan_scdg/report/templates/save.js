@@ -1,0 +1,30 @@
+// A copy of the page with the reader's marks: the same script and style, so that the page's policy holds for it.
+
+function savePage() {
+  const url = URL.createObjectURL(new Blob([serialisePage()], { type: "text/html" }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = `${find("#title").textContent.replace(/[^\p{L}\p{N}]+/gu, "-") || "report"}.html`;
+  link.click();
+  URL.revokeObjectURL(url);
+  unsaved = false;
+}
+
+/** Return the page as it was before the script changed it, with the marks, and without names if they are hidden. */
+function serialisePage() {
+  const copy = document.documentElement.cloneNode(true);
+  copy.removeAttribute("class");
+  for (const element of findAll(".slot, .review", copy)) element.replaceChildren();
+  for (const element of findAll(".result label, .tooltip", copy)) element.remove();
+  for (const button of findAll(".pairs thead [role=button]", copy)) button.replaceWith(...button.childNodes);
+  for (const header of findAll("[aria-sort]", copy)) header.removeAttribute("aria-sort");
+  for (const element of findAll(".open, .chosen, .excluded", copy)) element.classList.remove("open", "chosen", "excluded");
+  for (const row of findAll(".pairs tbody tr", copy)) row.hidden = false;
+  const rows = findAll(".pairs tbody tr", copy).sort((a, b) => a.dataset.number - b.dataset.number);
+  find(".pairs tbody", copy).append(...rows);
+  find("body", copy).removeAttribute("class");
+  find("dialog", copy).removeAttribute("open");
+  find("#state", copy).textContent = JSON.stringify(state).replace(/</g, "\\u003c");
+  // A parser would turn carriage returns in the texts into line feeds.
+  return `<!doctype html>\n${copy.outerHTML.replace(/\r/g, "&#13;")}`;
+}

@@ -1,0 +1,67 @@
+"""Sentences of a report, in ordinary language."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from pan_scdg.report.records import Judgement, Report, ReportPassage
+
+SYMBOLS: dict[Judgement, str] = {"likely": "●", "unclear": "◐", "no sign": "○"}
+MEANINGS: dict[Judgement, str] = {
+    "likely": "The score reaches the threshold: reuse is likely. Read the passages before you conclude anything.",
+    "unclear": "The score is near the threshold, or the text is too short to tell.",
+    "no sign": "No sign of reuse was found, which is no proof of independence: summaries and free rewording are often "
+    "missed.",
+}
+CAUTION = "No sign is no proof of independence, and a likely pair is no proof of misconduct: read the passages."
+
+
+LEAST_GAIN = 0.05
+"""A smaller one, in nats per token, is none."""
+
+
+def summarise(report: Report) -> str:
+    """Return how many pairs were judged in which way."""
+    counts = Counter(pair.judgement for pair in report.pairs)
+    if len(report.pairs) == 1:
+        return f"One pair was compared; reuse: {report.pairs[0].judgement}."
+    parts = [f"{counts[judgement]:,} {judgement}" for judgement in SYMBOLS]
+    return f"{len(report.pairs):,} pairs were compared: {', '.join(parts)}."
+
+
+def describe_passage(passage: ReportPassage, words: int) -> str:
+    """Return what speaks for a passage: how much is verbatim, how much cheaper the source makes it, and its topic.
+
+    Args:
+        passage: the passage.
+        words: number of its words in the suspicious text.
+    """
+    parts = [f"{100 * passage.verbatim:.0f} % of its {words:,} words are word for word those of the source"]
+    if passage.gain is None:
+        parts.append(f"the words of both sides are alike by {passage.similarity:.2f} of 1")
+        return _join(parts, passage.note)
+    if passage.gain < LEAST_GAIN:
+        parts.append(f"the source makes it no easier to predict ({passage.gain:.2f} nats per token)")
+    else:
+        parts.append(f"the source makes it {passage.gain:.2f} nats per token easier to predict")
+    if passage.control is not None:
+        parts.append(f"its topic alone would account for {passage.control:.2f}")
+    return _join(parts, passage.note)
+
+
+def _join(parts: Iterable[str], note: str) -> str:
+    text = "; ".join(parts) + "."
+    return f"{text} It counts less: {note.rstrip('.')}." if note else text
+
+
+def list_facts(report: Report) -> list[tuple[str, str]]:
+    """Return the facts of a report as name and value, both as they are shown."""
+    facts = {**report.facts, **({} if report.threshold is None else {"threshold": report.threshold})}
+    return [(name.replace("_", " "), _format_fact(value)) for name, value in facts.items()]
+
+
+def _format_fact(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return str(value)

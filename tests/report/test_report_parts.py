@@ -1,0 +1,143 @@
+"""Blocks, marked stretches, offsets, what a reader may leave out, and charts."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pan_scdg.report.charts import draw_gains, make_histogram, map_passages
+from pan_scdg.report.exclusions import Exclusions, find_reference_lists
+from pan_scdg.report.grades import EDGES, NEUTRAL, describe_levels, grade_part, grade_sentences
+from pan_scdg.report.matrix import make_matrix
+from pan_scdg.report.records import ReportPair, ReportPassage, TokenGains
+from pan_scdg.report.text_view import Name, TextView
+from pan_scdg.report.texts import LONGEST_BLOCK, assign_owners, clean_text, cut_block, make_offset_map, split_blocks
+
+TEXTS = st.text(st.sampled_from("ab \n\r\t🙂\0\ud800"), max_size=60)
+
+
+@given(TEXTS.map(lambda text: text * 300))
+def test_blocks_are_the_whole_text_and_none_is_long(text: str) -> None:
+    blocks = split_blocks(text)
+    assert "".join(text[a:b] for a, b in blocks) == text
+    assert all((a < b and b - a <= 2 * LONGEST_BLOCK + 1) or not text[a:b].strip() for a, b in blocks)
+
+
+@given(TEXTS)
+def test_offsets_count_as_utf_16_does(text: str) -> None:
+    shown = clean_text(text)
+    assert len(shown) == len(text)
+    to_units = make_offset_map(shown)
+    assert [to_units(i) for i in range(len(shown) + 1)] == [
+        len(shown[:i].encode("utf-16-le")) // 2 for i in range(len(shown) + 1)
+    ]
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)).map(sorted).map(tuple), max_size=5))
+def test_a_character_belongs_to_the_first_passage_that_holds_it(spans: list[tuple[int, int]]) -> None:
+    stretches = assign_owners(30, spans)
+    owners = [next((i for i, (a, b) in enumerate(spans) if a <= at < b), -1) for at in range(30)]
+    found = [-1] * 30
+    for begin, end, owner in stretches:
+        assert found[begin:end] == [-1] * (end - begin)
+        found[begin:end] = [owner] * (end - begin)
+    assert found == owners
+    text = "".join(chr(97 + i % 26) for i in range(30))
+    pieces = [piece for block in ((0, 7), (7, 30)) for piece in cut_block(text, block, stretches)]
+    assert "".join(piece.text for piece in pieces) == text
+    assert [piece.owner for piece in pieces for _ in piece.text] == owners
+    assert [piece.start for piece in pieces if piece.start is not None] == [begin for begin, _, _ in stretches]
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        ('He said "there is nothing to see here at all" and left.', '"there is nothing to see here at all"'),
+        ("“One two three four five six.”", "“One two three four five six.”"),
+        ("„Eins zwei drei vier fünf sechs“, sagte er.", "„Eins zwei drei vier fünf sechs“"),
+        ("Before:\n> a quoted line\n> and another\nafter", "> a quoted line\n> and another"),
+    ],
+)
+def test_quotations_are_recognised(text: str, quoted: str) -> None:
+    begin = text.index(quoted)
+    nature = Exclusions(text).classify(begin, begin + len(quoted))
+    assert (nature.quoted, nature.listed) == (True, False)
+    assert not Exclusions(text.replace('"', "").replace("“", "").replace("> ", "")).classify(begin, begin + 9).quoted
+
+
+def test_an_unclosed_quotation_ends_with_its_paragraph() -> None:
+    text = 'She said "this has no end.\n\nThe next paragraph is her own work, "really" all of it.'
+    assert not Exclusions(text).classify(text.index("The next"), len(text)).quoted
+
+
+def test_a_list_of_references_ends_at_the_next_heading() -> None:
+    text = "Some text.\n\nReferences\n\n[1] A. Author: A book.\n\nAppendix\n\nMore text.\n\n## Bibliography\nB."
+    assert [text[a:b].split("\n")[0] for a, b in find_reference_lists(text)] == ["References", "## Bibliography"]
+    assert Exclusions(text).classify(text.index("[1]"), text.index("Appendix")).listed
+    assert not Exclusions(text).classify(text.index("More"), text.index("##")).listed
+    assert Exclusions(text).classify(0, 10).words == 2
+
+
+@given(st.lists(st.floats(-3, 3), min_size=2, max_size=50), st.floats(-3, 3))
+def test_the_histogram_counts_every_score_on_its_side_of_the_threshold(scores: list[float], threshold: float) -> None:
+    histogram = make_histogram(scores, threshold)
+    assert histogram is not None
+    assert sum(bar.pairs for bar in histogram.bars) == len(scores)
+    above = sum(bar.pairs for bar in histogram.bars if bar.above)
+    assert abs(above - sum(score >= threshold for score in scores)) <= sum(abs(s - threshold) < 1e-6 for s in scores)
+    assert all(bar.left >= -1e-6 and bar.left + bar.width <= 1 + 1e-6 and 0 < bar.height <= 1 for bar in histogram.bars)
+    assert histogram.threshold is not None
+    assert -1e-6 <= histogram.threshold <= 1 + 1e-6
+
+
+def test_one_score_has_no_histogram() -> None:
+    assert make_histogram([0.5], 0.3) is None
+    assert make_histogram([0.5, 0.5], None) is not None
+
+
+def test_the_gain_profile_is_the_mean_of_each_part() -> None:
+    gains = TokenGains(tuple((i, i + 1) for i in range(320)), tuple(np.repeat([2.0, -2.0], 160).tolist()))
+    profile = draw_gains(gains, 320)
+    assert profile is not None
+    assert (profile.low, profile.high, profile.zero) == (-2.0, 2.0, 50.0)
+    heights = [float(point.split(",")[1]) for point in profile.points.split()[2:-2]]
+    assert heights == [0.0] * 80 + [100.0] * 80
+    assert draw_gains(TokenGains((), ()), 10) is None
+
+
+@given(TEXTS, st.lists(st.tuples(st.integers(0, 60), st.integers(0, 6), st.floats(-3, 3)), max_size=9))
+def test_sentences_are_coloured_by_the_mean_of_their_tokens(text: str, places: list[tuple[int, int, float]]) -> None:
+    view = TextView(Name(1, "a"), clean_text(text), ())
+    spans = tuple((min(a, len(text)), min(a + n, len(text))) for a, n, _ in places)
+    graded = grade_sentences(TokenGains(spans, tuple(gain for *_, gain in places)), view)
+    for sentence in graded:
+        (place,) = [(a, b) for a, b in view.sentences if a <= sentence.begin <= sentence.end <= b]
+        inside = [gain for (a, b), (*_, gain) in zip(spans, places) if place[0] <= a < place[1] and a < b]
+        edges = EDGES["sentence"]
+        assert all(sum(inside) / len(inside) >= edge - 1e-9 for edge in edges[: sentence.level])
+        assert all(sum(inside) / len(inside) < edge + 1e-9 for edge in edges[sentence.level :])
+    pieces = grade_part(view.text, (0, len(text)), graded)
+    assert "".join(piece.text for piece in pieces) == view.text
+    assert NEUTRAL not in {piece.level for piece in pieces}
+
+
+def test_the_legend_has_a_label_for_each_level() -> None:
+    assert describe_levels("token") == ["< −1.5", "< −0.5", "about 0", "≥ 0.5", "≥ 1", "≥ 2", "≥ 3", "≥ 5"]
+
+
+def test_the_map_shows_shares_of_both_texts() -> None:
+    pair = ReportPair("a", "b", 1.0, "likely", (ReportPassage(10, 20, 100, 150, 1.0, 1.0),))
+    assert [tuple(band) for band in map_passages(pair, 100, 200)] == [(100.0, 200.0, 500.0, 750.0)]
+
+
+def test_the_matrix_has_the_best_texts_first() -> None:
+    names = [Name(i, str(i)) for i in range(100)]
+    assert make_matrix([(names[0], names[1], 1)]) is None
+    matrix = make_matrix([(names[5], names[6], 1), (names[0], names[6], 2), (names[5], names[7], 4)])
+    assert matrix is not None
+    assert (matrix.rows, matrix.columns) == ((names[5], names[0]), (names[6], names[7]))
+    assert matrix.cells == {(names[5], names[6]): 1, (names[0], names[6]): 2, (names[5], names[7]): 4}
+    assert matrix.is_complete
+    many = make_matrix([(name, name, i) for i, name in enumerate(names, 1)])
+    assert many is not None
+    assert (len(many.rows), many.is_complete) == (40, False)

@@ -1,0 +1,64 @@
+"""The verdict about a pair in ordinary language, and the evidence of its passages."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pan_scdg.pair_result import PairResult, Token
+from pan_scdg.passages.align import Evidence
+from pan_scdg.records import Passage
+
+TEXT = "One two three four."
+
+
+EVIDENCE = Evidence(Passage(3, 10, 0, 9), 0.5, 0.25)
+
+
+def make_result(**changes: Any) -> PairResult:
+    tokens = tuple(
+        Token(i, word, begin, begin + len(word), -3.0, -3.0 + i, -2.5, float(i))
+        for i, (begin, word) in enumerate([(0, "One"), (3, " two"), (7, " three"), (13, " four.")])
+    )
+    values = {
+        "score": 0.4,
+        "decision": True,
+        "threshold": 0.3,
+        "warnings": (),
+        "record": {},
+        "passages": (EVIDENCE,),
+        **changes,
+    }
+    gains = np.array([token.gain for token in tokens])
+    return PairResult(gains=gains, tokens=tokens, texts=(TEXT, TEXT), facts={"profile": "p"}, **values)
+
+
+@pytest.mark.parametrize(
+    ("changes", "judgement"),
+    [
+        ({}, "likely"),
+        ({"warnings": ("the target is longer than the calibration texts",)}, "likely"),
+        ({"warnings": ("unclear: the suspicious document has 4 words, fewer than 50",)}, "unclear"),
+        ({"decision": None, "threshold": None}, "unclear"),
+        ({"decision": False, "score": 0.1}, "no sign"),
+        ({"decision": False, "score": 0.1, "record": {"near_threshold": True}}, "unclear"),
+    ],
+)
+def test_a_verdict_is_said_in_ordinary_language(changes: dict[str, Any], judgement: str) -> None:
+    (pair,) = make_result(**changes).to_report().pairs
+    assert pair.judgement == judgement
+
+
+def test_a_passage_keeps_its_own_gain() -> None:
+    report = make_result(passages=(EVIDENCE._replace(gain=0.75, control=0.125),)).to_report()
+    (passage,) = report.pairs[0].passages
+    assert (passage.gain, passage.control) == (0.75, 0.125)
+
+
+def test_a_passage_has_the_mean_gain_of_its_tokens_and_of_the_control() -> None:
+    report = make_result().to_report(("a.txt", "b.txt"))
+    (passage,) = report.pairs[0].passages
+    assert (passage.begin, passage.end, passage.begin2, passage.end2) == (3, 13, 0, 9)
+    assert (passage.gain, passage.control) == (1.5, 0.5)  # of " two" and " three"
+    assert report.suspicious["a.txt"].text == TEXT
+    assert dict(report.facts) == {"profile": "p"}
