@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from pan_scdg import __version__
 from pan_scdg.jobs.check.texts import Material
+from pan_scdg.jobs.check.write import PASSAGES, TABLE
 from pan_scdg.models.find import SHORT, FoundModel
 from pan_scdg.report.records import Report, ReportPair
 
@@ -52,6 +53,8 @@ def make_report(
         facts=_list_facts(material, setting),
         warnings=(*warnings, *more),
         among=material.among,
+        table_file=TABLE,
+        passages_file=PASSAGES,
     )
 
 
