@@ -37,7 +37,7 @@ def judge_pair(record: Mapping[str, Any], suspicious: SizedText, source: SizedTe
     """
     warnings = [w for w in record.get("warnings", ()) if not w.startswith("unclear:")]  # said below for both texts
     for text in (suspicious, source):
-        if text.words < LEAST_WORDS:
+        if record["score"] is not None and text.words < LEAST_WORDS:  # without a score, a warning says why
             warnings.append(f"{text.name} has {text.words} words, fewer than {LEAST_WORDS}: too short to tell")
     judgement: Judgement = "no sign"
     if record["score"] is None or record["threshold"] is None or min(suspicious.words, source.words) < LEAST_WORDS:
