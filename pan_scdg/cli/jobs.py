@@ -103,7 +103,7 @@ HEADINGS = {
 )
 @click.option("--strict", is_flag=True, help="Treat warnings about the input as errors.")
 @click.option("--keep-gains", is_flag=True, help="Also write the gain of every token (gains.jsonl.gz).")
-@click.option("--report", is_flag=True, help="Also write a page to read, report.html; for pairs.")
+@click.option("--report", is_flag=True, help="Also write a page to read, report.html.")
 @overwrite_option
 @click.option(
     "--metadata/--no-metadata",
@@ -167,8 +167,6 @@ def run(
     inputs = {"--input": directory, "--profile": find_profile_file(profile)}
     check_folders(output, rest["state"], inputs | {f"--{name}": rest[name] for name in READ})
     found = detect_task(directory, task)  # type: ignore[arg-type]
-    if rest["report"] and found != "pairs":
-        raise click.UsageError("--report is for pairs")
     chosen = load_chosen_profile(profile, over_long)
     if over_long is not None and found == "pairs" and chosen.baseline is not None:
         raise click.UsageError(f"--over-long has no effect: profile {chosen.name} decides pairs without gains")

@@ -12,7 +12,7 @@ from pan_scdg.logs import say
 @click.option("--input", "directory", type=FOLDER, help="Input folder of the shards.")
 @click.option("--output", type=FOLDER, help="Folder of the results.")
 @model_option
-@click.option("--report", is_flag=True, help="Also write a page to read, report.html; for pairs.")
+@click.option("--report", is_flag=True, help="Also write a page to read, report.html.")
 @overwrite_option
 @click.option("--missing", is_flag=True, help="Print the numbers of unfinished shards; exit with 1 if there are any.")
 @click.argument("shards", type=FOLDER, nargs=-1, required=True)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from pan_scdg.errors import UserError
 from pan_scdg.jobs.detect import detect_pairs
 from pan_scdg.jobs.requests import Computing, Request
 from pan_scdg.jobs.retrieve import retrieve_sources
@@ -29,15 +28,13 @@ def merge_shards(
         folders: the output directory of every shard, in any order.
         model: folder of the language model if it is not in the model cache; its tokenizer is read.
         overwrite: replace a finished output.
-        report: also write a page, which the shards of pairs can have; with the gains of tokens if the shards hold them.
+        report: also write a page; that of pairs has the gains of tokens if the shards hold them.
 
     Raises:
         UserError: a shard is missing, unfinished, damaged or of another job, or was made with another input or model.
     """
     shards = read_shards(folders)
     job = shards.job
-    if report and job["task"] != "pairs":
-        raise UserError("these are shards of source retrieval, and --report is for pairs", "leave it out", folders[0])
     request = Request(
         directory,
         output,

@@ -4,13 +4,16 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pan_scdg.errors import UserError
+from pan_scdg.jobs.check.report import Setting, describe_setting
 from pan_scdg.jobs.lifecycle import Attempt, produce_result
 from pan_scdg.jobs.output_mark import Partial
+from pan_scdg.jobs.query_report import list_report_queries
 from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request, describe_job, take_first
 from pan_scdg.jobs.retrieval_results import RUN, write_ranking
+from pan_scdg.jobs.run_report import PAGE
 from pan_scdg.jobs.shards import Shards, open_model, write_shard
 from pan_scdg.logs import say
 from pan_scdg.models.encoder import Encoder
@@ -22,6 +25,7 @@ from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.source_retrieval import read_queries, stream_corpus
 from pan_scdg.profile import Profile, RetrievalSettings
 from pan_scdg.records import Query
+from pan_scdg.report.query_page import write_query_page
 from pan_scdg.retrieval.candidate_files import explain_scores, hash_candidates, read_candidates
 from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retrieval_encoder, locate_encoder
 from pan_scdg.retrieval.index import check_catalogue, list_parts
@@ -132,14 +136,15 @@ def retrieve_sources(
                     say(explain_scores(stages.candidates))
                 if merged is not None:
                     merged.restore(store)
-                files = _stage_results(request, stages, prepared, store, result)
+                files = _stage_results(profile, request, stages, prepared, store, job, result)
             origins = list_origins(prepared.places) if merged is None else merged.origins
             result.seal(files, [] if model is None else model.incidents(), partial, origins)
     limited = [] if partial is None else [partial.format_warning()]
     if result.complete:
         return [*limited, f"already complete: {request.output}"]
     warnings = [] if model is None else [f"warning: {incident}" for incident in model.incidents()]
-    return [*prepared.notices.list_warnings(), *warnings, *limited, _summarise(request, prepared)]
+    page = [f"report: {request.output / PAGE}"] if request.report else []
+    return [*prepared.notices.list_warnings(), *warnings, *limited, _summarise(request, prepared), *page]
 
 
 def _describe_retrieval_job(
@@ -172,7 +177,13 @@ def _describe_retrieval_job(
 
 
 def _stage_results(
-    request: Request, stages: FirstStageOptions, prepared: Prepared, store: Store, result: Attempt
+    profile: Profile,
+    request: Request,
+    stages: FirstStageOptions,
+    prepared: Prepared,
+    store: Store,
+    job: Mapping[str, Any],
+    result: Attempt,
 ) -> list[str]:
     """Find candidates, score them, and stage the results; return their names."""
     settings, queries, model = prepared.settings, prepared.queries, prepared.model
@@ -196,8 +207,27 @@ def _stage_results(
         stored = request.keep_gains or (aggregate is not None and aggregate.entry.joint)
         locator = make_locator(model) if model is not None and stored else None
         keep = request.keep_gains
-        return write_ranking(result.staged, queries, found, features, settings, store, locator, keep)
+        files = write_ranking(result.staged, queries, found, features, settings, store, locator, keep)
+        return [*_write_page(profile, request, prepared, found, job, result.staged), *files]
     return write_shard(result.staged, store, [key for _, key in features.values()], found)
+
+
+def _write_page(
+    profile: Profile,
+    request: Request,
+    prepared: Prepared,
+    found: Mapping[str, FirstStage],
+    job: Mapping[str, Any],
+    folder: Path,
+) -> list[str]:
+    """Write the page about the results in ``folder`` if it is wanted; return the names of the files."""
+    if not request.report:
+        return []
+    facts = describe_setting(Setting(profile.name, None, prepared.places, job["models"], None))
+    warnings = [] if prepared.partial is None else [prepared.partial.format_warning().removeprefix("warning: ")]
+    shown = list_report_queries(folder, prepared.queries, found)
+    write_query_page(shown, {**facts, "queries": len(prepared.queries)}, warnings, folder / PAGE)
+    return [PAGE]
 
 
 def _summarise(request: Request, prepared: Prepared) -> str:

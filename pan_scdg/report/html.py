@@ -43,9 +43,12 @@ def render_report(report: Report, largest: int = LARGEST) -> str:
 
     Details of pairs that do not fit are left out, the worst pairs' first, and the page says so.
     """
-    style, script = _join(STYLES), f'"use strict";\n{{{_join(SCRIPTS)}}}\n'  # a block keeps names from the window
+    style, script = (
+        join_files(STYLES),
+        f'"use strict";\n{{{join_files(SCRIPTS)}}}\n',
+    )  # a block keeps names from the window
     return (
-        _open_templates()
+        open_templates()
         .get_template("report.html.j2")
         .render(
             page=arrange_page(report, largest),
@@ -57,8 +60,8 @@ def render_report(report: Report, largest: int = LARGEST) -> str:
             symbols=SYMBOLS,
             meanings=MEANINGS,
             caution=CAUTION,
-            style=_trust(style),
-            script=_trust(script),
+            style=trust(style),
+            script=trust(script),
             policy=make_policy(style, script),
         )
     )
@@ -67,16 +70,14 @@ def render_report(report: Report, largest: int = LARGEST) -> str:
 def render_summary(report: Report) -> str:
     """Return a fragment for a notebook: the first pair with its passages, without style or script."""
     detail = arrange_page(report).details.get(1)
-    template = _open_templates().get_template("summary.html.j2")
+    template = open_templates().get_template("summary.html.j2")
     return template.render(detail=detail, report=report, symbols=SYMBOLS, meanings=MEANINGS)
 
 
 def make_policy(style: str, script: str) -> str:
-    """Return the content security policy: this script and this style, and nothing from elsewhere."""
-    return (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'; "
-        "form-action 'none'"
-    )
+    """Return the content security policy: this script, if there is one, and this style, and nothing from elsewhere."""
+    allowed = f"'{_hash(script)}'" if script else "'none'"
+    return f"default-src 'none'; script-src {allowed}; style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
 
 
 def _hash(text: str) -> str:
@@ -84,13 +85,14 @@ def _hash(text: str) -> str:
 
 
 @cache
-def _join(names: tuple[str, ...]) -> str:
+def join_files(names: tuple[str, ...]) -> str:
     """Return the text of files of the package, with line feeds, between two of them, too, as the page has it."""
     return "\n" + "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
 
 
 @cache
-def _open_templates() -> "Environment":
+def open_templates() -> "Environment":
+    """Return the templates, which escape all that they are given."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -100,12 +102,13 @@ def _open_templates() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(text=_escape_text, json=lambda data: _trust(dump_data(data)))
+    environment.filters.update(text=_escape_text, json=lambda data: trust(dump_data(data)))
     environment.globals.update(name_anchor=name_anchor)
     return environment
 
 
-def _trust(text: str) -> "Markup":
+def trust(text: str) -> "Markup":
+    """Return text of this package as markup."""
     from markupsafe import Markup
 
     return Markup(text)

