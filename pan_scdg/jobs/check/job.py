@@ -10,7 +10,6 @@ from pan_scdg.errors import UserError
 from pan_scdg.jobs.check.compare import describe_pairs, judge_pairs
 from pan_scdg.jobs.check.gains import measure_gains
 from pan_scdg.jobs.check.judge import NEAR
-from pan_scdg.jobs.check.locate import Locator
 from pan_scdg.jobs.check.pairs import (
     MOST_PAIRS,
     Places,
@@ -31,6 +30,7 @@ from pan_scdg.models.find import describe_models
 from pan_scdg.models.lock import list_origins
 from pan_scdg.notices import Notices
 from pan_scdg.passages.finder import PassageFinder
+from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import PassageSettings, Profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.report.records import ReportPair
