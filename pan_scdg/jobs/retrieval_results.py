@@ -101,8 +101,7 @@ def write_ranking(
                 values = [round(float(g), 6) for g in load_gains(store, key, settings.control)]
                 who = {"query": query_id, "document": doc_id, **describe_control(settings.control)}
                 places = located[query_id][: len(values)].tolist()  # of a query that was cut, the beginning
-                file.write(json.dumps({**who, "gains": values, "offsets": places}) + "
-")
+                file.write(json.dumps({**who, "gains": values, "offsets": places}) + "\n")
         names.append(GAINS)
     if not settings.rerank:
         write_stages(folder / CANDIDATES, {query.query_id: found[query.query_id] for query in queries})
