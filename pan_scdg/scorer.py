@@ -263,12 +263,11 @@ class Scorer:
             "threshold": threshold,
             "decision": None if threshold is None else bool(score >= threshold),
             **describe_nearness(score, threshold, find_noise(known, self._model)),
+            **({} if foreign is None else {"warnings": [foreign]}),
         }
         if known is not None and known.range is not None:
             facts = measure_target(self._model.tokenizer, target, values)
             verdict["warnings"] = warn_about_range(facts, known, aggregate)
-        if foreign is not None:
-            verdict["warnings"] = [foreign]
         return verdict
 
     def _make_tokens(self, target: str, segments: bool, gains: Gains) -> Iterator[Token]:

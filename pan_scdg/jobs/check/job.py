@@ -14,6 +14,7 @@ from pan_scdg.jobs.check.pairs import (
     MOST_PAIRS,
     Places,
     count_pairs,
+    encode_texts,
     find_candidates,
     list_pairs,
     make_pairs,
@@ -87,6 +88,7 @@ class _Check:
         settings, scorer = self.profile.baseline, None
         if isinstance(settings, Alignment):
             scorer = find_parts(settings, self.method.device, ()).make_alignment(settings, store)
+            encode_texts(self.material, scorer)
             if places is None:
                 threshold = self.method.threshold
                 # without a threshold nothing is decided, and every pair is shown
