@@ -51,7 +51,7 @@ def make_large_report(tokens: int) -> Report:
     )
     pair = ReportPair("long.txt", "source.txt", 0.9, "likely", passages, (), find_words(text))
     texts = ({"long.txt": ReportText("long.txt", text)}, {"source.txt": ReportText("source.txt", text)})
-    return Report("Long", *texts, (pair,), 0.4, has_files=False)
+    return Report("Long", *texts, (pair,), 0.4)
 
 
 def make_many_pairs(number: int, words: int) -> Report:

@@ -1,11 +1,12 @@
 """The verdict about a pair of texts, and its report."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pan_scdg.passages.align import Evidence
-from pan_scdg.report.records import Judgement, Report, ReportPair, ReportPassage, ReportText, TokenGains
+from pan_scdg.report.judge import judge_pair, make_passage, measure_text
+from pan_scdg.report.records import Report, ReportPassage, ReportText, TokenGains
 from pan_scdg.scdg.aggregation import Floats
 
 
@@ -55,7 +56,8 @@ class PairResult:
         target, source = names
         gains = TokenGains(tuple((t.start, t.end) for t in self.tokens), tuple(t.gain for t in self.tokens))
         passages = tuple(self._report_passage(evidence) for evidence in self.passages or ())
-        pair = ReportPair(target, source, self.score, self._judge(), passages, self.warnings, gains)
+        sides = (measure_text(name, text) for name, text in zip(names, self.texts, strict=True))
+        pair = replace(judge_pair(self.record, *sides), passages=passages, gains=gains)
         return Report(
             f"{target} and {source}",
             {target: ReportText(target, self.texts[0])},
@@ -63,7 +65,6 @@ class PairResult:
             (pair,),
             self.threshold,
             self.facts,
-            has_files=False,
         )
 
     def to_html(self, names: tuple[str, str] = ("target", "source")) -> str:
@@ -82,24 +83,15 @@ class PairResult:
 
         return render_summary(self.to_report())
 
-    def _judge(self) -> Judgement:
-        is_short = any(warning.startswith("unclear:") for warning in self.warnings)
-        if self.decision is None or is_short:
-            return "unclear"
-        if self.decision:
-            return "likely"
-        return "unclear" if self.record.get("near_threshold") else "no sign"
-
     def _report_passage(self, evidence: Evidence) -> ReportPassage:
         """Return a passage with its own gain and control, or those of its tokens where they were not measured."""
-        this, length, source, source_length, *_ = evidence.passage
-        places = (this, this + length, source, source + source_length, evidence.similarity, evidence.verbatim)
-        if evidence.gain is not None:
-            return ReportPassage(*places, evidence.gain, evidence.control)
-        inside = [t for t in self.tokens if this <= t.start < t.end <= this + length]
+        passage = make_passage(evidence)
+        if passage.gain is not None:
+            return passage
+        inside = [t for t in self.tokens if passage.begin <= t.start < t.end <= passage.end]
         gains = [t.conditional - t.unconditional for t in inside]
         controls = [t.control - t.unconditional for t in inside if t.control is not None]
-        return ReportPassage(*places, _average(gains), _average(controls))
+        return passage._replace(gain=_average(gains), control=_average(controls))
 
 
 def _average(values: list[float]) -> float | None:

@@ -9,13 +9,12 @@ from pan_scdg.pair_result import PairResult, Token
 from pan_scdg.passages.align import Evidence
 from pan_scdg.records import Passage
 
-TEXT = "One two three four."
-
+TEXT = "One two three four." + 50 * " And more."
 
 EVIDENCE = Evidence(Passage(3, 10, 0, 9), 0.5, 0.25)
 
 
-def make_result(**changes: Any) -> PairResult:
+def make_result(text: str = TEXT, **changes: Any) -> PairResult:
     tokens = tuple(
         Token(i, word, begin, begin + len(word), -3.0, -3.0 + i, -2.5, float(i))
         for i, (begin, word) in enumerate([(0, "One"), (3, " two"), (7, " three"), (13, " four.")])
@@ -25,12 +24,13 @@ def make_result(**changes: Any) -> PairResult:
         "decision": True,
         "threshold": 0.3,
         "warnings": (),
-        "record": {},
         "passages": (EVIDENCE,),
         **changes,
     }
+    told = {name: values[name] for name in ("score", "decision", "threshold", "warnings")}
+    record = {**told, **values.pop("record", {})}
     gains = np.array([token.gain for token in tokens])
-    return PairResult(gains=gains, tokens=tokens, texts=(TEXT, TEXT), facts={"profile": "p"}, **values)
+    return PairResult(gains=gains, tokens=tokens, texts=(text, TEXT), facts={"profile": "p"}, record=record, **values)
 
 
 @pytest.mark.parametrize(
@@ -38,10 +38,13 @@ def make_result(**changes: Any) -> PairResult:
     [
         ({}, "likely"),
         ({"warnings": ("the target is longer than the calibration texts",)}, "likely"),
-        ({"warnings": ("unclear: the suspicious document has 4 words, fewer than 50",)}, "unclear"),
+        ({"text": TEXT[:200]}, "unclear"),
         ({"decision": None, "threshold": None}, "unclear"),
         ({"decision": False, "score": 0.1}, "no sign"),
         ({"decision": False, "score": 0.1, "record": {"near_threshold": True}}, "unclear"),
+        ({"decision": False, "score": 0.28, "record": {"baseline": "alignment"}}, "unclear"),
+        ({"decision": False, "score": 0.1, "record": {"negatives_at_least": 0.05}}, "unclear"),
+        ({"decision": False, "score": 0.1, "record": {"negatives_at_least": 0.5}}, "no sign"),
     ],
 )
 def test_a_verdict_is_said_in_ordinary_language(changes: dict[str, Any], judgement: str) -> None:

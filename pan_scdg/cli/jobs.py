@@ -29,7 +29,17 @@ from pan_scdg.logs import say
 READ = ("model", "vectors", "index", "candidates")
 """Options of ``run`` that name what is read, besides the input and the profile."""
 HEADINGS = {
-    "Input and output": ("directory", "output", "task", "limit", "strict", "on_error", "keep_gains", "overwrite"),
+    "Input and output": (
+        "directory",
+        "output",
+        "task",
+        "limit",
+        "strict",
+        "on_error",
+        "keep_gains",
+        "report",
+        "overwrite",
+    ),
     "Model": ("profile", "model", "device", "engine", "over_long", "vectors"),
     "Speed": ("state", "workers", "share", "scores_only", "plan", "gpu", "as_json"),
     "Retrieval": ("index", "search_memory", "candidates", "stop_after"),
@@ -93,6 +103,7 @@ HEADINGS = {
 )
 @click.option("--strict", is_flag=True, help="Treat warnings about the input as errors.")
 @click.option("--keep-gains", is_flag=True, help="Also write the gain of every token (gains.jsonl.gz).")
+@click.option("--report", is_flag=True, help="Also write a page to read, report.html; for pairs.")
 @overwrite_option
 @click.option(
     "--metadata/--no-metadata",
@@ -147,11 +158,17 @@ def run(
 
     if (as_json or rest["gpu"]) and not plan:
         raise click.UsageError(f"{'--json' if as_json else '--gpu'} needs --plan")
+    if rest["report"] and (plan or rest["share"] is not None or rest["scores_only"]):
+        raise click.UsageError(
+            "--report cannot be combined with --plan, --shard or --scores-only; merge takes --report"
+        )
     if rest["share"] is not None and (plan or rest["stop_after"]):
         raise click.UsageError("--shard cannot be combined with --plan or --stop-after")
     inputs = {"--input": directory, "--profile": find_profile_file(profile)}
     check_folders(output, rest["state"], inputs | {f"--{name}": rest[name] for name in READ})
     found = detect_task(directory, task)  # type: ignore[arg-type]
+    if rest["report"] and found != "pairs":
+        raise click.UsageError("--report is for pairs")
     chosen = load_chosen_profile(profile, over_long)
     if over_long is not None and found == "pairs" and chosen.baseline is not None:
         raise click.UsageError(f"--over-long has no effect: profile {chosen.name} decides pairs without gains")
@@ -162,7 +179,7 @@ def run(
         if found != "pairs" or chosen.baseline is not None:
             raise click.UsageError("--scores-only is for pairs and a profile that decides them by gains")
         rest["share"] = rest["share"] or WHOLE
-    names = ("limit", "overwrite", "strict", "on_error", "keep_gains", "share", "metadata", "scores_only")
+    names = ("limit", "overwrite", "strict", "on_error", "keep_gains", "share", "metadata", "scores_only", "report")
     request = Request(directory, output, **{name: rest[name] for name in names})
     memory = rest["search_memory"] or choose_search_memory()
     stages = FirstStageOptions(rest["index"], rest["candidates"], rest["stop_after"] is not None, memory)

@@ -12,6 +12,7 @@ from pan_scdg.logs import say
 @click.option("--input", "directory", type=FOLDER, help="Input folder of the shards.")
 @click.option("--output", type=FOLDER, help="Folder of the results.")
 @model_option
+@click.option("--report", is_flag=True, help="Also write a page to read, report.html; for pairs.")
 @overwrite_option
 @click.option("--missing", is_flag=True, help="Print the numbers of unfinished shards; exit with 1 if there are any.")
 @click.argument("shards", type=FOLDER, nargs=-1, required=True)
@@ -22,6 +23,7 @@ def merge(
     directory: Path | None,
     output: Path | None,
     model: Path | None,
+    report: bool,
     overwrite: bool,
     missing: bool,
     shards: tuple[Path, ...],
@@ -50,7 +52,7 @@ def merge(
         raise click.UsageError("Missing option '--input' or '--output'.")
     given = {f"SHARDS {number}": shard for number, shard in enumerate(shards, 1)}
     check_folders(output, None, {"--input": directory, "--model": model, **given})
-    say(merge_shards(directory, output, shards, model, overwrite))
+    say(merge_shards(directory, output, shards, model, overwrite, report))
 
 
 COMMANDS = (merge,)

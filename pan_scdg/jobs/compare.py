@@ -27,6 +27,7 @@ DIGITS = (
 """Prefixes of job fields that change last digits."""
 WITHOUT_EFFECT = (
     "keep_gains",
+    "report",
     "on_error",
     "profile.name",
     "profile.description",

@@ -10,6 +10,7 @@ from pan_scdg.jobs.evaluate import evaluate_pairs, evaluate_retrieval
 from pan_scdg.jobs.requests import Computing, Request
 from pan_scdg.jobs.retrieval_results import RUN
 from pan_scdg.jobs.retrieve import retrieve_sources
+from pan_scdg.jobs.run_report import PAGE
 from pan_scdg.jobs.score import score_files
 from pan_scdg.profile import Profile, load_profile
 
@@ -35,7 +36,7 @@ def demo(output: Path, device: str, state: Path | None = None) -> Iterator[str]:
     yield explain_pair(profile, device)
     retrieval = profile.need_retrieval().model_copy(update=QUICK)
     computing = Computing(device, state=state)
-    detect_pairs(profile, Request(PAIRS, output / "pairs", limit=PAIR_LIMIT), computing)
+    detect_pairs(profile, Request(PAIRS, output / "pairs", limit=PAIR_LIMIT, report=True), computing)
     retrieve_sources(
         profile.model_copy(update={"retrieval": retrieval}),
         Request(RETRIEVAL, output / "retrieval", limit=QUERY_LIMIT),
@@ -58,6 +59,7 @@ def demo(output: Path, device: str, state: Path | None = None) -> Iterator[str]:
             f"decisions: {output / 'pairs' / DECISIONS}",
             f"detections: {output / 'pairs'}/*.xml",
             f"ranking: {output / 'retrieval' / RUN}",
+            f"report, to open in a browser: {output / 'pairs' / PAGE}",
         ]
     )
 

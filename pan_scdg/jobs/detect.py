@@ -3,14 +3,17 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pan_scdg.digests import hash_text
+from pan_scdg.jobs.check.report import Setting
 from pan_scdg.jobs.lifecycle import produce_result
 from pan_scdg.jobs.output_mark import Partial
-from pan_scdg.jobs.passages import find_passages, write_passages
+from pan_scdg.jobs.passages import PASSAGES, Located, find_passages, write_passages
 from pan_scdg.jobs.requests import Computing, Request, describe_job, take_first
+from pan_scdg.jobs.run_report import PAGE, choose_gains, make_run_report
 from pan_scdg.jobs.shards import Shards, open_model, write_shard
 from pan_scdg.logs import say
 from pan_scdg.models.find import describe_models
@@ -22,8 +25,10 @@ from pan_scdg.pan.prepare import read_names
 from pan_scdg.pan.text_alignment import name_detection, read_pairs
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator
-from pan_scdg.profile import Profile
+from pan_scdg.profile import PassageSettings, Profile
 from pan_scdg.records import DocumentPair
+from pan_scdg.report.html import write_report
+from pan_scdg.report.records import Report, TokenGains
 from pan_scdg.scoring.baseline_method import BaselineMethod
 from pan_scdg.scoring.baseline_parts import find_parts, need_baseline, refuse_unused
 from pan_scdg.scoring.batches import WHOLE
@@ -84,15 +89,20 @@ def detect_pairs(
                     else:
                         verdicts = {verdict.pair: verdict for verdict in method.judge(scored, names, store)}
                         verdicts |= {item.pair: method.judge_failed(item, names) for item in failed}
-                        ordered, files = [verdicts[pair] for pair in pairs], list[str]()
+                        located, files = [Located(verdicts[pair], []) for pair in pairs], list[str]()
                         if locator is not None:
-                            located = find_passages(ordered, locator, verifier)
-                            ordered = [verdict for verdict, _ in located]
+                            located = find_passages([verdict for verdict, _ in located], locator, verifier)
                             files.append(write_passages(result.staged, located))
-                        files += write_verdicts(result.staged, ordered)
+                        files += write_verdicts(result.staged, [verdict for verdict, _ in located])
                         if request.keep_gains and isinstance(method, GainMethod):
                             method.write_gains(result.staged / GAINS, scored, store)
                             files.insert(0, GAINS)
+                        if request.report:
+                            gains = _read_gains(method, scored, verdicts, store)
+                            setting = Setting(profile.name, method.threshold, models, job["models"], None)
+                            shown = finder or PassageFinder(PassageSettings(), method.device)
+                            report = make_run_report(located, names, setting, shown, gains)
+                            files.insert(0, _write_page(result.staged, report, finder is not None, partial))
                         _warn_about_few_detections(method, verdicts.values(), notices, request.output)
                 origins = list_origins(models) if merged is None else merged.origins
                 result.seal(files, _list_incidents(method), partial, origins)
@@ -100,7 +110,8 @@ def detect_pairs(
     if result.complete:
         return [*limited, f"already complete: {request.output}"]
     warnings = [f"warning: {incident}" for incident in _list_incidents(method)]
-    return [*notices.list_warnings(), *warnings, *limited, _summarise(request, method, len(pairs))]
+    page = [f"report: {request.output / PAGE}"] if request.report else []
+    return [*notices.list_warnings(), *warnings, *limited, _summarise(request, method, len(pairs)), *page]
 
 
 def open_method(
@@ -128,9 +139,9 @@ def open_method(
     """
     if profile.baseline is None:
         model = open_model(profile, computing, "pairs", merged)
-        return GainMethod(
-            profile, model, keep_gains=request.keep_gains, share=request.share, scores_only=request.scores_only
-        )
+        # shards hold the gains that they were asked for
+        keep = request.keep_gains or (request.report and merged is None)
+        return GainMethod(profile, model, keep_gains=keep, share=request.share, scores_only=request.scores_only)
     baseline = need_baseline(profile)
     measures = profile.passages is not None and profile.passages.gains
     unused = {
@@ -186,6 +197,25 @@ def _describe_pairs_job(
 
 def _list_incidents(method: PairMethod[Any, Any]) -> list[str]:
     return [] if method.model is None else method.model.incidents()
+
+
+def _read_gains(
+    method: PairMethod[Any, Any], scored: Sequence[Any], verdicts: Mapping[DocumentPair, Verdict], store: Store
+) -> dict[DocumentPair, TokenGains]:
+    """Return the gains of the tokens of the best pairs, if they were kept."""
+    if not isinstance(method, GainMethod) or not method.keeps_gains:
+        return {}
+    best = sorted(scored, key=lambda item: -verdicts[item.plan.pair].record["score"])
+    return choose_gains(method.locate_gains(best, store))
+
+
+def _write_page(folder: Path, report: Report, has_passages: bool, partial: Partial | None) -> str:
+    """Write the report; return the name of the file."""
+    limited = () if partial is None else (partial.format_warning().removeprefix("warning: "),)
+    passages_file = PASSAGES if has_passages else ""
+    whole = replace(report, warnings=(*limited, *report.warnings), table_file=DECISIONS, passages_file=passages_file)
+    write_report(whole, folder / PAGE)
+    return PAGE
 
 
 def write_verdicts(folder: Path, verdicts: Sequence[Verdict]) -> list[str]:

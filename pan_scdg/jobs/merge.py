@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from pan_scdg.errors import UserError
 from pan_scdg.jobs.detect import detect_pairs
 from pan_scdg.jobs.requests import Computing, Request
 from pan_scdg.jobs.retrieve import retrieve_sources
@@ -11,7 +12,12 @@ from pan_scdg.profile import parse_profile
 
 
 def merge_shards(
-    directory: Path, output: Path, folders: Sequence[Path], model: Path | None = None, overwrite: bool = False
+    directory: Path,
+    output: Path,
+    folders: Sequence[Path],
+    model: Path | None = None,
+    overwrite: bool = False,
+    report: bool = False,
 ) -> list[str]:
     """Write the result of a job from all of its shards; return the lines to show the user.
 
@@ -23,12 +29,15 @@ def merge_shards(
         folders: the output directory of every shard, in any order.
         model: folder of the language model if it is not in the model cache; its tokenizer is read.
         overwrite: replace a finished output.
+        report: also write a page, which the shards of pairs can have; with the gains of tokens if the shards hold them.
 
     Raises:
         UserError: a shard is missing, unfinished, damaged or of another job, or was made with another input or model.
     """
     shards = read_shards(folders)
     job = shards.job
+    if report and job["task"] != "pairs":
+        raise UserError("these are shards of source retrieval, and --report is for pairs", "leave it out", folders[0])
     request = Request(
         directory,
         output,
@@ -36,6 +45,7 @@ def merge_shards(
         overwrite=overwrite,
         keep_gains=job["keep_gains"],
         on_error=job["on_error"],
+        report=report,
     )
     computing = Computing(job["device"], model, engine=job["engine"])
     profile = parse_profile(job["profile"], shards.folders[0])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from pan_scdg.pan.detections import format_decision
 from pan_scdg.pan.text_alignment import read_text
@@ -15,9 +16,14 @@ PASSAGES = "passages.jsonl"
 NO_PASSAGE = "no passage was found: the detection covers both documents"
 
 
-def find_passages(
-    verdicts: Sequence[Verdict], locator: Locator, verifier: Verifier | None
-) -> list[tuple[Verdict, list[Evidence]]]:
+class Located(NamedTuple):
+    """A verdict and the evidence of its passages."""
+
+    verdict: Verdict
+    evidence: list[Evidence]
+
+
+def find_passages(verdicts: Sequence[Verdict], locator: Locator, verifier: Verifier | None) -> list[Located]:
     """Return each verdict with its passages in the place of the one over both documents, and their evidence.
 
     Negative verdicts stay as they are. A positive pair without passages keeps its detection, with a warning. With a
@@ -28,26 +34,24 @@ def find_passages(
         return [_locate(verdict, locator, verifier, progress) for verdict in verdicts]
 
 
-def _locate(
-    verdict: Verdict, locator: Locator, verifier: Verifier | None, progress: Progress
-) -> tuple[Verdict, list[Evidence]]:
+def _locate(verdict: Verdict, locator: Locator, verifier: Verifier | None, progress: Progress) -> Located:
     if not verdict.passages:
-        return verdict, []
+        return Located(verdict, [])
     texts = read_text(verdict.pair.suspicious), read_text(verdict.pair.source)
     found = locator.find(*texts)
     if verifier is not None:
         found = verifier.add_gains(*texts, found)
     progress.update()
     if not found:
-        return verdict._replace(record=_add_warning(verdict, NO_PASSAGE)), []
-    return verdict._replace(passages=tuple(evidence.passage for evidence in found)), found
+        return Located(verdict._replace(record=_add_warning(verdict, NO_PASSAGE)), [])
+    return Located(verdict._replace(passages=tuple(evidence.passage for evidence in found)), found)
 
 
 def _add_warning(verdict: Verdict, warning: str) -> dict[str, object]:
     return {**verdict.record, "warnings": [*verdict.record.get("warnings", ()), warning]}
 
 
-def write_passages(folder: Path, located: Sequence[tuple[Verdict, list[Evidence]]]) -> str:
+def write_passages(folder: Path, located: Sequence[Located]) -> str:
     """Write a JSON line per passage, in the order of the verdicts; return the name of the file.
 
     ``suspicious`` and ``source`` are ids; for the other fields see `Evidence`.

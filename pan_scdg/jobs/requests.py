@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from pan_scdg import __version__
 from pan_scdg.jobs.output_mark import Partial
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.models.fit import Job
@@ -68,6 +69,8 @@ class Request:
     """Score one shard, for `merge`; None: all."""
     scores_only: bool = False
     """Write the scores of the share and decide nothing, so that no threshold is needed."""
+    report: bool = False
+    """Also write a page for people."""
     metadata: bool = False
     """Write ir-metadata.yml beside the results; see `track_run`."""
 
@@ -125,4 +128,5 @@ def describe_job(
         "candidates": candidates,
         **({} if partial is None else {"limit": partial.done}),
         **({} if request.share is None else {"shard": list(request.share)}),
+        **({"report": __version__} if request.report else {}),  # which shows the version
     }

@@ -76,6 +76,11 @@ def prepare_text(text: str, least_words: int) -> PreparedText:
     return PreparedText(forms, words, bounds, ends, tuple(numbers), places)
 
 
+def count_words(text: str) -> int:
+    """Return the number of words that `prepare_text` finds."""
+    return sum(1 for _ in _WORD.finditer(text))
+
+
 @lru_cache(1 << 16)
 def normalise_word(word: str) -> str:
     """Return the form of a word that is compared: see the module."""

@@ -39,8 +39,8 @@ def grade_sentences(gains: TokenGains, view: TextView) -> list[GradedSentence]:
     starts = [begin for begin, _ in tokens]
     for begin, end in view.sentences:
         inside = [gain for _, gain in tokens[bisect_right(starts, begin - 1) : bisect_right(starts, end - 1)]]
-        if inside:
-            sentence = view.text[begin:end]
+        sentence = view.text[begin:end]
+        if inside and sentence.strip():
             bare = begin + len(sentence) - len(sentence.lstrip()), begin + len(sentence.rstrip())
             graded.append(GradedSentence(*bare, bisect_right(EDGES["sentence"], sum(inside) / len(inside))))
     return graded

@@ -71,5 +71,7 @@ class Report:
     warnings: tuple[str, ...] = ()
     among: bool = False
     """The texts were compared among each other: which one of a pair came first is unknown."""
-    has_files: bool = True
-    """``report.csv`` and ``passages.jsonl`` lie beside the page, with what it leaves out."""
+    table_file: str = ""
+    """The file beside the page that lists all pairs; empty: there is none."""
+    passages_file: str = ""
+    """The same for passages."""

@@ -12,8 +12,9 @@ from pan_scdg.pan.runs import open_gzip_text
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.profile import Profile
 from pan_scdg.records import DocumentPair
-from pan_scdg.scdg.aggregation import Aggregate
+from pan_scdg.scdg.aggregation import Aggregate, Floats
 from pan_scdg.scdg.calibration_range import TargetFacts
+from pan_scdg.scdg.sequences import Offsets
 from pan_scdg.scoring.batches import Share
 from pan_scdg.scoring.calibration import (
     describe_nearness,
@@ -73,7 +74,7 @@ class GainMethod:
         self.model, self.device = model, model.device
         self.models = {"language_model": model.found}
         self.calibration = self.settings.calibration
-        self._keep_gains, self._share = keep_gains, share
+        self.keeps_gains, self._share = keep_gains, share
         say([] if scores_only else warn_about_model(self.calibration, model))
         if explain_foreign_model(self.calibration, model) is not None:
             self.threshold = self.calibration = None
@@ -91,7 +92,7 @@ class GainMethod:
 
     def score(self, planned: Sequence[PlannedPair], store: Store) -> list[ScoredPair]:
         """Compute the gain statistics of the pairs, in order."""
-        return score_pairs(planned, self.model, self.settings, store, self._keep_gains, self._share)
+        return score_pairs(planned, self.model, self.settings, store, self.keeps_gains, self._share)
 
     def get_key(self, item: ScoredPair) -> str:
         """Return the store's key of the statistics of a pair."""
@@ -153,13 +154,21 @@ class GainMethod:
 
         ``offsets`` holds the first character of each token in the suspicious document and the one behind its last.
         """
-        locator = make_locator(self.model)
         with open_gzip_text(path) as file:
-            for item in scored:
-                gains = [round(float(g), 6) for g in load_gains(store, item.plan.key, self.settings.control)]
-                located = locator.locate(read_text(item.plan.pair.suspicious), item.plan.mode == "segments")
-                record = {**name_pair(item.plan.pair, {}), **describe_control(self.settings.control), "gains": gains}
-                file.write(json.dumps({**record, "offsets": located.offsets.tolist()}) + "\n")
+            for pair, gains, offsets in self.locate_gains(scored, store):
+                values = [round(float(gain), 6) for gain in gains]
+                record = {**name_pair(pair, {}), **describe_control(self.settings.control), "gains": values}
+                file.write(json.dumps({**record, "offsets": offsets.tolist()}) + "\n")
+
+    def locate_gains(
+        self, scored: Sequence[ScoredPair], store: Store
+    ) -> Iterator[tuple[DocumentPair, Floats, Offsets]]:
+        """Yield each pair with the gains of its tokens, ``[n]`` nats, and their characters, ``[n, 2]``."""
+        locator = make_locator(self.model)
+        for item in scored:
+            pair = item.plan.pair
+            located = locator.locate(read_text(pair.suspicious), item.plan.mode == "segments")
+            yield pair, load_gains(store, item.plan.key, self.settings.control), located.offsets
 
     def close(self) -> None:
         """End the worker processes."""

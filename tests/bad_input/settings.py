@@ -29,6 +29,10 @@ ROWS = {
     "a share beyond all": _option("--shard 4/3", "Invalid value for '--shard': '4/3' is not I/N"),
     "a share of none": _option("--shard 1/0", "Invalid value for '--shard': '1/0' is not I/N"),
     "a share in words": _option("--shard first", "Invalid value for '--shard': 'first' is not I/N"),
+    "a report of a shard": _option("--report --shard 1/2", "--report cannot be combined with --plan, --shard or"),
+    "a report of scores": _option("--report --scores-only", "--report cannot be combined with"),
+    "a report of a plan": _option("--report --plan", "--report cannot be combined with"),
+    "a report of source retrieval": Bad(RETRIEVAL, f"^--report is for pairs{HELP}", f"{RUN} --report"),
     "JSON of no plan": _option("--json", "--json needs --plan"),
     "a tolerance that is not a number": Bad(
         {}, f"^a tolerance must be a finite number{HELP}", "compare {input} {output} --score-tolerance nan"

@@ -69,7 +69,8 @@ def test_make_demo(tmp_path: Path) -> None:
     for word in ("pairs (test half)", "source retrieval", "nDCG@10", "run.txt.gz", "One verdict explained"):
         assert word in done.stdout
     files = re.findall(r": (demo-output/\S+)", done.stdout)
-    assert len(files) == 3
+    assert len(files) == 4
+    assert files[-1] == "demo-output/pairs/report.html"
     assert all((tmp_path / f).exists() or "*" in f for f in files)
 
 

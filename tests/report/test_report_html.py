@@ -141,7 +141,7 @@ def test_a_page_of_a_thousand_pairs_is_not_larger_than_its_limit() -> None:
         ReportPair(a, b, 1 - i / 2000, "likely", passages, (), gains)
         for i, (a, b) in enumerate((a, b) for a in list(texts)[:30] for b in list(texts)[30:])
     )
-    report = Report("Many", texts, texts, pairs, 0.2)
+    report = Report("Many", texts, texts, pairs, 0.2, passages_file="passages.jsonl")
     for largest in (3_000_000, 20_000_000):
         page = render_report(report, largest)
         assert len(page.encode()) <= largest
@@ -149,7 +149,7 @@ def test_a_page_of_a_thousand_pairs_is_not_larger_than_its_limit() -> None:
         assert 10 < details < 900
         assert "their passages are in <code>passages.jsonl</code>" in page
         assert 0 < with_gains < details or largest < 20_000_000
-    assert "their passages are in" not in render_report(replace(report, has_files=False), 3_000_000)
+    assert "their passages are in" not in render_report(replace(report, passages_file=""), 3_000_000)
 
 
 def test_no_more_pairs_than_a_browser_can_bear_are_in_the_table() -> None:

@@ -1,20 +1,20 @@
 """Score the pairs of a check with the method of a profile, and describe them for the report."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pan_scdg.jobs.check.common import FoundPair, note_common
-from pan_scdg.jobs.check.judge import Opinion, judge_pair
 from pan_scdg.jobs.check.pairs import Places, make_pairs
-from pan_scdg.jobs.check.texts import Material
+from pan_scdg.jobs.check.texts import CheckedText, Material
 from pan_scdg.notices import Notices
 from pan_scdg.passages.locate import Locator
 from pan_scdg.progress import Progress
+from pan_scdg.report.judge import SizedText, judge_pair, make_passage, rank_pair
 from pan_scdg.report.records import ReportPair, ReportPassage
 from pan_scdg.scoring.pair_method import PairMethod
 from pan_scdg.store import Store
 
-ORDER = {"likely": 0, "unclear": 1, "no sign": 2}
 COMMON = "all passages are ones that many of the texts share, which counts less"
 
 
@@ -23,7 +23,7 @@ class JudgedPair(NamedTuple):
 
     places: Places
     """Target and source of the score."""
-    opinion: Opinion
+    verdict: ReportPair
 
 
 def judge_pairs(
@@ -45,22 +45,21 @@ def judge_pairs(
     for i, j in places:
         directions = [(i, j), (j, i)] if material.among else [(i, j)]
         found = [
-            JudgedPair(
-                (a, b), judge_pair(records[left[a].compared.doc_id, right[b].compared.doc_id], left[a], right[b])
-            )
+            JudgedPair((a, b), _judge(records[left[a].compared.doc_id, right[b].compared.doc_id], left[a], right[b]))
             for a, b in directions
         ]
-        judged.append(min(found, key=lambda pair: _rank(pair.opinion)))
+        judged.append(min(found, key=lambda pair: rank_pair(pair.verdict)))
     return judged
 
 
-def _rank(opinion: Opinion) -> tuple[int, float]:
-    return ORDER[opinion.judgement], float("inf") if opinion.score is None else -opinion.score
+def _judge(record: Mapping[str, Any], suspicious: CheckedText, source: CheckedText) -> ReportPair:
+    sides = (SizedText(text.shown.name, text.words) for text in (suspicious, source))
+    return judge_pair(record, *sides)
 
 
 def describe_pairs(material: Material, judged: Sequence[JudgedPair], locator: Locator) -> list[ReportPair]:
     """Return the pairs for the report, best first, with the passages of those that are likely or unclear."""
-    shown = [pair for pair in judged if pair.opinion.judgement != "no sign"]
+    shown = [pair for pair in judged if pair.verdict.judgement != "no sign"]
     found = []
     with Progress("finding passages", len(shown)) as progress:
         for pair in shown:
@@ -68,9 +67,7 @@ def describe_pairs(material: Material, judged: Sequence[JudgedPair], locator: Lo
             progress.update()
     passages = dict(zip((pair.places for pair in found), note_common(found, material), strict=True))
     pairs = [_describe(material, pair, passages.get(_sort(material, pair.places), ())) for pair in judged]
-    return sorted(
-        pairs, key=lambda pair: (*_rank(Opinion(pair.judgement, pair.score, ())), pair.suspicious, pair.source)
-    )
+    return sorted(pairs, key=lambda pair: (*rank_pair(pair), pair.suspicious, pair.source))
 
 
 def _sort(material: Material, places: Places) -> Places:
@@ -81,7 +78,7 @@ def _sort(material: Material, places: Places) -> Places:
 def _find_passages(material: Material, pair: JudgedPair, locator: Locator) -> FoundPair:
     i, j = pair.places
     found = locator.find(material.suspicious[i].compared.text or "", material.sources[j].compared.text or "")
-    passages: Iterable[ReportPassage] = (ReportPassage(**evidence.to_json()) for evidence in found)  # type: ignore[arg-type]
+    passages: Iterable[ReportPassage] = map(make_passage, found)
     if (i, j) != _sort(material, (i, j)):
         passages = sorted(p._replace(begin=p.begin2, end=p.end2, begin2=p.begin, end2=p.end) for p in passages)
     return FoundPair(_sort(material, (i, j)), tuple(passages))
@@ -89,8 +86,8 @@ def _find_passages(material: Material, pair: JudgedPair, locator: Locator) -> Fo
 
 def _describe(material: Material, pair: JudgedPair, passages: tuple[ReportPassage, ...]) -> ReportPair:
     i, j = _sort(material, pair.places)
-    judgement, score, warnings = pair.opinion
-    if judgement == "likely" and passages and all(passage.note for passage in passages):
-        judgement, warnings = "unclear", (*warnings, COMMON)
     names = material.suspicious[i].shown.name, material.sources[j].shown.name
-    return ReportPair(*names, score, judgement, passages, warnings)
+    verdict = replace(pair.verdict, suspicious=names[0], source=names[1], passages=passages)
+    if verdict.judgement == "likely" and passages and all(passage.note for passage in passages):
+        return replace(verdict, judgement="unclear", warnings=(*verdict.warnings, COMMON))
+    return verdict

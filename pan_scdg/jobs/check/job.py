@@ -9,7 +9,6 @@ from pan_scdg import __version__
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.check.compare import describe_pairs, judge_pairs
 from pan_scdg.jobs.check.gains import measure_gains
-from pan_scdg.jobs.check.judge import NEAR
 from pan_scdg.jobs.check.pairs import (
     MOST_PAIRS,
     Places,
@@ -34,6 +33,7 @@ from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import PassageSettings, Profile
 from pan_scdg.profile.baseline import Alignment
+from pan_scdg.report.judge import NEAR
 from pan_scdg.report.records import ReportPair
 from pan_scdg.report.table import format_best
 from pan_scdg.report.wording import CAUTION, summarise

@@ -5,9 +5,11 @@ from typing import Any, NamedTuple
 
 from pan_scdg import __version__
 from pan_scdg.jobs.check.texts import Material
+from pan_scdg.jobs.check.write import PASSAGES, TABLE
 from pan_scdg.models.find import SHORT, FoundModel
 from pan_scdg.report.records import Report, ReportPair
 
+UNDECIDED = "nothing is decided: the threshold is not for this model"
 AMONG = "the texts were compared among each other: which one of a pair was written first is unknown"
 
 
@@ -37,7 +39,7 @@ def make_report(
     """
     more = []
     if setting.threshold is None:
-        more.append("nothing is decided: the threshold is not for this model")
+        more.append(UNDECIDED)
     if material.among:
         more.append(AMONG)
     if left_out:
@@ -49,17 +51,20 @@ def make_report(
         {text.shown.name: text.shown for text in material.sources},
         tuple(pairs),
         setting.threshold,
-        facts=_list_facts(material, setting),
+        facts=list_facts(setting, left, right),
         warnings=(*warnings, *more),
         among=material.among,
+        table_file=TABLE,
+        passages_file=PASSAGES,
     )
 
 
-def _list_facts(material: Material, setting: Setting) -> dict[str, Any]:
+def list_facts(setting: Setting, suspicious: int, sources: int) -> dict[str, Any]:
+    """Return what decided, and the numbers of texts."""
     facts: dict[str, Any] = {"program": f"pan_scdg {__version__}", "profile": setting.profile}
     for name, found in setting.models.items():
         weights = setting.identity.get(name, {}).get("weights", "")
         facts[name] = f"{found.name} {str(weights)[:SHORT]}".strip()
     if setting.template is not None:
         facts["template"] = f"{setting.template}; what a text has in common with it does not count"
-    return {**facts, "suspicious_texts": len(material.suspicious), "sources": len(material.sources)}
+    return {**facts, "suspicious_texts": suspicious, "sources": sources}

@@ -12,7 +12,7 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.documents import read_any_document
 from pan_scdg.pan.text_folder import NamedText, read_texts
 from pan_scdg.passages.template import mask_template
-from pan_scdg.passages.units import PreparedText, prepare_text
+from pan_scdg.passages.units import PreparedText, count_words, prepare_text
 from pan_scdg.records import TextFile
 from pan_scdg.report.records import ReportText
 from pan_scdg.scoring.baseline_scoring import LEAST_WORDS
@@ -84,7 +84,7 @@ def _make_texts(
 ) -> Iterable[CheckedText]:
     for text in texts:
         compared = text.text if template is None else mask_template(text.text, template)
-        words = len(prepare_text(compared, 1).forms)
+        words = count_words(compared)
         warnings = list(text.warnings)
         if not seems_english(compared):
             notices.add("not calibrated for this language (English is)", str(text.path))

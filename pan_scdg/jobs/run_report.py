@@ -1,0 +1,143 @@
+"""The report of a run over pairs: its verdicts, the passages behind them, and the gains of the best pairs' tokens."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from pan_scdg.errors import UserError
+from pan_scdg.jobs.check.report import UNDECIDED, Setting, list_facts
+from pan_scdg.jobs.passages import Located
+from pan_scdg.pan.text_alignment import read_text
+from pan_scdg.passages.align import Alignment, Evidence
+from pan_scdg.passages.finder import PassageFinder
+from pan_scdg.passages.units import prepare_text
+from pan_scdg.profile import PassageSettings
+from pan_scdg.progress import Progress
+from pan_scdg.records import DocumentPair, Passage, TextFile
+from pan_scdg.report.judge import SizedText, judge_pair, make_passage, measure_text, rank_pair
+from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
+from pan_scdg.report.view import MOST_DETAILS
+from pan_scdg.scdg.aggregation import Floats
+from pan_scdg.scdg.sequences import Offsets
+from pan_scdg.scoring.pair_method import cover_both
+
+PAGE = "report.html"
+MOST_TOKENS = 1_000_000
+"""Tokens whose gains are read for a page, which has room for fewer."""
+
+LocatedGains = tuple[DocumentPair, Floats, Offsets]
+
+
+class RunTexts(Mapping[str, ReportText]):
+    """The texts of one side by the names that are shown; each is read when it is asked for.
+
+    Args:
+        files: the documents.
+        names: the user's own names by id; used if no two of the documents have the same.
+    """
+
+    def __init__(self, files: Iterable[TextFile], names: Mapping[str, str]) -> None:
+        distinct = {file.doc_id: file for file in files}
+        own = {doc_id: names.get(doc_id, doc_id) for doc_id in distinct}
+        self._shown = own if len(set(own.values())) == len(own) else {doc_id: doc_id for doc_id in own}
+        self._files = {self._shown[doc_id]: file for doc_id, file in distinct.items()}
+        self._sizes: dict[str, SizedText] = {}
+
+    def __getitem__(self, name: str) -> ReportText:
+        """Return a text; one that cannot be read is empty, with the reason as a warning."""
+        try:
+            return ReportText(name, read_text(self._files[name]))
+        except UserError as e:
+            return ReportText(name, "", (e.what,))
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names."""
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        """Return the number of texts."""
+        return len(self._files)
+
+    def measure(self, doc_id: str) -> SizedText:
+        """Return the name and the size of a text, which is read once for this."""
+        if doc_id not in self._sizes:
+            name = self._shown[doc_id]
+            self._sizes[doc_id] = measure_text(name, self[name].text)
+        return self._sizes[doc_id]
+
+
+def make_run_report(
+    located: Sequence[Located],
+    names: Mapping[str, str],
+    setting: Setting,
+    finder: PassageFinder,
+    gains: Mapping[DocumentPair, TokenGains],
+) -> Report:
+    """Return the report of a run.
+
+    Args:
+        located: the verdicts, with the passages that the run has found.
+        names: the user's own names of documents by id; may be empty.
+        setting: what decided.
+        finder: finds passages for the page where the run has looked for none.
+        gains: of the tokens of some pairs.
+    """
+    suspicious = RunTexts((verdict.pair.suspicious for verdict, _ in located), names)
+    sources = RunTexts((verdict.pair.source for verdict, _ in located), names)
+    judged: list[tuple[ReportPair, Located]] = []
+    with Progress("judging pairs", len(located)) as progress:
+        for item in located:
+            pair, record, _ = item.verdict
+            sizes = suspicious.measure(pair.suspicious.doc_id), sources.measure(pair.source.doc_id)
+            judged.append((judge_pair(record, *sizes), item))
+            progress.update()
+    judged.sort(key=lambda item: (*rank_pair(item[0]), item[0].suspicious, item[0].source))
+    return Report(
+        f"{len(located):,} pairs of {len(suspicious):,} texts and {len(sources):,} sources",
+        suspicious,
+        sources,
+        tuple(_add_evidence(judged, suspicious, sources, finder, gains)),
+        setting.threshold,
+        list_facts(setting, len(suspicious), len(sources)),
+        () if setting.threshold is not None else (UNDECIDED,),
+    )
+
+
+def _add_evidence(
+    judged: Sequence[tuple[ReportPair, Located]],
+    suspicious: RunTexts,
+    sources: RunTexts,
+    finder: PassageFinder,
+    gains: Mapping[DocumentPair, TokenGains],
+) -> Iterator[ReportPair]:
+    """Yield the pairs with passages and gains; those that the page has no room for with what the run has found."""
+    for number, (pair, (verdict, found)) in enumerate(judged):
+        if not found and pair.judgement != "no sign" and number < MOST_DETAILS:
+            found = _find(verdict.passages, suspicious[pair.suspicious].text, sources[pair.source].text, finder)
+        yield replace(pair, passages=tuple(map(make_passage, found)), gains=gains.get(verdict.pair))
+
+
+def _find(known: tuple[Passage, ...], target: str, source: str, finder: PassageFinder) -> list[Evidence]:
+    """Return the passages of a detection, unless it covers both documents as a whole; otherwise those of ``finder``."""
+    if not known or known == cover_both(len(target), len(source)):
+        return finder.find(target, source)
+    settings = PassageSettings()
+    left, right = (prepare_text(text, settings.unit_words) for text in (target, source))
+    alignment = Alignment(left, right, settings)
+    return [alignment.measure(passage) for passage in known]
+
+
+def choose_gains(located: Iterable[LocatedGains]) -> dict[DocumentPair, TokenGains]:
+    """Return the gains of the tokens of the first pairs, for a page.
+
+    Args:
+        located: gains and characters of the tokens of pairs, best first; read as far as needed.
+    """
+    chosen: dict[DocumentPair, TokenGains] = {}
+    room = MOST_TOKENS
+    for pair, values, offsets in located:
+        room -= len(values)
+        if room < 0:
+            break
+        spans = ((begin, end) for begin, end in offsets.tolist())
+        chosen[pair] = TokenGains(tuple(spans), tuple(values.tolist()))
+    return chosen

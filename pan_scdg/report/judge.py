@@ -1,0 +1,70 @@
+"""Say in ordinary language what a verdict means: likely, unclear, or no sign."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pan_scdg.passages.align import Evidence
+from pan_scdg.passages.units import count_words
+from pan_scdg.report.records import Judgement, ReportPair, ReportPassage
+from pan_scdg.scoring.baseline_scoring import LEAST_WORDS
+
+NEAR = 0.03
+"""An alignment score this near below the threshold is unclear: benchmarks/results/check.md."""
+NEAR_SHARE = 0.1
+"""A gain that so many of the negatives of the calibration reach is unclear."""
+ORDER: dict[Judgement, int] = {"likely": 0, "unclear": 1, "no sign": 2}
+
+
+class SizedText(NamedTuple):
+    """The name of a text, and the number of its words that were compared."""
+
+    name: str
+    words: int
+
+
+def measure_text(name: str, text: str) -> SizedText:
+    """Return the size of a text."""
+    return SizedText(name, count_words(text))
+
+
+def judge_pair(record: Mapping[str, Any], suspicious: SizedText, source: SizedText) -> ReportPair:
+    """Return the pair as a report shows it, without passages.
+
+    Args:
+        record: the verdict, as `run` writes it.
+        suspicious: one text.
+        source: the other.
+    """
+    warnings = [w for w in record.get("warnings", ()) if not w.startswith("unclear:")]  # said below for both texts
+    for text in (suspicious, source):
+        if record["score"] is not None and text.words < LEAST_WORDS:  # without a score, a warning says why
+            warnings.append(f"{text.name} has {text.words} words, fewer than {LEAST_WORDS}: too short to tell")
+    judgement: Judgement = "no sign"
+    if record["score"] is None or record["threshold"] is None or min(suspicious.words, source.words) < LEAST_WORDS:
+        judgement = "unclear"
+    elif record["decision"]:
+        judgement = "likely"
+    elif is_near(record):
+        judgement = "unclear"
+        warnings.append("the score is just below the threshold")
+    return ReportPair(suspicious.name, source.name, record["score"], judgement, warnings=tuple(warnings))
+
+
+def is_near(record: Mapping[str, Any]) -> bool:
+    """Return whether a score below the threshold is so near that it is unclear."""
+    if record.get("baseline") == "alignment":
+        return bool(record["score"] >= record["threshold"] - NEAR)
+    share = record.get("negatives_at_least")
+    return bool(record.get("near_threshold")) or (share is not None and share <= NEAR_SHARE)
+
+
+def rank_pair(pair: ReportPair) -> tuple[int, float]:
+    """Return the key by which pairs are sorted, best first."""
+    return ORDER[pair.judgement], float("inf") if pair.score is None else -pair.score
+
+
+def make_passage(evidence: Evidence) -> ReportPassage:
+    """Return a passage as a report shows it."""
+    start, length, source, source_length, *_ = evidence.passage
+    places = (start, start + length, source, source + source_length)
+    return ReportPassage(*places, evidence.similarity, evidence.verbatim, evidence.gain, evidence.control)
