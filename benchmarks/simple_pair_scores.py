@@ -164,6 +164,23 @@ def _chunk_vectors(model: Any, text: str, batch: int = 16) -> Iterator[npt.NDArr
             yield model(inputs)["sentence_embedding"].numpy()
 
 
+def best_four_sentences(target: npt.NDArray[np.float32], source: npt.NDArray[np.float32]) -> float:
+    """Return the largest mean over four consecutive sentences of each one's largest cosine with the source.
+
+    Args:
+        target: unit vectors of the target's sentences in their order, ``[t, d]``; all if it has fewer than four.
+        source: unit vectors of the source's sentences, ``[s, d]``.
+
+    Returns:
+        0 if a text has no sentences.
+    """
+    if not len(target) or not len(source):
+        return 0.0
+    best = (target @ source.T).max(axis=1)
+    width = min(4, len(best))
+    return float(np.convolve(best, np.full(width, 1 / width), "valid").max())
+
+
 def _distinct(pairs: TextPairs) -> tuple[list[str], list[int], list[int]]:
     """Distinct texts, and for each pair the numbers of its target and its source among them."""
     numbers: dict[str, int] = {}

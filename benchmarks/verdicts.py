@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from benchmarks.development.compose import Pair
 from benchmarks.pair_gains import ALL, QualitySet, development_set
-from benchmarks.simple_pair_scores import four_gram_containment, minilm_cosine, tfidf_cosine
+from benchmarks.simple_pair_scores import best_four_sentences, four_gram_containment, minilm_cosine, tfidf_cosine
 from pan_scdg.evaluation.pairs import bootstrap_pairs, compute_pair_metrics
 from pan_scdg.evaluation.report import format_table
 from pan_scdg.models.encoder import load_encoder
@@ -102,15 +102,6 @@ def measure(items: Items, store: Store, settings: Alignment) -> tuple[Floats, Fl
             )
             progress.update()
     return np.asarray(choose_scores(settings, rows), np.float64), np.array(four)
-
-
-def best_four_sentences(target: npt.NDArray[np.float32], source: npt.NDArray[np.float32]) -> float:
-    """Return the largest mean over four consecutive sentences of each one's largest cosine with the source."""
-    if not len(target) or not len(source):
-        return 0.0
-    best = (target @ source.T).max(axis=1)
-    width = min(4, len(best))
-    return float(np.convolve(best, np.full(width, 1 / width), "valid").max())
 
 
 def choose(scores: Floats, items: Items, among: Bools, most: float) -> float:

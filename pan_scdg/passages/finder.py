@@ -29,7 +29,7 @@ class PassageFinder:
     """
 
     def __init__(self, settings: PassageSettings, device: str) -> None:
-        self._settings, self._device, self.measures_gains = settings, device, settings.gains
+        self._settings, self._device = settings, device
         self._encoder: Encoder | None = None
         self._recent: dict[tuple[str, ...], npt.NDArray[np.float32]] = {}
         self.models: Mapping[str, FoundModel] = {}

@@ -41,10 +41,11 @@ def describe_passage(passage: ReportPassage, words: int) -> str:
         return _join(parts, passage.note)
     if passage.gain < LEAST_GAIN:
         parts.append(f"the source makes it no easier to predict ({passage.gain:.2f} nats per token)")
-    else:
-        parts.append(f"the source makes it {passage.gain:.2f} nats per token easier to predict")
+        return _join(parts, passage.note)
+    parts.append(f"the source makes it {passage.gain:.2f} nats per token easier to predict")
     if passage.control is not None:
-        parts.append(f"its topic alone would account for {passage.control:.2f}")
+        share = f"{passage.control:.2f}" if passage.control >= LEAST_GAIN else "none of that"
+        parts.append(f"its topic alone would account for {share}")
     return _join(parts, passage.note)
 
 

@@ -23,22 +23,22 @@ class Aligner:
 
     def __init__(self, settings: Alignment, device: str) -> None:
         parts = find_parts(settings, device, ())
-        self._settings, self._scorer = settings, parts.make_alignment(settings, None)
+        self.settings, self.scorer = settings, parts.make_alignment(settings, None)
         foreign = warn_about_encoder(settings.calibrated_with, parts.fingerprint)
         say([] if foreign is None else [foreign])
         self._threshold = None if foreign else settings.threshold
 
     def judge(self, target: str, source: str) -> dict[str, Any]:
         """Return score, threshold and decision, and the numbers that the score was made of."""
-        (row,) = self._scorer.score([TextPair("target", "source", target, source)])
-        numbers = dict(zip(self._scorer.features, row, strict=True))
-        score = float(choose_scores(self._settings, [row])[0])
+        (row,) = self.scorer.score([TextPair("target", "source", target, source)])
+        numbers = dict(zip(self.scorer.features, row, strict=True))
+        score = float(choose_scores(self.settings, [row])[0])
         return {
             "score": score,
             "threshold": self._threshold,
             "decision": None if self._threshold is None else bool(score >= self._threshold),
-            **describe_nearness(score, self._threshold, self._settings.noise),
-            "baseline": self._settings.kind,
+            **describe_nearness(score, self._threshold, self.settings.noise),
+            "baseline": self.settings.kind,
             **numbers,
             "warnings": warn_about_length(numbers),
         }

@@ -11,6 +11,8 @@ from pan_scdg.errors import UserErrors
 from pan_scdg.logs import say
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import EXACT, parse_as
+from pan_scdg.passages.finder import PassageFinder
+from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import Profile
 from pan_scdg.profile.baseline import Alignment, BaselineSettings, CharNgrams, GramLogistic, ModelBaseline
 from pan_scdg.progress import Progress
@@ -83,6 +85,12 @@ class BaselineMethod:
         if (foreign := warn_about_encoder(known, parts.fingerprint)) is not None:
             say([foreign])
             self.threshold = None
+
+    def make_locator(self, finder: PassageFinder, store: Store) -> Locator:
+        """Return what finds the passages of pairs; an alignment also knows the sentences that decided."""
+        if isinstance(self.settings, Alignment):
+            return Locator(finder, self.settings, self._parts.make_alignment(self.settings, store))
+        return Locator(finder, None, None)
 
     def identify(self) -> dict[str, Any]:
         """Return the fields that identify the models in the job."""

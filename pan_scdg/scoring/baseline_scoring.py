@@ -29,6 +29,9 @@ from pan_scdg.store import Store, make_key
 _NUMBERS = TypeAdapter(list[float], config=EXACT)
 LEAST_WORDS = 50
 """A text with fewer words was never part of a calibration."""
+MOST_CANDIDATES = 14_000
+"""Pairs of sentences, which 99 % of the calibration pairs of the shipped threshold do not exceed: two texts of about
+15,000 characters. Longer ones match by chance more often: benchmarks/results/verdicts.md."""
 STEP = 32
 """Number of pairs whose scores are stored together; a killed run loses at most these."""
 
@@ -146,10 +149,12 @@ def choose_scores(settings: BaselineSettings, rows: Sequence[tuple[float, ...]])
 
 
 def warn_about_length(numbers: Mapping[str, float]) -> list[str]:
-    """Return the warning about a target that is too short for an alignment; empty for other targets and methods."""
-    if numbers.get("words", LEAST_WORDS) >= LEAST_WORDS:
-        return []
-    return [f"unclear: the suspicious document has {numbers['words']:.0f} words, fewer than {LEAST_WORDS}"]
+    """Return the warning about texts that are too short or too long for an alignment; empty for other methods."""
+    if numbers.get("words", LEAST_WORDS) < LEAST_WORDS:
+        return [f"unclear: the suspicious document has {numbers['words']:.0f} words, fewer than {LEAST_WORDS}"]
+    if numbers.get("candidates", 0) > MOST_CANDIDATES:
+        return ["long: in texts longer than those of the calibration, chance matches are more frequent"]
+    return []
 
 
 def warn_about_encoder(calibrated_with: str | None, fingerprint: str) -> str | None:

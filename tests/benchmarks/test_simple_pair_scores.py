@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks import simple_pair_scores
 from benchmarks.simple_pair_scores import (
+    best_four_sentences,
     bm25,
     content_word_overlap,
     four_gram_containment,
@@ -132,3 +133,17 @@ class TestMiniLM:
             monkeypatch.setattr(simple_pair_scores, "_document_vector", None)
             assert list(minilm_cosine(pairs, store)) == list(first)
         assert list(first) != [0.0, 0.0]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 7), st.integers(0, 5), st.integers(0, 99))
+def test_best_four_sentences_equal_the_formula(targets, sources, seed):
+    rng = np.random.default_rng(seed)
+    one, other = (rng.standard_normal((n, 3)).astype(np.float32) for n in (targets, sources))
+    found = best_four_sentences(one, other)
+    if not targets or not sources:
+        assert found == 0
+        return
+    best = [max(float(np.dot(a, b)) for b in other) for a in one]
+    runs = [best[i : i + 4] for i in range(max(1, targets - 3))]
+    assert found == pytest.approx(max(sum(run) / len(run) for run in runs), abs=1e-5)

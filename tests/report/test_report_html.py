@@ -15,6 +15,7 @@ from markupsafe import escape
 
 from pan_scdg.report.html import BEGINNING, render_report, render_summary, write_report
 from pan_scdg.report.records import Report, ReportPair, ReportPassage, ReportText, TokenGains
+from pan_scdg.report.wording import describe_passage
 from tests.report.reports import HOSTILE, LEFT, PASSAGES, RIGHT, make_small_report
 
 
@@ -200,6 +201,12 @@ def test_a_notebook_shows_text_as_text() -> None:
 )
 def test_each_passage_has_a_plain_sentence(passage: ReportPassage, says: str) -> None:
     assert says.rstrip() in html.unescape(render_report(make_small_report())).replace("\n", " ")
+
+
+def test_a_gain_or_control_of_nothing_is_said_in_words() -> None:
+    said = [describe_passage(PASSAGES[0]._replace(**changed), 8) for changed in ({"control": -0.2}, {"gain": 0.01})]
+    assert said[0].endswith("easier to predict; its topic alone would account for none of that.")
+    assert said[1].endswith("the source makes it no easier to predict (0.01 nats per token).")
 
 
 def test_texts_among_each_other_are_no_sources() -> None:

@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pan_scdg.jobs.check.common import FoundPair, note_common
-from pan_scdg.jobs.check.locate import Locator
 from pan_scdg.jobs.check.pairs import Places, make_pairs
 from pan_scdg.jobs.check.texts import CheckedText, Material
 from pan_scdg.notices import Notices
+from pan_scdg.passages.locate import Locator
 from pan_scdg.progress import Progress
 from pan_scdg.report.judge import SizedText, judge_pair, make_passage, rank_pair
 from pan_scdg.report.records import ReportPair, ReportPassage

@@ -9,11 +9,11 @@ from pan_scdg import __version__
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.check.compare import describe_pairs, judge_pairs
 from pan_scdg.jobs.check.gains import measure_gains
-from pan_scdg.jobs.check.locate import Locator
 from pan_scdg.jobs.check.pairs import (
     MOST_PAIRS,
     Places,
     count_pairs,
+    encode_texts,
     find_candidates,
     list_pairs,
     make_pairs,
@@ -30,6 +30,7 @@ from pan_scdg.models.find import describe_models
 from pan_scdg.models.lock import list_origins
 from pan_scdg.notices import Notices
 from pan_scdg.passages.finder import PassageFinder
+from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import PassageSettings, Profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.report.judge import NEAR
@@ -87,6 +88,7 @@ class _Check:
         settings, scorer = self.profile.baseline, None
         if isinstance(settings, Alignment):
             scorer = find_parts(settings, self.method.device, ()).make_alignment(settings, store)
+            encode_texts(self.material, scorer)
             if places is None:
                 threshold = self.method.threshold
                 # without a threshold nothing is decided, and every pair is shown

@@ -55,6 +55,15 @@ def need_first_stage(profile: Profile, pairs: int) -> Alignment:
     )
 
 
+def encode_texts(material: Material, scorer: AlignmentScorer) -> None:
+    """Encode each text, which takes most of the time, so that its progress is told; the store keeps the vectors."""
+    texts = {text.compared.text or "" for _, text in material.list_texts()}
+    with Progress("encoding texts", len(texts)) as progress:
+        for text in sorted(texts):
+            scorer.prepare(text)
+            progress.update()
+
+
 def find_candidates(material: Material, scorer: AlignmentScorer, settings: Alignment, least: float) -> list[Places]:
     """Return the pairs whose score may reach ``least``, in order; every other pair has a lower one.
 
@@ -64,12 +73,7 @@ def find_candidates(material: Material, scorer: AlignmentScorer, settings: Align
         settings: weights of the score.
         least: the score from which on a pair is shown.
     """
-    texts = [text.compared.text or "" for text in material.sources]
-    with Progress("encoding texts", len(texts)) as progress:
-        sources = []
-        for text in texts:
-            sources.append(scorer.prepare(text))
-            progress.update()
+    sources = [scorer.prepare(text.compared.text or "") for text in material.sources]
     stage = FirstStage(sources, settings, PassageSettings(), least)
     left, right = _resolve_paths(material)
     found = set[Places]()

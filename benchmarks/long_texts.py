@@ -1,0 +1,84 @@
+"""False positives on long texts: ``python -m benchmarks.long_texts --data DATA --development FILE``.
+
+Negative pairs of `benchmarks.verdicts` are joined to longer pairs: so many suspicious texts in a row against as many
+sources, their own ones (one topic) or those of the next group (other topics). Groups with verbatim runs in common,
+which some kinds draw from one stock of texts, are left out.
+"""
+
+import random
+from pathlib import Path
+
+import click
+import numpy as np
+
+from benchmarks.development.compose import Pair
+from benchmarks.pair_gains import development_set
+from benchmarks.verdicts import gather, read_pan13
+from pan_scdg.evaluation.report import format_table
+from pan_scdg.models.encoder import load_encoder
+from pan_scdg.models.find import find_encoder
+from pan_scdg.models.fingerprint import fingerprint_folder
+from pan_scdg.passages.scorer import AlignmentScorer
+from pan_scdg.passages.units import prepare_text
+from pan_scdg.passages.verbatim import find_runs
+from pan_scdg.profile import PassageSettings, load_profile
+from pan_scdg.profile.baseline import Alignment
+from pan_scdg.records import TextPair
+from pan_scdg.scoring.baseline_scoring import choose_scores
+from pan_scdg.store import Store
+
+JOINED = (1, 2, 4, 8, 16)
+MOST_GROUPS = 400
+MOST_VERBATIM = 80
+"""Characters in verbatim runs; more are no chance."""
+
+
+def join(pairs: list[Pair], count: int, topics: str) -> list[TextPair]:
+    """Return pairs of so many joined texts."""
+    groups = [pairs[i : i + count] for i in range(0, len(pairs) - count + 1, count)][:MOST_GROUPS]
+    found = []
+    for number, group in enumerate(groups):
+        others = group if topics == "one" else groups[(number + 1) % len(groups)]
+        target, source = ("\n\n".join(texts) for texts in ([p.target for p in group], [p.source for p in others]))
+        if measure_verbatim(target, source) <= MOST_VERBATIM:
+            found.append(TextPair(str(number), str(number), target, source))
+    return found
+
+
+def measure_verbatim(target: str, source: str) -> int:
+    """Return the characters of the target in verbatim runs."""
+    settings = PassageSettings()
+    first, second = (prepare_text(text, settings.unit_words) for text in (target, source))
+    return sum(run.end - run.start for run in find_runs(first, second, settings.run_words))
+
+
+@click.command(help=__doc__)
+@click.option("--data", type=click.Path(path_type=Path), required=True, help="Folder with pan13-dev.")
+@click.option("--development", type=click.Path(path_type=Path), required=True)
+@click.option("--state", type=click.Path(path_type=Path), default=Path("out/long-texts"), show_default=True)
+@click.option("--profile", default="offline", show_default=True)
+def main(data: Path, development: Path, state: Path, profile: str) -> None:
+    settings = load_profile(profile).baseline
+    if not isinstance(settings, Alignment) or settings.threshold is None:
+        raise click.UsageError(f"{profile} is no alignment with a threshold")
+    found, batch = find_encoder(settings.model), settings.batch
+    fingerprint = fingerprint_folder(found.folder)
+    everything = gather([development_set(development).pairs, read_pan13(data / "pan13-dev")]).pairs
+    pairs = [pair for pair in everything if not pair.label]
+    random.Random(3).shuffle(pairs)
+    rows = []
+    with Store(state) as store:
+        scorer = AlignmentScorer(lambda: load_encoder(found.folder, "cpu", batch), fingerprint, "cpu", batch, store)
+        for topics in ("one", "other"):
+            for count in JOINED:
+                texts = join(pairs, count, topics)
+                scores = choose_scores(settings, list(scorer.score(texts)))
+                length = int(np.median([len(text.target) for text in texts]))
+                false = int((scores >= settings.threshold).sum())
+                most = np.quantile(scores, 0.97)
+                rows.append([topics, str(count), f"{length:,}", f"{false} of {len(texts)}", f"{most:.3f}"])
+    click.echo(format_table(["topics", "joined", "characters", "false positives", "97th percentile"], rows))
+
+
+if __name__ == "__main__":
+    main()
