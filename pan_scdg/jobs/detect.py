@@ -100,7 +100,7 @@ def detect_pairs(
                         if request.report:
                             gains = _read_gains(method, scored, verdicts, store)
                             setting = Setting(profile.name, method.threshold, models, job["models"], None)
-                            shown = finder or PassageFinder(PassageSettings(), method.device)
+                            shown = locator or Locator(PassageFinder(PassageSettings(), method.device), None, None)
                             report = make_run_report(located, names, setting, shown, gains)
                             files.insert(0, _write_page(result.staged, report, finder is not None, partial))
                         _warn_about_few_detections(method, verdicts.values(), notices, request.output)

@@ -8,7 +8,7 @@ from pan_scdg.jobs.check.report import UNDECIDED, Setting, list_facts
 from pan_scdg.jobs.passages import Located
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.passages.align import Alignment, Evidence
-from pan_scdg.passages.finder import PassageFinder
+from pan_scdg.passages.locate import Locator
 from pan_scdg.passages.units import prepare_text
 from pan_scdg.profile import PassageSettings
 from pan_scdg.progress import Progress
@@ -69,7 +69,7 @@ def make_run_report(
     located: Sequence[Located],
     names: Mapping[str, str],
     setting: Setting,
-    finder: PassageFinder,
+    locator: Locator,
     gains: Mapping[DocumentPair, TokenGains],
 ) -> Report:
     """Return the report of a run.
@@ -78,7 +78,7 @@ def make_run_report(
         located: the verdicts, with the passages that the run has found.
         names: the user's own names of documents by id; may be empty.
         setting: what decided.
-        finder: finds passages for the page where the run has looked for none.
+        locator: finds passages for the page where the run has looked for none.
         gains: of the tokens of some pairs.
     """
     suspicious = RunTexts((verdict.pair.suspicious for verdict, _ in located), names)
@@ -95,7 +95,7 @@ def make_run_report(
         f"{len(located):,} pairs of {len(suspicious):,} texts and {len(sources):,} sources",
         suspicious,
         sources,
-        tuple(_add_evidence(judged, suspicious, sources, finder, gains)),
+        tuple(_add_evidence(judged, suspicious, sources, locator, gains)),
         setting.threshold,
         list_facts(setting, len(suspicious), len(sources)),
         () if setting.threshold is not None else (UNDECIDED,),
@@ -106,20 +106,20 @@ def _add_evidence(
     judged: Sequence[tuple[ReportPair, Located]],
     suspicious: RunTexts,
     sources: RunTexts,
-    finder: PassageFinder,
+    locator: Locator,
     gains: Mapping[DocumentPair, TokenGains],
 ) -> Iterator[ReportPair]:
     """Yield the pairs with passages and gains; those that the page has no room for with what the run has found."""
     for number, (pair, (verdict, found)) in enumerate(judged):
         if not found and pair.judgement != "no sign" and number < MOST_DETAILS:
-            found = _find(verdict.passages, suspicious[pair.suspicious].text, sources[pair.source].text, finder)
+            found = _find(verdict.passages, suspicious[pair.suspicious].text, sources[pair.source].text, locator)
         yield replace(pair, passages=tuple(map(make_passage, found)), gains=gains.get(verdict.pair))
 
 
-def _find(known: tuple[Passage, ...], target: str, source: str, finder: PassageFinder) -> list[Evidence]:
-    """Return the passages of a detection, unless it covers both documents as a whole; otherwise those of ``finder``."""
+def _find(known: tuple[Passage, ...], target: str, source: str, locator: Locator) -> list[Evidence]:
+    """Return the passages of a detection; of one that covers both documents as a whole, those of ``locator``."""
     if not known or known == cover_both(len(target), len(source)):
-        return finder.find(target, source)
+        return locator.find(target, source)
     settings = PassageSettings()
     left, right = (prepare_text(text, settings.unit_words) for text in (target, source))
     alignment = Alignment(left, right, settings)
