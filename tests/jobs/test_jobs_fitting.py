@@ -57,7 +57,6 @@ def test_every_command_asks_before_it_reads(
     text.write_text("A text.\n")
     for command in (
         ("run", *where, "--output", tmp_path / "out", "--task", "pairs"),
-        ("run", *where, "--output", tmp_path / "out", "--task", "pairs", "--plan"),
         ("calibrate", *where, "--write", tmp_path / "mine.toml"),
         ("score", text, text, "--profile", "pan25-qwen3-0.6b"),
         ("index", "--input", tmp_path / "index", "--index", tmp_path / "made", "--profile", "pan26-bge-m3-full"),

@@ -46,7 +46,7 @@ def test_the_first_stage_and_then_the_second_give_the_bytes_of_one_run(
     second = run(retrieval_input, tmp_path / "second", *given, profile=profile)
     assert (second.code, "coarse scores" in second.err) == (0, False)
     whole = visible(tmp_path / "whole")
-    assert whole.keys() == {"run.txt.gz", "scores.jsonl.gz", "gains.jsonl.gz"}
+    assert whole.keys() == {"run.txt.gz", "scores.jsonl.gz", "gains.jsonl.gz", "evidence.jsonl"}
     assert visible(tmp_path / "second") == whole
 
 

@@ -99,11 +99,11 @@ def test_an_8b_model_does_not_fit_on_a_gpu_of_8_gb(gpu: Callable[[str, int], Non
     with pytest.raises(
         UserError,
         match=r"^Qwen3-8B-Base in bfloat16 takes at least 16\.4 GB, and GeForce RTX 3070 \(sm_86\) has 8\.51 GB; "
-        r"choose a profile that would fit \(pan25-qwen3-1\.7b, pan25-qwen3-0\.6b, offline, scdg-mini\), "
+        r"choose a profile that would fit \(pan25-qwen3-1\.7b, pan25-qwen3-0\.6b, offline-135m, offline, scdg-mini\), "
         r"or another device$",
     ):
         fits(load_profile("pan25-qwen3-8b"), "pairs", "cuda", qwen3_8b)
-    with pytest.raises(UserError, match=r"would fit \(pan26-qwen3-1\.7b, pan26-qwen3-0\.6b, offline\)"):
+    with pytest.raises(UserError, match=r"would fit \(pan26-qwen3-1\.7b, pan26-qwen3-0\.6b, offline-135m, offline\)"):
         fits(load_profile("pan26-qwen3-8b"), "retrieval", "cuda", qwen3_8b)
 
 
