@@ -138,6 +138,7 @@ def fit_to_cpu(path: Path, retrieval: dict[str, int]) -> None:
     path.write_text(tomlkit.dumps(document), encoding="utf-8")
 
 
+@pytest.mark.long
 def test_every_line_works_in_order(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(cluster.clone.folder)
     for line in LINES:
