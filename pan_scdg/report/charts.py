@@ -11,6 +11,8 @@ from pan_scdg.report.records import ReportPair, TokenGains
 WIDTH = 1000
 """Of a chart, in its own units; the page stretches it."""
 BINS = 30
+LEAST_RANGE = 1e-6
+"""Scores that differ by less are drawn as equal ones: scores are written with six decimals."""
 STEPS = 160
 """Points of a gain profile."""
 HEIGHT = 100
@@ -90,7 +92,7 @@ def make_histogram(scores: Sequence[float], threshold: float | None) -> Histogra
 
 def _find_range(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values), max(values)
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
+    return (low, high) if high - low > LEAST_RANGE else (low - 0.5, high + 0.5)
 
 
 def _choose_ticks(low: float, high: float) -> list[float]:

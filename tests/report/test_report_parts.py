@@ -93,6 +93,7 @@ def test_the_histogram_counts_every_score_on_its_side_of_the_threshold(scores: l
 def test_one_score_has_no_histogram() -> None:
     assert make_histogram([0.5], 0.3) is None
     assert make_histogram([0.5, 0.5], None) is not None
+    assert make_histogram([0.0, 5e-324], 0.0) is not None
 
 
 def test_the_gain_profile_is_the_mean_of_each_part() -> None:
