@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from pan_scdg.logs import show_logs
 from pan_scdg.resources import count_cores
@@ -27,7 +28,12 @@ IMAGE_VARIABLE = "PAN_SCDG_TEST_IMAGE"
 
 
 def pytest_configure() -> None:
-    """Share the cores between parallel test processes, whose matrix products otherwise wait for each other."""
+    """Draw the same examples in every run, and share the cores between parallel test processes.
+
+    Matrix products of several processes otherwise wait for each other. New examples are what `make fuzz` draws.
+    """
+    settings.register_profile("repeatable", derandomize=True)
+    settings.load_profile("repeatable")
     if processes := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, count_cores() // int(processes))))
 
