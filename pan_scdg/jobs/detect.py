@@ -89,11 +89,8 @@ def detect_pairs(
                     else:
                         verdicts = {verdict.pair: verdict for verdict in method.judge(scored, names, store)}
                         verdicts |= {item.pair: method.judge_failed(item, names) for item in failed}
-                        located, files = [Located(verdicts[pair], []) for pair in pairs], list[str]()
-                        if locator is not None:
-                            located = find_passages([verdict for verdict, _ in located], locator, verifier)
-                            files.append(write_passages(result.staged, located))
-                        files += write_verdicts(result.staged, [verdict for verdict, _ in located])
+                        located = _locate([verdicts[pair] for pair in pairs], locator, verifier)
+                        files = _write_results(result.staged, located, locator is not None)
                         if request.keep_gains and isinstance(method, GainMethod):
                             method.write_gains(result.staged / GAINS, scored, store)
                             files.insert(0, GAINS)
@@ -155,6 +152,19 @@ def open_method(
     parts = find_parts(baseline, computing.device, ids, vectors=vectors, model=judge, state=computing.state)
     measuring = open_model(profile, computing, "pairs", merged) if measures else None
     return BaselineMethod(profile, parts, all_pairs, request.share, measuring)
+
+
+def _locate(verdicts: Sequence[Verdict], locator: Locator | None, verifier: Verifier | None) -> list[Located]:
+    """Return the verdicts with their passages, if the profile wants them."""
+    if locator is None:
+        return [Located(verdict, []) for verdict in verdicts]
+    return find_passages(verdicts, locator, verifier)
+
+
+def _write_results(folder: Path, located: Sequence[Located], passages: bool) -> list[str]:
+    """Write passages, if the profile wants them, detections and decisions; return the names of the files."""
+    files = [write_passages(folder, located)] if passages else []
+    return files + write_verdicts(folder, [verdict for verdict, _ in located])
 
 
 def _make_locator(finder: PassageFinder | None, method: PairMethod[Any, Any], store: Store) -> Locator | None:

@@ -99,7 +99,7 @@ class Detail:
 
 @dataclass(frozen=True)
 class Page:
-    """What the template shows."""
+    """The data of a page, prepared for the template."""
 
     rows: tuple[Row, ...]
     details: dict[int, Detail]

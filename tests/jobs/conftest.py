@@ -74,6 +74,16 @@ def run(cli: Callable[..., Outcome], tiny_folder: Callable[[str], Path]) -> Call
 
 
 @pytest.fixture
+def merge(cli: Callable[..., Outcome], tiny_folder: Callable[[str], Path]) -> Callable[..., Outcome]:
+    """``merge(input, output, *shards and options)`` with the tiny model."""
+
+    def call(source: Path, output: Path, *more: object) -> Outcome:
+        return cli("merge", "--input", source, "--output", output, "--model", tiny_folder("qwen2"), *more)
+
+    return call
+
+
+@pytest.fixture
 def profile_with(tmp_path: Path) -> Callable[[Mapping[str, Any]], Path]:
     """The small profile with some fields changed (``{"pairs.q": 5.0}``; None: left out), as a new file."""
 

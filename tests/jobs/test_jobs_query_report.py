@@ -16,16 +16,6 @@ Visible = Callable[[Path], dict[str, bytes]]
 HOSTILE = "</style><script>hacked()</script> & more of it.\n\nA second part."
 
 
-@pytest.fixture
-def merge(cli: Cli, tiny_folder: Callable[[str], Path]) -> Cli:
-    """``merge(input, output, *shards and options)`` with the tiny model."""
-
-    def call(source: Path, output: Path, *more: object) -> Any:
-        return cli("merge", "--input", source, "--output", output, "--model", tiny_folder("qwen2"), *more)
-
-    return call
-
-
 def list_sections(page: str) -> list[str]:
     return page.split('<section id="query-')[1:]
 

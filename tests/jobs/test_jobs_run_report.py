@@ -182,16 +182,6 @@ def test_names_of_the_user_are_shown(report: Callable[..., Page], tmp_path: Path
     assert "web/tide.html" in page.text
 
 
-@pytest.fixture
-def merge(cli: Cli, tiny_folder: Callable[[str], Path]) -> Cli:
-    """``merge(input, output, *shards and options)`` with the tiny model."""
-
-    def call(source: Path, output: Path, *more: object) -> Any:
-        return cli("merge", "--input", source, "--output", output, "--model", tiny_folder("qwen2"), *more)
-
-    return call
-
-
 @pytest.mark.parametrize("kept", [["--keep-gains"], []])
 def test_gains_are_in_the_page_and_merging_writes_it_too(
     kept: list[str], run: Cli, merge: Cli, pairs_input: Path, visible: Visible, tmp_path: Path

@@ -42,16 +42,6 @@ def sharded(run: Run, small_batches: Path, tmp_path: Path) -> Callable[..., list
     return made
 
 
-@pytest.fixture
-def merge(cli: Run, tiny_folder: Callable[[str], Path]) -> Run:
-    """``merge(input, output, *shards and options)`` with the tiny model."""
-
-    def call(source: Path, output: Path, *more: object) -> Any:
-        return cli("merge", "--input", source, "--output", output, "--model", tiny_folder("qwen2"), *more)
-
-    return call
-
-
 def scores_in(folder: Path) -> set[str]:
     with sqlite3.connect(folder / "scores.sqlite") as db:
         return {key for (key,) in db.execute("SELECT key FROM entries")}

@@ -46,7 +46,7 @@ from pan_scdg.store import Store
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """What is checked, and where the results go."""
+    """A request to check texts: the texts, the output and the options."""
 
     suspicious: Path
     """A folder of texts, or one."""
@@ -62,7 +62,7 @@ class CheckRequest:
 
 
 class Checked(NamedTuple):
-    """What the command prints: the ranked table, and lines about it."""
+    """The printed result of a check: the ranked table, and lines about it."""
 
     table: str
     lines: list[str]

@@ -14,7 +14,7 @@ AMONG = "the texts were compared among each other: which one of a pair was writt
 
 
 class Setting(NamedTuple):
-    """What decided, for the page."""
+    """The method that decided, as the page names it: profile, threshold and models."""
 
     profile: str
     threshold: float | None
