@@ -252,6 +252,7 @@ def test_keys_lead_through_the_page(page: "Page", example_file: Path) -> None:
     page.keyboard.press("?")
     assert page.get_by_role("dialog").is_visible()
     page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="hidden")
     page.keyboard.press("Escape")
     wait_until(page, "location.hash === '#overview'")
     assert page.locator("#overview").is_visible()

@@ -52,7 +52,8 @@ const KEYS = {
 };
 
 function followKey(event) {
-  const typing = event.target.closest("input:not([type=radio], [type=checkbox]), select, textarea, dialog");
+  // A closed dialog's button keeps the focus for a moment.
+  const typing = event.target.closest("input:not([type=radio], [type=checkbox]), select, textarea, dialog[open]");
   if (typing || event.ctrlKey || event.metaKey || event.altKey || !KEYS[event.key]) return;
   KEYS[event.key]();
   event.preventDefault();
