@@ -20,17 +20,19 @@ def format_duration(seconds: float) -> str:
 
 
 class Forecast:
-    """Estimates once, after a minute of typical work, whether a stage takes more than an hour.
+    """Estimates once, after a minute of work, whether a stage takes more than an hour.
+
+    The first update tells nothing of the speed, since it includes the loading of the model.
 
     Args:
         what: the work, as the user sees it ("200000 pairs").
         total: the size of all of it, in any unit.
-        untypical: number of first updates that are left out; the first one includes the loading of the model.
     """
 
-    def __init__(self, what: str, total: float, untypical: int = 1) -> None:
-        self._what, self._left, self._done, self._untypical = what, total, 0.0, untypical
-        self._first = self._began = time.monotonic()
+    def __init__(self, what: str, total: float) -> None:
+        self._what, self._left, self._done = what, total, 0.0
+        self._first = time.monotonic()
+        self._began: float | None = None
         self._told = False
 
     def skip(self, size: float) -> None:
@@ -41,8 +43,7 @@ class Forecast:
         """Count ``size`` as done; return the forecast, once, or None."""
         now = time.monotonic()
         self._left -= size
-        if self._untypical > 0:
-            self._untypical -= 1
+        if self._began is None:
             self._began = now
             return None
         self._done += size

@@ -130,12 +130,11 @@ def test_less_than_an_hour_is_not_said_until_it_is_more(clock: Clock) -> None:
     assert forecast.update(1) == "about 1.1 hours for 100 pairs"  # 120 s + 96 * 40 s
 
 
-def test_what_is_skipped_or_untypical_says_nothing_of_the_speed(clock: Clock) -> None:
-    forecast = Forecast("1000 pairs", 1000, untypical=3)
+def test_what_is_skipped_and_the_first_update_say_nothing_of_the_speed(clock: Clock) -> None:
+    forecast = Forecast("1000 pairs", 1000)
     forecast.skip(500)
-    for _ in range(3):
-        clock.now += 600
-        assert forecast.update(10) is None
+    clock.now += 1800
+    assert forecast.update(30) is None
     clock.now += 60
     # half an hour, then 10 a minute; 460 to go
     assert forecast.update(10) == f"about {(1860 + 46 * 60) / 3600:.1f} hours for 1000 pairs"

@@ -1,6 +1,5 @@
 """Compute the gains of the candidates of source retrieval (paper, PAN26)."""
 
-import heapq
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -32,8 +31,6 @@ from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.passes import PassScorer, QueryText, SourceWork
 from pan_scdg.store import Store, make_key
 
-LONGEST_FIRST = 16
-"""Number of the largest groups that are scored first, so that a lack of memory shows at the beginning."""
 Found = dict[tuple[str, str], tuple[GainStatistics, str]]
 """Gain statistics and store key of each candidate, by (query, document)."""
 
@@ -62,11 +59,6 @@ class Group(NamedTuple):
     def candidates(self) -> int:
         """Return the number of queries that have this source among their candidates."""
         return sum(map(len, self.names))
-
-    @property
-    def size(self) -> int:
-        """Return characters of the source plus tokens of the queries, which memory grows with."""
-        return len(self.text) + sum(len(target.text.token_ids) for target in self.targets)
 
 
 def prepare_targets(
@@ -160,8 +152,7 @@ def score_candidates(
     known = _StoredFeatures(model, store, settings, keep_gains)
     scorer, waiting = PassScorer(model, store), deque[Group]()
     total = sum(map(len, wanted.values()))
-    # the largest groups come first, and their speed is not typical
-    forecast = Forecast(f"{total} pairs", total, untypical=LONGEST_FIRST if len(wanted) > LONGEST_FIRST else 1)
+    forecast = Forecast(f"{total} pairs", total)
     with Progress("scoring candidates", total) as progress:
 
         def list_works() -> Iterator[SourceWork]:
@@ -235,26 +226,17 @@ class _StoredFeatures:
 def read_groups(
     directory: Path, wanted: Mapping[str, Sequence[Target]], model: ScoringModel, settings: RetrievalSettings
 ) -> Iterator[Group]:
-    """Yield every wanted document with its queries: the largest groups first, the rest in the order of the corpus."""
-
-    def group_documents() -> Iterator[Group]:
-        for document in stream_corpus(directory, Notices()):
-            if targets := wanted.get(document.doc_id):
-                alike: dict[str, list[Target]] = defaultdict(list)
-                for target in targets:
-                    alike[make_candidate_key(document, target, model, settings)].append(target)
-                digest = digest_keys(list(alike))
-                yield Group(
-                    document.doc_id,
-                    document.text,
-                    tuple(same[0] for same in alike.values()),
-                    tuple(model.make_batch_key(key, digest) for key in alike),
-                    tuple(tuple((target.query_id, document.doc_id) for target in same) for same in alike.values()),
-                )
-
-    largest = heapq.nlargest(LONGEST_FIRST, group_documents(), key=lambda group: group.size)
-    yield from largest
-    done = {group.doc_id for group in largest}
-    if len(done) < len(wanted):
-        del largest
-        yield from (group for group in group_documents() if group.doc_id not in done)
+    """Yield every wanted document with its queries, in the order of the corpus."""
+    for document in stream_corpus(directory, Notices()):
+        if targets := wanted.get(document.doc_id):
+            alike: dict[str, list[Target]] = defaultdict(list)
+            for target in targets:
+                alike[make_candidate_key(document, target, model, settings)].append(target)
+            digest = digest_keys(list(alike))
+            yield Group(
+                document.doc_id,
+                document.text,
+                tuple(same[0] for same in alike.values()),
+                tuple(model.make_batch_key(key, digest) for key in alike),
+                tuple(tuple((target.query_id, document.doc_id) for target in same) for same in alike.values()),
+            )

@@ -31,18 +31,30 @@ PRECEDING_CHARACTERS = 400
 """Text in front of the passage that both passes begin with, so that its first words are no surprise."""
 LARGEST = 3.0
 """Gains count up to this many nats, either way: one rare name proves no reuse."""
+DECIMALS = 6
+"""Precision of stored gains, which a computed and a stored one share."""
 
 
-class PassageGain(NamedTuple):
-    """Means over the tokens of a passage, in nats per token, of gains bounded to `LARGEST`."""
+class PassageGains(NamedTuple):
+    """Gains of the first `TARGET_TOKENS` tokens of a passage, in nats."""
 
-    gain: float
+    gains: tuple[float, ...]
     """With the place of the source in context."""
-    control: float
+    controls: tuple[float, ...]
     """With its words in another order."""
 
+    @property
+    def gain(self) -> float:
+        """Return the mean gain in nats per token, each bounded to `LARGEST`; 0 without tokens."""
+        return _average(self.gains)
 
-_STORED = TypeAdapter(Annotated[tuple[float, float], Strict(False)], config=EXACT)
+    @property
+    def control(self) -> float:
+        """Return the same of the control."""
+        return _average(self.controls)
+
+
+_STORED = TypeAdapter(Annotated[tuple[list[float], list[float]], Strict(False)], config=EXACT)
 
 
 class Verifier:
@@ -66,15 +78,15 @@ class Verifier:
     def make_key(self, target: str, source: str, passage: Passage) -> str:
         """Return the store's key of a passage's gain."""
         texts = {"target": hash_text(target), "source": hash_text(source), "passage": passage[:4]}
-        return make_key("passage gain", {**self.identify(), **texts})
+        return make_key("passage gains", {**self.identify(), **texts})
 
-    def measure(self, target: str, source: str, passage: Passage) -> PassageGain:
-        """Return the gain of a passage of a target and a source, and its control; 0 if it has no tokens."""
+    def measure(self, target: str, source: str, passage: Passage) -> PassageGains:
+        """Return the gains of a passage of a target and a source, and their controls."""
         key = self.make_key(target, source, passage)
         self.keys[key] = None
         stored = None if self._store is None else self._store.read(key, lambda data: parse_as(data, _STORED))
         if stored is not None:
-            return PassageGain(*stored)
+            return PassageGains(*map(tuple, stored))
         found = self._compute(self._build(target, source, passage))
         if self._store is not None:
             self._store.put([(key, json.dumps(found).encode())])
@@ -82,15 +94,19 @@ class Verifier:
 
     def add_gains(self, target: str, source: str, found: Sequence[Evidence]) -> list[Evidence]:
         """Return the passages of a pair with gain and control."""
-        return [evidence._replace(**self.measure(target, source, evidence.passage)._asdict()) for evidence in found]
+        measured = [self.measure(target, source, evidence.passage) for evidence in found]
+        return [
+            evidence._replace(gain=gains.gain, control=gains.control)
+            for evidence, gains in zip(found, measured, strict=True)
+        ]
 
-    def _compute(self, passes: Passes) -> PassageGain:
+    def _compute(self, passes: Passes) -> PassageGains:
         if not len(passes.unconditional.target_ids):
-            return PassageGain(0.0, 0.0)
+            return PassageGains((), ())
         gains = PassScorer(self.model, self._store).compute_gains([passes])
         if gains.control is None:
             raise ValueError("the control is missing")
-        return PassageGain(_average(gains.gains), _average(gains.control - gains.unconditional))
+        return PassageGains(_round(gains.gains), _round(gains.control - gains.unconditional))
 
     def _build(self, target: str, source: str, passage: Passage) -> Passes:
         tokenizer = self.model.tokenizer
@@ -109,5 +125,9 @@ class Verifier:
         )
 
 
-def _average(gains: Floats) -> float:
-    return float(np.clip(gains, -LARGEST, LARGEST).mean(dtype=np.float64))
+def _round(gains: Floats) -> tuple[float, ...]:
+    return tuple(np.round(gains.astype(np.float64), DECIMALS).tolist())
+
+
+def _average(gains: Sequence[float]) -> float:
+    return float(np.clip(gains, -LARGEST, LARGEST).mean()) if gains else 0.0

@@ -2,11 +2,13 @@
 
 import csv
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 Cli = Callable[..., Any]
@@ -265,3 +267,8 @@ def test_profiles_that_decide_by_gains(cli: Cli, tmp_path: Path) -> None:
     assert (first["suspicious"], first["judgement"], second["judgement"]) == ("alice.txt", "likely", "no sign")
     passage = read_passages(tmp_path / "out")[0]
     assert passage["gain"] > 1 > passage["control"]
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    steps = json.loads(re.search(r'"gains":(\[[^]]*\])', page)[1])
+    shown = [(length, gain / 100) for length, gain in zip(steps[1::3], steps[2::3], strict=True)]
+    assert sum(length for length, _ in shown) <= passage["end"] - passage["begin"]
+    assert np.clip([gain for _, gain in shown], -3, 3).mean() == pytest.approx(passage["gain"], abs=0.02)

@@ -65,6 +65,7 @@ def test_gains_are_those_of_plain_forward_passes(
     )
     found = Verifier(model, None).measure(TARGET, SOURCE, PASSAGE)
     within = gain_tolerance(len(scored) + len(region))
+    assert found.gains == pytest.approx(given - alone, abs=within)
     assert found.gain == pytest.approx(np.clip(given - alone, -3, 3).mean(), abs=within)
     assert found.control == pytest.approx(np.clip(control - alone, -3, 3).mean(), abs=within)
 
@@ -73,7 +74,8 @@ def test_long_passages_are_cut_and_empty_ones_gain_nothing(
     model: ScoringModel, monkeypatch: pytest.MonkeyPatch, forwards: list[int]
 ) -> None:
     verifier = Verifier(model, None)
-    assert verifier.measure(TARGET, SOURCE, PASSAGE._replace(this_length=0)) == (0, 0)
+    empty = verifier.measure(TARGET, SOURCE, PASSAGE._replace(this_length=0))
+    assert (empty.gain, empty.control) == (0, 0)
     assert not forwards
     for name, value in {"TARGET_TOKENS": 6, "SOURCE_TOKENS": 4, "PRECEDING_TOKENS": 3}.items():
         monkeypatch.setattr(verification, name, value)

@@ -37,7 +37,6 @@ from pan_scdg.report.judge import NEAR
 from pan_scdg.report.records import ReportPair
 from pan_scdg.report.table import format_best
 from pan_scdg.report.wording import CAUTION, summarise
-from pan_scdg.scorer import Scorer
 from pan_scdg.scoring.baseline_parts import find_parts
 from pan_scdg.scoring.pair_method import PairMethod
 from pan_scdg.scoring.verification import Verifier
@@ -105,11 +104,7 @@ class _Check:
         wanted = self.profile.passages is not None and self.profile.passages.gains
         if self.method.model is None or self.profile.pairs is None or not wanted:
             return pairs
-        # the language model explains here, whatever decided
-        settings = self.profile.need_pairs().model_copy(update={"over_long": "segments"})
-        explaining = self.profile.model_copy(update={"baseline": None, "passages": None, "pairs": settings})
-        with Scorer(explaining, device=self.method.device, model=self.computing.model) as scorer:
-            return measure_gains(self.material, pairs, Verifier(self.method.model, store), scorer)
+        return measure_gains(self.material, pairs, Verifier(self.method.model, store))
 
 
 def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -> Checked:
