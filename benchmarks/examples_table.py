@@ -64,7 +64,7 @@ def _auroc(labels: list[bool], scores: Any) -> Estimate:
 
 def retrieval_rows(options: Computing, store: Store, profile_name: str) -> list[dict[str, Any]]:
     """nDCG@10 of the lexical route, of DAAC, and of DAAC reranked with every weight that the paper tried."""
-    profile = load_profile(profile_name)
+    profile = load_profile(profile_name).rerank_by_gains_alone()
     settings = profile.need_retrieval()
     queries, model = read_queries(RETRIEVAL, Notices()), options.open_model(profile.need_model())
     targets = prepare_targets(queries, model, settings, RETRIEVAL, Notices())

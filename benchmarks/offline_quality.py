@@ -148,7 +148,8 @@ def query_groups(queries: Iterable[str]) -> dict[str, list[str]]:
 
 def retrieval_rows(folder: Path, profile: Profile, options: Computing, store: Store, most: int | None) -> list[Row]:
     """nDCG@10 and R@10 of the lexical route, of the fused first stage and of its reranking, by group of queries."""
-    settings, model = profile.need_retrieval(), options.open_model(profile.need_model())
+    settings = profile.rerank_by_gains_alone().need_retrieval()
+    model = options.open_model(profile.need_model())
     queries = _first_of_each(read_queries(folder, Notices()), most)
     targets = prepare_targets(queries, model, settings, folder, Notices())
     encoder = load_retrieval_encoder(settings, options.device)

@@ -15,11 +15,12 @@ from pan_scdg.retrieval.candidate_files import CANDIDATES, write_stages
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.scdg.aggregation import GainStatistics, choose_aggregate
 from pan_scdg.scdg.attribution import attribute_passages
-from pan_scdg.scdg.decision import rerank
+from pan_scdg.scdg.decision import rerank, scale_min_max
 from pan_scdg.scdg.sequences import Offsets
 from pan_scdg.scoring.candidates import select_scored
 from pan_scdg.scoring.features import load_gains
 from pan_scdg.scoring.pairs import describe_control
+from pan_scdg.scoring.sentence_match import SentenceMatcher
 from pan_scdg.scoring.token_offsets import TokenLocator
 from pan_scdg.store import Store
 
@@ -49,17 +50,26 @@ def aggregate_query_gains(
 
 
 def rank_candidates(
-    stage: FirstStage, gain: Mapping[str, float], settings: RetrievalSettings
+    stage: FirstStage,
+    gain: Mapping[str, float],
+    settings: RetrievalSettings,
+    match: Mapping[str, float] | None = None,
 ) -> list[tuple[str, float | None]]:
-    """Return the reranked candidates, then those below ``scored`` in coarse order, without a score."""
+    """Return the reranked candidates, then those below ``scored`` in coarse order, without a score.
+
+    With the ``match`` of the candidates, its normalised mean with the gain stands in place of the gain.
+    """
     head = select_scored(stage, settings)
     tail = stage.candidates[len(head) :]
-    order = rerank(
-        [c.doc_id for c in head],
-        np.array([c.score for c in head]),
-        np.array([gain[c.doc_id] for c in head]),
-        settings.weight,
-    )
+    ids = [c.doc_id for c in head]
+    evidence = np.array([gain[doc_id] for doc_id in ids])
+    if settings.match is not None:
+        if match is None:
+            raise ValueError("the match of the candidates is missing")
+        share = settings.match.weight
+        matches = scale_min_max([match[doc_id] for doc_id in ids])
+        evidence = (1 - share) * scale_min_max(evidence) + share * matches
+    order = rerank(ids, np.array([c.score for c in head]), evidence, settings.weight)
     return [*order, *((c.doc_id, None) for c in tail)]
 
 
@@ -72,6 +82,7 @@ def write_ranking(
     store: Store,
     locator: TokenLocator | None,
     keep_gains: bool,
+    matcher: SentenceMatcher | None = None,
 ) -> list[str]:
     """Write scores and run into ``folder``; return the names of the files, the run last.
 
@@ -82,11 +93,19 @@ def write_ranking(
     gains = {
         q.query_id: aggregate_query_gains(q.query_id, found[q.query_id], features, settings, store) for q in queries
     }
-    rankings = {q.query_id: rank_candidates(found[q.query_id], gains[q.query_id], settings) for q in queries}
+    matches = {
+        q.query_id: {} if matcher is None else matcher.share(q.query_id, list(gains[q.query_id])) for q in queries
+    }
+    rankings = {
+        q.query_id: rank_candidates(found[q.query_id], gains[q.query_id], settings, matches[q.query_id])
+        for q in queries
+    }
     with open_gzip_text(folder / SCORES) as file:
         for query in queries:
-            ranking, gain = rankings[query.query_id], gains[query.query_id]
-            file.writelines(_format_scores(query.query_id, found[query.query_id], ranking, features, gain, settings))
+            name = query.query_id
+            file.writelines(
+                _format_scores(name, found[name], rankings[name], features, gains[name], matches[name], settings)
+            )
     names = [SCORES]
     if locator is not None:
         located = {query.query_id: locator.locate_query(query.text).offsets for query in queries}
@@ -154,6 +173,7 @@ def _format_scores(
     ranking: Sequence[tuple[str, float | None]],
     features: Features,
     gain: Mapping[str, float],
+    match: Mapping[str, float],
     settings: RetrievalSettings,
 ) -> Iterator[str]:
     """Yield a JSON line per candidate, in final order, with its ranks, coarse score, gain features and final score."""
@@ -181,6 +201,7 @@ def _format_scores(
                 "positive_gain_rate": _round(values.positive_rate),
                 **{aggregate.field: _round(v) for aggregate, v in sorted(values.scores.items())},
                 **({own.field: _round(gain[doc_id])} if own is not None and own.entry.joint else {}),
+                **({"match": _round(match[doc_id])} if doc_id in match else {}),
             }
         yield json.dumps(record, ensure_ascii=True) + "\n"
 

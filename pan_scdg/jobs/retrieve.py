@@ -30,8 +30,10 @@ from pan_scdg.retrieval.candidate_files import explain_scores, hash_candidates, 
 from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retrieval_encoder, locate_encoder
 from pan_scdg.retrieval.index import check_catalogue, list_parts
 from pan_scdg.scdg.aggregation import choose_aggregate
+from pan_scdg.scoring.baseline_parts import BaselineParts, find_encoder_parts
 from pan_scdg.scoring.candidates import Target, prepare_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.sentence_match import SentenceMatcher
 from pan_scdg.scoring.token_offsets import make_locator
 from pan_scdg.store import Store
 
@@ -58,6 +60,15 @@ class Prepared(NamedTuple):
     corpus: CorpusFacts
     places: Mapping[str, FoundModel]
     """The models that the result depends on, by their names in the job."""
+    matching: BaselineParts | None = None
+    """The encoder of the sentence match."""
+
+    def make_matcher(self, store: Store) -> SentenceMatcher | None:
+        """Return what compares the sentences of queries and candidates, if the profile asks for it."""
+        settings = self.settings.match
+        if self.matching is None or settings is None:
+            return None
+        return SentenceMatcher(settings, self.matching.make_alignment(settings, store), store, self.queries)
 
 
 def prepare(
@@ -96,10 +107,14 @@ def prepare(
     encoder = load_retrieval_encoder(settings, computing.device) if given is None and not counts_only else None
     if stages.index is not None and given is None and not counts_only:
         check_catalogue(stages.index, corpus.digest, list_parts(settings, encoder, corpus.digest))
+    matching = None
+    if settings.rerank and settings.match is not None and not counts_only:
+        matching = find_encoder_parts(settings.match.model, computing.device, "retrieval")
     places = {} if model is None else {"language_model": model.found}
+    places |= {} if matching is None else {"sentence_encoder": matching.places["embedding_model"]}
     if encoder is not None or (merged is not None and "encoder" in merged.job["models"]):
         places["encoder"] = locate_encoder(settings.need_dense())
-    return Prepared(settings, notices, queries, partial, model, targets, given, encoder, corpus, places)
+    return Prepared(settings, notices, queries, partial, model, targets, given, encoder, corpus, places, matching)
 
 
 def retrieve_sources(
@@ -161,6 +176,8 @@ def _describe_retrieval_job(
     if (place := prepared.places.get("encoder")) is not None:
         encoder = prepared.encoder
         models["encoder"] = {"weights": fingerprint_folder(place.folder) if encoder is None else encoder.fingerprint}
+    if prepared.matching is not None:
+        models["sentence_encoder"] = prepared.matching.identity["embedding_model"]
     given = None if stages.candidates is None else hash_candidates(stages.candidates)
     return describe_job(
         "retrieval",
@@ -196,20 +213,29 @@ def _stage_results(
         check_candidates(found, prepared.corpus, "rebuild the index, or delete the state", where)
     if prepared.encoder is not None:
         prepared.encoder.release()  # the language model needs the memory
-    features = {}
+    features, matcher = {}, prepared.make_matcher(store)
     if model is not None:
         with closing(model):
             features = score_candidates(
-                request.input, prepared.targets, found, model, settings, store, request.keep_gains, request.share
+                request.input,
+                prepared.targets,
+                found,
+                model,
+                settings,
+                store,
+                request.keep_gains,
+                request.share,
+                matcher,
             )
     if request.share is None:
         aggregate = choose_aggregate(settings)
         stored = request.keep_gains or (aggregate is not None and aggregate.entry.joint)
         locator = make_locator(model) if model is not None and stored else None
         keep = request.keep_gains
-        files = write_ranking(result.staged, queries, found, features, settings, store, locator, keep)
+        files = write_ranking(result.staged, queries, found, features, settings, store, locator, keep, matcher)
         return [*_write_page(profile, request, prepared, found, job, result.staged), *files]
-    return write_shard(result.staged, store, [key for _, key in features.values()], found)
+    matched = [] if matcher is None else matcher.keys.values()
+    return write_shard(result.staged, store, [*(key for _, key in features.values()), *matched], found)
 
 
 def _write_page(

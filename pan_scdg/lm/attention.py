@@ -78,6 +78,11 @@ class Packing:
     layers: list[int] = field(default_factory=list)
     """Numbers of the layers that have used this attention; a layer with its own attention would be missing."""
 
+    @property
+    def is_plain(self) -> bool:
+        """Return True for a single sequence, which needs no packed attention."""
+        return len(self.own.lengths) == 1 and self.prefixes is None
+
     def attend(
         self, layer: int, q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor", scale: float
     ) -> "torch.Tensor":

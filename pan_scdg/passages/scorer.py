@@ -83,12 +83,16 @@ class AlignmentScorer:
         """Return the sentences of a text and their vectors; recent texts are remembered."""
         found = self._recent.get(text)
         if found is None:
-            prepared = prepare_text(text, self._settings.unit_words)
+            prepared = self.split(text)
             found = EncodedText(prepared, self.encode_units(text, prepared))
             if sum(map(len, self._recent)) + len(text) > REMEMBERED:
                 self._recent.clear()
             self._recent[text] = found
         return found
+
+    def split(self, text: str) -> PreparedText:
+        """Return the sentences of a text."""
+        return prepare_text(text, self._settings.unit_words)
 
     def encode_units(self, text: str, prepared: PreparedText) -> npt.NDArray[np.float32]:
         """Return the unit vectors of a text's sentences, ``[u, d]``, in half precision."""

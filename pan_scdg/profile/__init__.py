@@ -10,7 +10,7 @@ from pan_scdg.profile.pairs import (
     SegmentSettings,
 )
 from pan_scdg.profile.passages import PassageSettings
-from pan_scdg.profile.retrieval import DAAC_ROUTES, Bm25Settings, DenseSettings, RetrievalSettings, Route
+from pan_scdg.profile.retrieval import DAAC_ROUTES, Bm25Settings, DenseSettings, MatchSettings, RetrievalSettings, Route
 from pan_scdg.profile.table import AggregationName, Control, ModelSettings, Table, WindowSettings
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "CalibrationRange",
     "Control",
     "DenseSettings",
+    "MatchSettings",
     "ModelSettings",
     "PairSettings",
     "PassageSettings",

@@ -86,6 +86,11 @@ class Profile(Table):
             raise UserError(f"profile {self.name} has no [retrieval] table", "choose another profile: see `profiles`")
         return self.retrieval
 
+    def rerank_by_gains_alone(self) -> "Profile":
+        """Return the profile without ``[retrieval.match]``."""
+        retrieval = None if self.retrieval is None else self.retrieval.model_copy(update={"match": None})
+        return self.model_copy(update={"retrieval": retrieval})
+
 
 def list_profiles() -> list[str]:
     """Return the names of the bundled profiles."""

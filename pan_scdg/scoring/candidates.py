@@ -2,6 +2,7 @@
 
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ from pan_scdg.scoring.batches import Share, digest_keys
 from pan_scdg.scoring.features import load_features, save_features
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.passes import PassScorer, QueryText, SourceWork
+from pan_scdg.scoring.sentence_match import SentenceMatcher
 from pan_scdg.store import Store, make_key
 
 Found = dict[tuple[str, str], tuple[GainStatistics, str]]
@@ -126,6 +128,7 @@ def score_candidates(
     store: Store,
     keep_gains: bool,
     share: Share | None = None,
+    matcher: SentenceMatcher | None = None,
 ) -> Found:
     """Return gain statistics and store key of every candidate to score, by (query, document).
 
@@ -141,6 +144,7 @@ def score_candidates(
         store: scores in it are reused and new ones are added.
         keep_gains: store the gain of every token, too.
         share: score the documents of one shard only.
+        matcher: also compares the sentences of each document, which is read once for both.
     """
     wanted: dict[str, list[Target]] = {}
     for target in targets:
@@ -157,6 +161,8 @@ def score_candidates(
 
         def list_works() -> Iterator[SourceWork]:
             for group in read_groups(directory, wanted, model, settings):
+                if matcher is not None:
+                    matcher.measure(chain.from_iterable(group.names), group.text)
                 if known.load(group):
                     progress.update(group.candidates)
                     forecast.skip(group.candidates)
