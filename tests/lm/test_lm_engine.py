@@ -76,12 +76,13 @@ class Short:
         self.full_at: int | None = None
         """Number of a call for which there is no room, whatever its size."""
 
-    def __call__(self, input_ids: Any, packing: Any, **rest: Any) -> Any:
+    def __call__(self, input_ids: Any, **rest: Any) -> Any:
         self.calls.append(input_ids.shape[1])
-        full = len(self.calls) - 1 == self.full_at or not (self.keeps or packing.keep is None)
+        keeps = getattr(rest.get("packing"), "keep", None) is not None
+        full = len(self.calls) - 1 == self.full_at or (keeps and not self.keeps)
         if input_ids.shape[1] > self.room or full:
             raise self.error
-        return self._decoder(input_ids=input_ids, packing=packing, **rest)
+        return self._decoder(input_ids=input_ids, **rest)
 
 
 def test_too_little_memory_halves_the_rows_and_is_told(tiny_lm: Callable[[str], LanguageModel]) -> None:
