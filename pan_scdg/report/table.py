@@ -39,13 +39,17 @@ def escape_formula(text: str) -> str:
     return f"'{text}" if text.lstrip(" ").startswith(_FORMULA) else text
 
 
-def format_best(report: Report) -> str:
-    """Return a table of the best pairs that are likely or unclear; empty if there is none."""
-    rows = [dict(zip(COLUMNS, row, strict=True)) for row in _list_rows(report) if row[1] != "no sign"]
-    for row in rows:
-        row |= {name: _shorten(str(row[name])) for name in ("suspicious", "source")}
-        row["score"] = None if row["score"] is None else f"{row['score']:.3f}"
-        row |= {name: f"{100 * float(str(row[name])):.0f} %" for name in ("covered", "verbatim")}
+def format_best(table: str) -> str:
+    """Return the best pairs of a CSV table that are likely or unclear, for a terminal; empty if there is none."""
+    rows: list[dict[str, object]] = []
+    for found in csv.DictReader(io.StringIO(table)):
+        if found["judgement"] != "no sign":
+            row: dict[str, object] = {**found}
+            row |= {name: int(found[name]) for name in ("rank", "passages")}
+            row |= {name: _shorten(found[name]) for name in ("suspicious", "source")}
+            row["score"] = f"{float(found['score']):.3f}" if found["score"] else None
+            row |= {name: f"{100 * float(found[name]):.0f} %" for name in ("covered", "verbatim")}
+            rows.append(row)
     return format_table(rows[:MOST_SHOWN], [name for name in COLUMNS if name != "threshold"]) if rows else ""
 
 

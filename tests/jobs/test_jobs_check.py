@@ -248,9 +248,11 @@ def test_the_same_command_again_changes_nothing_and_another_needs_overwrite(
     check: Callable[..., Any], tmp_path: Path
 ) -> None:
     texts = pick(tmp_path / "texts", *COPY, "liam.txt")
-    check(texts, "--among")
+    first = check(texts, "--among")
     before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
-    assert "already complete" in check(texts, "--among").err
+    again = check(texts, "--among")
+    assert "already complete" in again.err
+    assert again.out == first.out != ""
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
     (texts / "liam.txt").write_text("Something else altogether.")
     assert "--overwrite" in check(texts, "--among", code=2).err

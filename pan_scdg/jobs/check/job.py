@@ -21,7 +21,7 @@ from pan_scdg.jobs.check.pairs import (
 )
 from pan_scdg.jobs.check.report import Setting, make_report
 from pan_scdg.jobs.check.texts import Material, collect_texts
-from pan_scdg.jobs.check.write import PAGE, write_files
+from pan_scdg.jobs.check.write import PAGE, TABLE, write_files
 from pan_scdg.jobs.detect import open_method
 from pan_scdg.jobs.lifecycle import produce_result
 from pan_scdg.jobs.requests import Computing, Request, describe_job
@@ -141,9 +141,10 @@ def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -
                     files = write_files(result.staged, material, report)
                 result.seal(files, [], None, list_origins(setting.models))
     page = f"report: {request.output / PAGE}"
+    table = format_best((request.output / TABLE).read_text(encoding="utf-8"))
     if report is None:
-        return Checked("", [f"already complete: {request.output}", page])
-    return Checked(format_best(report), [*notices.list_warnings(), summarise(report), CAUTION, page])
+        return Checked(table, [f"already complete: {request.output}", page])
+    return Checked(table, [*notices.list_warnings(), summarise(report), CAUTION, page])
 
 
 def _choose_gains(profile: Profile, wanted: bool) -> Profile:
