@@ -222,6 +222,12 @@ def test_a_row_of_the_paper_s_table(finished: Path, method: str, file: str, colu
         assert float(row[name] or "nan") == pytest.approx(value, abs=1e-9, nan_ok=True), name
 
 
+def test_both_readings_of_the_n_gram_row_are_told(finished: Path) -> None:
+    assert (
+        "its appendix describes the containment of token 4-grams only" in (finished / "pairs" / "report.md").read_text()
+    )
+
+
 def test_the_scores_are_those_of_run_and_it_shares_them(
     finished: Path, data: Path, tiny_folder: Callable[[str], Path], forwards: list[int], told: Cli, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from pan_scdg.evaluation.pairs import PAIR_METRICS
 from pan_scdg.models.positions import PUBLISHED
 from pan_scdg.profile import PAPER_GRID, Profile
+from pan_scdg.profile.baseline import CharNgrams, Containment
 from pan_scdg.research.data.pair_sets import PAN25
 from pan_scdg.research.data.splits import SEEDS, PairSplit
 from pan_scdg.research.pairs.job import PairStudy, Scored, list_lost, list_segmented, run_study
@@ -91,6 +92,12 @@ def _list_differences(scored: Scored) -> list[str]:
         f"{name}: {describe_rule(baseline.settings)}."
         for name, baseline in zip(name_baselines(scored.baselines), scored.baselines, strict=True)
     ]
+    kinds = {type(baseline.settings) for baseline in scored.baselines}
+    if {CharNgrams, Containment} <= kinds:
+        found.append(
+            "The paper's text names character n-grams, its appendix describes the containment of token 4-grams only; "
+            "both are rows here."
+        )
     found.append(f"q of Top-q is chosen from {', '.join(f'{q:g}' for q in PAPER_GRID)} percent, as in the paper.")
     if windows := find_windows(scored.settings):
         widths = ", ".join(f"{w:g}" for w in windows)
