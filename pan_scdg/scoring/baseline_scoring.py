@@ -20,7 +20,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.evaluation.logistic import LogisticFit, compute_probabilities
 from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.pan.text_alignment import read_text
-from pan_scdg.profile.baseline import Alignment, BaselineSettings, GramLogistic
+from pan_scdg.profile.baseline import MOST_CANDIDATES, Alignment, BaselineSettings, GramLogistic
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, TextFile, TextPair
 from pan_scdg.scdg.aggregation import Floats
@@ -29,9 +29,6 @@ from pan_scdg.store import Store, make_key
 _NUMBERS = TypeAdapter(list[float], config=EXACT)
 LEAST_WORDS = 50
 """A text with fewer words was never part of a calibration."""
-MOST_CANDIDATES = 14_000
-"""Pairs of sentences, which 99 % of the calibration pairs of the shipped threshold do not exceed: two texts of about
-15,000 characters. Longer ones match by chance more often: benchmarks/results/verdicts.md."""
 STEP = 32
 """Number of pairs whose scores are stored together; a killed run loses at most these."""
 
@@ -136,8 +133,7 @@ def choose_scores(settings: BaselineSettings, rows: Sequence[tuple[float, ...]])
     """
     if isinstance(settings, Alignment):
         match, similarity, candidates, _ = np.array(rows, dtype=np.float64).reshape(-1, 4).T
-        length = settings.length_slope * np.log(np.maximum(1.0, candidates))
-        return np.asarray(match - length + settings.similarity_weight * similarity)
+        return np.asarray(match - settings.estimate_rise(candidates) + settings.similarity_weight * similarity)
     if not isinstance(settings, GramLogistic):
         return np.array([row[0] for row in rows], dtype=np.float64)
     w = settings.weights

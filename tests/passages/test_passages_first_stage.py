@@ -1,5 +1,6 @@
 """The first stage loses no pair: its loops agree with the exact code, and what it leaves out cannot reach a limit."""
 
+import math
 import random
 from collections.abc import Sequence
 
@@ -91,6 +92,23 @@ def test_what_is_left_out_cannot_reach_the_limit(least: float) -> None:
                 reached += 1
     assert left_out > 50
     assert reached > 20
+
+
+def test_beyond_a_length_scores_fall_faster_in_both_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pan_scdg.profile.baseline.MOST_CANDIDATES", 30)
+    steep = PROFILE.model_copy(update={"long_slope": 0.2})
+    rows = [(0.5, 0.0, number, 99.0) for number in (0.0, 1.0, 30.0, 31.0, 3000.0)]
+    expected = [0.5 - 0.01 * math.log(max(1, n)) - 0.2 * math.log(max(1, n / 30)) for _, _, n, _ in rows]
+    assert choose_scores(steep, rows) == pytest.approx(expected)
+    rng = np.random.default_rng(5)
+    texts = [prepare_text(write_text(random.Random(i), 3 + i), 3) for i in range(9)]
+    encoded = [EncodedText(text, draw_vectors(rng, len(text.spans), 60)) for text in texts]
+    least = 0.35
+    for target, places in zip(encoded, FirstStage(encoded, steep, PassageSettings(), least).find_all(encoded, 1)):
+        for place, source in enumerate(encoded):
+            number = float(len(target.vectors) * len(source.vectors))
+            if choose_scores(steep, [(measure_match(target.vectors, source.vectors), 0.0, number, 99.0)])[0] >= least:
+                assert place in places
 
 
 def test_blocks_of_sources_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
