@@ -1,8 +1,9 @@
-"""False positives on long texts: ``python -m benchmarks.long_texts --data DATA --development FILE``.
+"""Verdicts on long texts: ``python -m benchmarks.long_texts --data DATA --development FILE``.
 
-Negative pairs of `benchmarks.verdicts` are joined to longer pairs: so many suspicious texts in a row against as many
-sources, their own ones (one topic) or those of the next group (other topics). Groups with verbatim runs in common,
-which some kinds draw from one stock of texts, are left out.
+Pairs of `benchmarks.verdicts` are joined to longer pairs. Negatives: so many suspicious texts in a row against as
+many sources, their own ones (one topic) or those of the next group (other topics); groups with verbatim runs in common,
+which some kinds draw from one stock of texts, are left out. Positives: the same on one topic, with a positive pair in
+the place of one of the joined pairs.
 """
 
 import random
@@ -28,7 +29,7 @@ from pan_scdg.scoring.baseline_scoring import choose_scores
 from pan_scdg.store import Store
 
 JOINED = (1, 2, 4, 8, 16)
-MOST_GROUPS = 400
+MOST_GROUPS = 200
 MOST_VERBATIM = 80
 """Characters in verbatim runs; more are no chance."""
 
@@ -42,6 +43,17 @@ def join(pairs: list[Pair], count: int, topics: str) -> list[TextPair]:
         target, source = ("\n\n".join(texts) for texts in ([p.target for p in group], [p.source for p in others]))
         if measure_verbatim(target, source) <= MOST_VERBATIM:
             found.append(TextPair(str(number), str(number), target, source))
+    return found
+
+
+def join_with_reuse(pairs: list[Pair], positives: list[Pair], count: int) -> list[TextPair]:
+    """Return pairs of so many joined texts, one of which reuses its source."""
+    chance, found = random.Random(count), []
+    for number in range(min(MOST_GROUPS, len(pairs) // count)):
+        group = pairs[number * count : (number + 1) * count]
+        group[chance.randrange(count)] = positives[(7 * number + count) % len(positives)]
+        target, source = ("\n\n".join(texts) for texts in ([p.target for p in group], [p.source for p in group]))
+        found.append(TextPair(str(number), str(number), target, source))
     return found
 
 
@@ -66,6 +78,8 @@ def main(data: Path, development: Path, state: Path, profile: str) -> None:
     everything = gather([development_set(development).pairs, read_pan13(data / "pan13-dev")]).pairs
     pairs = [pair for pair in everything if not pair.label]
     random.Random(3).shuffle(pairs)
+    positives = [pair for pair in everything if pair.label]
+    random.Random(4).shuffle(positives)
     rows = []
     with Store(state) as store:
         scorer = AlignmentScorer(lambda: load_encoder(found.folder, "cpu", batch), fingerprint, "cpu", batch, store)
@@ -77,7 +91,13 @@ def main(data: Path, development: Path, state: Path, profile: str) -> None:
                 false = int((scores >= settings.threshold).sum())
                 most = np.quantile(scores, 0.97)
                 rows.append([topics, str(count), f"{length:,}", f"{false} of {len(texts)}", f"{most:.3f}"])
-    click.echo(format_table(["topics", "joined", "characters", "false positives", "97th percentile"], rows))
+        for count in JOINED:
+            texts = join_with_reuse(pairs, positives, count)
+            found_ones = int((choose_scores(settings, list(scorer.score(texts))) >= settings.threshold).sum())
+            length = int(np.median([len(text.target) for text in texts]))
+            rows.append(["with reuse", str(count), f"{length:,}", f"{found_ones} of {len(texts)}", ""])
+    columns = ["topics", "joined", "characters", "called positive", "97th percentile"]
+    click.echo(format_table([dict(zip(columns, row, strict=True)) for row in rows], columns))
 
 
 if __name__ == "__main__":
