@@ -83,6 +83,7 @@ def find_needs(profile: Profile) -> Needs:
     if retrieval is not None:
         lexical = [route.startswith("bm25") for route in retrieval.routes]
         encoders += [] if all(lexical) else [retrieval.need_dense().model]
+        encoders += [] if retrieval.match is None or not retrieval.rerank else [retrieval.match.model]
         terrier = any(lexical) and retrieval.bm25.engine != "fts5"
     return Needs(model, tuple(dict.fromkeys(encoders)), terrier)
 

