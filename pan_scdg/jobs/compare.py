@@ -23,7 +23,6 @@ DIGITS = (
     "profile.model.pack_tokens",
     "profile.model.head_rows",
     "profile.retrieval.dense.batch",
-    "profile.retrieval.match.batch",
 )
 """Prefixes of job fields that change last digits."""
 WITHOUT_EFFECT = (
