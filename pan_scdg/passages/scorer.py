@@ -71,13 +71,17 @@ class AlignmentScorer:
         for pair in pairs:
             (first, target), (second, source) = self.prepare(pair.target), self.prepare(pair.source)
             alignment = Alignment(first, second, self._settings)
-            if self._store is not None and target.size and source.size and target.shape[1] != source.shape[1]:
-                what = "stored vectors of one encoder differ in length"
-                raise UserError(what, "delete the state", self._store.folder)
+            self.check_widths(target, source)
             found = map(alignment.measure, alignment.find_passages())
             similarity = max((evidence.similarity for evidence in found), default=0.0)
             words = len(alignment.target.forms)
             yield measure_match(target, source), similarity, float(len(target) * len(source)), float(words)
+
+    def check_widths(self, target: npt.NDArray[np.float32], source: npt.NDArray[np.float32]) -> None:
+        """Raise UserError if the vectors of two texts differ in length, which only damaged ones do."""
+        if self._store is not None and target.size and source.size and target.shape[1] != source.shape[1]:
+            what = "stored vectors of one encoder differ in length"
+            raise UserError(what, "delete the state", self._store.folder)
 
     def prepare(self, text: str) -> EncodedText:
         """Return the sentences of a text and their vectors; recent texts are remembered."""

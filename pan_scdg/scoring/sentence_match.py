@@ -82,10 +82,10 @@ class SentenceMatcher:
             raise ValueError(f"the candidate {doc_id} of the query {query_id} was not measured")
         return found
 
-    @staticmethod
-    def _compare(query: EncodedText, document: EncodedText) -> npt.NDArray[np.float32]:
+    def _compare(self, query: EncodedText, document: EncodedText) -> npt.NDArray[np.float32]:
         """Return the cosine of each sentence of a query with the document's most similar one, ``[u]``."""
         if not query.vectors.size or not document.vectors.size:
             return np.full(len(query.prepared.spans), ABSENT, np.float32)
+        self._scorer.check_widths(query.vectors, document.vectors)
         cosines: npt.NDArray[np.float32] = (query.vectors @ document.vectors.T).max(axis=1)
         return np.round(cosines, DECIMALS)
