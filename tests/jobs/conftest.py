@@ -43,6 +43,11 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def fast_encoder(small_encoder: None) -> None:
+    """Encode with a small model, unless a test uses the fixture ``real_encoder``."""
+
+
 @pytest.fixture(autouse=True)
 def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in VARIABLES:

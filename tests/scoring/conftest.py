@@ -3,6 +3,7 @@
 from tests.jobs.conftest import (
     cli,
     encode,
+    fast_encoder,
     finished,
     gain_tolerance,
     literal_log_probs,
@@ -22,6 +23,7 @@ from tests.jobs.conftest import (
 __all__ = [
     "cli",
     "encode",
+    "fast_encoder",
     "finished",
     "gain_tolerance",
     "literal_log_probs",
