@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def test_disturbed_commands_lose_nothing() -> None:
-    quick = ("run, pairs", "calibrate", "merge")
+    quick = ("run, pairs", "merge")
     done = subprocess.run(
         [sys.executable, str(Path(__file__).parent), "--only", *quick], capture_output=True, text=True, check=False
     )
