@@ -20,7 +20,7 @@ HOSTILE = "</style><script>hacked()</script> & more of it.\n\nA second part."
 
 
 def list_sections(page: str) -> list[str]:
-    return page.split('<section id="query-')[1:]
+    return page.split('<section class="pair" id="query-')[1:]
 
 
 def read_marks(section: str) -> dict[int, str]:
