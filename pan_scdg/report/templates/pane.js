@@ -72,7 +72,8 @@ class Pane {
     mark.append(link);
     mark.classList.toggle("chosen", cut.numbers.includes(this.chosen));
     const starting = cut.numbers.filter((n) => this.passages[n - 1][0] === begin);
-    if (starting.length) mark.dataset.label = starting.map((n) => opened.findLabel(n)).join(" ");
+    const labels = new Set(starting.map((n) => opened.findLabel(n)));
+    if (labels.size) mark.dataset.label = [...labels].join(" ");
     else link.tabIndex = -1; // one stop of the Tab key a passage
     return mark;
   }

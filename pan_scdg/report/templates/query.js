@@ -31,8 +31,10 @@ class QueryReader extends Reader {
   choose(number) {
     super.choose(number);
     const rank = this.findLabel(number);
-    for (const row of findAll(".pairs tr[data-rank]", this.section))
+    for (const row of findAll(".ranked tr[data-rank]", this.section)) {
       row.classList.toggle("chosen", Number(row.dataset.rank) === rank);
+      if (Number(row.dataset.rank) === rank) showRow(row);
+    }
   }
 
   /** Colours and labels are those of sources. */
@@ -43,6 +45,15 @@ class QueryReader extends Reader {
   findLabel(number) {
     return this.data.passages[number - 1]?.[5];
   }
+}
+
+/** Scroll a list, and not the page, so that a row is in sight below the head. */
+function showRow(row) {
+  const list = row.closest(".ranked"), head = find("thead", list).offsetHeight;
+  const above = row.offsetTop - head - list.scrollTop;
+  const below = row.offsetTop + row.offsetHeight - list.scrollTop - list.clientHeight;
+  if (above < 0) list.scrollTop += above;
+  else if (below > 0) list.scrollTop += below;
 }
 
 const makeReader = (section) => new QueryReader(section);

@@ -66,6 +66,6 @@ function startReading(rows) {
   document.addEventListener("keydown", followKey);
   addEventListener("hashchange", route);
   const [only] = listShown();
-  if (!location.hash && rows === 1 && only) location.replace(`#${only}`);
+  if (!location.hash && rows === 1 && only) history.replaceState(null, "", `#${only}`); // without scrolling to it
   route();
 }
