@@ -20,20 +20,20 @@ Span = tuple[int, int]
 def find_counterparts(target: str, source: str, passages: Sequence[Span], unit_words: int) -> list[Evidence | None]:
     """Return each passage of a target with the stretch of the source that it is most like.
 
-    The stretch begins with the sentence of the source whose TF-ISF vector has the largest cosine with the passage, and
-    grows at both ends as long as the cosine does. None: no sentence of the source has a word in common with it.
+    The stretch begins with the unit of the source whose TF-ISF vector has the largest cosine with the passage, and grows
+    at both ends as long as the cosine does. None: the source has no word in common with it that tells units apart.
 
     Args:
         target: the suspicious document.
         source: the source.
         passages: the characters of the passages, each made of whole units of the target.
-        unit_words: least number of words of such a unit (`prepare_text`).
+        unit_words: least number of words of a unit in both texts (`prepare_text`): a title alone would often be the
+            most similar one.
     """
-    settings = PassageSettings()
-    first, second = prepare_text(target, unit_words), prepare_text(source, settings.unit_words)
+    first, second = (prepare_text(text, unit_words) for text in (target, source))
     if not len(first.units) or not len(second.units):
         return [None] * len(passages)
-    alignment = Alignment(first, second, settings)
+    alignment = Alignment(first, second, PassageSettings())
     return [_find_counterpart(alignment, passage) for passage in passages]
 
 
