@@ -44,7 +44,7 @@ def write_evidence(
 
     ``begin`` and ``end`` are characters of the query, ``rank`` is that of the source in the run, and ``gain`` and
     ``margin`` (to the second-best source) are in nats per token; see `attribute_passages`. ``begin2`` and ``end2`` are
-    the characters of the source that the passage is most like, null if they have no word in common; see
+    the characters of the source that the passage is most like, null if none is like it; see
     `find_counterparts`.
 
     Args:

@@ -20,8 +20,8 @@ Span = tuple[int, int]
 def find_counterparts(target: str, source: str, passages: Sequence[Span], unit_words: int) -> list[Evidence | None]:
     """Return each passage of a target with the stretch of the source that it is most like.
 
-    The stretch begins with the unit of the source whose TF-ISF vector has the largest cosine with the passage, and grows
-    at both ends as long as the cosine does. None: the source has no word in common with it that tells units apart.
+    The stretch begins with the unit of the source whose TF-ISF vector has the largest cosine with the passage, and
+    grows at both ends as long as the cosine does. None: no cosine is above 0, for lack of common words.
 
     Args:
         target: the suspicious document.

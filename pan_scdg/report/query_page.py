@@ -47,7 +47,7 @@ class ExplainedPassage(NamedTuple):
     margin: float | None
     """By how much the gain is larger than that of the second-best source; None: there is none."""
     begin2: int | None
-    """In the source; None: no word in common."""
+    """In the source; None: no place is like it by its words."""
     end2: int | None
     similarity: float
     verbatim: float

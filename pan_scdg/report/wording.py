@@ -62,7 +62,7 @@ def describe_explanation(passage: ReportPassage, words: int, margin: float | Non
     if margin is not None:
         parts.append(f"The second-best source explains {margin:.2f} less." if margin >= LEAST_GAIN else ALIKE)
     if passage.begin2 == passage.end2:
-        parts.append("No sentence of the source has a word in common with it.")
+        parts.append("No place of the source is like it by its words.")
     return " ".join(parts)
 
 
