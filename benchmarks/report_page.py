@@ -1,7 +1,8 @@
 """Size and time of ``report.html``, and how soon a long pair can be read: ``python -m benchmarks.report_page``.
 
-A page of 1,000 pairs of different texts of 1,500 words is made, of which the best have gains, and a page of one pair
-with 100,000 tokens a side, which headless Chromium opens (the packages playwright and, of Debian, chromium).
+The page of ``run --report`` is made of the verdicts about 1,000 pairs of different texts of 1,500 words, of which the
+best have gains, with all that the command does after the scoring. Pages of one pair each, with texts of 170,000
+characters and of 100,000 tokens, are opened in headless Chromium (the packages playwright and, of Debian, chromium).
 """
 
 import resource
@@ -12,8 +13,17 @@ from pathlib import Path
 
 import click
 
-from pan_scdg.report.html import render_report, write_report
+from pan_scdg.jobs.check.report import Setting
+from pan_scdg.jobs.passages import Located
+from pan_scdg.jobs.run_report import make_run_report
+from pan_scdg.passages.align import Evidence
+from pan_scdg.passages.finder import PassageFinder
+from pan_scdg.passages.locate import Locator
+from pan_scdg.profile import PassageSettings
+from pan_scdg.records import DocumentPair, Passage, TextFile
+from pan_scdg.report.html import write_report
 from pan_scdg.report.records import Report, ReportPair, ReportPassage, ReportText, TokenGains
+from pan_scdg.scoring.pair_method import Verdict
 
 SENTENCES = (
     "The tide turned before noon, and nobody on the quay said a single word about the nets.",
@@ -22,6 +32,8 @@ SENTENCES = (
     "Whoever reads the journals of the lighthouse learns that storms were the smaller trouble.",
 )
 WITH_GAINS = 100
+THRESHOLD = 0.5
+PLACES = (500, 2500, 6000)
 NO_MARK = "() => !document.querySelector('.pane mark')"
 
 
@@ -54,16 +66,31 @@ def make_large_report(tokens: int) -> Report:
     return Report("Long", *texts, (pair,), 0.4)
 
 
-def make_many_pairs(number: int, words: int) -> Report:
-    """Return so many pairs, each of two texts of its own, with three passages each."""
-    suspicious, sources, pairs = {}, {}, []
+def write_pairs(folder: Path, number: int, words: int) -> list[Located]:
+    """Write so many pairs, each of two texts of its own; return the verdicts, best first.
+
+    The first half is positive with three passages each. Those just below the threshold are unclear: their passages are
+    searched for when the page is made.
+    """
+    located = []
     for i in range(number):
-        a, b = f"essay-{i:04}.txt", f"source-{i:04}.txt"
-        suspicious[a], sources[b] = ReportText(a, write_text(i, words)), ReportText(b, write_text(-i - 1, words))
-        passages = tuple(ReportPassage(p, p + 700, p + 100, p + 800, 0.8, 0.4, 1.0, 0.2) for p in (500, 2500, 6000))
-        gains = find_words(suspicious[a].text) if i < WITH_GAINS else None
-        pairs.append(ReportPair(a, b, 1 - i / number, "likely" if 2 * i < number else "no sign", passages, (), gains))
-    return Report("Many", suspicious, sources, tuple(pairs), 0.5)
+        files = []
+        for name, seed in ((f"essay-{i:04}", i), (f"source-{i:04}", -i - 1)):
+            (folder / f"{name}.txt").write_text(write_text(seed, words), encoding="utf-8")
+            files.append(TextFile(name, f"{name}.txt", folder / f"{name}.txt"))
+        pair, positive = DocumentPair(files[0], files[1]), 2 * i < number
+        record = {"score": 1 - i / number, "threshold": THRESHOLD, "decision": positive, "baseline": "alignment"}
+        found = [Evidence(Passage(p, 700, p + 100, 700), 0.8, 0.4, 1.0, 0.2) for p in PLACES] if positive else []
+        located.append(Located(Verdict(pair, record, tuple(evidence.passage for evidence in found)), found))
+    return located
+
+
+def make_page(located: list[Located], path: Path) -> None:
+    """Write the page as ``run --report`` does after the scoring."""
+    best = (item.verdict.pair for item in located[:WITH_GAINS])
+    gains = {pair: find_words(pair.suspicious.path.read_text(encoding="utf-8")) for pair in best}
+    locator = Locator(PassageFinder(PassageSettings(), "cpu"), None, None)
+    write_report(make_run_report(located, {}, Setting("benchmark", THRESHOLD, {}, {}, None), locator, gains), path)
 
 
 def measure_browser(path: Path) -> list[tuple[str, float]]:
@@ -94,22 +121,25 @@ def measure_browser(path: Path) -> list[tuple[str, float]]:
 
 @click.command(help=__doc__)
 @click.option("--pairs", default=1000, show_default=True)
-@click.option("--tokens", default=100_000, show_default=True)
-def main(pairs: int, tokens: int) -> None:
-    report = make_many_pairs(pairs, 1500)
-    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
-    page = render_report(report)
-    seconds, grown = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    details = page.count('<section class="pair"')
-    click.echo(f"{pairs} pairs: {seconds:.1f} s, {len(page.encode()) / 1e6:.1f} MB, {grown / 1024:.0f} MiB more memory")
-    gains = page.count('"gains":[')
-    click.echo(f"in detail: {details}, with gains: {gains}")
+@click.option("--tokens", default=(29_100, 100_000), multiple=True, show_default=True)
+def main(pairs: int, tokens: tuple[int, ...]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.html"
-        write_report(make_large_report(tokens), path)
-        click.echo(f"one pair of {tokens} tokens a side: {path.stat().st_size / 1e6:.1f} MB")
-        for name, seconds in measure_browser(path):
-            click.echo(f"  {name:24} {seconds:.2f} s")
+        located = write_pairs(Path(folder), pairs, 1500)
+        before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+        make_page(located, path)
+        seconds, grown = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        page, size = path.read_text(encoding="utf-8"), path.stat().st_size / 1e6
+        click.echo(f"{pairs} pairs: {seconds:.1f} s, {size:.1f} MB, {grown / 1024:.0f} MiB more memory")
+        details, gains = page.count('<section class="pair"'), page.count('"gains":[')
+        click.echo(f"in detail: {details}, with gains: {gains}")
+        for number in tokens:
+            report = make_large_report(number)
+            write_report(report, path)
+            characters = len(report.suspicious["long.txt"].text)
+            click.echo(f"{number} tokens, {characters} characters a side: {path.stat().st_size / 1e6:.1f} MB")
+            for name, seconds in measure_browser(path):
+                click.echo(f"  {name:24} {seconds:.2f} s")
 
 
 if __name__ == "__main__":

@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from pan_scdg.jobs.evidence import Features, write_evidence
 from pan_scdg.pan.runs import format_run, open_gzip_text
-from pan_scdg.passages.units import prepare_text
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.records import Query
 from pan_scdg.retrieval.candidate_files import CANDIDATES, write_stages
 from pan_scdg.retrieval.candidates import FirstStage
-from pan_scdg.scdg.aggregation import GainStatistics, choose_aggregate
-from pan_scdg.scdg.attribution import attribute_passages
+from pan_scdg.scdg.aggregation import choose_aggregate
 from pan_scdg.scdg.decision import rerank, scale_min_max
-from pan_scdg.scdg.sequences import Offsets
 from pan_scdg.scoring.candidates import select_scored
 from pan_scdg.scoring.features import load_gains
 from pan_scdg.scoring.pairs import describe_control
@@ -27,12 +25,6 @@ from pan_scdg.store import Store
 RUN = "run.txt.gz"
 SCORES = "scores.jsonl.gz"
 GAINS = "gains.jsonl.gz"
-EVIDENCE = "evidence.jsonl"
-UNIT_WORDS = 25
-"""Least number of words of what is attributed to a source: a sentence, or several short ones."""
-
-Features = Mapping[tuple[str, str], tuple[GainStatistics, str]]
-"""Gain statistics and store key of scored candidates, by (query, document)."""
 
 
 def aggregate_query_gains(
@@ -75,6 +67,7 @@ def rank_candidates(
 
 def write_ranking(
     folder: Path,
+    directory: Path,
     queries: Sequence[Query],
     found: Mapping[str, FirstStage],
     features: Features,
@@ -86,9 +79,9 @@ def write_ranking(
 ) -> list[str]:
     """Write scores and run into ``folder``; return the names of the files, the run last.
 
-    With a ``locator`` the evidence is written, too (`_format_evidence`), and with ``keep_gains`` the gains, with the
-    first character of each token and the one behind its last. Without reranking, the first stage is written, so that
-    a later run can rerank these candidates.
+    With a ``locator`` the evidence is written, too, for which the corpus of the input ``directory`` is read once more,
+    and with ``keep_gains`` the gains, with the first character of each token and the one behind its last. Without
+    reranking, the first stage is written, so that a later run can rerank these candidates.
     """
     gains = {
         q.query_id: aggregate_query_gains(q.query_id, found[q.query_id], features, settings, store) for q in queries
@@ -109,11 +102,7 @@ def write_ranking(
     names = [SCORES]
     if locator is not None:
         located = {query.query_id: locator.locate_query(query.text).offsets for query in queries}
-        with open(folder / EVIDENCE, "w", encoding="utf-8", newline="\n") as file:
-            for query in queries:
-                ranking, offsets = rankings[query.query_id], located[query.query_id]
-                file.writelines(_format_evidence(query, ranking, features, offsets, settings, store))
-        names.append(EVIDENCE)
+        names.append(write_evidence(folder, directory, queries, rankings, features, located, settings, store))
     if locator is not None and keep_gains:
         with open_gzip_text(folder / GAINS) as file:
             for (query_id, doc_id), (_values, key) in sorted(features.items()):
@@ -131,40 +120,6 @@ def write_ranking(
                 format_run(query.query_id, [doc_id for doc_id, _ in rankings[query.query_id]], settings.tag)
             )
     return [*names, RUN]
-
-
-def _format_evidence(
-    query: Query,
-    ranking: Sequence[tuple[str, float | None]],
-    features: Features,
-    offsets: Offsets,
-    settings: RetrievalSettings,
-    store: Store,
-) -> Iterator[str]:
-    """Yield a JSON line per passage of a query that a scored source explains, with the margin to the second best.
-
-    ``begin`` and ``end`` are characters of the query, ``rank`` is that of the source in the run, and ``gain`` and
-    ``margin`` are in nats per token; see `attribute_passages`.
-    """
-    ids = [doc_id for doc_id, _ in ranking if (query.query_id, doc_id) in features]
-    if not ids:
-        return
-    gains = np.stack([load_gains(store, features[query.query_id, doc_id][1], settings.control) for doc_id in ids])
-    units = prepare_text(query.text, UNIT_WORDS).spans
-    ranks = {doc_id: rank for rank, (doc_id, _) in enumerate(ranking, 1)}
-    for found in attribute_passages(gains, offsets[: gains.shape[1]], [(begin, end) for begin, end in units.tolist()]):
-        document = ids[found.best]
-        line = {
-            "query": query.query_id,
-            "begin": found.begin,
-            "end": found.end,
-            "document": document,
-            "rank": ranks[document],
-            "gain": round(found.gain, 6),
-            "second": None if found.second is None else ids[found.second],
-            "margin": None if found.margin is None else round(found.margin, 6),
-        }
-        yield json.dumps(line, ensure_ascii=False) + "\n"
 
 
 def _format_scores(

@@ -10,7 +10,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.jobs.check.report import Setting, describe_setting
 from pan_scdg.jobs.lifecycle import Attempt, produce_result
 from pan_scdg.jobs.output_mark import Partial
-from pan_scdg.jobs.query_report import list_report_queries
+from pan_scdg.jobs.query_report import list_report_queries, read_sources
 from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request, describe_job, take_first
 from pan_scdg.jobs.retrieval_results import RUN, write_ranking
 from pan_scdg.jobs.run_report import PAGE
@@ -232,7 +232,9 @@ def _stage_results(
         stored = request.keep_gains or (aggregate is not None and aggregate.entry.joint)
         locator = make_locator(model) if model is not None and stored else None
         keep = request.keep_gains
-        files = write_ranking(result.staged, queries, found, features, settings, store, locator, keep, matcher)
+        files = write_ranking(
+            result.staged, request.input, queries, found, features, settings, store, locator, keep, matcher
+        )
         return [*_write_page(profile, request, prepared, found, job, result.staged), *files]
     matched = [] if matcher is None else matcher.keys.values()
     return write_shard(result.staged, store, [*(key for _, key in features.values()), *matched], found)
@@ -251,8 +253,9 @@ def _write_page(
         return []
     facts = describe_setting(Setting(profile.name, None, prepared.places, job["models"], None))
     warnings = [] if prepared.partial is None else [prepared.partial.format_warning().removeprefix("warning: ")]
-    shown = list_report_queries(folder, prepared.queries, found)
-    write_query_page(shown, {**facts, "queries": len(prepared.queries)}, warnings, folder / PAGE)
+    shown = list(list_report_queries(folder, prepared.queries, found))
+    documents = read_sources(request.input, shown)
+    write_query_page(shown, documents, {**facts, "queries": len(prepared.queries)}, warnings, folder / PAGE)
     return [PAGE]
 
 

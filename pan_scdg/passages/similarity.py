@@ -79,6 +79,13 @@ class Comparison:
         )
         return _compute_cosine(a, b)
 
+    def compare_units(self, target: slice) -> Floats:
+        """Return the cosine of a range of units, as one vector, with each unit of the source, ``[u]``."""
+        vector = np.asarray(self._target[target].sum(axis=0)).ravel() * self._weights
+        norm = float(np.sqrt(vector @ vector))
+        cosines: Floats = self._normalise(self._source) @ (vector / norm if norm else vector)
+        return cosines
+
     def compare_words(self, target: Sequence[str], source: Sequence[str]) -> float:
         """Return the cosine of two stretches of words, of which both texts have every stem."""
         size = len(self._vocabulary)

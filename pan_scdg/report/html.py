@@ -5,11 +5,11 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pan_scdg.report.grades import EDGES, describe_levels
 from pan_scdg.report.records import Report
-from pan_scdg.report.view import LARGEST, arrange_page, dump_data, name_anchor
+from pan_scdg.report.view import LARGEST, arrange_page, dump_data
 from pan_scdg.report.wording import CAUTION, MEANINGS, SYMBOLS, list_facts, summarise
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ BEGINNING = """<!doctype html>
 <meta name="generator" content="pan_scdg">
 """
 """Of every page."""
-SCRIPTS = ("state.js", "names.js", "overview.js", "pane.js", "gains.js", "pair.js", "save.js", "start.js")
+BOTH = ("base.js", "pane.js", "reader.js", "route.js")
+"""The scripts of this page and of that of source retrieval; classes come before those that extend them."""
+SCRIPTS = (*BOTH, "state.js", "names.js", "overview.js", "gains.js", "pair.js", "save.js", "start.js")
 
 
 def write_report(report: Report, path: Path) -> None:
@@ -43,28 +45,27 @@ def render_report(report: Report, largest: int = LARGEST) -> str:
 
     Details of pairs that do not fit are left out, the worst pairs' first, and the page says so.
     """
-    style, script = (
-        join_files(STYLES),
-        f'"use strict";\n{{{join_files(SCRIPTS)}}}\n',
-    )  # a block keeps names from the window
-    return (
-        open_templates()
-        .get_template("report.html.j2")
-        .render(
-            page=arrange_page(report, largest),
-            levels={unit: {"edges": EDGES[unit], "legend": describe_levels(unit)} for unit in EDGES},
-            legend=describe_levels("sentence"),
-            report=report,
-            summary=summarise(report),
-            facts=list_facts(report),
-            symbols=SYMBOLS,
-            meanings=MEANINGS,
-            caution=CAUTION,
-            style=trust(style),
-            script=trust(script),
-            policy=make_policy(style, script),
-        )
+    return render_page(
+        "report.html.j2",
+        SCRIPTS,
+        page=arrange_page(report, largest),
+        levels={unit: {"edges": EDGES[unit], "legend": describe_levels(unit)} for unit in EDGES},
+        legend=describe_levels("sentence"),
+        report=report,
+        summary=summarise(report),
+        facts=list_facts(report),
+        symbols=SYMBOLS,
+        meanings=MEANINGS,
+        caution=CAUTION,
     )
+
+
+def render_page(template: str, scripts: tuple[str, ...], **content: Any) -> str:
+    """Return a page with style, these scripts and the policy that allows both; ``content`` is for the template."""
+    style = join_files(STYLES)
+    script = f'"use strict";\n{{{join_files(scripts)}}}\n'  # a block keeps names from the window
+    page = open_templates().get_template(template)
+    return page.render(style=trust(style), script=trust(script), policy=_make_policy(style, script), **content)
 
 
 def render_summary(report: Report) -> str:
@@ -74,10 +75,10 @@ def render_summary(report: Report) -> str:
     return template.render(detail=detail, report=report, symbols=SYMBOLS, meanings=MEANINGS)
 
 
-def make_policy(style: str, script: str) -> str:
-    """Return the content security policy: this script, if there is one, and this style, and nothing from elsewhere."""
-    allowed = f"'{_hash(script)}'" if script else "'none'"
-    return f"default-src 'none'; script-src {allowed}; style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
+def _make_policy(style: str, script: str) -> str:
+    """Return the content security policy: this script and this style, and nothing from elsewhere."""
+    allowed = f"script-src '{_hash(script)}'; style-src '{_hash(style)}'"
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 
 def _hash(text: str) -> str:
@@ -103,7 +104,6 @@ def open_templates() -> "Environment":
         lstrip_blocks=True,
     )
     environment.filters.update(text=_escape_text, json=lambda data: trust(dump_data(data)))
-    environment.globals.update(name_anchor=name_anchor)
     return environment
 
 

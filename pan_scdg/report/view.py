@@ -11,8 +11,8 @@ from pan_scdg.report.charts import Band, GainProfile, Histogram, draw_gains, mak
 from pan_scdg.report.exclusions import Nature
 from pan_scdg.report.grades import GradedSentence, GradedText, grade_part, grade_sentences, pack_gains
 from pan_scdg.report.matrix import Matrix, make_matrix
-from pan_scdg.report.records import Report, ReportPair, ReportPassage
-from pan_scdg.report.text_view import Mark, TextView, TextViews
+from pan_scdg.report.records import Report, ReportPair
+from pan_scdg.report.text_view import Mark, Name, TextView, TextViews
 from pan_scdg.report.texts import Span, measure_text
 from pan_scdg.report.wording import describe_passage
 
@@ -74,14 +74,25 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True)
 class PassageView:
-    """A passage of a pair in detail."""
+    """A passage of a pair or a query in detail."""
 
     number: int
-    passage: ReportPassage
-    nature: Nature
+    label: int
+    """What is shown: the number of the passage, or of the source that it comes from."""
     sentence: str
     left: Side
     right: Side
+    anchor: str
+    """Of its row; the others are those of its places in both texts."""
+    left_anchor: str
+    right_anchor: str
+    source: Name | None = None
+    """The text on the right if that is not the same for all passages."""
+
+    @property
+    def colour(self) -> int:
+        """Return the colour of its marks, 0 to 7."""
+        return (self.label - 1) % 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,9 +155,15 @@ def _choose_details(rows: Iterable[Row], room: int) -> tuple[list[Row], int]:
 
 
 def _measure_passages(row: Row) -> int:
-    sides = [(row.left.text, p.begin, p.end) for p in row.pair.passages]
-    sides += [(row.right.text, p.begin2, p.end2) for p in row.pair.passages]
-    return sum(PASSAGE // 2 + measure_text(text[begin : min(end, begin + EXCERPT)]) for text, begin, end in sides)
+    passages = row.pair.passages
+    return sum(measure_side(row.left.text, p.begin, p.end) for p in passages) + sum(
+        measure_side(row.right.text, p.begin2, p.end2) for p in passages
+    )
+
+
+def measure_side(text: str, begin: int, end: int) -> int:
+    """Return the size of one side of a passage in its row in bytes, rounded up."""
+    return PASSAGE // 2 + measure_text(text[begin : min(end, begin + EXCERPT)])
 
 
 def _measure_gains(row: Row) -> int:
@@ -206,18 +223,21 @@ def _make_detail(row: Row, with_gains: bool) -> Detail:
 
 
 def _make_passage(row: Row, i: int, sentences: Sequence[GradedSentence]) -> PassageView:
-    passage, nature = row.pair.passages[i], row.natures[i]
+    passage = row.pair.passages[i]
     return PassageView(
         i + 1,
-        passage,
-        nature,
-        describe_passage(passage, nature.words),
-        _make_side(row.left.text, (passage.begin, passage.end), sentences),
-        _make_side(row.right.text, (passage.begin2, passage.end2), ()),
+        i + 1,
+        describe_passage(passage, row.natures[i].words),
+        make_side(row.left.text, (passage.begin, passage.end), sentences),
+        make_side(row.right.text, (passage.begin2, passage.end2)),
+        name_anchor(row.number, i + 1),
+        row.left.find_anchor(passage.begin),
+        row.right.find_anchor(passage.begin2),
     )
 
 
-def _make_side(text: str, passage: Span, sentences: Sequence[GradedSentence]) -> Side:
+def make_side(text: str, passage: Span, sentences: Sequence[GradedSentence] = ()) -> Side:
+    """Return the text of a passage, without its middle if it is long."""
     (begin, end), half = passage, EXCERPT // 2
     if end - begin <= EXCERPT:
         return Side(grade_part(text, passage, sentences), 0, [])

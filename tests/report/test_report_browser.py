@@ -1,6 +1,5 @@
 """The page in a real browser, opened from a file: what is shown and clicked is what was found."""
 
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,33 +9,13 @@ import pytest
 from benchmarks.report_page import make_large_report
 from pan_scdg.report.html import render_report, write_report
 from pan_scdg.report.records import Report
+from tests.report.pages import IN_SIGHT, MARKED, list_serious, open_page, wait_until
 from tests.report.reports import HOSTILE, LEFT, PASSAGES, RIGHT, make_small_report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-MARKED = """([side, number]) => [...document.querySelectorAll(`.pane[data-side="${side}"] mark`)]
-    .filter((mark) => mark.dataset.numbers.split(" ").includes(String(number)))
-    .map((mark) => mark.textContent).join("")"""
-IN_SIGHT = """([side, number]) => {
-    const pane = document.querySelector(`.pane[data-side="${side}"]`), box = pane.getBoundingClientRect();
-    return [...pane.querySelectorAll("mark")].some((mark) => mark.dataset.numbers.split(" ").includes(String(number))
-        && [...mark.getClientRects()].some((r) => r.top >= box.top && r.top < box.bottom)); }"""
 LEVELS = "Array.from({ length: 8 }, (_, i) => CSS.highlights.get(`gain-${i}`)?.size ?? 0)"
-
-
-def open_page(page: "Page", path: Path, place: str = "") -> None:
-    page.goto("about:blank")
-    page.goto(f"{path.as_uri()}{place}")
-
-
-def wait_until(page: "Page", expression: str, arg: object = None) -> None:
-    """Wait for an expression; Playwright's own function evaluates a string in the page, which its policy forbids."""
-    for _ in range(300):
-        if page.evaluate(expression, arg):
-            return
-        page.wait_for_timeout(100)
-    pytest.fail(f"never true: {expression}")
 
 
 def show_text(text: str) -> str:
@@ -307,17 +286,17 @@ def test_a_hundred_thousand_tokens_a_side_can_be_read(page: "Page", tmp_path: Pa
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("place", ["", "#pair-1"])
 def test_axe_has_no_serious_finding(place: str, scheme: str, page: "Page", example_file: Path) -> None:
-    axe = os.environ.get("AXE_CORE")
-    if axe is None:
-        pytest.skip("AXE_CORE does not name the file axe.min.js of axe-core")
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     open_page(page, example_file, place)
     if place:
         page.keyboard.press("3")
-    page.evaluate(Path(axe).read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run()")["violations"]
-    serious = [v for v in found if v["impact"] in {"serious", "critical"}]
-    assert [(v["id"], [node["target"] for node in v["nodes"][:3]]) for v in serious] == []
+    assert list_serious(page) == []
+
+
+def test_axe_has_no_serious_finding_on_paper(page: "Page", example_file: Path) -> None:
+    page.emulate_media(media="print")
+    open_page(page, example_file)
+    assert list_serious(page) == []
 
 
 def test_the_small_report_renders_the_same_twice() -> None:

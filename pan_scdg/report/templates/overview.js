@@ -25,10 +25,6 @@ function startOverview() {
 
 const listRows = () => findAll(".pairs tbody tr");
 
-/** The pairs that the table shows, in its order; those without details left out. */
-const listShownPairs = () =>
-  listRows().filter((row) => !row.hidden && find(`#pair-${row.dataset.number}`)).map((row) => row.dataset.number);
-
 function readKey(row, key) {
   const passages = listPassages(row).filter((passage) => !passage.excluded);
   switch (key) {

@@ -1,4 +1,4 @@
-// One text of the open pair: its blocks, and marks for the passages of this pair alone.
+// One text of what is open: its blocks, and marks for the passages of this pair or query alone.
 
 class Pane {
   /**
@@ -63,16 +63,17 @@ class Pane {
   makeMark(cut, begin, content) {
     const mark = document.createElement("mark"), link = document.createElement("a");
     const [number] = cut.numbers;
-    mark.className = `c${(number - 1) % 8}`;
+    mark.className = `c${opened.findColour(number)}`;
     mark.dataset.numbers = cut.numbers.join(" ");
-    link.href = `#pair-${openPair.number}-${number}`;
+    link.href = `#${opened.section.id}-${number}`;
     link.dataset.number = number;
     link.draggable = false;
     link.append(...content);
     mark.append(link);
     mark.classList.toggle("chosen", cut.numbers.includes(this.chosen));
     const starting = cut.numbers.filter((n) => this.passages[n - 1][0] === begin);
-    if (starting.length) mark.dataset.label = starting.join(" ");
+    const labels = new Set(starting.map((n) => opened.findLabel(n)));
+    if (labels.size) mark.dataset.label = [...labels].join(" ");
     else link.tabIndex = -1; // one stop of the Tab key a passage
     return mark;
   }

@@ -1,8 +1,4 @@
-// The page is complete without this script; it shows one pair at a time, with both texts beside each other.
-document.documentElement.classList.add("js"); // before the page is laid out
-
-const find = (selector, within = document) => within.querySelector(selector);
-const findAll = (selector, within = document) => [...within.querySelectorAll(selector)];
+// The reader's marks.
 
 /** What a reader has marked: {reviews: {number of a pair: "confirmed" or "dismissed"}, anonymous: true}. */
 const state = { reviews: {} };

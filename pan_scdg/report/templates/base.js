@@ -1,0 +1,5 @@
+// The page is complete without this script; it shows one pair or query at a time, with both texts beside each other.
+document.documentElement.classList.add("js"); // before the page is laid out
+
+const find = (selector, within = document) => within.querySelector(selector);
+const findAll = (selector, within = document) => [...within.querySelectorAll(selector)];

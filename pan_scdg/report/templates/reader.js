@@ -1,0 +1,91 @@
+// What is open: a pair or a query, in two panes, and the passage that is chosen in both.
+
+let opened = null;
+
+class Reader {
+  /** @param {Element} section - has the passages as rows and, if there are any, as data. */
+  constructor(section) {
+    this.section = section;
+    this.data = JSON.parse(find("script.data", section)?.textContent ?? '{"texts":[],"passages":[]}');
+    this.chosen = 0;
+    this.excluded = new Set();
+    this.panes = [];
+  }
+
+  open() {
+    this.section.classList.add("open");
+    const slot = find(".slot", this.section);
+    if (!slot) return;
+    slot.replaceChildren(find("#reader").content.cloneNode(true));
+    find(".rank", slot).textContent = this.section.id.replace("-", " ");
+    this.panes = findAll(".pane", slot).map((element, side) => this.makePane(element, side));
+    slot.addEventListener("click", (event) => {
+      const { step, nextStep } = event.target.closest("button")?.dataset ?? {};
+      if (step) this.step(Number(step));
+      if (nextStep) openNext(Number(nextStep));
+    });
+    this.describe();
+  }
+
+  close() {
+    find(".slot", this.section)?.replaceChildren();
+    for (const element of findAll(".chosen", this.section)) element.classList.remove("chosen");
+    this.section.classList.remove("open");
+  }
+
+  makePane(element, side) {
+    const spans = this.data.passages.map((places) => places.slice(2 * side, 2 * side + 2));
+    return new Pane(element, this.data.texts[side], spans);
+  }
+
+  findColour(number) {
+    return (number - 1) % 8;
+  }
+
+  findLabel(number) {
+    return number;
+  }
+
+  listNumbers() {
+    return this.data.passages.map((_, i) => i + 1).filter((number) => !this.excluded.has(number));
+  }
+
+  step(by) {
+    const numbers = this.listNumbers();
+    if (!numbers.length) return;
+    const at = this.chosen ? numbers.indexOf(this.chosen) + by : by > 0 ? 0 : numbers.length - 1;
+    this.select(numbers[(at + numbers.length) % numbers.length]);
+  }
+
+  /** Choose a passage and scroll both sides to it; the other side comes to the height of the one that was clicked. */
+  select(number, clicked = null) {
+    this.choose(number);
+    let top = 60;
+    if (clicked) {
+      const pane = clicked.closest(".pane");
+      const box = clicked.getClientRects()[0];
+      top = Math.max(40, box.top - pane.getBoundingClientRect().top);
+    }
+    for (const pane of this.panes)
+      if (!clicked || !pane.element.contains(clicked)) pane.scrollTo(pane.passages[number - 1][0], top);
+  }
+
+  choose(number) {
+    this.chosen = number;
+    for (const pane of this.panes) pane.choose(number);
+    for (const element of findAll("[data-number]", this.section))
+      if (element.matches("tbody, .band")) element.classList.toggle("chosen", Number(element.dataset.number) === number);
+    this.describe();
+  }
+
+  describe() {
+    if (!this.panes.length) return;
+    const numbers = this.listNumbers();
+    const left = this.excluded.size ? `, ${this.excluded.size} left out` : "";
+    const place = this.chosen ? `passage ${this.chosen} of ${this.data.passages.length}` : `${numbers.length} passages`;
+    find(".place", this.section).textContent = place + left;
+    const about = this.chosen ? find(`#${this.section.id}-${this.chosen} .about td`).textContent : "";
+    find(".explanation", this.section).textContent =
+      about || (numbers.length ? "Choose a passage to see both of its sides." : "No passage to show.");
+  }
+}
