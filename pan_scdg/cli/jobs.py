@@ -13,6 +13,7 @@ from pan_scdg.cli.options import (
     GroupedCommand,
     device_option,
     engine_option,
+    gpu_option,
     load_chosen_profile,
     model_option,
     on_error_option,
@@ -89,11 +90,7 @@ HEADINGS = {
     help="Process only the first N pairs or queries, and mark the result as partial.",
 )
 @click.option("--plan", is_flag=True, help="Check everything and print the cost of the run; write no result.")
-@click.option(
-    "--gpu",
-    metavar="NAME",
-    help="With --plan: count tokens, and estimate the hours on this GPU (A100, L40S, H100, H200), which can be absent.",
-)
+@gpu_option
 @click.option("--json", "as_json", is_flag=True, help="With --plan: print one JSON object.")
 @share_option
 @click.option(

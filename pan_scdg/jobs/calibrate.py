@@ -131,7 +131,7 @@ def calibrate(
         UserError: a pair cannot be scored, or the shards are of other pairs, another model or other settings.
     """
     settings = profile.need_pairs()
-    model = open_model(profile, computing, "pairs", shards)
+    model = open_model(profile.need_model(), computing, "pairs", shards)
     on_error: OnError = "stop"
     if shards is not None:
         known, on_error = select_scored_pairs(shards, known, profile, model), shards.job["on_error"]

@@ -135,7 +135,7 @@ def open_method(
         UserError: a model or vectors are missing, an option has no effect, or the profile cannot decide.
     """
     if profile.baseline is None:
-        model = open_model(profile, computing, "pairs", merged)
+        model = open_model(profile.need_model(), computing, "pairs", merged)
         # shards hold the gains that they were asked for
         keep = request.keep_gains or (request.report and merged is None)
         return GainMethod(profile, model, keep_gains=keep, share=request.share, scores_only=request.scores_only)
@@ -150,7 +150,7 @@ def open_method(
     ids = sorted({document.doc_id for pair in pairs for document in (pair.suspicious, pair.source)})
     judge = None if measures else computing.model
     parts = find_parts(baseline, computing.device, ids, vectors=vectors, model=judge, state=computing.state)
-    measuring = open_model(profile, computing, "pairs", merged) if measures else None
+    measuring = open_model(profile.need_model(), computing, "pairs", merged) if measures else None
     return BaselineMethod(profile, parts, all_pairs, request.share, measuring)
 
 
