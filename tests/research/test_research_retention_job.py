@@ -18,7 +18,7 @@ from pan_scdg.notices import Notices
 from pan_scdg.research.data.corpora import read_corpora
 from pan_scdg.research.data.folders import find_examples
 from pan_scdg.research.data.records import format_records
-from pan_scdg.research.retention import job as retention_job
+from pan_scdg.research.retention import data as retention_data
 from pan_scdg.research.retention import scoring as retention_scoring
 from pan_scdg.research.retention.contexts import make_contexts, read_contexts
 from pan_scdg.research.retention.distractors import Span, read_pool
@@ -172,7 +172,7 @@ def test_a_report_is_of_the_annotations_that_it_was_made_with(
     def more(*arguments: Any) -> tuple[Case, ...]:
         return tuple(case._replace(reused=(*case.reused, Span(0, 9))) for case in read_cases(*arguments))
 
-    monkeypatch.setattr(retention_job, "read_cases", more)
+    monkeypatch.setattr(retention_data, "read_cases", more)
     assert study(finished / "report", "--seeds", 1, "--state", finished / "state") == 2
     assert "holds the result of another input" in capsys.readouterr().err
 
