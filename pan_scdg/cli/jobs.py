@@ -96,7 +96,7 @@ HEADINGS = {
 @click.option(
     "--scores-only",
     is_flag=True,
-    help="Score pairs and decide nothing, without a threshold; for calibrate --scores.",
+    help="Score pairs and decide nothing, without a threshold; for `calibrate --scores`.",
 )
 @click.option("--strict", is_flag=True, help="Treat warnings about the input as errors.")
 @click.option("--keep-gains", is_flag=True, help="Also write the gain of every token (gains.jsonl.gz).")
@@ -171,8 +171,8 @@ def run(
     device = "cpu" if gpus else choose_device(chosen, device)
     computing = Computing(device, rest["model"], rest["engine"], rest["workers"], rest["state"], gpus)
     if rest["scores_only"]:
-        if found != "pairs" or chosen.baseline is not None:
-            raise click.UsageError("--scores-only is for pairs and a profile that decides them by gains")
+        if found != "pairs":
+            raise click.UsageError("--scores-only is for pairs")
         rest["share"] = rest["share"] or WHOLE
     names = ("limit", "overwrite", "strict", "on_error", "keep_gains", "share", "metadata", "scores_only", "report")
     request = Request(directory, output, **{name: rest[name] for name in names})

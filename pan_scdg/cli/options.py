@@ -103,7 +103,7 @@ share_option = click.option(
     "share",
     metavar="I/N",
     callback=parse_share,
-    help="Score only shard I of N, for the command merge. In a Slurm array 1-N: auto, in a part of one: auto/N.",
+    help="Score only shard I of N, for merge or calibrate --scores. In a Slurm array: auto, in a part of one: auto/N.",
 )
 
 
