@@ -4,6 +4,7 @@ What the tables say is computed again from the score files by the paper's rule w
 """
 
 import csv
+import json
 import os
 import re
 import shutil
@@ -223,6 +224,13 @@ def test_a_row_of_the_paper_s_table(finished: Path, method: str, file: str, colu
     assert list(row) == ["group", "Method", *expected]
     for name, value in expected.items():
         assert float(row[name] or "nan") == pytest.approx(value, abs=1e-9, nan_ok=True), name
+
+
+def test_the_tokenizer_that_counted_is_told_where_it_is_not_the_papers(finished: Path) -> None:
+    counted = json.loads((finished / "pairs" / "prepared" / "index.json").read_text(encoding="utf-8"))
+    model = counted["parts"]["pan25"]["manifest"]["tokenizer"]["model"]
+    page = (finished / "pairs" / "index.md").read_text(encoding="utf-8")
+    assert ("was counted with the tokenizer of tiny: that of Qwen3-8B-Base" in page) == (model == "tiny")
 
 
 def test_both_readings_of_the_n_gram_row_are_told(finished: Path) -> None:

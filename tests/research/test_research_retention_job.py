@@ -150,6 +150,7 @@ def test_pairs_that_cannot_be_scored_stop_the_study_or_are_in_no_row(
 ) -> None:
     document: Any = tomlkit.parse(SMALL.read_text(encoding="utf-8"))
     document["pairs"]["over_long"] = "error"
+    document["model"].update({"positions": "extended", "position_factor": 8.0})
     profile = tmp_path / "short.toml"
 
     def call(limit: int, *more: object) -> tuple[int, str]:
