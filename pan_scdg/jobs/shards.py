@@ -237,7 +237,11 @@ def _read_shard_mark(folder: Path) -> Mark:
     """Return the mark of a finished shard whose files are unchanged."""
     mark = read_mark(folder)
     if mark is None or "shard" not in mark.job:
-        raise UserError("holds no finished shard", "finish `run --shard` or `run --scores-only` on it first", folder)
+        raise UserError(
+            "holds no finished shard",
+            "finish `run --shard`, `run --scores-only` or `studies ... --shard` on it first",
+            folder,
+        )
     is_study = _is_study(mark.job.get("task"))
     try:
         (StudyShardJob if is_study else ShardJob).model_validate(mark.job)
