@@ -187,7 +187,7 @@ def _score_share(prepared: _Prepared, store: Store, share: Share, incidents: lis
             scored = score_pairs(plans, model, use_paper_gain(settings), store, keep_gains=True, share=share)
         keys += [item.plan.key for item in scored]
         model.unload()  # so that its memory is free for the next
-        incidents += model.incidents()
+        incidents += [incident for incident in model.incidents() if incident not in incidents]
     return keys
 
 
@@ -198,7 +198,7 @@ def _score(prepared: _Prepared, store: Store, incidents: list[str]) -> dict[str,
         with closing(model):
             found[name] = score_contexts(prepared.planned[name], model, settings, store)
         model.unload()
-        incidents += model.incidents()
+        incidents += [incident for incident in model.incidents() if incident not in incidents]
     return found
 
 
