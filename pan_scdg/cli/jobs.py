@@ -13,6 +13,7 @@ from pan_scdg.cli.options import (
     GroupedCommand,
     device_option,
     engine_option,
+    gpu_option,
     load_chosen_profile,
     model_option,
     on_error_option,
@@ -89,17 +90,13 @@ HEADINGS = {
     help="Process only the first N pairs or queries, and mark the result as partial.",
 )
 @click.option("--plan", is_flag=True, help="Check everything and print the cost of the run; write no result.")
-@click.option(
-    "--gpu",
-    metavar="NAME",
-    help="With --plan: count tokens, and estimate the hours on this GPU (A100, L40S, H100, H200), which can be absent.",
-)
+@gpu_option
 @click.option("--json", "as_json", is_flag=True, help="With --plan: print one JSON object.")
 @share_option
 @click.option(
     "--scores-only",
     is_flag=True,
-    help="Score pairs and decide nothing, without a threshold; for calibrate --scores.",
+    help="Score pairs and decide nothing, without a threshold; for `calibrate --scores`.",
 )
 @click.option("--strict", is_flag=True, help="Treat warnings about the input as errors.")
 @click.option("--keep-gains", is_flag=True, help="Also write the gain of every token (gains.jsonl.gz).")
@@ -174,8 +171,8 @@ def run(
     device = "cpu" if gpus else choose_device(chosen, device)
     computing = Computing(device, rest["model"], rest["engine"], rest["workers"], rest["state"], gpus)
     if rest["scores_only"]:
-        if found != "pairs" or chosen.baseline is not None:
-            raise click.UsageError("--scores-only is for pairs and a profile that decides them by gains")
+        if found != "pairs":
+            raise click.UsageError("--scores-only is for pairs")
         rest["share"] = rest["share"] or WHOLE
     names = ("limit", "overwrite", "strict", "on_error", "keep_gains", "share", "metadata", "scores_only", "report")
     request = Request(directory, output, **{name: rest[name] for name in names})

@@ -63,7 +63,7 @@ TASK, TASKS = "SLURM_ARRAY_TASK_ID", ("SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_
 """Variables of a job of a Slurm array: its number, and the smallest, the largest and how many there are."""
 
 
-def _parse_share(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Any:
+def parse_share(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Any:
     """Return the `scoring.batches.Share` that ``I/N``, ``auto/N`` or ``auto`` names, None for None."""
     if value is None:
         return None
@@ -93,12 +93,17 @@ def _read_array(of: str) -> tuple[str, str]:
     return number, count
 
 
+gpu_option = click.option(
+    "--gpu",
+    metavar="NAME",
+    help="With --plan: count tokens, and estimate the hours on this GPU (A100, L40S, H100, H200), which can be absent.",
+)
 share_option = click.option(
     "--shard",
     "share",
     metavar="I/N",
-    callback=_parse_share,
-    help="Score only shard I of N, for the command merge. In a Slurm array 1-N: auto, in a part of one: auto/N.",
+    callback=parse_share,
+    help="Score only shard I of N, for merge or calibrate --scores. In a Slurm array: auto, in a part of one: auto/N.",
 )
 
 

@@ -3,7 +3,7 @@
 import json
 import tempfile
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
@@ -12,12 +12,16 @@ from pan_scdg.cli.options import (
     FOLDER,
     device_option,
     engine_option,
+    gpu_option,
     json_option,
     load_chosen_profile,
     model_option,
+    on_error_option,
     over_long_option,
+    overwrite_option,
     profile_option,
     quiet_option,
+    share_option,
     state_option,
     truth_option,
     vectors_option,
@@ -28,7 +32,7 @@ from pan_scdg.logs import say
 @click.command(short_help="Choose a threshold on pairs with truth.")
 @click.option("--input", "directory", type=FOLDER, required=True, help="Input folder of pairs with known truth.")
 @profile_option
-@click.option("--write", type=FILE, required=True, help="Profile file to write.")
+@click.option("--write", type=FILE, help="Profile file to write.")
 @truth_option
 @device_option
 @engine_option
@@ -42,13 +46,20 @@ from pan_scdg.logs import say
     metavar="OUT...",
     help="Folders that `run --scores-only`, or all shards of it, wrote for this input: nothing is computed.",
 )
-@click.argument("more", type=FOLDER, nargs=-1)
+@click.argument("more", metavar="", type=FOLDER, nargs=-1)
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Choose on the first N pairs.")
+@on_error_option
+@click.option("--plan", is_flag=True, help="Print the cost of scoring; choose and write nothing.")
+@gpu_option
+@share_option
+@click.option("--output", type=FOLDER, help="With --shard: folder of its scores, for --scores.")
+@overwrite_option
 @json_option
 @quiet_option
 def calibrate(
     directory: Path,
     profile: str,
-    write: Path,
+    write: Path | None,
     truth: Path | None,
     device: str,
     engine: Literal["packed", "reference"],
@@ -59,10 +70,16 @@ def calibrate(
     scores: Path | None,
     more: tuple[Path, ...],
     as_json: bool,
+    plan: bool,
+    gpu: str | None,
+    share: Any,
+    output: Path | None,
+    **rest: Any,
 ) -> None:
     """Choose q, w or weights and the threshold on pairs with truth, and write a profile file with them.
 
-    For a baseline, choose its threshold and, if it has them, n or weights.
+    For a baseline, choose its threshold and, if it has them, n or weights. --plan and --shard are those of
+    `run --scores-only`, which needs no truth: scores of shards are made by either.
 
     \b
     Example:
@@ -70,42 +87,81 @@ def calibrate(
       pan-scdg calibrate --input examples/pan25-pairs/calibration --profile scdg-mini \\
           --write my-profile.toml --scores out/shard-1 out/shard-2
     """
-    from pan_scdg.cli.paths import check_file, check_state, find_profile_file, holds_profile
+    from pan_scdg.cli.jobs import show_plan
+    from pan_scdg.cli.paths import check_file, check_folders, check_state, find_profile_file, holds_profile
     from pan_scdg.jobs.calibrate import calibrate as choose
     from pan_scdg.jobs.calibrate import check_target, read_labelled_pairs, write_profile
     from pan_scdg.jobs.calibrate_baseline import calibrate_baseline
-    from pan_scdg.jobs.requests import Computing
+    from pan_scdg.jobs.detect import detect_pairs
+    from pan_scdg.jobs.plan_tokens import choose_gpus
+    from pan_scdg.jobs.requests import Computing, Request
     from pan_scdg.jobs.shards import read_shards
     from pan_scdg.models.fit import choose_device
     from pan_scdg.notices import Notices
 
     chosen = load_chosen_profile(profile, over_long)
-    if more and scores is None:
-        raise click.UsageError(f"what is {str(more[0])[:100]!r}? folders of scores follow --scores")
-    if scores is not None and chosen.baseline is not None:
-        raise click.UsageError(f"--scores is for gains, and profile {chosen.name} decides pairs without them")
-    check_target(profile, write)
+    _check_calibrate_options(write, scores, more, plan, gpu, share, output, rest["limit"])
     folders = () if scores is None else (scores, *more)
     inputs = {"--input": directory, "--truth": truth, "--model": model, "--vectors": vectors}
     inputs |= {f"--scores {number}": folder for number, folder in enumerate(folders, 1)}
     check_state(state, inputs)
+    if write is None:
+        if output is not None:
+            check_folders(output, state, {**inputs, "--profile": find_profile_file(profile)})
+        gpus = choose_gpus(chosen, gpu, device) if plan else ()
+        computing = Computing("cpu" if gpus else choose_device(chosen, device), model, engine, state=state, gpus=gpus)
+        request = Request(directory, output or Path(), share=share, scores_only=True, **rest)
+        if plan:
+            show_plan("pairs", chosen, request, computing, None, as_json)
+        else:
+            say(detect_pairs(chosen, request, computing, vectors))
+        return
+    check_target(profile, write)
     check_file(write, "--write", {**inputs, "--profile": find_profile_file(profile)}, "a profile", holds_profile)
     shards = read_shards(folders) if folders else None
     if shards is None:
         computing = Computing(choose_device(chosen, device), model, engine, state=state)
     else:
         computing = Computing(shards.job["device"], model, shards.job["engine"], state=state)
-    notices = Notices()
+    notices, limit, on_error = Notices(), rest["limit"], rest["on_error"]
     known = read_labelled_pairs(directory, truth, notices)
     with tempfile.TemporaryDirectory(prefix="pan_scdg-") as scratch:
         store = state or Path(scratch)
         if chosen.baseline is None:
-            found = choose(chosen, known, computing, notices, store, shards)
+            found = choose(chosen, known.take_first(limit), computing, notices, store, shards, on_error)
         else:
-            found = calibrate_baseline(chosen, known, computing, store, vectors)
+            how: Any = {"limit": limit, "shards": shards, "on_error": on_error}
+            found = calibrate_baseline(chosen, known, computing, notices, store, vectors, **how)
     write_profile(profile, write, found)
     say(notices.list_warnings())
     click.echo(json.dumps(found.to_json()) if as_json else f"{found.summarise()}; wrote {write}")
+
+
+def _check_calibrate_options(
+    write: Path | None,
+    scores: Path | None,
+    more: tuple[Path, ...],
+    plan: bool,
+    gpu: str | None,
+    share: Any,
+    output: Path | None,
+    limit: int | None,
+) -> None:
+    """Raise UsageError if options are missing or do not go together."""
+    if more and scores is None:
+        raise click.UsageError(f"what is {str(more[0])[:100]!r}? folders of scores follow --scores")
+    if gpu is not None and not plan:
+        raise click.UsageError("--gpu needs --plan")
+    if sum((plan, share is not None, scores is not None)) > 1:
+        raise click.UsageError("--plan, --shard and --scores cannot be combined")
+    if scores is not None and limit is not None:
+        raise click.UsageError("--limit has no effect: the scores are those of the pairs that they were made for")
+    if (output is None) != (share is None):
+        raise click.UsageError("--shard and --output need each other")
+    if (write is None) != (plan or share is not None):
+        raise click.UsageError(
+            "Missing option '--write'." if write is None else "--write has no effect with --plan or --shard"
+        )
 
 
 @click.command(short_help="Evaluate results against the truth.")

@@ -35,6 +35,8 @@ from pan_scdg.store import Store
 Labels = npt.NDArray[np.bool_]
 SCORING = ("limit", "over_long", "control", "segments")
 """Fields of ``[pairs]`` on which the gains of a pair depend."""
+LEFT_OUT = "pair that cannot be scored, left out of the calibration"
+REMEDY = "give the input, profile and model of `run --scores-only`"
 
 
 class LabelledPairs(NamedTuple):
@@ -114,6 +116,7 @@ def calibrate(
     notices: Notices,
     scores: Path,
     shards: Shards | None = None,
+    on_error: OnError = "stop",
 ) -> Calibrated:
     """Choose the parameter or the weights of the aggregation, and the threshold.
 
@@ -126,20 +129,20 @@ def calibrate(
         notices: collects unusual findings.
         scores: the folder of the store.
         shards: the scores of the pairs, from ``run --scores-only``; None: they are computed.
+        on_error: "negative": pairs that cannot be scored are left out. Shards have their own.
 
     Raises:
         UserError: a pair cannot be scored, or the shards are of other pairs, another model or other settings.
     """
     settings = profile.need_pairs()
-    model = open_model(profile, computing, "pairs", shards)
-    on_error: OnError = "stop"
+    model = open_model(profile.need_model(), computing, "pairs", shards)
     if shards is not None:
         known, on_error = select_scored_pairs(shards, known, profile, model), shards.job["on_error"]
     # every pair has the features of all grids, whatever q or w the profile has
     wanted = settings.model_copy(update={"q": None, "w": None, "weights": None, "threshold": None})
     planned, failed = check_pairs(known.pairs, model, wanted, notices, on_error)
     for item in failed:
-        notices.add("pair that cannot be scored, left out of the calibration", str(item.pair.suspicious.path))
+        notices.add(LEFT_OUT, str(item.pair.suspicious.path))
     say([describe_models([model.found])])
     with Store(scores) as store, closing(model):
         if shards is not None:
@@ -193,7 +196,7 @@ def select_scored_pairs(shards: Shards, known: LabelledPairs, profile: Profile, 
     if differs:
         raise UserError(
             f"these scores were computed with another {differs[0]}",
-            "give the input, profile and model of `run --scores-only`",
+            REMEDY,
             shards.folders[0],
         )
     return known.take_first(job.get("limit"))

@@ -1,6 +1,7 @@
 """Choose the threshold of a baseline, and its n or weights, on pairs with truth."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,10 +13,12 @@ from pan_scdg.baselines.cosine import choose_official_threshold
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.evaluation.logistic import fit_logistic
 from pan_scdg.evaluation.pairs import compute_pair_metrics
-from pan_scdg.jobs.calibrate import Calibrated, LabelledPairs, describe_quality
+from pan_scdg.jobs.calibrate import LEFT_OUT, REMEDY, Calibrated, LabelledPairs, describe_quality
 from pan_scdg.jobs.requests import Computing
+from pan_scdg.jobs.shards import Shards
 from pan_scdg.logs import say
 from pan_scdg.models.find import describe_models
+from pan_scdg.notices import Notices
 from pan_scdg.profile import Profile
 from pan_scdg.profile.baseline import (
     Alignment,
@@ -28,9 +31,18 @@ from pan_scdg.profile.baseline import (
     Prompted,
     VectorCosine,
 )
+from pan_scdg.records import TextFile
 from pan_scdg.scdg.decision import choose_threshold
 from pan_scdg.scoring.baseline_parts import BaselineParts, find_parts, need_baseline, refuse_unused
-from pan_scdg.scoring.baseline_scoring import TextFacts, choose_scores, make_collection, read_facts, score_pairs
+from pan_scdg.scoring.baseline_scoring import (
+    TextFacts,
+    choose_scores,
+    make_collection,
+    make_text_key,
+    read_facts,
+    score_pairs,
+)
+from pan_scdg.scoring.pair_plan import OnError
 from pan_scdg.store import Store
 
 
@@ -38,18 +50,34 @@ class _Scoring(NamedTuple):
     """Scores the pairs with any settings of the method."""
 
     known: LabelledPairs
+    sources: Sequence[TextFile]
+    """All of the input, for collection statistics."""
     facts: dict[str, TextFacts]
     parts: BaselineParts
     store: Store
+    scored_in: Path | None = None
+    """A folder of the shards that hold all scores; None: scores are computed."""
 
     def score(self, settings: BaselineSettings) -> list[tuple[float, ...]]:
-        collection = make_collection((pair.source for pair in self.known.pairs), self.facts)
-        scorer = self.parts.make_scorer(settings, collection, self.store)
+        scorer = self.parts.make_scorer(settings, make_collection(self.sources, self.facts), self.store)
+        if self.scored_in is not None:
+            keys = (make_text_key(pair, scorer, self.facts) for pair in self.known.pairs)
+            if any(self.store.get(key) is None for key in keys):
+                raise UserError("these scores were computed with another [baseline]", REMEDY, self.scored_in)
         return score_pairs(self.known.pairs, scorer, self.store, self.facts)
 
 
 def calibrate_baseline(
-    profile: Profile, known: LabelledPairs, computing: Computing, scores: Path, vectors: Path | None = None
+    profile: Profile,
+    known: LabelledPairs,
+    computing: Computing,
+    notices: Notices,
+    scores: Path,
+    vectors: Path | None = None,
+    *,
+    limit: int | None = None,
+    shards: Shards | None = None,
+    on_error: OnError = "stop",
 ) -> Calibrated:
     """Choose the threshold of a baseline, and its n or weights.
 
@@ -59,33 +87,67 @@ def calibrate_baseline(
 
     Args:
         profile: has a baseline.
-        known: the pairs to choose on.
+        known: all pairs of the input.
         computing: model folder and device.
+        notices: collects unusual findings.
         scores: the folder of the store.
         vectors: folder of document vectors, if the baseline needs them.
+        limit: choose on the first pairs; None: on all. Shards have their own.
+        shards: the scores of the pairs, from ``run --scores-only``; None: they are computed.
+        on_error: "negative": pairs whose texts cannot be read are left out. Shards have their own.
 
     Raises:
-        UserError: a text cannot be read, a model or vectors are missing, or a prompted baseline lacks a state folder.
+        UserError: a text cannot be read, a model or vectors are missing, a prompted baseline lacks a state folder, or
+            the shards are of other pairs, another model or other settings.
     """
     settings = need_baseline(profile)
-    if isinstance(settings, Prompted) and computing.state is None:
+    if isinstance(settings, Prompted) and computing.state is None and shards is None:
         raise UserError("answers of the model would be lost if this run stopped", "give a folder for them with --state")
     refuse_unused(settings, {"--engine reference": computing.engine == "reference"})
+    sources = [pair.source for pair in known.pairs]
+    if shards is not None:
+        limit, on_error = shards.job.get("limit"), shards.job["on_error"]
+    known = known.take_first(limit)
     documents = [document for pair in known.pairs for document in (pair.suspicious, pair.source)]
     ids = sorted({document.doc_id for document in documents})
     parts = find_parts(settings, computing.device, ids, vectors=vectors, model=computing.model, state=computing.state)
-    facts, faults = read_facts(documents)
-    if faults:
+    if shards is not None:
+        _check_shards(shards, known, parts)
+    facts, faults = read_facts([*documents, *sources])
+    if faults and on_error == "stop":
         raise UserErrors(list(faults.values()))
+    known = _leave_out(known, facts, notices)
     if parts.places:
         say([describe_models(list(parts.places.values()))])
+    scored_in = None if shards is None else shards.folders[0]
     with Store(scores) as store:
-        chosen, decisive = _choose(settings, _Scoring(known, facts, parts, store))
+        if shards is not None:
+            shards.restore(store)
+        chosen, decisive = _choose(settings, _Scoring(known, sources, facts, parts, store, scored_in))
     if isinstance(chosen, ModelBaseline):
         given = parts.places.get("language_model")
         name = {"model": given.name} if given is not None and given.where == "--model" else {}
         chosen = chosen.model_copy(update={"calibrated_with": parts.fingerprint, **name})
     return _describe(chosen, decisive, known)
+
+
+def _check_shards(shards: Shards, known: LabelledPairs, parts: BaselineParts) -> None:
+    """Raise UserError if shards are of another input or of other models."""
+    job, models = shards.job, json.loads(json.dumps(parts.identity))
+    differs = ["input"] if job["task"] != "pairs" or job["input"] != known.digest else []
+    differs += [name.replace("_", " ") for name, of in models.items() if job["models"].get(name) != of]
+    if differs:
+        raise UserError(f"these scores were computed with another {differs[0]}", REMEDY, shards.folders[0])
+
+
+def _leave_out(known: LabelledPairs, facts: Mapping[str, TextFacts], notices: Notices) -> LabelledPairs:
+    """Return the pairs whose texts could be read."""
+    kept = [pair.suspicious.doc_id in facts and pair.source.doc_id in facts for pair in known.pairs]
+    for pair, is_kept in zip(known.pairs, kept, strict=True):
+        if not is_kept:
+            notices.add(LEFT_OUT, str(pair.suspicious.path))
+    pairs = tuple(pair for pair, is_kept in zip(known.pairs, kept, strict=True) if is_kept)
+    return known._replace(pairs=pairs, labels=known.labels[np.array(kept, dtype=bool)])
 
 
 def _choose(settings: BaselineSettings, scoring: _Scoring) -> tuple[BaselineSettings, npt.NDArray[Any]]:

@@ -81,7 +81,7 @@ def detect_pairs(
                     scored = method.score(planned, store)
                     locator, verifier = _make_locator(finder, method, store), _make_verifier(profile, method, store)
                     if request.share is not None:
-                        keys = list(map(method.get_key, scored))
+                        keys = [key for item in scored for key in method.list_keys(item)]
                         if locator is not None and verifier is not None:
                             find_passages(list(method.judge(scored, names, store)), locator, verifier)
                             keys += verifier.keys
@@ -135,12 +135,12 @@ def open_method(
         UserError: a model or vectors are missing, an option has no effect, or the profile cannot decide.
     """
     if profile.baseline is None:
-        model = open_model(profile, computing, "pairs", merged)
+        model = open_model(profile.need_model(), computing, "pairs", merged)
         # shards hold the gains that they were asked for
         keep = request.keep_gains or (request.report and merged is None)
         return GainMethod(profile, model, keep_gains=keep, share=request.share, scores_only=request.scores_only)
     baseline = need_baseline(profile)
-    measures = profile.passages is not None and profile.passages.gains
+    measures = profile.passages is not None and profile.passages.gains and not request.scores_only
     unused = {
         "--keep-gains": request.keep_gains,
         "--engine reference": computing.engine == "reference" and not measures,
@@ -150,8 +150,8 @@ def open_method(
     ids = sorted({document.doc_id for pair in pairs for document in (pair.suspicious, pair.source)})
     judge = None if measures else computing.model
     parts = find_parts(baseline, computing.device, ids, vectors=vectors, model=judge, state=computing.state)
-    measuring = open_model(profile, computing, "pairs", merged) if measures else None
-    return BaselineMethod(profile, parts, all_pairs, request.share, measuring)
+    measuring = open_model(profile.need_model(), computing, "pairs", merged) if measures else None
+    return BaselineMethod(profile, parts, all_pairs, request.share, measuring, scores_only=request.scores_only)
 
 
 def _locate(verdicts: Sequence[Verdict], locator: Locator | None, verifier: Verifier | None) -> list[Located]:

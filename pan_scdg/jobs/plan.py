@@ -1,36 +1,30 @@
 """Estimate the cost of a run: count the tokens of its batches, and measure the speed of the model on some of them."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.detect import open_method
 from pan_scdg.jobs.output_mark import Partial
-from pan_scdg.jobs.plan_tokens import SHARE, Tokens, count_operations, count_tokens, estimate_hours
-from pan_scdg.jobs.probe import Speed, Work, probe
+from pan_scdg.jobs.plan_inputs import Counted, count_candidates, count_pairs, group_by_source
+from pan_scdg.jobs.plan_tokens import SHARE, Tokens, count_operations, estimate_hours
+from pan_scdg.jobs.probe import Speed, probe
 from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request, take_first
 from pan_scdg.jobs.retrieve import Prepared, prepare
 from pan_scdg.models.config import read_config
 from pan_scdg.notices import Notices
-from pan_scdg.pan.source_retrieval import stream_corpus
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.profile import Profile
-from pan_scdg.progress import Progress
-from pan_scdg.scdg.sequences import ScoringInput
-from pan_scdg.scoring.batches import make_batches
-from pan_scdg.scoring.candidates import Target, select_scored
+from pan_scdg.scoring.candidates import select_scored
 from pan_scdg.scoring.gain_method import GainMethod
 from pan_scdg.scoring.model import ScoringModel, list_devices
-from pan_scdg.scoring.pair_plan import PlannedPair
-from pan_scdg.scoring.passes import PairsWork, SourceWork, digest_input
 
-PROBED = 16
-"""Largest number of batches given to the probe, evenly over all."""
-SAMPLED = 64
-"""Number of documents whose tokens are counted, evenly over the candidates or the corpus."""
+NOT_KNOWN = (
+    "candidates are not known yet: each query is assumed to have its own sources",
+    "indexing and the first stage are not estimated",
+)
 GIB = 1 << 30
 
 
@@ -46,15 +40,15 @@ class Plan:
     """Number of models that compute in parallel."""
     pairs: int
     """Number of document pairs, or of pairs of a query and a candidate."""
-    queries: int | None
-    documents: int | None
     tokens: Tokens | None
     counted: str
     speed: Speed | None
-    partial: Partial | None
     notes: Sequence[str]
-    gpus: Mapping[str, float] = field(default_factory=dict)
+    gpus: Mapping[str, float]
     """Hours of scoring on GPUs that are not here."""
+    queries: int | None = None
+    documents: int | None = None
+    partial: Partial | None = None
 
     @property
     def hours(self) -> float | None:
@@ -125,25 +119,21 @@ def plan_pairs(profile: Profile, request: Request, computing: Computing) -> tupl
     corpus = read_pairs(request.input, notices)
     pairs, partial = take_first(corpus.pairs, request.limit, "pairs")
     # a plan decides nothing, so that it needs no threshold
-    method = open_method(profile, replace(request, scores_only=True), _for_probe(computing), corpus.pairs, pairs)
+    method = open_method(profile, replace(request, scores_only=True), prepare_probe(computing), corpus.pairs, pairs)
     if not isinstance(method, GainMethod):
         raise UserError("--plan does not support baselines", "choose a profile with a language model")
     with closing(method):
         planned, failed = method.check(pairs, notices, request.on_error)
-        distinct = list({pair.key: pair for pair in planned}.values())
-        tokens, largest, works = _count_pairs(distinct, method)
-        speed = probe(method.model, largest, works) if works and not computing.gpus else None
-        gpus = _estimate_hours(method.model, computing, tokens)
-    notes = [f"{len(failed)} pairs cannot be scored and will be decided negative"] if failed else []
-    notes += method.model.incidents()
-    if profile.need_pairs().threshold is None and profile.baseline is None and not request.scores_only:
-        notes.append("the profile has no threshold: calibrate it, or score with --scores-only")
-    found = _make_plan("pairs", profile, computing, len(pairs), tokens, "exactly", speed, partial, notes)
-    found = replace(found, gpus=gpus)
-    return found, [*notices.list_warnings(), *([] if partial is None else [partial.format_warning()])]
+        notes = [f"{len(failed)} pairs cannot be scored and will be decided negative"] if failed else []
+        if profile.need_pairs().threshold is None and profile.baseline is None and not request.scores_only:
+            notes.append("the profile has no threshold: calibrate it, or score with --scores-only")
+        counted = count_pairs(planned, method.model, method.settings)
+        found = make_plan("pairs", profile.name, computing, method.model, counted, len(pairs), notes)
+    limited = [] if partial is None else [partial.format_warning()]
+    return replace(found, partial=partial), [*notices.list_warnings(), *limited]
 
 
-def _for_probe(computing: Computing) -> Computing:
+def prepare_probe(computing: Computing) -> Computing:
     """Return the settings for one process, with the state folder only if it exists, since a plan creates none."""
     state = computing.state if computing.state is not None and computing.state.is_dir() else None
     return replace(computing, workers=1, state=state)
@@ -158,28 +148,6 @@ def _estimate_hours(model: ScoringModel, computing: Computing, tokens: Tokens) -
     return {gpu: estimate_hours(operations, gpu) * again / (computing.workers or 1) for gpu in computing.gpus}
 
 
-def _count_pairs(pairs: Sequence[PlannedPair], method: GainMethod) -> tuple[Tokens, Work, list[Work]]:
-    """Return the tokens of all batches, the largest batch, and a sample of them."""
-    model, settings = method.model, method.settings
-    budget = model.settings.pack_tokens
-    texts = {(pair.pair.suspicious.doc_id, pair.mode): pair for pair in pairs}
-    inputs = (item for pair in texts.values() for item in pair.make_unconditional(model.tokenizer, settings))
-    alone = {digest_input(item): item for item in inputs}
-    items, tokens, sampled = list(alone.values()), Tokens(0, 0), dict[int, Work]()
-    for batch in make_batches(list(alone), [item.length for item in items], budget):
-        tokens += count_tokens([items[i] for i in batch.members], budget)
-    found = make_batches([pair.key for pair in pairs], [pair.tokens for pair in pairs], budget)
-    chosen = set(choose_evenly(PROBED, len(found)))
-    with Progress("counting tokens", len(pairs)) as progress:
-        for number, batch in enumerate(found):
-            work = PairsWork([pairs[i].prepare() for i in batch.members], settings).make_inputs(model.tokenizer)
-            tokens += count_tokens(work, budget)
-            if number in chosen:
-                sampled[number] = work
-            progress.update(len(batch.members))
-    return tokens, sampled.get(0, []), list(sampled.values())
-
-
 def plan_retrieval(
     profile: Profile, request: Request, computing: Computing, stages: FirstStageOptions
 ) -> tuple[Plan, list[str]]:
@@ -190,26 +158,29 @@ def plan_retrieval(
     Raises:
         UserError: the run would be refused.
     """
-    prepared = prepare(profile, request, _for_probe(computing), stages)
+    prepared = prepare(profile, request, prepare_probe(computing), stages)
     if prepared.encoder is not None:
         prepared.encoder.release()
-    model, tokens, speed, exact, gpus = prepared.model, None, None, False, dict[str, float]()
-    if model is not None:
-        with closing(model):
-            tokens, exact, largest, works = _count_candidates(request, prepared, model)
-            speed = probe(model, largest, works) if works and not computing.gpus else None
-            gpus = _estimate_hours(model, computing, tokens)
+    model, pairs = prepared.model, _count_scored(prepared)
     known = prepared.given is not None
-    notes = [] if model is None else model.incidents()
-    if not known:
-        notes.append("candidates are not known yet: each query is assumed to have its own sources")
-        alone = "the hours are of scoring alone: " if speed or gpus else ""
-        notes.append(f"{alone}indexing and the first stage are not estimated")
-    pairs, counted = _count_scored(prepared), "exactly" if exact else "by sampling"
-    found = _make_plan("retrieval", profile, computing, pairs, tokens, counted, speed, prepared.partial, notes)
-    found = replace(found, queries=len(prepared.queries), documents=len(prepared.corpus.ids), gpus=gpus)
+    notes = [] if known else list(NOT_KNOWN)
+    if model is None:
+        found = make_plan("retrieval", profile.name, computing, None, None, pairs, notes)
+    else:
+        with closing(model):
+            counted = _count_candidates(request, prepared, model, pairs)
+            found = make_plan("retrieval", profile.name, computing, model, counted, pairs, notes)
+    found = replace(found, queries=len(prepared.queries), documents=len(prepared.corpus.ids), partial=prepared.partial)
     limited = [] if prepared.partial is None else [prepared.partial.format_warning()]
     return found, [*prepared.notices.list_warnings(), *limited]
+
+
+def _count_candidates(request: Request, prepared: Prepared, model: ScoringModel, pairs: int) -> Counted:
+    targets = list({target.text.digest: target for target in prepared.targets}.values())
+    wanted = None if prepared.given is None else group_by_source(targets, prepared.given, prepared.settings)
+    in_all = pairs if wanted is None else sum(map(len, wanted.values()))
+    size = (len(prepared.corpus.ids), in_all)
+    return count_candidates(request.input, targets, wanted, size, prepared.settings, model)
 
 
 def _count_scored(prepared: Prepared) -> int:
@@ -221,65 +192,31 @@ def _count_scored(prepared: Prepared) -> int:
     return len(prepared.queries) * each
 
 
-def _count_candidates(
-    request: Request, prepared: Prepared, model: ScoringModel
-) -> tuple[Tokens, bool, Work, list[Work]]:
-    """Return the tokens of all inputs, True if they are exact, the largest work, and a sample of works.
-
-    Counts the inputs of sampled documents and extrapolates.
-    """
-    targets = list({target.text.digest: target for target in prepared.targets}.values())
-    wanted = _group_by_source(targets, prepared)
-    total = len(prepared.corpus.ids) if wanted is None else len(wanted)
-    chosen, budget = set(choose_evenly(SAMPLED, total)), model.settings.pack_tokens
-    tokens, pairs, works, largest, number = Tokens(0, 0), 0, list[Work](), list[ScoringInput](), 0
-    with Progress("counting tokens", total) as progress:
-        for document in stream_corpus(request.input, Notices()):
-            if wanted is not None and document.doc_id not in wanted:
-                continue
-            if number in chosen and targets:
-                queries = [targets[number % len(targets)]] if wanted is None else wanted[document.doc_id]
-                texts = [query.text for query in queries]
-                items = SourceWork(document.text, texts, prepared.settings).make_inputs(model.tokenizer)
-                tokens += count_tokens(items, budget)
-                pairs += len(queries)
-                works.append(items)
-                largest = max(largest, items, key=lambda work: sum(item.length for item in work))
-            number += 1
-            progress.update()
-    in_all = _count_scored(prepared) if wanted is None else sum(map(len, wanted.values()))
-    alone = [count_tokens([target.unconditional], budget) for target in targets]
-    counted = sum(alone, tokens.times(in_all / pairs if pairs else 0.0))
-    return (
-        counted,
-        wanted is not None and total <= SAMPLED,
-        largest,
-        [works[i] for i in choose_evenly(PROBED, len(works))],
-    )
-
-
-def _group_by_source(targets: Sequence[Target], prepared: Prepared) -> Mapping[str, list[Target]] | None:
-    """Return the queries of each candidate to score; None without given candidates."""
-    if prepared.given is None:
-        return None
-    found: dict[str, list[Target]] = defaultdict(list)
-    for target in targets:
-        for candidate in select_scored(prepared.given[target.query_id], prepared.settings):
-            found[candidate.doc_id].append(target)
-    return found
-
-
-def _make_plan(
+def make_plan(
     task: str,
-    profile: Profile,
+    profile: str,
     computing: Computing,
+    model: ScoringModel | None,
+    counted: Counted | None,
     pairs: int,
-    tokens: Tokens | None,
-    counted: str,
-    speed: Speed | None,
-    partial: Partial | None,
-    notes: list[str],
+    notes: Sequence[str] = (),
 ) -> Plan:
+    """Return the plan of scoring, with the measured speed of the model, or hours on GPUs that are not here.
+
+    Args:
+        task: what is planned.
+        profile: the name of the profile.
+        computing: device, engine, and the GPUs that the plan is for.
+        model: the language model, which is loaded unless tokens are only counted; None: nothing is scored.
+        counted: the tokens; None: nothing is scored.
+        pairs: number of pairs to score.
+        notes: sentences to show below the plan.
+    """
+    speed, gpus, notes = None, dict[str, float](), list(notes)
+    if model is not None and counted is not None:
+        speed = probe(model, counted.largest, counted.works) if counted.works and not computing.gpus else None
+        gpus = _estimate_hours(model, computing, counted.tokens)
+        notes += model.incidents()
     if computing.gpus:
         devices = computing.workers or 1
         notes.append(
@@ -287,24 +224,16 @@ def _make_plan(
         )
     else:
         devices = len(list_devices(computing.device, computing.workers)) if computing.device == "cuda" else 1
-    notes = [*notes, "scores that an earlier run stored are not subtracted"]
     return Plan(
-        task,
-        profile.name,
-        computing.device,
-        computing.engine,
-        devices,
-        pairs,
-        None,
-        None,
-        tokens,
-        counted,
-        speed,
-        partial,
-        notes,
+        task=task,
+        profile=profile,
+        device=computing.device,
+        engine=computing.engine,
+        devices=devices,
+        pairs=pairs,
+        tokens=None if counted is None else counted.tokens,
+        counted="exactly" if counted is not None and counted.exact else "by sampling",
+        speed=speed,
+        notes=[*notes, "scores that an earlier run stored are not subtracted"],
+        gpus=gpus,
     )
-
-
-def choose_evenly(count: int, of: int) -> list[int]:
-    """Return at most ``count`` positions, spread evenly over ``of``."""
-    return [position * of // count for position in range(count)] if of > count else list(range(of))

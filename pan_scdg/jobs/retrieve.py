@@ -91,7 +91,7 @@ def prepare(
     queries, partial = take_first(asked, request.limit, "queries")
     model, targets = None, []
     if settings.rerank:
-        model = open_model(profile, computing, "retrieval", merged)
+        model = open_model(profile.need_model(), computing, "retrieval", merged)
         model.check_length(settings.context, "retrieval.context")
         targets = prepare_targets(queries, model, settings, request.input / "queries.jsonl", notices)
     given = None

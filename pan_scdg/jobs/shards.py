@@ -17,7 +17,7 @@ from pan_scdg.jobs.output_mark import Mark, is_unchanged, read_mark
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.models.fit import Job
 from pan_scdg.own_files import MARK
-from pan_scdg.profile import ModelSettings, Profile
+from pan_scdg.profile import ModelSettings
 from pan_scdg.retrieval.candidate_files import CANDIDATES, read_stages, write_stages
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.scoring.batches import MOST, Share
@@ -39,21 +39,32 @@ SHOWN = 10
 """Number of missing shards that a message names."""
 
 
-class ShardJob(BaseModel):
-    """The fields of a shard's job that ``merge`` uses as settings; the others are only compared."""
+class _SharedJob(BaseModel):
+    """The fields of the job of a shard that are used as settings; the others are only compared."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
-    task: Literal["pairs", "retrieval"]
     shard: Annotated[list[Annotated[int, Field(ge=1, le=MOST)]], Field(min_length=2, max_length=2)]
-    profile: dict[str, JsonValue]
     models: dict[str, dict[str, JsonValue]]
     device: Annotated[str, Field(min_length=1, max_length=80)]
     engine: Literal["packed", "reference"]
+
+
+class ShardJob(_SharedJob):
+    """The settings of a shard of ``run``, for ``merge``."""
+
+    task: Literal["pairs", "retrieval"]
+    profile: dict[str, JsonValue]
     keep_gains: bool
     on_error: Literal["stop", "negative"]
     candidates: str | None
     limit: PositiveInt | None = None
+
+
+class StudyShardJob(_SharedJob):
+    """The settings of a shard of a study, for its report."""
+
+    task: Literal["studies pairs", "studies same-topic", "studies retrieval", "studies retention"]
 
 
 @dataclass(frozen=True)
@@ -67,10 +78,10 @@ class Shards:
     origins: Mapping[str, Mapping[str, str]]
     """Origins of the first shard's models."""
 
-    def settle_model(self, settings: ModelSettings) -> ModelSettings:
+    def settle_model(self, settings: ModelSettings, name: str) -> ModelSettings:
         """Return the settings that the shards were computed with, whatever this machine supports."""
         models: Any = self.job["models"]
-        changes = {"dtype": models.get("language_model", {}).get("dtype"), "dtype_without_bf16": None}
+        changes = {"dtype": models.get(name, {}).get("dtype"), "dtype_without_bf16": None}
         try:
             return ModelSettings.model_validate({**settings.model_dump(), **changes})
         except ValidationError as e:
@@ -91,18 +102,18 @@ class Shards:
         for folder in self.folders:
             store.absorb(folder / SCORES)
 
-    def read_candidates(self, queries: Iterable[str]) -> dict[str, FirstStage]:
-        """Return the first stage of source retrieval for these queries, which every shard has stored.
+    def read_candidates(self, queries: Iterable[str], name: str = CANDIDATES) -> dict[str, FirstStage]:
+        """Return the first stage of source retrieval for these queries, which every shard has stored in file ``name``.
 
         Raises:
             UserError: the shards stored different candidates, or none for a query.
         """
         first, *others = self.folders
-        found = read_stages(first / CANDIDATES, AGAIN)
+        found = read_stages(first / name, AGAIN)
         if missing := sorted(set(queries) - found.keys()):
-            raise UserError(f"has no candidates of the query {missing[0]!r}", AGAIN, first / CANDIDATES)
+            raise UserError(f"has no candidates of the query {missing[0]!r}", AGAIN, first / name)
         for folder in others:
-            if read_stages(folder / CANDIDATES, AGAIN) != found:
+            if read_stages(folder / name, AGAIN) != found:
                 raise UserError(
                     f"has other candidates than {first}",
                     "run the first stage once (--stop-after first-stage) and give it to all with --candidates",
@@ -111,15 +122,24 @@ class Shards:
         return found
 
 
-def open_model(profile: Profile, computing: Computing, job: Job, merged: Shards | None) -> ScoringModel:
+def open_model(
+    settings: ModelSettings, computing: Computing, job: Job, merged: Shards | None, name: str = "language_model"
+) -> ScoringModel:
     """Return the language model of a profile; it does not compute if ``merged`` shards hold all scores.
+
+    Args:
+        settings: the model of the profile.
+        computing: model folder, device and engine.
+        job: errors suggest profiles for this job.
+        merged: shards with all scores.
+        name: the name of the model in the job.
 
     Raises:
         UserError: see `ScoringModel`.
     """
     if merged is None:
-        return computing.open_model(profile.need_model(), job)
-    model = computing.open_model(merged.settle_model(profile.need_model()), job, scored_in=merged.folders[0])
+        return computing.open_model(settings, job)
+    model = computing.open_model(merged.settle_model(settings, name), job, scored_in=merged.folders[0])
     model.inherit(merged.incidents)
     return model
 
@@ -150,13 +170,24 @@ class _Gathered(NamedTuple):
         return [number for number in range(1, self.of + 1) if number not in self.folders]
 
 
-def read_shards(folders: Sequence[Path]) -> Shards:
+def read_shards(folders: Sequence[Path], study: bool = False) -> Shards:
     """Read and check all shards of one job.
+
+    Args:
+        folders: the output of each shard.
+        study: the shards are of a study; else of ``run``.
 
     Raises:
         UserError: a shard is unfinished, damaged, given twice, missing, or of another job than the first.
     """
     found = _gather(folders)
+    task = found.whole["task"]
+    if _is_study(task) != study:
+        raise UserError(
+            f"holds a shard of {task if _is_study(task) else '`run`'}",
+            f"give it to {f'`{task} --scores`' if _is_study(task) else 'merge, or to `calibrate --scores`'}",
+            folders[0],
+        )
     if missing := [str(number) for number in found.list_missing()]:
         more = ", ..." if len(missing) > SHOWN else ""
         raise UserError(
@@ -206,20 +237,29 @@ def _read_shard_mark(folder: Path) -> Mark:
     """Return the mark of a finished shard whose files are unchanged."""
     mark = read_mark(folder)
     if mark is None or "shard" not in mark.job:
-        raise UserError("holds no finished shard", "finish `run --shard` or `run --scores-only` on it first", folder)
+        raise UserError(
+            "holds no finished shard",
+            "finish `run --shard`, `run --scores-only` or `studies ... --shard` on it first",
+            folder,
+        )
+    is_study = _is_study(mark.job.get("task"))
     try:
-        ShardJob.model_validate(mark.job)
+        (StudyShardJob if is_study else ShardJob).model_validate(mark.job)
     except ValidationError as e:
         first = e.errors(include_url=False, include_input=False)[0]
         what = f"is not the mark of a shard: {'.'.join(map(str, first['loc']))[:80]}: {first['msg']}"
         raise UserError(what, AGAIN, folder / MARK) from e
     needed = {SCORES, CANDIDATES} if mark.job["task"] == "retrieval" else {SCORES}
-    if mark.files.keys() != needed:
+    if not (needed <= mark.files.keys() if is_study else needed == mark.files.keys()):
         raise UserError("is not the mark of a shard: it names other files", AGAIN, folder / MARK)
     for name, digest in mark.files.items():
         if not is_unchanged(folder, name, digest):
             raise UserError("was changed since the shard was finished", AGAIN, folder / name)
     return mark
+
+
+def _is_study(task: object) -> bool:
+    return str(task).startswith("studies ")
 
 
 def _read_share(mark: Mark, folder: Path) -> Share:

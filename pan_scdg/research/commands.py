@@ -7,14 +7,21 @@ import click
 
 from pan_scdg.cli.options import (
     FOLDER,
-    device_option,
     load_chosen_profile,
     over_long_option,
     profile_option,
     vectors_option,
 )
 from pan_scdg.logs import say
-from pan_scdg.research.options import StudyCommand, add_options, find_folders, overwrite_option, parse_items
+from pan_scdg.research.options import (
+    StudyCommand,
+    add_options,
+    add_study_options,
+    find_folders,
+    open_study,
+    parse_items,
+    show_study,
+)
 
 PARTS = ("pan25", "pan26", "multinews", "retention")
 
@@ -70,26 +77,27 @@ def prepare(
       retention-instances  retention/instances.jsonl
       retention-contexts   retention/intervention_manifest.jsonl, for studies retention
 
-    Ready files are checked and copied. The others are made, and index.json says that they are not the paper's. The
-    tokenizer of the profile measures the length of pairs. Distractors of the retention study come from multinews/.
+    Ready files are checked and copied. The others are made, and index.json says that they are not the paper's. As in
+    the paper, the tokenizer of Qwen3-8B-Base measures the length of pairs; that of the profile, if it is not there.
+    Distractors of the retention study come from multinews/.
 
     \b
     Example:
       pan-scdg studies prepare --examples --output out/prepared
     """
-    from pan_scdg.research.data.pair_manifest import TokenCounter
     from pan_scdg.research.data.prepare import Sources
     from pan_scdg.research.data.prepare import prepare as make
+    from pan_scdg.research.data.token_counter import find_counter
 
     folders = find_folders(data, examples, output, state, model=model, given=given)
     chosen = load_chosen_profile(profile)
-    sources = Sources(folders, given, lambda: TokenCounter(chosen.need_model(), model, state))
+    sources = Sources(folders, given, lambda: find_counter(chosen.need_model(), model, state))
     lines = make(sources, parts, output)
     say(sources.notices.list_warnings())
     click.echo("\n".join([*lines, f"wrote {output}"]))
 
 
-_add_pair_options = add_options(
+_add_pair_options = add_study_options(
     profile_option,
     click.option("--baseline", "more", multiple=True, metavar="PROFILE", help="Add a baseline as a row. Repeatable."),
     click.option(
@@ -99,36 +107,24 @@ _add_pair_options = add_options(
         show_default=True,
         help="Include the baselines that need no model.",
     ),
-    device_option,
     over_long_option,
     vectors_option,
-    click.option(
-        "--on-error",
-        type=click.Choice(["stop", "leave-out"]),
-        default="stop",
-        show_default=True,
-        help="If a pair cannot be scored, stop, or leave it out of every row and say so in the report.",
-    ),
-    overwrite_option,
 )
 
 
 def _read_pair_options(
-    data: Path | None,
-    examples: bool,
-    profile: str,
-    baselines: tuple[str, ...],
-    over_long: str | None,
-    vectors: Path | None,
-    **rest: Any,
+    profile: str, baselines: tuple[str, ...], over_long: str | None, vectors: Path | None, **rest: Any
 ) -> tuple[Any, Any, Path | None, Any]:
     """Return profile, baselines, vectors and `StudyOptions`; a baseline that is named twice is one."""
-    from pan_scdg.research.study import StudyOptions
-
-    read = {"given": rest["given"], "model": rest["model"], "vectors": vectors}
-    folders = find_folders(data, examples, rest["output"], rest["state"], **read)
+    options = open_study(read={"vectors": vectors}, **rest)
     chosen = [load_chosen_profile(name) for name in dict.fromkeys(baselines)]
-    return load_chosen_profile(profile, over_long), chosen, vectors, StudyOptions(folders, **rest)
+    return load_chosen_profile(profile, over_long), chosen, vectors, options
+
+
+def _show_pair_study(study: Any) -> None:
+    from pan_scdg.research.pairs.job import plan_study, run_study
+
+    show_study(study.options, lambda: run_study(study), lambda: plan_study(study))
 
 
 @studies.command(short_help="Evaluate every method on splits of the PAN25 pairs.")
@@ -150,10 +146,11 @@ def pairs(examples: bool, more: tuple[str, ...], defaults: bool, positions: tupl
     Example:
       pan-scdg studies pairs --examples --output out/pairs --state out/state
     """
-    from pan_scdg.research.pairs.split_study import DEFAULT, OFFLINE, study_pairs
+    from pan_scdg.research.pairs.split_study import DEFAULT, OFFLINE, make_study
 
     usual = (*DEFAULT, *([OFFLINE] if examples else [])) if defaults else ()
-    say(study_pairs(*_read_pair_options(examples=examples, baselines=(*usual, *more), **rest), positions))
+    chosen = _read_pair_options(examples=examples, baselines=(*usual, *more), **rest)
+    _show_pair_study(make_study(*chosen, positions))
 
 
 @studies.command("same-topic", short_help="Measure how often a shared topic is called reuse.")
@@ -168,13 +165,13 @@ def same_topic(more: tuple[str, ...], defaults: bool, **rest: Any) -> None:
     Example:
       pan-scdg studies same-topic --examples --output out/same-topic --state out/state
     """
-    from pan_scdg.research.pairs.same_topic import DEFAULT, study_same_topic
+    from pan_scdg.research.pairs.same_topic import DEFAULT, make_study
 
-    say(study_same_topic(*_read_pair_options(baselines=(*(DEFAULT if defaults else ()), *more), **rest)))
+    _show_pair_study(make_study(*_read_pair_options(baselines=(*(DEFAULT if defaults else ()), *more), **rest)))
 
 
 @studies.command(short_help="Evaluate first stages on PAN26, before and after SCDG.")
-@add_options(
+@add_study_options(
     profile_option,
     click.option("--row", "rows", multiple=True, metavar="PROFILE", help="Add a first stage as a row. Repeatable."),
     click.option(
@@ -195,13 +192,8 @@ def same_topic(more: tuple[str, ...], defaults: bool, **rest: Any) -> None:
     click.option("--rerank", multiple=True, metavar="ROW", help="Rerank this row as well. Repeatable."),
     click.option("--search-on", metavar="ROW", help="Choose the configuration on this row.  [default: RRF]"),
     click.option("--index", type=FOLDER, help="Folder of indexes that the command index has built."),
-    device_option,
-    overwrite_option,
 )
 def retrieval(
-    data: Path | None,
-    examples: bool,
-    output: Path,
     profile: str,
     rows: tuple[str, ...],
     defaults: bool,
@@ -224,21 +216,20 @@ def retrieval(
       pan-scdg studies retrieval --data my-data --profile pan26-qwen3-8b \\
           --run theirs=their-run.txt.gz --rerank theirs --output out --state state
     """
-    from pan_scdg.research.retrieval.job import RetrievalStudy, study_retrieval
+    from pan_scdg.research.retrieval.job import RetrievalStudy, plan_retrieval, study_retrieval
     from pan_scdg.research.retrieval.rows import choose_rows, list_defaults, make_profile_row
-    from pan_scdg.research.study import StudyOptions
 
-    read = {"model": rest["model"], "index": index, "given": rest["given"], "run": runs}
-    folders = find_folders(data, examples, output, rest["state"], **read)
+    options = open_study(read={"index": index, "run": runs}, **rest)
     chosen = load_chosen_profile(profile).rerank_by_gains_alone()
     firsts = list_defaults(chosen) if defaults else []
     firsts += [make_profile_row(load_chosen_profile(row), chosen) for row in rows]
     rankings, where = choose_rows(firsts, runs, rerank, search_on)
-    say(study_retrieval(RetrievalStudy(chosen, rankings, where, StudyOptions(folders, output, **rest), index)))
+    study = RetrievalStudy(chosen, rankings, where, options, index)
+    show_study(options, lambda: study_retrieval(study), lambda: plan_retrieval(study))
 
 
 @studies.command(short_help="Measure gains as more of the evidence is in the context.")
-@add_options(
+@add_study_options(
     click.option(
         "--profile",
         "profiles",
@@ -250,18 +241,8 @@ def retrieval(
     click.option(
         "--seeds", type=click.IntRange(1, 5), default=5, show_default=True, help="Number of orders of chunks per pair."
     ),
-    device_option,
-    overwrite_option,
 )
-def retention(
-    data: Path | None,
-    examples: bool,
-    output: Path,
-    profiles: tuple[str, ...],
-    instances: int | None,
-    seeds: int,
-    **rest: Any,
-) -> None:
+def retention(profiles: tuple[str, ...], instances: int | None, seeds: int, **rest: Any) -> None:
     """Measure the gains of reused and of new text as more of the source evidence is in the context.
 
     Instances are those of `studies prepare --part retention`. Each is scored behind contexts that keep 0, 25, 50, 75
@@ -272,11 +253,11 @@ def retention(
     Example:
       pan-scdg studies retention --examples --output out/retention --instances 4 --seeds 1
     """
-    from pan_scdg.research.retention.job import RetentionStudy, study_retention
-    from pan_scdg.research.study import StudyOptions
+    from pan_scdg.research.retention.job import RetentionStudy, plan_retention, study_retention
 
-    folders = find_folders(data, examples, output, rest["state"], model=rest["model"], given=rest["given"])
+    options = open_study(read={}, **rest)
     chosen = [load_chosen_profile(name) for name in profiles or ("offline",)]
-    if rest["model"] is not None and len(chosen) > 1:
+    if options.model is not None and len(chosen) > 1:
         raise click.UsageError("--model is the folder of one model, and several profiles were named")
-    say(study_retention(RetentionStudy(chosen, StudyOptions(folders, output, **rest), instances, seeds)))
+    study = RetentionStudy(chosen, options, instances, seeds)
+    show_study(options, lambda: study_retention(study), lambda: plan_retention(study))

@@ -1,16 +1,27 @@
 """Options that the commands of the studies share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pan_scdg.cli.options import FOLDER, model_option, quiet_option, state_option
+from pan_scdg.cli.options import (
+    FOLDER,
+    device_option,
+    engine_option,
+    gpu_option,
+    model_option,
+    parse_share,
+    quiet_option,
+    state_option,
+)
 from pan_scdg.errors import need_packages
+from pan_scdg.logs import say
 
 if TYPE_CHECKING:
     from pan_scdg.research.data.folders import DataFolders
+    from pan_scdg.research.study import StudyOptions
 
 PACKAGES = ("pandas", "statsmodels", "matplotlib")
 """Packages of the extra ``studies``."""
@@ -55,8 +66,44 @@ given_option = click.option(
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace a finished output.")
 
 
+SCORING_OPTIONS = (
+    device_option,
+    engine_option,
+    click.option(
+        "--on-error",
+        type=click.Choice(["stop", "leave-out"]),
+        default="stop",
+        show_default=True,
+        help="If something cannot be scored, stop, or leave it out of every row and say so in the report.",
+    ),
+    click.option("--plan", is_flag=True, help="Print the cost of scoring with the model; write no report."),
+    gpu_option,
+    click.option(
+        "--shard",
+        "share",
+        metavar="I/N",
+        callback=parse_share,
+        help="Score only shard I of N with the model, for --scores. In a Slurm array: auto, as in `run`.",
+    ),
+    click.option(
+        "--scores",
+        type=FOLDER,
+        metavar="OUT...",
+        help="Output folders of all shards of this study: nothing is scored with the model.",
+    ),
+    click.argument("more_scores", metavar="", type=FOLDER, nargs=-1),
+    overwrite_option,
+)
+"""Options of the commands that score with a language model."""
+
+
+def add_study_options(*more: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Return a decorator that adds ``more``, and the options of all commands that score."""
+    return add_options(*more, *SCORING_OPTIONS)
+
+
 def add_options(*more: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Return a decorator that adds the options of all studies and ``more``."""
+    """Return a decorator that adds the options of all commands and ``more``."""
     options: tuple[Callable[[Command], Command], ...] = (
         click.option("--data", type=FOLDER, help="Folder with pan25/, pan26/ and multinews/."),
         click.option("--examples", is_flag=True, help="Read the bundled examples instead of --data."),
@@ -102,3 +149,59 @@ def find_folders(data: Path | None, examples: bool, output: Path, state: Path | 
         inputs |= {f"--{option}": value} if named is None else {f"--{option} {k}": path for k, path in named.items()}
     check_folders(output, state, inputs)
     return folders
+
+
+def open_study(
+    data: Path | None,
+    examples: bool,
+    read: Mapping[str, Any],
+    scores: Path | None,
+    more_scores: tuple[Path, ...],
+    **rest: Any,
+) -> "StudyOptions":
+    """Return the options of a study, once it is known that they go together.
+
+    Args:
+        data: ``--data``.
+        examples: ``--examples``.
+        read: see `find_folders`; options of this study alone.
+        scores: the first folder of ``--scores``.
+        more_scores: the other folders.
+        rest: the other fields of `StudyOptions`, by name.
+
+    Raises:
+        UsageError: options do not go together.
+        UserError: see `find_folders`; or the folders hold no shards of one study, or not all of them.
+    """
+    from pan_scdg.jobs.shards import read_shards
+    from pan_scdg.research.study import StudyOptions
+
+    if more_scores and scores is None:
+        raise click.UsageError(f"what is {str(more_scores[0])[:100]!r}? folders of scores follow --scores")
+    if rest["gpu"] is not None and not rest["plan"]:
+        raise click.UsageError("--gpu needs --plan")
+    if sum((rest["plan"], rest["share"] is not None, scores is not None)) > 1:
+        raise click.UsageError("--plan, --shard and --scores cannot be combined")
+    given = () if scores is None else (scores, *more_scores)
+    numbered = {str(number): folder for number, folder in enumerate(given, 1)}
+    named = {"model": rest["model"], "given": rest["given"], "scores": numbered}
+    folders = find_folders(data, examples, rest["output"], rest["state"], **named, **read)
+    if rest["plan"] and rest["state"] is not None and not rest["state"].is_dir():
+        rest["state"] = None  # a plan creates nothing
+    return StudyOptions(folders, shards=read_shards(given, study=True) if given else None, **rest)
+
+
+def show_study(options: "StudyOptions", run: Callable[[], list[str]], plan: Callable[[], Any]) -> None:
+    """Carry out a study, or print its plan.
+
+    Args:
+        options: those of the study.
+        run: carries it out, and returns the lines to show.
+        plan: returns a plan for each model and set of inputs, and the lines to show.
+    """
+    if not options.plan:
+        say(run())
+        return
+    plans, lines = plan()
+    click.echo("\n\n".join("\n".join(found.to_lines()) for found in plans))
+    say(lines)

@@ -1,16 +1,30 @@
-"""The options that all studies share, and the files that a study writes beside its report."""
+"""The options that all studies share, what they mean for models and jobs, and the files beside a report."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pan_scdg.errors import UserError
-from pan_scdg.profile import PairSettings, Profile
+from pan_scdg.jobs.plan import prepare_probe
+from pan_scdg.jobs.plan_tokens import choose_gpus
+from pan_scdg.jobs.requests import Computing
+from pan_scdg.jobs.shards import Shards, open_model
+from pan_scdg.lm.engine import EngineName
+from pan_scdg.models.find import FoundModel
+from pan_scdg.models.fit import Job, choose_device
+from pan_scdg.models.lock import list_origins
+from pan_scdg.profile import ModelSettings, PairSettings, Profile
 from pan_scdg.research.data.folders import DataFolders
+from pan_scdg.scoring.batches import Share
+from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pair_plan import OnError as PairAction
+from pan_scdg.store import Store
 
 OnError = Literal["stop", "leave-out"]
-"""Treatment of pairs that cannot be scored: stop, or leave them out of every row and say so in the report."""
+"""Treatment of what cannot be scored: stop, or leave it out of every row and say so in the report."""
+SHOWN = 10
+"""Number of items that could not be scored whose reasons a report shows."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +39,70 @@ class StudyOptions:
     model: Path | None = None
     """Folder of the language model; None: the model cache."""
     device: str = "auto"
+    engine: EngineName = "packed"
     overwrite: bool = False
     on_error: OnError = "stop"
+    share: Share | None = None
+    """Score one shard with the language model and make no report; None: all."""
+    shards: Shards | None = None
+    """All shards, which hold every score of the language model; None: they are computed."""
+    plan: bool = False
+    """Print the cost of scoring with the language model; nothing is written."""
+    gpu: str | None = None
+    """With ``plan``: a GPU that is not here."""
+
+    @property
+    def reports(self) -> bool:
+        """Return True unless only the language model scores, or nothing does."""
+        return self.share is None and not self.plan
+
+    @property
+    def pair_action(self) -> PairAction:
+        """Return ``on_error`` as the checks of pairs name it."""
+        return "stop" if self.on_error == "stop" else "negative"
+
+    def choose_computing(self, profile: Profile) -> Computing:
+        """Return device, engine and state of the language model: those of the shards, if there are any."""
+        if self.shards is not None:
+            return Computing(self.shards.job["device"], self.model, self.shards.job["engine"], state=self.state)
+        gpus = choose_gpus(profile, self.gpu, self.device) if self.plan else ()
+        device = "cpu" if gpus else choose_device(profile, self.device)
+        return Computing(device, self.model, self.engine, state=self.state, gpus=gpus)
+
+    def open_model(
+        self, settings: ModelSettings, computing: Computing, name: str = "language_model", job: Job = "pairs"
+    ) -> ScoringModel:
+        """Return a language model; it does not compute if shards hold all scores."""
+        return open_model(settings, prepare_probe(computing) if self.plan else computing, job, self.shards, name)
+
+    def identify(self, scoring: Mapping[str, Any], rest: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the job of this study, or of its shard.
+
+        Args:
+            scoring: everything that the scores of the language model depend on.
+            rest: everything else that the bytes of the report depend on.
+
+        Raises:
+            UserError: the shards were made from something else.
+        """
+        if self.share is not None:
+            return {**scoring, "shard": list(self.share)}
+        if self.shards is not None:
+            self.shards.check(scoring)
+        return {**scoring, **rest}
+
+    def restore(self, store: Store) -> None:
+        """Copy the scores of all shards into the store."""
+        if self.shards is not None:
+            self.shards.restore(store)
+
+    def list_origins(self, places: Mapping[str, FoundModel]) -> Mapping[str, Mapping[str, str]]:
+        """Return where the models were found that scored."""
+        return list_origins(places) if self.shards is None else {**list_origins(places), **self.shards.origins}
+
+    def summarise(self, done: str) -> str:
+        """Return the last line of a study about ``done``, its inputs in words."""
+        return f"studied {done}: {self.output}" if self.share is None else f"{self.share} of {done}: {self.output}"
 
 
 def require_gains(profile: Profile) -> PairSettings:
@@ -43,9 +119,25 @@ def require_gains(profile: Profile) -> PairSettings:
     return profile.need_pairs()
 
 
+def describe_lost(lost: Mapping[str, str], of: str) -> str:
+    """Return a sentence on what could not be scored, with the reasons of the first of them.
+
+    Args:
+        lost: why each cannot be scored, by id.
+        of: the number and the kind of all.
+    """
+    reasons = "; ".join(f"{name}: {why}" for name, why in list(lost.items())[:SHOWN])
+    return f"{len(lost)} of the {of} cannot be scored and are in no row. {reasons}."
+
+
 def write_files(folder: Path, files: Mapping[str, str | bytes]) -> list[str]:
     """Write files below ``folder``; return their names."""
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     return list(files)
+
+
+def list_warnings(incidents: Sequence[str]) -> list[str]:
+    """Return the incidents as warnings."""
+    return [f"warning: {incident}" for incident in incidents]

@@ -1,12 +1,15 @@
 """The pair method of a baseline: compare its score with the threshold of the profile."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import NonNegativeInt, PositiveInt, Strict, TypeAdapter
 
+from pan_scdg.baselines.bm25_pairs import Collection
 from pan_scdg.baselines.char_ngrams import find_passages
+from pan_scdg.baselines.scorers import PairScorer
 from pan_scdg.errors import UserErrors
 from pan_scdg.logs import say
 from pan_scdg.notices import Notices
@@ -21,6 +24,7 @@ from pan_scdg.scoring.baseline_parts import BaselineParts, need_baseline
 from pan_scdg.scoring.baseline_scoring import (
     TextFacts,
     choose_scores,
+    list_variants,
     make_collection,
     make_text_key,
     read_facts,
@@ -47,21 +51,23 @@ class ScoredByBaseline(NamedTuple):
     """A pair with the values that the method computed, by name, and the score that decides."""
 
     pair: DocumentPair
-    key: str
-    """Of the values in the store."""
+    keys: tuple[str, ...]
+    """Of the values in the store: with these settings and, for a calibration, with those that it chooses from."""
     numbers: Mapping[str, float]
     score: float
+    """nan if nothing is decided."""
 
 
 class BaselineMethod:
     """Scores pairs by a baseline; see `PairMethod`.
 
     Args:
-        profile: has a baseline with a threshold.
+        profile: has a baseline with a threshold, unless ``scores_only``.
         parts: models or vectors that the method needs.
         all_pairs: all pairs of the input; collection statistics are computed over their sources.
         share: score the pairs of one shard only.
         model: the language model that measures the gains of passages, and decides nothing.
+        scores_only: nothing will be judged; pairs are scored with all settings that `calibrate` chooses from.
 
     Raises:
         UserError: the profile was never calibrated.
@@ -74,15 +80,17 @@ class BaselineMethod:
         all_pairs: Sequence[DocumentPair],
         share: Share | None = None,
         model: ScoringModel | None = None,
+        *,
+        scores_only: bool = False,
     ) -> None:
         self.settings: BaselineSettings = need_baseline(profile)
-        self._parts, self._all_pairs, self._share = parts, all_pairs, share
+        self._parts, self._all_pairs, self._share, self._scores_only = parts, all_pairs, share, scores_only
         self._facts: dict[str, TextFacts] = {}
         self.device, self.model = parts.device, model
         self.models = {**parts.places, **({} if model is None else {"language_model": model.found})}
-        self.threshold: float | None = need_threshold(profile)
+        self.threshold: float | None = None if scores_only else need_threshold(profile)
         known = self.settings.calibrated_with if isinstance(self.settings, ModelBaseline) else None
-        if (foreign := warn_about_encoder(known, parts.fingerprint)) is not None:
+        if not scores_only and (foreign := warn_about_encoder(known, parts.fingerprint)) is not None:
             say([foreign])
             self.threshold = None
 
@@ -115,32 +123,40 @@ class BaselineMethod:
         """Return the scores of the pairs, in order."""
         collection = make_collection((pair.source for pair in self._all_pairs), self._facts)
         scorer = self._parts.make_scorer(self.settings, collection, store)
-        keys = [make_text_key(pair, scorer, self._facts) for pair in planned]
         if self._share is not None:
-            planned, keys = self._select_share(planned, keys, self._share)
+            planned = self._select_share(planned, scorer, self._share)
         rows = score_pairs(planned, scorer, store, self._facts)
-        scores = choose_scores(self.settings, rows).tolist()
+        of_own = ((make_text_key(pair, scorer, self._facts),) for pair in planned)
+        keys = self._score_variants(planned, collection, store) if self._scores_only else of_own
+        scores = [math.nan] * len(rows) if self._scores_only else choose_scores(self.settings, rows).tolist()
         return [
-            ScoredByBaseline(pair, key, dict(zip(scorer.features, row, strict=True)), score)
-            for pair, key, row, score in zip(planned, keys, rows, scores, strict=True)
+            ScoredByBaseline(pair, of, dict(zip(scorer.features, row, strict=True)), score)
+            for pair, of, row, score in zip(planned, keys, rows, scores, strict=True)
         ]
 
-    def _select_share(
-        self, pairs: Sequence[DocumentPair], keys: Sequence[str], share: Share
-    ) -> tuple[list[DocumentPair], list[str]]:
-        """Return the pairs of one shard and their keys; two pairs of the same texts are in the same one."""
+    def _score_variants(
+        self, pairs: Sequence[DocumentPair], collection: Collection, store: Store
+    ) -> list[tuple[str, ...]]:
+        """Score the pairs with all settings that a calibration chooses from; return the keys of each pair."""
+        scorers = [self._parts.make_scorer(of, collection, store) for of in list_variants(self.settings)]
+        for scorer in scorers:
+            score_pairs(pairs, scorer, store, self._facts)
+        return [tuple(make_text_key(pair, scorer, self._facts) for scorer in scorers) for pair in pairs]
+
+    def _select_share(self, pairs: Sequence[DocumentPair], scorer: PairScorer, share: Share) -> list[DocumentPair]:
+        """Return the pairs of one shard; two pairs of the same texts are in the same one."""
+        keys = [make_text_key(pair, scorer, self._facts) for pair in pairs]
         lengths = {
             key: self._facts[pair.suspicious.doc_id].length + self._facts[pair.source.doc_id].length
             for pair, key in zip(pairs, keys, strict=True)
         }
         names = list(lengths)
         own = {names[i] for i in share.select(names, list(lengths.values()))}
-        kept = [(pair, key) for pair, key in zip(pairs, keys, strict=True) if key in own]
-        return [pair for pair, _ in kept], [key for _, key in kept]
+        return [pair for pair, key in zip(pairs, keys, strict=True) if key in own]
 
-    def get_key(self, item: ScoredByBaseline) -> str:
-        """Return the store's key of the values of a pair."""
-        return item.key
+    def list_keys(self, item: ScoredByBaseline) -> tuple[str, ...]:
+        """Return the store's keys of the values of a pair."""
+        return item.keys
 
     def judge(self, scored: Sequence[ScoredByBaseline], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
         """Yield the verdict about each pair, in order.

@@ -20,7 +20,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.evaluation.logistic import LogisticFit, compute_probabilities
 from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.pan.text_alignment import read_text
-from pan_scdg.profile.baseline import MOST_CANDIDATES, Alignment, BaselineSettings, GramLogistic
+from pan_scdg.profile.baseline import MOST_CANDIDATES, Alignment, BaselineSettings, CharNgrams, GramLogistic
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, TextFile, TextPair
 from pan_scdg.scdg.aggregation import Floats
@@ -123,6 +123,13 @@ def read_texts(pair: DocumentPair) -> TextPair:
     """Read the texts of a pair."""
     target, source = pair.suspicious, pair.source
     return TextPair(target.doc_id, source.doc_id, read_text(target), read_text(source))
+
+
+def list_variants(settings: BaselineSettings) -> list[BaselineSettings]:
+    """Return the settings that a calibration scores with: one for each n of the grid and its own, or only these."""
+    if not isinstance(settings, CharNgrams):
+        return [settings]
+    return [settings.model_copy(update={"n": n}) for n in sorted({*settings.n_grid, settings.n})]
 
 
 def choose_scores(settings: BaselineSettings, rows: Sequence[tuple[float, ...]]) -> Floats:

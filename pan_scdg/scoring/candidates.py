@@ -66,20 +66,37 @@ class Group(NamedTuple):
 def prepare_targets(
     queries: Sequence[Query], model: ScoringModel, settings: RetrievalSettings, where: Path, notices: Notices
 ) -> list[Target]:
-    """Tokenise all queries; of one that leaves no tokens of the context for a source, only the beginning is scored.
+    """Return all queries, tokenised; see `plan_targets`.
 
     Raises:
         UserErrors: naming every query that has no tokens, or with which the context is too small for any source.
         UserError: a query is cut, and the notices are strict.
     """
-    targets, errors = [], []
+    targets, errors = plan_targets(queries, model, settings, where, notices)
+    if errors:
+        raise UserErrors(list(errors.values()))
+    return targets
+
+
+def plan_targets(
+    queries: Sequence[Query], model: ScoringModel, settings: RetrievalSettings, where: Path, notices: Notices
+) -> tuple[list[Target], dict[str, UserError]]:
+    """Return the tokenised queries, and errors by query of those that cannot be scored.
+
+    Of a query that leaves no tokens of the context for a source, only the beginning is scored.
+
+    Raises:
+        UserError: a query is cut, and the notices are strict.
+    """
+    targets, errors = list[Target](), dict[str, UserError]()
     for query in queries:
         try:
             whole = encode_query(model.tokenizer, query.text)
             ids = cut_query(model.tokenizer, whole, settings.context)
             room = compute_prefix_budget(model.tokenizer, ids, settings.context)
         except AlignmentError as e:
-            errors.append(UserError(f"query {query.query_id}: {e}", "use a profile with a larger context", where))
+            what = f"query {query.query_id}: {e}"
+            errors[query.query_id] = UserError(what, "use a profile with a larger context", where)
             continue
         if len(ids) < len(whole):
             notices.add(
@@ -90,9 +107,7 @@ def prepare_targets(
         budget = room if settings.source_tokens is None else min(room, settings.source_tokens)
         text = QueryText(ids, frozenset(extract_terms(query.text)), budget, hash_text(query.text))
         targets.append(Target(query.query_id, text, build_retrieval_unconditional(model.tokenizer, ids)))
-    if errors:
-        raise UserErrors(errors)
-    return targets
+    return targets, errors
 
 
 def make_candidate_key(document: Document, target: Target, model: ScoringModel, settings: RetrievalSettings) -> str:

@@ -60,8 +60,8 @@ class PairMethod(Protocol[Planned, Scored]):
         """Score the pairs, in order; scores in the store are reused and new ones are added."""
         ...
 
-    def get_key(self, item: Scored) -> str:
-        """Return the store's key of a scored pair."""
+    def list_keys(self, item: Scored) -> Sequence[str]:
+        """Return the store's keys of a scored pair."""
         ...
 
     def judge(self, scored: Sequence[Scored], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:

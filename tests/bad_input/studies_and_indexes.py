@@ -28,7 +28,19 @@ def _index(catalogue: str | bytes, says: str) -> Bad:
     return Bad(files, f"^.*/index.json{says}", f"{RERANK} --index {{input}}/../index")
 
 
+RETENTION = "studies retention --examples --output {output}"
+
 ROWS = {
+    "scores of a study that are none": Bad(
+        PAIRS, ": holds no finished shard; finish", f"{RETENTION} --scores {{input}}"
+    ),
+    "a planned shard of a study": Bad({}, "^--plan, --shard and --scores cannot be", f"{RETENTION} --plan --shard 1/2"),
+    "a study of a share beyond all": Bad(
+        {}, "^Invalid value for '--shard': '3/2' is not I/N", f"{RETENTION} --shard 3/2"
+    ),
+    "a study for an unknown GPU": Bad(
+        {}, "^--gpu: the speed of the GPU 'abacus' is not", f"{RETENTION} --plan --gpu abacus"
+    ),
     "a study of nothing": Bad(PAIRS, ".*; ", PREPARE),
     "a study of two places": Bad({}, "^give either --data or --examples; see --help", f"{PREPARE} --examples"),
     "folds that are no JSON": _fold("{", "not JSON: .*; correct the line"),

@@ -13,6 +13,7 @@ from pan_scdg.jobs.compared_results import read_result
 from pan_scdg.jobs.output import OutputDirectory, lock_output
 from pan_scdg.jobs.shards import read_shards, write_shard
 from pan_scdg.profile import ModelSettings
+from pan_scdg.retrieval.candidate_files import write_stages
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.retrieval.ranking import Ranked
 from pan_scdg.scdg.aggregation import list_stored
@@ -116,9 +117,29 @@ def _make_shards(folder: Path) -> None:
 
 def _shards(folder: Path) -> None:
     found = read_shards([folder / "1", folder / "2"])
-    found.settle_model(ModelSettings(name="tiny", dtype="bfloat16"))
+    found.settle_model(ModelSettings(name="tiny", dtype="bfloat16"), "language_model")
     found.check(found.job)
     found.read_candidates(["q1"])
+
+
+def _make_study_shards(folder: Path) -> None:
+    for number in (1, 2):
+        job = {name: JOB[name] for name in ("models", "device", "engine")}
+        output = OutputDirectory(folder / str(number), {**job, "task": "studies retrieval", "shard": [number, 2]})
+        output.prepare()
+        output.start()
+        with Store(folder / f"state{number}") as store:
+            store.put([("a", b"[1.0, 2.0]")])
+            write_stages(output.staged / "candidates-01.jsonl.gz", STAGE)
+            output.seal(["candidates-01.jsonl.gz", *write_shard(output.staged, store, ["a"])])
+        output.publish()
+
+
+def _study_shards(folder: Path) -> None:
+    found = read_shards([folder / "1", folder / "2"], study=True)
+    found.settle_model(ModelSettings(name="tiny", dtype="bfloat16"), "language_model")
+    found.check(found.job)
+    found.read_candidates(["q1"], "candidates-01.jsonl.gz")
 
 
 def _absorb(folder: Path) -> None:
@@ -179,6 +200,14 @@ OUTPUTS = (
         rate=0.1,
     ),
     Target("shard-mark", _shards, {"1/.pan_scdg.json": JSON}, (SHARDS, MARK, OWN), made=_make_shards, rate=0.3),
+    Target(
+        "study-shard-mark",
+        _study_shards,
+        {"1/.pan_scdg.json": JSON},
+        (SHARDS, MARK, OWN),
+        made=_make_study_shards,
+        rate=0.3,
+    ),
     Target("decisions", read_result, {"decisions.jsonl": JSON}, (COMPARED, "pan_scdg.pan.detections"), rate=0.5),
     Target("scores", _absorb, {"scores.sqlite": STORED}, (STORE,), rate=0.25),
     Target("stored", _stored, {"scores.sqlite": STORED}, (STORE, "pan_scdg.scoring.features"), writes=True, rate=0.25),

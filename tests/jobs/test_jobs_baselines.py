@@ -115,6 +115,17 @@ def test_passages_of_ngrams_are_read_back_from_the_state(
     assert sum(b"this_offset" in xml for xml in first.values()) >= 2
 
 
+def test_stored_passages_of_ngrams_are_of_their_n(
+    pairs_input: Path, pairs: tuple[DocumentPair, ...], profile: Write, run: Cli, tmp_path: Path
+) -> None:
+    for n in (12, 40):
+        of, output = profile(kind="char-ngrams", n=n, threshold=0.0), tmp_path / str(n)
+        assert run(pairs_input, output, of, "--state", tmp_path / "state").code == 0
+        for pair in pairs:
+            expected = format_detection(pair, find_passages(*texts(pair), n))
+            assert (output / name_detection(pair)).read_bytes() == expected
+
+
 def test_statistics_are_those_of_all_sources_also_with_a_limit(
     pairs_input: Path, pairs: tuple[DocumentPair, ...], profile: Write, run: Cli, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from pan_scdg.lm.engine import PackedEngine
 from pan_scdg.pan.detections import read_decisions
 from pan_scdg.profile import load_profile
+from pan_scdg.scoring import baseline_scoring
 from tests.jobs.conftest import PAIRS, POSITIVE
 
 Run = Callable[..., Any]
@@ -153,17 +154,93 @@ def test_scores_of_something_else_are_refused(
     assert "of 2 shards 1 is missing: 2" in refuse("--scores", shard_of(run, pairs_input, profile, tmp_path))
     assert "holds no finished shard" in refuse("--scores", pairs_input)
     assert "folders of scores follow --scores" in refuse(out)
-    assert (
-        "decides pairs without them" in cli("calibrate", "--input", pairs_input, "--write", mine, "--scores", out).err
-    )
-    assert (
-        "--scores-only is for pairs" in run(pairs_input, tmp_path / "no", "--scores-only", profile=Path("offline")).err
-    )
+    alone = ("calibrate", "--input", pairs_input, "--profile", "pan25-bm25", "--write", mine, "--scores")
+    assert "computed with another [baseline]; give" in cli(*alone, out).err
+    assert "--limit has no effect: the scores" in refuse("--limit", 2, "--scores", out)
+    assert "--shard and --output need each other" in refuse("--shard", "1/2")
+    assert "--gpu needs --plan" in refuse("--gpu", "H200")
+    assert "cannot be combined" in refuse("--plan", "--scores", out)
+    assert "--write has no effect with --plan" in refuse("--plan")
 
 
 def shard_of(run: Run, source: Path, profile: Path, folder: Path) -> Path:
     assert run(source, folder / "half", "--scores-only", "--shard", "1/2", profile=profile).code == 0
     return folder / "half"
+
+
+def test_calibrate_scores_its_own_shards_and_plans_them(
+    run: Run,
+    cli: Run,
+    calibrate: Run,
+    uncalibrated: Callable[..., Path],
+    pairs_input: Path,
+    tiny_folder: Callable[[str], Path],
+    tmp_path: Path,
+) -> None:
+    """The shards of ``calibrate --shard`` are those of ``run --scores-only --shard``, and may be mixed."""
+    profile, mine = uncalibrated(), tmp_path / "mine.toml"
+    where = ("--input", pairs_input, "--profile", profile, "--device", "cpu", "--model", tiny_folder("qwen2"))
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert cli("calibrate", *where, "--limit", 4, "--shard", "1/2", "--output", first).code == 0
+    assert run(pairs_input, second, "--scores-only", "--limit", 4, "--shard", "2/2", profile=profile).code == 0
+    done = calibrate(profile, mine, "--scores", first, second)
+    assert done.code == 0, done.err
+    chosen = mine.read_bytes()
+    mine.unlink()
+    assert calibrate(profile, mine, "--limit", 4).code == 0
+    assert mine.read_bytes() == chosen
+    weightless = tmp_path / "without-weights"
+    shutil.copytree(tiny_folder("qwen2"), weightless, ignore=shutil.ignore_patterns("*.safetensors"))
+    planned = cli("calibrate", *where[:4], "--model", weightless, "--plan", "--gpu", "H200", "--limit", 4, "--json")
+    assert planned.code == 0, planned.err
+    assert (json.loads(planned.out)["pairs"], list(json.loads(planned.out)["hours_by_gpu"])) == (4, ["H200"])
+    baseline = cli("calibrate", "--input", pairs_input, "--profile", "pan25-bm25", "--plan")
+    assert "this profile decides pairs without one" in baseline.err
+
+
+BASELINES = {
+    "char-ngrams": {"n": 12, "n_grid": [8, 12, 16]},
+    "gram-logistic": {"n": 2},
+    "containment": {"n": 2},
+    "bm25": {},
+}
+
+
+@pytest.mark.parametrize("kind", BASELINES)
+def test_scores_of_baselines_made_in_parts_calibrate_as_one_run(
+    kind: str, cli: Run, pairs_input: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, profile, mine = (
+        Path(shutil.copytree(pairs_input, tmp_path / "in")),
+        tmp_path / "own.toml",
+        tmp_path / "m.toml",
+    )
+    table = "".join(f"{name} = {value}\n" for name, value in BASELINES[kind].items())
+    profile.write_text(f'name = "own"\ndescription = "a test"\n\n[baseline]\nkind = "{kind}"\n{table}')
+    where = ("--input", source, "--profile", profile)
+    for limit in ((), ("--limit", 5)):
+        assert cli("calibrate", *where, *limit, "--write", mine).code == 0
+        expected = mine.read_bytes()
+        mine.unlink()
+        folders = [tmp_path / f"{len(limit)}-{number}" for number in (1, 2)]
+        for number, folder in enumerate(folders, 1):
+            share = ("--scores-only", *limit, "--shard", f"{number}/2", "--output", folder)
+            done = cli("run", *where, *share)
+            assert done.code == 0, done.err
+            assert sorted(path.name for path in folder.iterdir() if path.name[0] != ".") == ["scores.sqlite"]
+        with monkeypatch.context() as patch:
+            patch.setattr(baseline_scoring, "read_texts", None)  # no pair is scored again
+            done = cli("calibrate", *where, "--scores", *folders, "--write", mine)
+        assert done.code == 0, done.err
+        assert mine.read_bytes() == expected
+    (source / "susp" / "s4.txt").write_bytes(b"\xff\xfe\x00")
+    assert cli("calibrate", *where, "--write", mine).code == 2
+    assert "computed with another input" in cli("calibrate", *where, "--scores", *folders, "--write", mine).err
+    negative = ("--scores-only", "--on-error", "negative", "--output", tmp_path / "whole")
+    assert cli("run", *where, *negative).code == 0
+    done = cli("calibrate", *where, "--scores", tmp_path / "whole", "--write", mine)
+    assert (done.code, "left out of the calibration: 1 time" in done.err) == (0, True)
+    assert "on 5 pairs (" in done.out
 
 
 def read_statistics(decisions: Path) -> np.ndarray:

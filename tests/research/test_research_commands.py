@@ -4,7 +4,10 @@ What the tables say is computed again from the score files by the paper's rule w
 """
 
 import csv
+import json
 import os
+import re
+import shutil
 import signal
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +23,7 @@ from sklearn.linear_model import LogisticRegression
 
 from pan_scdg.cli import exits, run_command
 from pan_scdg.pan.detections import read_decisions
+from pan_scdg.scoring import model as model_at_hand
 from pan_scdg.scoring import pairs as pair_scoring
 from tests.research.small_corpora import feature, write_corpus
 
@@ -222,6 +226,13 @@ def test_a_row_of_the_paper_s_table(finished: Path, method: str, file: str, colu
         assert float(row[name] or "nan") == pytest.approx(value, abs=1e-9, nan_ok=True), name
 
 
+def test_the_tokenizer_that_counted_is_told_where_it_is_not_the_papers(finished: Path) -> None:
+    counted = json.loads((finished / "pairs" / "prepared" / "index.json").read_text(encoding="utf-8"))
+    model = counted["parts"]["pan25"]["manifest"]["tokenizer"]["model"]
+    page = (finished / "pairs" / "index.md").read_text(encoding="utf-8")
+    assert ("was counted with the tokenizer of tiny: that of Qwen3-8B-Base" in page) == (model == "tiny")
+
+
 def test_both_readings_of_the_n_gram_row_are_told(finished: Path) -> None:
     page = (finished / "pairs" / "index.md").read_text(encoding="utf-8")
     assert "its appendix describes the containment of token 4-grams only" in page
@@ -355,6 +366,84 @@ def test_a_study_that_is_stopped_goes_on_from_its_scores(
     assert study("pairs", output, profile=profile) == 0
     assert 0 < len(forwards) < whole
     assert visible(output) == visible(tmp_path / "undisturbed")
+
+
+@pytest.mark.parametrize("name", ["pairs", "same-topic"])
+def test_a_report_of_shards_has_the_bytes_of_one_run(
+    name: str, finished: Path, study: Cli, forwards: list[int], told: Cli, tmp_path: Path
+) -> None:
+    folders = [tmp_path / "1", tmp_path / "2"]
+    for number, folder in enumerate(folders, 1):
+        assert study(name, folder, "--shard", f"{number}/2") == 0
+        assert list(visible(folder)) == ["scores.sqlite"]
+    forwards.clear()
+    assert study(name, tmp_path / "out", "--scores", *folders) == 0
+    assert forwards == []
+    assert visible(tmp_path / "out") == visible(finished / name)
+    assert told("merge", "--missing", folders[0]).code == 1
+    refused = told("merge", "--input", tmp_path / "in", "--output", tmp_path / "merged", *folders)
+    assert f"1: holds a shard of studies {name}; give it to `studies {name} --scores`" in refused.err
+
+
+def test_shards_of_something_else_are_refused(study: Cli, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    half, whole = tmp_path / "half", tmp_path / "whole"
+    assert study("pairs", half, "--shard", "1/2") == 0
+    assert study("pairs", whole, "--shard", "1/1") == 0
+
+    def refuse(says: str, *more: object, of: str = "pairs", profile: Path = SMALL) -> None:
+        capsys.readouterr()
+        assert study(of, tmp_path / "out", *more, profile=profile) == 2
+        assert says in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()
+
+    refuse("of 2 shards 1 is missing: 2", "--scores", half)
+    refuse("the shards were made for another task", "--scores", whole, of="same-topic")
+    refuse("another on_error", "--scores", whole, "--on-error", "leave-out")
+    refuse("another profile", "--scores", whole, profile=changed(tmp_path, "pairs", q=5.0))
+    refuse("folders of scores follow --scores", whole)
+    refuse("--gpu needs --plan", "--gpu", "H200")
+    refuse("--plan, --shard and --scores cannot be combined", "--plan", "--shard", "1/2")
+    refuse("overlaps --scores 1", "--scores", tmp_path / "out")
+
+
+def test_the_engine_is_part_of_a_study(study: Cli, finished: Path, tmp_path: Path) -> None:
+    more = ("--engine", "reference", "--no-default-baselines")
+    assert study("pairs", tmp_path / "out", *more) == 0
+    packed, reference = (
+        read_scores(folder / "scores" / "pan25" / "scdg.jsonl.gz").columns["mean"]
+        for folder in (finished / "pairs", tmp_path / "out")
+    )
+    np.testing.assert_allclose(reference, packed, atol=1e-4)
+    assert '"engine": "reference"' in (tmp_path / "out" / "manifest.json").read_text()
+
+
+def test_a_plan_needs_no_weights_and_counts_what_the_study_computes(
+    data: Path,
+    tiny_folder: Callable[[str], Path],
+    told: Cli,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    engines: list[Any] = []
+
+    def keep(*arguments: Any, real: Any = model_at_hand.make_engine) -> Any:
+        engines.append(real(*arguments))
+        return engines[-1]
+
+    monkeypatch.setattr(model_at_hand, "make_engine", keep)
+    weightless = tmp_path / "tiny"
+    shutil.copytree(tiny_folder("qwen2"), weightless, ignore=shutil.ignore_patterns("*.safetensors"))
+    where = ("--data", data, "--profile", SMALL, "--state", tmp_path / "state")
+    plan = ("--output", tmp_path / "out", "--model", weightless, "--plan", "--gpu", "H200")
+    assert run_command(["studies", "same-topic", *map(str, [*where, *plan])]) == 0
+    shown = capsys.readouterr().out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tiny"]
+    assert shown.count("hours on H200") == 2
+    planned = [int(number.replace(",", "")) for number in re.findall(r"tokens, with reuse +([\d,]+)", shown)]
+    done = told("studies", "same-topic", *where, "--output", tmp_path / "out", "--model", tiny_folder("qwen2"))
+    assert done.code == 0, done.err
+    assert sum(engine.tokens for engine in engines) == sum(planned) > 0
 
 
 def test_no_report_names_a_place_or_holds_text(finished: Path, data: Path) -> None:

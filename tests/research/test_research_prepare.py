@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from transformers import AutoTokenizer
 
 from pan_scdg.cli import run_command
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.pan.text_alignment import read_text
+from pan_scdg.profile import ModelSettings, find_profile
 from pan_scdg.records import TextFile
+from pan_scdg.research.data import token_counter
 from pan_scdg.research.data.folders import DataFolders, find_data, find_examples
 from pan_scdg.research.data.news import read_news_pairs, read_news_split
 from pan_scdg.research.data.pair_manifest import count_classes, read_manifest
@@ -25,6 +28,7 @@ from pan_scdg.research.retention.instances import read_instances
 from tests.research.small_corpora import feature, write_corpus
 
 Prepare = Callable[..., list[str]]
+SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
 
 
 class Words:
@@ -294,14 +298,25 @@ def test_pairs_that_are_all_too_long_and_instances_that_there_are_not(
         prepare(sources(find_data(tmp_path / "data")), ["pan25"], tmp_path / "out")
 
 
-def test_the_command_counts_with_the_tokenizer_of_the_profile(
+@pytest.fixture
+def without_paper_tokenizer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    profile = tmp_path / "papers.toml"
+    text = find_profile(token_counter.PAPER_PROFILE).read_text(encoding="utf-8")
+    profile.write_text(text.replace("Qwen3-8B-Base", "Not-Here").replace("pan25-qwen3-8b", "papers"), encoding="utf-8")
+    monkeypatch.setattr(token_counter, "PAPER_PROFILE", str(profile))
+
+
+@pytest.mark.usefixtures("without_paper_tokenizer")
+def test_the_command_counts_with_the_tokenizer_of_the_profile_where_the_papers_is_absent(
     tmp_path: Path, made: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PAN_SCDG_STATE", raising=False)
     arguments = ["studies", "prepare", "--examples", "--part", "pan25", "--output", str(tmp_path / "out")]
     state = ["--state", str(tmp_path / "state")]
     assert run_command([*arguments, *state]) == 0
-    assert "pan25 manifest: positive 24, negative 24" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "pan25 manifest: positive 24, negative 24" in shown
+    assert "The manifest of pan25 was counted with the tokenizer of scdg-mini: that of Not-Here, with which" in shown
     facts = read_index(tmp_path / "out")["pan25"]["manifest"]
     assert facts["tokenizer"]["model"] == "scdg-mini"
     first = read_manifest(tmp_path / "out" / "pan25" / "manifest.jsonl")[0]
@@ -309,14 +324,41 @@ def test_the_command_counts_with_the_tokenizer_of_the_profile(
     assert first.total_tokens == first.susp_tokens + first.src_tokens > words.total_tokens
 
     before = contents(tmp_path / "out")
-    from pan_scdg.research.data import pair_manifest
 
     def broken(*_: object) -> Any:
         return object()  # a tokenizer that cannot encode anything: all counts are in the state
 
-    monkeypatch.setattr(pair_manifest, "load_tokenizer", broken)
+    monkeypatch.setattr(token_counter, "load_tokenizer", broken)
     assert run_command([*arguments, *state]) == 0
     assert contents(tmp_path / "out") == before
+
+
+def test_the_papers_tokenizer_counts_for_every_model_and_needs_no_weights(
+    tmp_path: Path,
+    tiny_folder: Callable[[str], Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cache, profile = tmp_path / "cache", tmp_path / "papers.toml"
+    ignored = shutil.ignore_patterns("*.safetensors")
+    shutil.copytree(tiny_folder("qwen3-no-bos"), cache / "Qwen3-8B-Base", ignore=ignored)
+    profile.write_text(SMALL.read_text(encoding="utf-8").replace('"tiny"', '"Qwen3-8B-Base"', 1), encoding="utf-8")
+    monkeypatch.setattr(token_counter, "PAPER_PROFILE", str(profile))
+    monkeypatch.setenv("PAN_SCDG_MODEL_CACHE", str(cache))
+    truth = {f"s{i}-r{i}": feature(f"r{i}.txt") if i % 2 else "" for i in range(10)}
+    write_corpus(tmp_path / "data" / "pan25", [(f"s{i}", f"r{i}") for i in range(10)], truth=truth)
+    arguments = ["--data", str(tmp_path / "data"), "--part", "pan25", "--output", str(tmp_path / "out")]
+    more = ["--profile", "scdg-mini", "--model", str(tiny_folder("llama"))]
+    assert run_command(["studies", "prepare", *arguments, *more]) == 0
+    assert "was counted with" not in capsys.readouterr().out
+    facts = read_index(tmp_path / "out")["pan25"]["manifest"]
+    assert facts["tokenizer"]["model"] == "Qwen3-8B-Base"
+    tokenizer = AutoTokenizer.from_pretrained(cache / "Qwen3-8B-Base")
+    first = read_manifest(tmp_path / "out" / "pan25" / "manifest.jsonl")[0]
+    assert first.susp_tokens == len(tokenizer.encode("text of s0", add_special_tokens=False))
+    (cache / "Qwen3-8B-Base" / "tokenizer.json").write_text("{")
+    with pytest.raises(UserError, match="tokenizer"):  # a damaged one is not passed over
+        token_counter.find_counter(ModelSettings(name="tiny"), tiny_folder("llama"))
 
 
 def test_the_command_selects_instances_that_can_be_divided_and_replaced(

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 import statistics
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomlkit
 
 from pan_scdg.cli import run_command
 from pan_scdg.digests import hash_file
@@ -18,7 +20,7 @@ from pan_scdg.notices import Notices
 from pan_scdg.research.data.corpora import read_corpora
 from pan_scdg.research.data.folders import find_examples
 from pan_scdg.research.data.records import format_records
-from pan_scdg.research.retention import job as retention_job
+from pan_scdg.research.retention import data as retention_data
 from pan_scdg.research.retention import scoring as retention_scoring
 from pan_scdg.research.retention.contexts import make_contexts, read_contexts
 from pan_scdg.research.retention.distractors import Span, read_pool
@@ -118,6 +120,58 @@ def test_a_study_that_was_stopped_goes_on(
     assert visible(tmp_path / "out") == visible(finished / "report")
 
 
+def test_a_report_of_shards_has_the_bytes_of_one_run(
+    study: Study, finished: Path, tmp_path: Path, forwards: list[int]
+) -> None:
+    folders = [tmp_path / "1", tmp_path / "2"]
+    for number, folder in enumerate(folders, 1):
+        assert study(folder, "--seeds", 1, "--shard", f"{number}/2") == 0
+    forwards.clear()
+    assert study(tmp_path / "out", "--seeds", 1, "--scores", *folders) == 0
+    assert forwards == []
+    assert visible(tmp_path / "out") == visible(finished / "report")
+
+
+def test_a_plan_of_contexts_needs_no_weights(
+    study: Study, tiny_folder: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weightless = tmp_path / "tiny"
+    shutil.copytree(tiny_folder("qwen2"), weightless, ignore=shutil.ignore_patterns("*.safetensors"))
+    capsys.readouterr()
+    assert study(tmp_path / "out", "--seeds", 1, "--plan", "--gpu", "H200", "--model", weightless) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^pairs +10$", shown, re.M)
+    assert "hours on H200" in shown
+    assert not (tmp_path / "out").exists()
+
+
+def test_pairs_that_cannot_be_scored_stop_the_study_or_are_in_no_row(
+    study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document: Any = tomlkit.parse(SMALL.read_text(encoding="utf-8"))
+    document["pairs"]["over_long"] = "error"
+    document["model"].update({"positions": "extended", "position_factor": 8.0})
+    profile = tmp_path / "short.toml"
+
+    def call(limit: int, *more: object) -> tuple[int, str]:
+        document["pairs"]["limit"] = limit
+        profile.write_text(tomlkit.dumps(document), encoding="utf-8")
+        capsys.readouterr()
+        more = ("--instances", 3, "--seeds", 1, *more)
+        return study(tmp_path / "out", *more, profile=profile), capsys.readouterr().err
+
+    code, said = call(8)
+    assert (code, said.count("the profile's limit is 8")) == (2, 3)
+    assert "3 of 3 instances cannot be scored, which leaves too few" in call(8, "--on-error", "leave-out")[1]
+    lengths = sorted(map(int, re.findall(r": (\d+) tokens, the profile's limit", said)))
+    code, said = call(lengths[1] + 20, "--on-error", "leave-out")
+    assert code == 0, said
+    page = (tmp_path / "out" / "index.md").read_text()
+    assert "1 of the 3 pairs cannot be scored and are in no row" in page
+    assert "2 pairs, 5 levels" in page
+    assert "warning: 1 pairs cannot be scored" in said
+
+
 def other_contexts(report: Path) -> str:
     """A manifest of contexts that the study would not make by itself for seed 0."""
     folders = find_examples()
@@ -172,7 +226,7 @@ def test_a_report_is_of_the_annotations_that_it_was_made_with(
     def more(*arguments: Any) -> tuple[Case, ...]:
         return tuple(case._replace(reused=(*case.reused, Span(0, 9))) for case in read_cases(*arguments))
 
-    monkeypatch.setattr(retention_job, "read_cases", more)
+    monkeypatch.setattr(retention_data, "read_cases", more)
     assert study(finished / "report", "--seeds", 1, "--state", finished / "state") == 2
     assert "holds the result of another input" in capsys.readouterr().err
 

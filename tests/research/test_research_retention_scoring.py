@@ -14,7 +14,7 @@ from pan_scdg.profile import PairSettings, load_profile
 from pan_scdg.research.retention.contexts import Context, make_contexts, read_context
 from pan_scdg.research.retention.distractors import DistractorPool, Span, read_pool
 from pan_scdg.research.retention.instances import Case
-from pan_scdg.research.retention.scoring import ScoredContexts, score_contexts
+from pan_scdg.research.retention.scoring import ScoredContexts, plan_contexts, score_contexts
 from pan_scdg.research.retention.statistics import average_seeds, estimate_retention
 from pan_scdg.research.retention.tokens import NEW, REUSED, label_tokens
 from pan_scdg.retrieval.sentences import find_sentence_spans
@@ -86,8 +86,9 @@ def carry_out(
     cases: tuple[Case, ...], model: ScoringModel, settings: PairSettings, pool: DistractorPool, state: Path
 ) -> Studied:
     contexts = make_contexts(cases, pool, SEEDS)
+    planned = plan_contexts(cases, contexts, pool, model, settings, Notices())
     with Store(state) as store:
-        return Studied(cases, contexts, score_contexts(cases, contexts, pool, model, settings, store, Notices()))
+        return Studied(cases, contexts, score_contexts(planned, model, settings, store))
 
 
 @pytest.fixture(scope="module")
@@ -218,15 +219,24 @@ OTHER_EVIDENCE = (CASES[0]._replace(evidence="Other."), CASES[1])
 )
 def test_what_cannot_be_scored_is_named_before_the_model_is_loaded(
     tiny: ScoringModel,
-    tmp_path: Path,
     changes: Mapping[str, Any],
     cases: tuple[Case, ...],
     fault: str,
     forwards: list[int],
 ) -> None:
     contexts = make_contexts(CASES, some_pool(), SEEDS)
-    with Store(tmp_path) as store, pytest.raises(UserError, match=fault) as raised:
-        score_contexts(cases, contexts, some_pool(), tiny, tiny_settings(**changes), store, Notices())
+    with pytest.raises(UserError, match=fault) as raised:
+        plan_contexts(cases, contexts, some_pool(), tiny, tiny_settings(**changes), Notices())
     assert forwards == []
     if isinstance(raised.value, UserErrors):
         assert len(raised.value.errors) <= len(CASES), "one line a pair"
+
+
+def test_what_cannot_be_scored_is_left_out_with_the_reason(tiny: ScoringModel) -> None:
+    contexts = make_contexts(CASES, some_pool(), SEEDS)
+    found = plan_contexts(
+        WITHOUT_NEW, contexts, some_pool(), tiny, tiny_settings(limit=2048), Notices(), on_error="leave-out"
+    )
+    assert dict(found.lost) == {"s2-r1": "the target has no token of new content"}
+    assert {context.pair_id for context in found.contexts} == {"s1-r1"}
+    assert [plan.pair.source.doc_id for plan in found.plans] == [context.name for context in found.contexts]

@@ -3,6 +3,8 @@
 import csv
 import gzip
 import json
+import re
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,9 @@ from pan_scdg.errors import Interrupted
 from pan_scdg.evaluation.retrieval import compute_retrieval_metrics
 from pan_scdg.pan.runs import read_run
 from pan_scdg.pan.source_retrieval import read_qrels
+from pan_scdg.research.retrieval import job as retrieval_job
 from pan_scdg.scdg.decision import scale_min_max
+from pan_scdg.scdg.sequences import AlignmentError
 from pan_scdg.scoring import candidates as candidate_scoring
 
 pytestmark = pytest.mark.usefixtures("small_encoder")
@@ -204,6 +208,41 @@ def test_a_study_that_was_stopped_goes_on(
     assert contents(tmp_path / "report") == contents(made / "report")
 
 
+def test_a_report_of_shards_has_the_bytes_of_one_run(
+    made: Path, study: Study, forwards: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [tmp_path / "1", tmp_path / "2"]
+    for number, folder in enumerate(folders, 1):
+        assert study(folder, "--shard", f"{number}/2") == 0
+    assert forwards
+    forwards.clear()
+    monkeypatch.setattr(retrieval_job, "search_all", None)  # the shards have the first stages
+    assert study(tmp_path / "out", "--scores", *folders) == 0
+    assert forwards == []
+    assert contents(tmp_path / "out") == contents(made / "report")
+
+
+def test_a_query_that_cannot_be_scored_stops_the_study_or_is_in_no_row(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real, queries = candidate_scoring.encode_query, list[str]()
+
+    def refuse(tokenizer: Any, text: str) -> Any:
+        queries.append(text)
+        if text == queries[0]:
+            raise AlignmentError("empty target: the query has no tokens")
+        return real(tokenizer, text)
+
+    monkeypatch.setattr(candidate_scoring, "encode_query", refuse)
+    assert study(tmp_path / "out") == 2
+    assert "empty target" in capsys.readouterr().err
+    assert study(tmp_path / "out", "--on-error", "leave-out") == 0
+    assert "warning: 1 queries cannot be scored" in capsys.readouterr().err
+    page = (tmp_path / "out" / "index.md").read_text()
+    assert "1 of the 10 queries cannot be scored and are in no row" in page
+    assert "9 judged queries of 9" in page
+
+
 @pytest.fixture(scope="module")
 def coarse(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run from elsewhere: twelve documents a query, with scores of its own."""
@@ -244,6 +283,27 @@ def test_reranked_rows_are_what_run_writes_for_the_same_candidates(
         assert run_command([str(word) for word in words]) == 0
         assert orders(output / "run.txt.gz") == orders(path)
     assert forwards == []
+
+
+def test_a_plan_counts_given_candidates_exactly(
+    coarse: Path, study: Study, tiny_folder: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weightless = tmp_path / "tiny"
+    shutil.copytree(tiny_folder("qwen2"), weightless, ignore=shutil.ignore_patterns("*.safetensors"))
+    plan = ("--plan", "--gpu", "H200", "--model", weightless)
+    given = ("--no-default-rows", "--run", f"theirs={coarse}")
+    capsys.readouterr()
+    assert study(tmp_path / "out", *plan, *given, "--rerank", "theirs") == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^pairs +60$", shown, re.M), "six candidates of ten queries"
+    assert "(counted exactly)" in shown
+    assert study(tmp_path / "out", *plan) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^pairs +120$", shown, re.M), "RRF and DAAC"
+    assert "candidates are not known yet" in shown
+    assert study(tmp_path / "out", *plan, *given) == 2
+    assert "no row is reranked" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_what_run_has_scored_is_not_scored_again(

@@ -12,9 +12,12 @@ import pytest
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.models.fingerprint import fingerprint_weights
-from pan_scdg.profile import Profile, load_profile
-from pan_scdg.scdg.sequences import Passes, ScoringInput, build_pair_passes
+from pan_scdg.notices import Notices
+from pan_scdg.profile import ModelSettings, Profile, load_profile
+from pan_scdg.records import DocumentPair, TextFile
+from pan_scdg.scdg.sequences import Passes, ScoringInput, build_pair_passes, encode_text
 from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pairs import check_pairs, score_pairs
 from pan_scdg.scoring.passes import PassScorer
 from pan_scdg.store import Store
 
@@ -116,6 +119,39 @@ def test_the_batch_is_part_of_a_key_where_it_moves_digits(
     options = Computing("cpu", model=tiny_folder("qwen2"), engine="reference")
     assert len({"key", at_hand.make_batch_key("key", "one"), at_hand.make_batch_key("key", "other")}) == 3
     assert options.open_model(profile.need_model()).make_batch_key("key", "one") == "key"
+
+
+def test_a_stored_pair_is_of_its_batch_and_of_that_of_its_target_alone(
+    profile: Profile, tiny_folder: Callable[[str], Path], tmp_path: Path
+) -> None:
+    source, model_settings = " ".join(SOURCES[:2]), profile.need_model()
+    by_targets = [_make_pair(TARGET, source), _make_pair(TARGET[:-9], source)]
+    by_sources = [_make_pair(TARGET, source), _make_pair(TARGET, source[:-9])]
+    longest = len(encode_text(open_tiny(model_settings, tiny_folder).tokenizer, f"{source}\n\n{TARGET}", special=True))
+    for pairs, budget in ((by_targets, longest), (by_sources, 2 * longest)):
+        # two batches whose targets alone are one batch; one batch of two pairs with one target
+        model = open_tiny(model_settings.model_copy(update={"pack_tokens": budget}), tiny_folder)
+        with Store(tmp_path / str(budget)) as store:
+            keys = [score_first(some, model, profile, store) for some in (pairs[:1], pairs, pairs[:1])]
+        assert keys[0] == keys[2] != keys[1]
+
+
+def open_tiny(settings: ModelSettings, tiny_folder: Callable[[str], Path]) -> ScoringModel:
+    return Computing("cpu", model=tiny_folder("qwen2")).open_model(settings)
+
+
+def score_first(pairs: list[DocumentPair], model: ScoringModel, profile: Profile, store: Store) -> str:
+    """The key of the first pair in a job of these pairs."""
+    planned, _ = check_pairs(pairs, model, profile.need_pairs(), Notices())
+    return score_pairs(planned, model, profile.need_pairs(), store, keep_gains=False)[0].plan.key
+
+
+def _make_pair(target: str, source: str) -> DocumentPair:
+    return DocumentPair(_make_file(target), _make_file(source), 1)
+
+
+def _make_file(text: str) -> TextFile:
+    return TextFile(text, text, Path("file"), text)
 
 
 def test_unconditional_passes_of_a_job_are_batched_alike_whatever_is_asked_first(

@@ -3,27 +3,16 @@
 It is made once and shared by all methods and language models, so that all score the same pairs.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from pan_scdg.digests import hash_file, hash_text
-from pan_scdg.models.find import find_model
-from pan_scdg.models.fingerprint import METADATA, TOKENIZER
-from pan_scdg.models.load import load_tokenizer
-from pan_scdg.pan.text_alignment import read_text
-from pan_scdg.profile import ModelSettings
-from pan_scdg.progress import Progress
-from pan_scdg.records import TextFile
+from pan_scdg.digests import hash_text
 from pan_scdg.research.data.corpora import Names, TruePair, drop_folder
 from pan_scdg.research.data.records import Count, Id, Label, Short, format_records, read_distinct
-from pan_scdg.store import Store, make_key
 
 MOST_TOKENS = 128_000
 """Of both documents of a pair together; longer pairs are left out (Length filtering and resulting manifest)."""
-NOT_OF_THE_TOKENIZER = ("config.json", "model.safetensors.index.json")
 
 
 @dataclass(frozen=True)
@@ -129,65 +118,3 @@ def count_classes(records: Sequence[PairRecord]) -> dict[str, int]:
     """Return the numbers of positive, negative and all pairs."""
     positive = sum(record.doc_label for record in records)
     return {"positive": positive, "negative": len(records) - positive, "total": len(records)}
-
-
-class TokenCounter:
-    """Counts the tokens of documents with the tokenizer of a profile, without special tokens.
-
-    Args:
-        settings: the profile's ``[model]``.
-        model: folder of the checkpoint; None: the model cache.
-        state: folder that keeps counts, so that a stopped run continues; None: none are kept.
-
-    Raises:
-        UserError: the model does not exist, or its tokenizer cannot be loaded.
-    """
-
-    def __init__(self, settings: ModelSettings, model: Path | None = None, state: Path | None = None) -> None:
-        folder = find_model(settings.name, model).folder
-        self._tokenizer = load_tokenizer(folder, settings)
-        self._state = state
-        self.identity = {
-            "model": settings.name,
-            "tokenizer": settings.tokenizer,
-            "sha256": _digest_tokenizer(folder),
-        }
-        """The tokenizer that counted, without a path of this machine."""
-
-    def count(self, documents: Iterable[TextFile]) -> dict[Path, int]:
-        """Return the number of tokens of each document, by its file; each is read once.
-
-        Raises:
-            UserError: a document cannot be read.
-        """
-        files = {file.path: file for file in documents}
-        with ExitStack() as stack:
-            store = None if self._state is None else stack.enter_context(Store(self._state))
-            progress = stack.enter_context(Progress("counting tokens", len(files)))
-            tokens = {}
-            for path, file in files.items():
-                tokens[path] = self._count_text(read_text(file), store)
-                progress.update()
-            return tokens
-
-    def _count_text(self, text: str, store: Store | None) -> int:
-        key = make_key("token count", {**self.identity, "text": hash_text(text)})
-        if store is not None and (stored := store.read(key, _parse_count)) is not None:
-            return stored
-        count = len(self._tokenizer.encode(text, add_special_tokens=False))
-        if store is not None:
-            store.put([(key, str(count).encode())])
-        return count
-
-
-def _parse_count(data: bytes) -> int:
-    if not data.isdigit() or len(data) > 12:
-        raise ValueError("not a number of tokens")
-    return int(data)
-
-
-def _digest_tokenizer(folder: Path) -> str:
-    """Return the SHA-256 over the names and digests of the files of a tokenizer."""
-    names = [n for n in (*METADATA, *TOKENIZER) if n not in NOT_OF_THE_TOKENIZER and (folder / n).is_file()]
-    listing = "".join(f"{hash_file(folder / name)}  {name}\n" for name in sorted(names))
-    return hashlib.sha256(listing.encode()).hexdigest()

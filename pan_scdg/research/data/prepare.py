@@ -26,7 +26,6 @@ from pan_scdg.research.data.news import (
 from pan_scdg.research.data.pair_manifest import (
     MOST_TOKENS,
     PairRecord,
-    TokenCounter,
     count_classes,
     make_manifest,
     read_manifest,
@@ -50,6 +49,7 @@ from pan_scdg.research.data.splits import (
     make_splits,
     read_splits,
 )
+from pan_scdg.research.data.token_counter import TokenCounter, list_counted
 from pan_scdg.research.retention.distractors import DistractorPool, read_pool
 from pan_scdg.research.retention.instances import Instance, check_instances, read_instances, select_instances
 
@@ -124,7 +124,8 @@ def prepare(sources: Sources, parts: Sequence[str], output: Path) -> list[str]:
     check_given(sources.given, wanted)
     prepared = {part: _PREPARE[part](sources) for part in PARTS if part in wanted}
     write_parts(output, prepared)
-    return [artefact.describe(part) for part, artefacts in prepared.items() for artefact in artefacts]
+    lines = [artefact.describe(part) for part, artefacts in prepared.items() for artefact in artefacts]
+    return [*lines, *list_counted(prepared)]
 
 
 def _list_folders(part: str, sources: Sources) -> tuple[Path, ...]:

@@ -4,44 +4,37 @@ Scores go to the state folder as they come, or to the hidden folder of the outpu
 and the report appears once all of it is complete.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.lifecycle import produce_result
+from pan_scdg.jobs.plan import Plan, make_plan
+from pan_scdg.jobs.plan_inputs import count_pairs
+from pan_scdg.jobs.requests import Computing
+from pan_scdg.jobs.shards import write_shard
 from pan_scdg.logs import say
 from pan_scdg.models.find import describe_models
-from pan_scdg.models.fit import choose_device
-from pan_scdg.models.lock import list_origins
 from pan_scdg.models.positions import PUBLISHED
 from pan_scdg.notices import Notices
 from pan_scdg.profile import ModelSettings, PairSettings, Profile
-from pan_scdg.research.data.pair_manifest import TokenCounter
-from pan_scdg.research.data.pair_sets import NEWS, PAN25, PairSet, find_pan25_pairs, write_news_pairs
-from pan_scdg.research.data.prepare import News, Pan25, Sources, check_given, prepare_news, prepare_pan25
-from pan_scdg.research.data.prepared import Parts, list_texts
+from pan_scdg.research.data.prepared import list_texts
+from pan_scdg.research.pairs.data import Data, Planned, plan_scoring, read_data
 from pan_scdg.research.pairs.scores import SCDG, Baseline, find_baselines, score_baseline, score_gains, write_scores
 from pan_scdg.research.report.page import Report, Section, write_report
-from pan_scdg.research.study import OnError, StudyOptions, require_gains, write_files
+from pan_scdg.research.study import StudyOptions, describe_lost, list_warnings, require_gains, write_files
+from pan_scdg.scoring.batches import Share
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_plan import PlannedPair
-from pan_scdg.scoring.pairs import check_pairs
+from pan_scdg.scoring.pairs import score_pairs
 from pan_scdg.store import Store
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-
-Planned = Mapping[str, Mapping[str, Sequence[PlannedPair]]]
-"""How the pairs are scored, by the name of the scores and of the set of pairs."""
-SHOWN = 10
-"""Number of pairs that could not be scored whose reasons the report shows."""
 
 
 @dataclass(frozen=True)
@@ -72,29 +65,6 @@ class PairStudy:
         return {name_scores(rule, rules): _choose_rule(settings, rule) for rule in rules}
 
 
-class Data(NamedTuple):
-    """The prepared data."""
-
-    pan25: Pan25
-    news: News | None
-    sets: Mapping[str, PairSet]
-    lost: Mapping[str, Mapping[str, str]] = MappingProxyType({})
-    """Why pairs cannot be scored and are in no row, by the name of the set and their ids."""
-
-    @property
-    def parts(self) -> Parts:
-        """Return the prepared artefacts."""
-        return {PAN25: self.pan25.artefacts, **({} if self.news is None else {NEWS: self.news.artefacts})}
-
-    def leave_out(self, lost: Mapping[str, Mapping[str, str]]) -> "Data":
-        """Return the data without the pairs of ``lost``; the prepared artefacts stay."""
-        pan25 = self.pan25._replace(splits=tuple(split.leave_out(lost[PAN25]) for split in self.pan25.splits))
-        news = self.news
-        if news is not None:
-            news = news._replace(parts={pair: part for pair, part in news.parts.items() if pair not in lost[NEWS]})
-        return Data(pan25, news, {name: of.leave_out(lost[name]) for name, of in self.sets.items()}, lost)
-
-
 class Scored(NamedTuple):
     """The scores of a study, and everything else that its tables are computed from."""
 
@@ -115,6 +85,11 @@ def name_scores(rule: str, rules: Sequence[str]) -> str:
     return SCDG if rule == rules[0] else f"{SCDG}-{rule}"
 
 
+def name_model(scores: str) -> str:
+    """Return the name in the job of the model that computes these scores."""
+    return "language_model" if scores == SCDG else f"language_model {scores}"
+
+
 def _choose_rule(settings: ModelSettings, rule: str) -> ModelSettings:
     if rule == settings.positions:
         return settings
@@ -124,126 +99,130 @@ def _choose_rule(settings: ModelSettings, rule: str) -> ModelSettings:
     return ModelSettings.model_validate(settings.model_dump() | {"positions": rule, "position_factor": factor})
 
 
+class _Prepared(NamedTuple):
+    """The data and models of a study, checked, before anything is computed or written."""
+
+    data: Data
+    planned: Planned
+    computing: Computing
+    models: Mapping[str, ScoringModel]
+    baselines: Sequence[Baseline]
+
+
+@contextmanager
+def _prepare(study: PairStudy, notices: Notices) -> Iterator[_Prepared]:
+    """Yield everything that the study needs; it is freed in the end.
+
+    Raises:
+        UserError: data, settings or models are not usable.
+    """
+    settings, options = require_gains(study.profile), study.options
+    computing = options.choose_computing(study.profile)
+    with TemporaryDirectory(prefix="pan_scdg-study-") as scratch, ExitStack() as stack:
+        data = read_data(study.profile.need_model(), options, study.with_news, notices, Path(scratch))
+        baselines: list[Baseline] = []
+        if options.reports:
+            sets = list(data.sets.values())
+            baselines = find_baselines(study.baselines, sets, options.device, study.vectors, options.state)
+        models = {
+            name: stack.enter_context(closing(options.open_model(chosen, computing, name_model(name))))
+            for name, chosen in study.list_models().items()
+        }
+        data, planned = plan_scoring(data, models, settings, notices, options.pair_action)
+        yield _Prepared(data, planned, computing, models, baselines)
+
+
 def run_study(study: PairStudy) -> list[str]:
-    """Carry out a study; return the lines to show the user.
+    """Carry out a study, or score one shard of it; return the lines to show the user.
 
     Raises:
         UserError: data, settings or output are not usable; the output is unchanged then.
     """
-    settings, notices, options = require_gains(study.profile), Notices(), study.options
-    device = choose_device(study.profile, options.device)
-    with TemporaryDirectory(prefix="pan_scdg-study-") as scratch:
-        data = _read_data(study, notices, Path(scratch))
-        baselines = find_baselines(
-            study.baselines, list(data.sets.values()), options.device, study.vectors, options.state
-        )
-        with ExitStack() as stack:
-            models = {
-                name: stack.enter_context(
-                    closing(ScoringModel(chosen, device, folder=options.model, state=options.state))
-                )
-                for name, chosen in study.list_models().items()
-            }
-            data, planned = _plan(data, models, settings, notices, options.on_error)
-            model = models[SCDG]
-            identity = _identify(study, data, models, baselines)
-            with produce_result(options.output, identity, options.overwrite) as result:
-                if result.complete:
-                    return [f"already complete: {options.output}"]
-                if result.needed:
-                    places = {"language_model": model.found}
-                    for baseline in baselines:
-                        places |= {f"{baseline.profile.name} {k}": v for k, v in baseline.parts.places.items()}
-                    say([describe_models(list(places.values()))])
-                    with result.compute(options.state) as store:
-                        scored = _score(study, data, planned, models, baselines, settings, store)
-                        names = _write(study, scored, result.staged, result.job)
-                    result.seal(names, _list_incidents(models), origins=list_origins(places))
-            warnings = [f"warning: {incident}" for incident in _list_incidents(models)]
+    notices, options = Notices(), study.options
+    with _prepare(study, notices) as prepared:
+        data, models, baselines = prepared.data, prepared.models, prepared.baselines
+        with produce_result(options.output, _identify(study, prepared), options.overwrite) as result:
+            if result.complete:
+                return [f"already complete: {options.output}"]
+            if result.needed:
+                places = {"language_model": models[SCDG].found}
+                for baseline in baselines:
+                    places |= {f"{baseline.profile.name} {k}": v for k, v in baseline.parts.places.items()}
+                say([describe_models(list(places.values()))])
+                with result.compute(options.state) as store:
+                    options.restore(store)
+                    if options.share is not None:
+                        names = write_shard(result.staged, store, _score_share(study, prepared, store, options.share))
+                    else:
+                        names = _write(study, _score(study, prepared, store), result.staged, result.job)
+                result.seal(names, _list_incidents(models), origins=options.list_origins(places))
+        warnings = list_warnings(_list_incidents(models))
     count = sum(len(pairs.ids) for pairs in data.sets.values())
     warnings += [f"warning: {sum(map(len, data.lost.values()))} pairs cannot be scored"] if data.lost else []
-    return [*notices.list_warnings(), *warnings, f"studied {count} pairs: {options.output}"]
+    return [*notices.list_warnings(), *warnings, options.summarise(f"{count} pairs")]
 
 
-def _read_data(study: PairStudy, notices: Notices, scratch: Path) -> Data:
-    options, profile = study.options, study.profile
-    check_given(options.given, (PAN25, NEWS) if study.with_news else (PAN25,))
+def plan_study(study: PairStudy) -> tuple[list[Plan], list[str]]:
+    """Return the cost of the language model on each set of pairs, and the lines to show; nothing is written.
 
-    def make_counter() -> TokenCounter:
-        return TokenCounter(profile.need_model(), options.model, options.state)
-
-    sources = Sources(options.folders, options.given, make_counter, notices)
-    pan25 = prepare_pan25(sources)
-    sets = {PAN25: find_pan25_pairs(pan25.records, sources.corpus)}
-    if not study.with_news:
-        return Data(pan25, None, sets)
-    news = prepare_news(sources)
-    sets[NEWS] = write_news_pairs(news.pairs, options.folders.multinews, scratch)
-    return Data(pan25, news, sets)
-
-
-def _plan(
-    data: Data, models: Mapping[str, ScoringModel], settings: PairSettings, notices: Notices, on_error: OnError
-) -> tuple[Data, Planned]:
-    """Return the data that every model can score, and how; with ``stop`` what cannot be scored is an error."""
-    lost: dict[str, dict[str, str]] = {name: {} for name in data.sets}
-    planned: dict[str, dict[str, list[PlannedPair]]] = {key: {} for key in models}
-    for key, model in models.items():
-        for name, of in data.sets.items():
-            ids = dict(zip(of.pairs, of.ids, strict=True))
-            action: Literal["stop", "negative"] = "stop" if on_error == "stop" else "negative"
-            planned[key][name], failed = check_pairs(of.pairs, model, settings, notices, action)
-            lost[name] |= {ids[item.pair]: item.error.what for item in failed}
-    if not any(lost.values()):
-        return data, planned
-    data = data.leave_out(lost)
-    kept = {name: frozenset(of.pairs) for name, of in data.sets.items()}
-    for own in planned.values():
-        own.update({name: [plan for plan in plans if plan.pair in kept[name]] for name, plans in own.items()})
-    return data, planned
+    Raises:
+        UserError: the study would be refused.
+    """
+    notices, settings, plans = Notices(), require_gains(study.profile), list[Plan]()
+    with _prepare(study, notices) as prepared:
+        for key, model in prepared.models.items():
+            for name, planned in prepared.planned[key].items():
+                lost = prepared.data.lost.get(name)
+                notes = [f"{len(lost)} pairs cannot be scored and will be left out"] if lost else []
+                counted = count_pairs(planned, model, settings)
+                task = f"studies {study.name}, {key} on {name}"
+                plans.append(
+                    make_plan(task, study.profile.name, prepared.computing, model, counted, len(planned), notes)
+                )
+            model.unload()
+    return plans, notices.list_warnings()
 
 
-def _identify(
-    study: PairStudy, data: Data, models: Mapping[str, ScoringModel], baselines: Sequence[Baseline]
-) -> dict[str, Any]:
-    """Return everything that the bytes of the report depend on, without paths."""
-    return {
+def _identify(study: PairStudy, prepared: _Prepared) -> dict[str, Any]:
+    """Return everything that the bytes of the report, or of a shard, depend on, without paths."""
+    data, models = prepared.data, prepared.models
+    scoring = {
         "task": f"studies {study.name}",
         "profile": study.profile.model_dump(mode="json", exclude={"needs_gpu"}),
-        "models": {
-            "language_model" if name == SCDG else f"language_model {name}": model.identify()
-            for name, model in models.items()
-        },
-        "device": models[SCDG].device,
-        "engine": "packed",
+        "models": {name_model(name): model.identify() for name, model in models.items()},
+        "device": prepared.computing.device,
+        "engine": prepared.computing.engine,
         "on_error": study.options.on_error,
-        "baselines": [baseline.identify() for baseline in baselines],
         "documents": {pairs.name: pairs.digest() for pairs in data.sets.values()},
         "prepared": {name: hash_text(text) for name, text in list_texts(data.parts).items()},
     }
+    return study.options.identify(scoring, {"baselines": [baseline.identify() for baseline in prepared.baselines]})
 
 
-def _score(
-    study: PairStudy,
-    data: Data,
-    planned: Planned,
-    models: Mapping[str, ScoringModel],
-    baselines: Sequence[Baseline],
-    settings: PairSettings,
-    store: Store,
-) -> Scored:
+def _score_share(study: PairStudy, prepared: _Prepared, store: Store, share: Share) -> list[str]:
+    """Score the batches of one shard with every model; return their keys in the store."""
+    keys, settings = [], require_gains(study.profile)
+    for name, model in prepared.models.items():
+        for planned in prepared.planned[name].values():
+            keys += [item.plan.key for item in score_pairs(planned, model, settings, store, False, share)]
+        model.unload()
+    return keys
+
+
+def _score(study: PairStudy, prepared: _Prepared, store: Store) -> Scored:
+    data, settings = prepared.data, require_gains(study.profile)
     tables: dict[str, dict[str, DataFrame]] = {name: {} for name in data.sets}
     for name, pairs in data.sets.items():
-        for baseline in baselines:
+        for baseline in prepared.baselines:
             say([f"{baseline.profile.name}: {len(pairs.ids)} pairs of {name}"])
             tables[name][baseline.profile.name] = score_baseline(pairs, baseline, store)
-    for key, model in models.items():
+    for key, model in prepared.models.items():
         for name, pairs in data.sets.items():
             say([f"{study.profile.name}, {key}: {len(pairs.ids)} pairs of {name}"])
-            tables[name][key] = score_gains(pairs, planned[key][name], model, settings, store)
+            tables[name][key] = score_gains(pairs, prepared.planned[key][name], model, settings, store)
         model.unload()  # the memory of one device need not hold two models
-    segmented = {name: sum(plan.mode == "segments" for plan in plans) for name, plans in planned[SCDG].items()}
-    return Scored(data, tables, settings, study.profile, baselines, study.list_models(), segmented)
+    segmented = {name: sum(plan.mode == "segments" for plan in plans) for name, plans in prepared.planned[SCDG].items()}
+    return Scored(data, tables, settings, study.profile, prepared.baselines, study.list_models(), segmented)
 
 
 def _list_incidents(models: Mapping[str, ScoringModel]) -> list[str]:
@@ -264,13 +243,11 @@ def _write(study: PairStudy, scored: Scored, folder: Path, job: Mapping[str, Any
 
 def list_lost(scored: Scored) -> list[str]:
     """Return a sentence for each set with pairs that could not be scored, with the reasons of the first of them."""
-    sentences = []
-    for name, lost in scored.data.lost.items():
-        if lost:
-            of = len(lost) + len(scored.data.sets[name].ids)
-            reasons = "; ".join(f"{pair}: {why}" for pair, why in list(lost.items())[:SHOWN])
-            sentences.append(f"{len(lost)} of the {of} pairs of {name} cannot be scored and are in no row. {reasons}.")
-    return sentences
+    return [
+        describe_lost(lost, f"{len(lost) + len(scored.data.sets[name].ids)} pairs of {name}")
+        for name, lost in scored.data.lost.items()
+        if lost
+    ]
 
 
 def list_segmented(scored: Scored) -> list[str]:

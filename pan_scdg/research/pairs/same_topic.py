@@ -25,7 +25,7 @@ from pan_scdg.profile.baseline import BaselineSettings, CharNgrams, GramLogistic
 from pan_scdg.research.data.news import SEED, SPLIT_SEED
 from pan_scdg.research.data.pair_sets import NEWS, PAN25
 from pan_scdg.research.data.splits import TEST, TRAIN, PairSplit
-from pan_scdg.research.pairs.job import PairStudy, Scored, list_lost, list_segmented, run_study
+from pan_scdg.research.pairs.job import PairStudy, Scored, list_lost, list_segmented
 from pan_scdg.research.pairs.methods import GRAM_OVERLAP, name_baselines
 from pan_scdg.research.pairs.scores import (
     AVERAGE,
@@ -206,15 +206,11 @@ def _score(fit: LogisticFit | None, features: Floats) -> Floats:
     return features[:, 0] if fit is None else compute_probabilities(fit, features)
 
 
-def study_same_topic(
+def make_study(
     profile: Profile, baselines: Sequence[Profile], vectors: Path | None, options: StudyOptions
-) -> list[str]:
-    """Carry out the same-topic study; return the lines to show the user.
-
-    Raises:
-        UserError: see `run_study`; or the training pairs have one class alone.
-    """
-    return run_study(PairStudy("same-topic", profile, baselines, vectors, options, True, _write_sections))
+) -> PairStudy:
+    """Return the same-topic study."""
+    return PairStudy("same-topic", profile, baselines, vectors, options, True, _write_sections)
 
 
 def _write_sections(scored: Scored) -> tuple[str, list[Section], dict[str, Any]]:

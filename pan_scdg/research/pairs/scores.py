@@ -20,7 +20,7 @@ from pan_scdg.profile.baseline import Alignment, BaselineSettings, CharNgrams, V
 from pan_scdg.research.data.pair_sets import PairSet
 from pan_scdg.scdg.aggregation import Aggregate, Floats, GainStatistics
 from pan_scdg.scoring.baseline_parts import BaselineParts, find_parts, need_baseline
-from pan_scdg.scoring.baseline_scoring import choose_scores, make_collection
+from pan_scdg.scoring.baseline_scoring import choose_scores, list_variants, make_collection
 from pan_scdg.scoring.baseline_scoring import score_pairs as score_with_baseline
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import PlannedPair
@@ -190,9 +190,7 @@ def name_ngram(n: int) -> str:
 
 def _list_variants(settings: BaselineSettings) -> dict[str, BaselineSettings]:
     """Return settings by the column that they fill; the name is empty if the scorer names its columns."""
-    if not isinstance(settings, CharNgrams):
-        return {"": settings}
-    return {name_ngram(n): settings.model_copy(update={"n": n}) for n in sorted({*settings.n_grid, settings.n})}
+    return {name_ngram(of.n) if isinstance(of, CharNgrams) else "": of for of in list_variants(settings)}
 
 
 def write_scores(path: Path, table: "DataFrame") -> None:

@@ -13,7 +13,7 @@ from pan_scdg.profile import PAPER_GRID, Profile
 from pan_scdg.profile.baseline import CharNgrams, Containment
 from pan_scdg.research.data.pair_sets import PAN25
 from pan_scdg.research.data.splits import SEEDS, PairSplit
-from pan_scdg.research.pairs.job import PairStudy, Scored, list_lost, list_segmented, run_study
+from pan_scdg.research.pairs.job import PairStudy, Scored, list_lost, list_segmented
 from pan_scdg.research.pairs.methods import describe_rule, evaluate_splits, list_methods, name_baselines
 from pan_scdg.research.pairs.scores import find_windows
 from pan_scdg.research.report.page import Section, list_made, make_class_table, make_origin_table
@@ -31,14 +31,14 @@ HEADINGS = dict(zip(PAIR_METRICS, ("Prec.", "Rec.", "F1", "FPR", "BAcc.", "MCC",
 """The eight measures as the paper's table heads them."""
 
 
-def study_pairs(
+def make_study(
     profile: Profile,
     baselines: Sequence[Profile],
     vectors: Path | None,
     options: StudyOptions,
     positions: Sequence[str] = (),
-) -> list[str]:
-    """Carry out the pair study; return the lines to show the user.
+) -> PairStudy:
+    """Return the pair study.
 
     Args:
         profile: SCDG.
@@ -46,11 +46,8 @@ def study_pairs(
         vectors: folder of document vectors, for baselines that read them.
         options: those of all studies.
         positions: position rules of the model that are compared, a group of rows each; none: the profile's.
-
-    Raises:
-        UserError: see `run_study`; or a training part has one class alone.
     """
-    return run_study(PairStudy("pairs", profile, baselines, vectors, options, False, _write_sections, positions))
+    return PairStudy("pairs", profile, baselines, vectors, options, False, _write_sections, positions)
 
 
 def _write_sections(scored: Scored) -> tuple[str, list[Section], dict[str, Any]]:

@@ -22,6 +22,7 @@ from pan_scdg.research.data.folders import GIVEN
 from pan_scdg.research.data.pair_sets import PairSet
 from pan_scdg.research.data.prepared import Parts
 from pan_scdg.research.data.records import format_json
+from pan_scdg.research.data.token_counter import list_counted
 from pan_scdg.research.report.table import (
     Table,
     escape_markdown,
@@ -132,7 +133,7 @@ def make_origin_table(parts: Parts) -> Table:
 
 
 def list_made(parts: Parts) -> list[str]:
-    """Return one sentence that names the manifests and splits that were made, none if all were given."""
+    """Return sentences on manifests and splits that were made, and on the tokenizer; none if all were given."""
     made = [
         (part, artefact.name)
         for part, artefacts in sorted(parts.items())
@@ -143,7 +144,8 @@ def list_made(parts: Parts) -> list[str]:
         return []
     kinds = ", ".join(kind for kind in GIVEN if any(kind.startswith(f"{part}-") for part, _ in made))
     what = ", ".join(f"{part} {name}" for part, name in made)
-    return [f"Made here, since no file was given: {what}. The authors' files are taken with --given ({kinds})."]
+    authors = f"The authors' files are taken with --given ({kinds})."
+    return [f"Made here, since no file was given: {what}. {authors}", *list_counted(parts)]
 
 
 def make_class_table(sets: Iterable[PairSet]) -> Table:

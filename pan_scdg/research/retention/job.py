@@ -13,33 +13,35 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.lifecycle import produce_result
+from pan_scdg.jobs.plan import Plan, make_plan
+from pan_scdg.jobs.plan_inputs import count_pairs
+from pan_scdg.jobs.requests import Computing
+from pan_scdg.jobs.shards import write_shard
 from pan_scdg.logs import say
 from pan_scdg.models.find import describe_models
-from pan_scdg.models.fit import choose_device
-from pan_scdg.models.lock import list_origins
 from pan_scdg.notices import Notices
 from pan_scdg.profile import PairSettings, Profile
-from pan_scdg.research.data.folders import find_ready
-from pan_scdg.research.data.prepare import CONTEXTS_KIND, Sources, check_given, prepare_retention
-from pan_scdg.research.data.prepared import Artefact, Parts, describe_origin, list_texts
-from pan_scdg.research.data.records import format_records
+from pan_scdg.research.data.prepared import list_texts
 from pan_scdg.research.report.page import Report, Section, list_made, make_origin_table, write_report
-from pan_scdg.research.retention.contexts import LEVELS, SEEDS, Context, make_contexts, read_context, read_contexts
-from pan_scdg.research.retention.distractors import DistractorPool
-from pan_scdg.research.retention.instances import Case, read_cases
+from pan_scdg.research.retention.contexts import LEVELS, SEEDS
+from pan_scdg.research.retention.data import FEWEST_PAIRS, Data, read_data
 from pan_scdg.research.retention.report import draw, list_fits, make_tables
-from pan_scdg.research.retention.scoring import ScoredContexts, score_contexts
+from pan_scdg.research.retention.scoring import (
+    PlannedContexts,
+    ScoredContexts,
+    plan_contexts,
+    score_contexts,
+    use_paper_gain,
+)
 from pan_scdg.research.retention.statistics import estimate_retention
-from pan_scdg.research.study import StudyOptions, require_gains, write_files
+from pan_scdg.research.study import StudyOptions, describe_lost, list_warnings, require_gains, write_files
+from pan_scdg.scoring.batches import Share
 from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pairs import score_pairs
 from pan_scdg.store import Store
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-PART = "retention"
-FEWEST_PAIRS = 2
-"""The intervals are over pairs."""
 
 
 @dataclass(frozen=True)
@@ -55,17 +57,6 @@ class RetentionStudy:
     """Use the first N of the paper's five seeds."""
 
 
-class _Data(NamedTuple):
-    """The prepared data."""
-
-    parts: Parts
-    cases: Sequence[Case]
-    contexts: Sequence[Context]
-    contexts_file: Path | None
-    """The manifest that they were read from; None: they were made."""
-    pool: DistractorPool
-
-
 class _Model(NamedTuple):
     """A language model with the pair settings of its profile."""
 
@@ -74,118 +65,152 @@ class _Model(NamedTuple):
     model: ScoringModel
 
 
+class _Prepared(NamedTuple):
+    """The data and models of the study, checked, before anything is computed or written."""
+
+    data: Data
+    models: Sequence[_Model]
+    planned: Mapping[str, PlannedContexts]
+    """By the name of the model."""
+    computing: Computing
+
+
+def _prepare(study: RetentionStudy, notices: Notices) -> _Prepared:
+    """Read the data, find the models, and plan the scoring by each; what one cannot score is in no row.
+
+    Raises:
+        UserError: data, settings or models are not usable, or too few pairs are left.
+    """
+    for profile in study.profiles:
+        require_gains(profile)
+    options = study.options
+    computing = options.choose_computing(study.profiles[0])
+    data, models = read_data(options, study.instances, study.seeds, notices), _find_models(study, computing)
+    planned = {
+        name: plan_contexts(data.cases, data.contexts, data.pool, model, settings, notices, options.on_error)
+        for name, settings, model in models
+    }
+    lost = {name: why for of in planned.values() for name, why in of.lost.items()}
+    if len(data.cases) - len(lost) < FEWEST_PAIRS:
+        what = f"{len(lost)} of {len(data.cases)} instances cannot be scored, which leaves too few for an interval"
+        raise UserError(what, "give more or shorter pairs", options.folders.retention)
+    return _Prepared(data, models, {name: of.leave_out(lost) for name, of in planned.items()}, computing)
+
+
 def study_retention(study: RetentionStudy) -> list[str]:
-    """Carry out the study; return the lines to show the user.
+    """Carry out the study, or score one shard of it; return the lines to show the user.
 
     Raises:
         UserError: data, settings, models or output are not usable; the output is unchanged then.
     """
     options, notices, incidents = study.options, Notices(), list[str]()
-    for profile in study.profiles:
-        require_gains(profile)
-    data = _read_data(study, notices)
-    models = _find_models(study)
-    places = {name: model.found for name, _, model in models}
-    identity = _identify(study, data, models)
-    with produce_result(options.output, identity, options.overwrite) as result:
+    prepared = _prepare(study, notices)
+    places = {name: model.found for name, _, model in prepared.models}
+    with produce_result(options.output, _identify(study, prepared), options.overwrite) as result:
         if result.complete:
             return [*notices.list_warnings(), f"already complete: {options.output}"]
         if result.needed:
             say([describe_models(list(places.values()))])
             with result.compute(options.state) as store:
-                scored = _score(data, models, store, notices, incidents)
-            result.seal(_write(study, data, scored, result.staged, result.job), incidents, origins=list_origins(places))
-    warnings = [f"warning: {incident}" for incident in incidents]
-    return [*notices.list_warnings(), *warnings, f"studied {len(data.contexts)} contexts: {options.output}"]
+                options.restore(store)
+                if options.share is not None:
+                    names = write_shard(result.staged, store, _score_share(prepared, store, options.share, incidents))
+                else:
+                    scored = _score(prepared, store, incidents)
+                    names = _write(study, prepared, scored, result.staged, result.job)
+            result.seal(names, incidents, origins=options.list_origins(places))
+    lost = _list_lost(prepared)
+    warnings = [*list_warnings(incidents), *([f"warning: {len(lost)} pairs cannot be scored"] if lost else [])]
+    count = len(next(iter(prepared.planned.values())).contexts)
+    return [*notices.list_warnings(), *warnings, options.summarise(f"{count} contexts")]
 
 
-def _read_data(study: RetentionStudy, notices: Notices) -> _Data:
-    options = study.options
-    check_given(options.given, (PART,))
-    sources = Sources(options.folders, options.given, notices=notices)
-    prepared = prepare_retention(sources)
-    instances = prepared.instances[: study.instances]
-    if len(instances) < FEWEST_PAIRS:
-        raise UserError(
-            f"{len(instances)} instance is too few for an interval", "give more pairs", options.folders.retention
-        )
-    cases = read_cases(instances, sources.corpus)
-    file = find_ready(CONTEXTS_KIND, options.folders, options.given)
-    contexts = _read_or_make_contexts(file, cases, sources.pool, SEEDS[: study.seeds])
-    manifest = Artefact(
-        "contexts",
-        {f"{PART}/intervention_manifest.jsonl": format_records(contexts)},
-        {"contexts": len(contexts), **describe_origin(file)},
-    )
-    return _Data({PART: [*prepared.artefacts, manifest]}, cases, contexts, file, sources.pool)
-
-
-def _read_or_make_contexts(
-    path: Path | None, cases: Sequence[Case], pool: DistractorPool, seeds: Sequence[int]
-) -> tuple[Context, ...]:
-    """Return the contexts of these cases and seeds, from the manifest ``path`` if there is one.
+def plan_retention(study: RetentionStudy) -> tuple[list[Plan], list[str]]:
+    """Return the cost of each model, and the lines to show; nothing is written.
 
     Raises:
-        UserError: the manifest is damaged, lacks contexts, or belongs to other texts.
+        UserError: the study would be refused.
     """
-    if path is None:
-        return make_contexts(cases, pool, seeds)
-    by_id = {case.pair_id: case for case in cases}
-    found = tuple(c for c in read_contexts(path) if c.pair_id in by_id and c.seed in seeds)
-    recorded = {(context.pair_id, context.seed) for context in found}
-    if missing := [(pair, seed) for pair in by_id for seed in seeds if (pair, seed) not in recorded]:
-        what = f"{len(missing)} pairs and seeds have no contexts, {missing[0][0]} with {missing[0][1]} first"
-        raise UserError(what, "give the contexts of these instances, or ask for fewer --instances or --seeds", path)
-    for context in found:
-        read_context(context, by_id[context.pair_id].evidence, pool)
-    return found
+    notices, plans = Notices(), list[Plan]()
+    prepared = _prepare(study, notices)
+    for profile, (name, settings, model) in zip(study.profiles, prepared.models, strict=True):
+        planned = prepared.planned[name].plans
+        lost = _list_lost(prepared)
+        notes = [f"{len(lost)} pairs cannot be scored and will be left out"] if lost else []
+        with closing(model):
+            counted = count_pairs(planned, model, use_paper_gain(settings))
+            plans.append(
+                make_plan("studies retention", profile.name, prepared.computing, model, counted, len(planned), notes)
+            )
+        model.unload()
+    return plans, notices.list_warnings()
 
 
-def _find_models(study: RetentionStudy) -> list[_Model]:
+def _list_lost(prepared: _Prepared) -> Mapping[str, str]:
+    """Return why pairs are in no row, by id; the same for every model."""
+    return next(iter(prepared.planned.values())).lost
+
+
+def _find_models(study: RetentionStudy, computing: Computing) -> list[_Model]:
     names = [profile.need_model().name for profile in study.profiles]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise UserError(f"two profiles have the model {doubled[0]}", "name each model once with --profile")
-    devices = [choose_device(profile, study.options.device) for profile in study.profiles]
     return [
-        _Model(
-            name,
-            profile.need_pairs(),
-            ScoringModel(profile.need_model(), devices[0], folder=study.options.model, state=study.options.state),
-        )
+        _Model(name, profile.need_pairs(), study.options.open_model(profile.need_model(), computing, name))
         for name, profile in zip(names, study.profiles, strict=True)
     ]
 
 
-def _identify(study: RetentionStudy, data: _Data, models: Sequence[_Model]) -> dict[str, Any]:
-    """Return everything that the bytes of the report depend on, without paths."""
-    return {
+def _identify(study: RetentionStudy, prepared: _Prepared) -> dict[str, Any]:
+    """Return everything that the bytes of the report, or of a shard, depend on, without paths."""
+    data = prepared.data
+    annotations = "".join(f"{case.pair_id} {list(map(list, case.reused))}\n" for case in data.cases)
+    scoring = {
         "task": "studies retention",
         "profiles": [profile.model_dump(mode="json", exclude={"needs_gpu"}) for profile in study.profiles],
-        "models": {name: model.identify() for name, _, model in models},
-        "device": models[0].model.device,
-        "engine": "packed",
+        "models": {name: model.identify() for name, _, model in prepared.models},
+        "device": prepared.computing.device,
+        "engine": prepared.computing.engine,
+        "on_error": study.options.on_error,
         "prepared": {name: hash_text(text) for name, text in list_texts(data.parts).items()},
-        "annotations": hash_text("".join(f"{case.pair_id} {list(map(list, case.reused))}\n" for case in data.cases)),
+        "annotations": hash_text(annotations),
     }
+    return study.options.identify(scoring, {})
 
 
-def _score(
-    data: _Data, models: list[_Model], store: Store, notices: Notices, incidents: list[str]
-) -> dict[str, ScoredContexts]:
+def _score_share(prepared: _Prepared, store: Store, share: Share, incidents: list[str]) -> list[str]:
+    """Score the batches of one shard with every model; return their keys, and add incidents to ``incidents``."""
+    keys = []
+    for name, settings, model in prepared.models:
+        plans = prepared.planned[name].plans
+        with closing(model):
+            scored = score_pairs(plans, model, use_paper_gain(settings), store, keep_gains=True, share=share)
+        keys += [item.plan.key for item in scored]
+        model.unload()  # so that its memory is free for the next
+        incidents += [incident for incident in model.incidents() if incident not in incidents]
+    return keys
+
+
+def _score(prepared: _Prepared, store: Store, incidents: list[str]) -> dict[str, ScoredContexts]:
     """Return the mean gains of every context by the name of the model; add incidents to ``incidents``."""
     found = {}
-    while models:
-        name, settings, model = models.pop(0)  # so that its memory is free for the next
+    for name, settings, model in prepared.models:
         with closing(model):
-            found[name] = score_contexts(data.cases, data.contexts, data.pool, model, settings, store, notices)
-        incidents += model.incidents()
+            found[name] = score_contexts(prepared.planned[name], model, settings, store)
+        model.unload()
+        incidents += [incident for incident in model.incidents() if incident not in incidents]
     return found
 
 
 def _write(
-    study: RetentionStudy, data: _Data, scored: Mapping[str, ScoredContexts], folder: Path, job: Mapping[str, Any]
+    study: RetentionStudy,
+    prepared: _Prepared,
+    scored: Mapping[str, ScoredContexts],
+    folder: Path,
+    job: Mapping[str, Any],
 ) -> list[str]:
     """Write everything into ``folder``; return the names of the files, the page last."""
+    data = prepared.data
     results = {name: estimate_retention(found.means) for name, found in scored.items()}
     figure = draw({name: found.points for name, found in results.items()})
     images: dict[str, str | bytes] = {f"figures/retention.{kind}": image for kind, image in figure.items()}
@@ -196,9 +221,9 @@ def _write(
     }
     sections = [
         Section("What was studied", _describe_study(study)),
-        Section("Data", [_count_contexts(data)], _list_facts(scored), [make_origin_table(data.parts)]),
+        Section("Data", [_count_contexts(prepared)], _list_facts(scored), [make_origin_table(data.parts)]),
         Section("Results", points=list_fits(results), tables=make_tables(results), figures=list(images)[:1]),
-        Section("What is not the paper's", points=[*list_made(data.parts), *_list_differences(study, data)]),
+        Section("What is not the paper's", points=[*list_made(data.parts), *_list_differences(study, prepared)]),
     ]
     made_from = {**job, "seeds": list(SEEDS[: study.seeds])}
     title = "Controlled retention of source evidence"
@@ -221,10 +246,11 @@ def _describe_study(study: RetentionStudy) -> list[str]:
     ]
 
 
-def _count_contexts(data: _Data) -> str:
-    seeds = len({context.seed for context in data.contexts})
-    counts = f"{len(data.cases)} pairs, {len(LEVELS)} levels, seeds: {seeds}"
-    return f"{counts}; {len(data.contexts)} contexts for each model."
+def _count_contexts(prepared: _Prepared) -> str:
+    contexts = next(iter(prepared.planned.values())).contexts
+    seeds, pairs = (len({getattr(context, name) for context in contexts}) for name in ("seed", "pair_id"))
+    counts = f"{pairs} pairs, {len(LEVELS)} levels, seeds: {seeds}"
+    return f"{counts}; {len(contexts)} contexts for each model."
 
 
 def _list_facts(scored: Mapping[str, ScoredContexts]) -> list[str]:
@@ -235,11 +261,11 @@ def _list_facts(scored: Mapping[str, ScoredContexts]) -> list[str]:
     return lines
 
 
-def _list_differences(study: RetentionStudy, data: _Data) -> list[str]:
+def _list_differences(study: RetentionStudy, prepared: _Prepared) -> list[str]:
     """Return sentences on what differs from the paper."""
     seed = "The seed of a pair is made from a SHA-256 of its id, for Python's hash differs from process to process."
     found = [
-        *([seed] if data.contexts_file is None else []),
+        *([seed] if prepared.data.contexts_file is None else []),
         "Spans of every truth file of a suspicious document count as reused.",
         "The standard errors of the mixed model are from the first optimiser whose covariance is not singular.",
     ]
@@ -247,4 +273,6 @@ def _list_differences(study: RetentionStudy, data: _Data) -> list[str]:
         found.append(f"Only {study.seeds} of the paper's {len(SEEDS)} seeds.")
     if study.instances is not None:
         found.append(f"At most the first {study.instances} instances.")
+    if lost := _list_lost(prepared):
+        found.append(describe_lost(lost, f"{len(prepared.data.cases)} pairs"))
     return found

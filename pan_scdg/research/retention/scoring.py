@@ -6,7 +6,7 @@ are the same everywhere.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,9 +27,10 @@ from pan_scdg.research.retention.tokens import (
     Labels,
     label_tokens,
 )
+from pan_scdg.research.study import OnError
 from pan_scdg.scoring.features import load_gains, load_ids
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_plan import FailedPair, PlannedPair, make_pair_key, plan_pairs
+from pan_scdg.scoring.pair_plan import PlannedPair, make_pair_key, plan_pairs
 from pan_scdg.scoring.pairs import check_longest_pair, score_pairs
 from pan_scdg.scoring.token_offsets import LocatedTokens, make_locator
 from pan_scdg.store import Store
@@ -65,46 +66,90 @@ def _make_pairs(cases: Mapping[str, Case], contexts: Sequence[Context], pool: Di
         yield DocumentPair(target, TextFile(context.name, context.name, Path(context.name), text), number)
 
 
-def score_contexts(
+class PlannedContexts(NamedTuple):
+    """How the targets are scored behind their contexts by one model."""
+
+    contexts: Sequence[Context]
+    plans: Sequence[PlannedPair]
+    """One for each context."""
+    targets: Mapping[str, LabelledTarget]
+    lost: Mapping[str, str]
+    """Why pairs cannot be scored and are left out, by their ids."""
+
+    def leave_out(self, lost: Mapping[str, str]) -> "PlannedContexts":
+        """Return the contexts of other pairs than those of ``lost``."""
+        kept = [(c, plan) for c, plan in zip(self.contexts, self.plans, strict=True) if c.pair_id not in lost]
+        return self._replace(contexts=[c for c, _ in kept], plans=[plan for _, plan in kept], lost=lost)
+
+
+def use_paper_gain(settings: PairSettings) -> PairSettings:
+    """Return the settings without a control."""
+    return settings.model_copy(update={"control": "none"})
+
+
+def plan_contexts(
     cases: Sequence[Case],
     contexts: Sequence[Context],
     pool: DistractorPool,
     model: ScoringModel,
     settings: PairSettings,
-    store: Store,
     notices: Notices,
+    on_error: OnError = "stop",
+) -> PlannedContexts:
+    """Return how each context is scored; all that can be refused without the weights is refused here.
+
+    Raises:
+        UserError: contexts and cases are of other pairs or texts; or, with "stop", a target lacks one of the contents
+            or cannot be scored behind a context.
+    """
+    settings, by_id = use_paper_gain(settings), {case.pair_id: case for case in cases}
+    _check_pairs(by_id, contexts)
+    model.check_length(settings.limit, "pairs.limit")
+    planned, failed = plan_pairs(list(_make_pairs(by_id, contexts, pool)), model, settings, notices)
+    errors: dict[str, UserError] = {}
+    for fail in failed:
+        errors.setdefault(fail.pair.suspicious.doc_id, fail.error)
+    divided = {plan.pair.suspicious.doc_id for plan in planned if plan.mode == "segments"}
+    targets = _label_targets([case for case in cases if case.pair_id not in errors], divided, model, errors)
+    if errors and on_error == "stop":
+        raise UserErrors(list(errors.values()))
+    whole = [plan for plan in planned if plan.pair.suspicious.doc_id not in errors]
+    plans = [_use_segments(plan, model, settings) if _name_target(plan) in divided else plan for plan in whole]
+    kept = [context for context in contexts if context.pair_id not in errors]
+    if model.may_compute:
+        check_longest_pair(plans, model)
+    return PlannedContexts(kept, plans, targets, {name: error.what for name, error in errors.items()})
+
+
+def score_contexts(
+    planned: PlannedContexts, model: ScoringModel, settings: PairSettings, store: Store
 ) -> ScoredContexts:
     """Return the mean gains of every context; stored gains are not computed again.
 
     The store then holds the gain of every token: 24 bytes for each of a target's tokens, behind each context.
-
-    Raises:
-        UserError: contexts and cases are of other pairs or texts, a target lacks one of the contents, or cannot be
-            scored behind a context.
     """
     import pandas
 
-    settings = settings.model_copy(update={"control": "none"})
-    by_id = {case.pair_id: case for case in cases}
-    _check_pairs(by_id, contexts)
-    planned = _plan_contexts(list(_make_pairs(by_id, contexts, pool)), model, settings, notices)
-    modes = {plan.pair.suspicious.doc_id: plan.mode for plan in planned}
-    targets = _label_targets(by_id, modes, model)
-    scored = score_pairs(planned, model, settings, store, keep_gains=True)
+    scored = score_pairs(planned.plans, model, use_paper_gain(settings), store, keep_gains=True)
     rows: list[dict[str, Any]] = []
-    for context, done in zip(contexts, scored, strict=True):
-        target = targets[context.pair_id]
+    for context, done in zip(planned.contexts, scored, strict=True):
+        target = planned.targets[context.pair_id]
         ids = load_ids(store, done.plan.key)
         if ids is None or ids.tolist() != target.tokens.token_ids.tolist():
             raise ValueError(f"{context.name}: the scored tokens are not those that were labelled")
         rows += average_gains(context, load_gains(store, done.plan.key), target.labels)
-    names = {**CONTENT, NEITHER: "neither"}
+    names, modes = {**CONTENT, NEITHER: "neither"}, {_name_target(plan): plan.mode for plan in planned.plans}
+    targets = [planned.targets[pair_id] for pair_id in modes]
     facts = {
         "targets by mode": _count(modes.values()),
-        "targets by origin of offsets": _count(target.tokens.how for target in targets.values()),
-        "tokens by content": _count(names[y] for target in targets.values() for y in target.labels.tolist()),
+        "targets by origin of offsets": _count(target.tokens.how for target in targets),
+        "tokens by content": _count(names[y] for target in targets for y in target.labels.tolist()),
     }
     return ScoredContexts(pandas.DataFrame(rows), facts)
+
+
+def _name_target(plan: PlannedPair) -> str:
+    return plan.pair.suspicious.doc_id
 
 
 def _count(values: Iterable[str]) -> dict[str, int]:
@@ -146,25 +191,6 @@ def _check_pairs(cases: Mapping[str, Case], contexts: Sequence[Context]) -> None
         raise UserError(what, "prepare instances and contexts together", odd[0])
 
 
-def _plan_contexts(
-    pairs: Sequence[DocumentPair], model: ScoringModel, settings: PairSettings, notices: Notices
-) -> list[PlannedPair]:
-    """Return how each context is scored; everything that can be refused without the weights is refused here."""
-    model.check_length(settings.limit, "pairs.limit")
-    planned, failed = plan_pairs(pairs, model, settings, notices)
-    if failed:
-        first: dict[str, FailedPair] = {}
-        for fail in failed:
-            first.setdefault(fail.pair.suspicious.doc_id, fail)
-        raise UserErrors([fail.error for fail in first.values()])
-    divided = {plan.pair.suspicious.doc_id for plan in planned if plan.mode == "segments"}
-    planned = [
-        _use_segments(plan, model, settings) if plan.pair.suspicious.doc_id in divided else plan for plan in planned
-    ]
-    check_longest_pair(planned, model)
-    return planned
-
-
 def _use_segments(plan: PlannedPair, model: ScoringModel, settings: PairSettings) -> PlannedPair:
     if plan.mode == "segments":
         return plan
@@ -174,21 +200,15 @@ def _use_segments(plan: PlannedPair, model: ScoringModel, settings: PairSettings
 
 
 def _label_targets(
-    cases: Mapping[str, Case], modes: Mapping[str, str], model: ScoringModel
+    cases: Sequence[Case], divided: Set[str], model: ScoringModel, errors: dict[str, UserError]
 ) -> dict[str, LabelledTarget]:
-    """Return the tokens of every target with their labels.
-
-    Raises:
-        UserErrors: naming every target without a token of one of the contents.
-    """
-    locator, found, errors = make_locator(model), dict[str, LabelledTarget](), list[UserError]()
-    for pair_id, case in cases.items():
-        tokens = locator.locate(case.target, modes[pair_id] == "segments")
+    """Return the tokens of every target with their labels; add targets without a token of a content to ``errors``."""
+    locator, found = make_locator(model), dict[str, LabelledTarget]()
+    for case in cases:
+        tokens = locator.locate(case.target, case.pair_id in divided)
         labels = label_tokens(tokens.offsets, case.selected, case.reused, len(case.target))
-        found[pair_id] = LabelledTarget(tokens, labels)
+        found[case.pair_id] = LabelledTarget(tokens, labels)
         if missing := [content for label, content in CONTENT.items() if label not in labels]:
             what = f"the target has no token of {missing[0]} content"
-            errors.append(UserError(what, "leave this pair out of the instances", pair_id))
-    if errors:
-        raise UserErrors(errors)
+            errors[case.pair_id] = UserError(what, "leave this pair out, or see --on-error", case.pair_id)
     return found

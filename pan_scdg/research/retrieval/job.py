@@ -1,53 +1,50 @@
 """``studies retrieval``: first stages on the PAN26 data, before and after reranking."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg.digests import hash_file, hash_text
-from pan_scdg.errors import UserError
-from pan_scdg.evaluation.retrieval import compute_per_query
+from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.jobs.lifecycle import produce_result
+from pan_scdg.jobs.plan import NOT_KNOWN, Plan, make_plan
+from pan_scdg.jobs.plan_inputs import count_candidates, group_by_source
+from pan_scdg.jobs.requests import Computing
+from pan_scdg.jobs.shards import write_shard
 from pan_scdg.logs import say
 from pan_scdg.models.find import FoundModel, describe_models
 from pan_scdg.models.fingerprint import fingerprint_folder
-from pan_scdg.models.fit import choose_device, choose_search_memory
-from pan_scdg.models.lock import list_origins
+from pan_scdg.models.fit import choose_search_memory
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import hash_input
-from pan_scdg.pan.source_retrieval import read_qrels, read_queries, stream_corpus
-from pan_scdg.profile import Profile
-from pan_scdg.records import Query
-from pan_scdg.research.data.folders import find_ready
+from pan_scdg.profile import Profile, RetrievalSettings
 from pan_scdg.research.data.prepared import describe_origin
-from pan_scdg.research.data.queries import QueryFold, format_folds, make_folds, read_folds
+from pan_scdg.research.data.queries import format_folds
 from pan_scdg.research.report.page import write_report
-from pan_scdg.research.retrieval.comparison import compare_rows, split_qrels
+from pan_scdg.research.retrieval.comparison import compare_rows
+from pan_scdg.research.retrieval.data import QRELS, Data, read_data
 from pan_scdg.research.retrieval.grid import Scored
 from pan_scdg.research.retrieval.rankings import (
-    GivenRun,
     Search,
     Stages,
     check_documents,
     drop_scored,
     list_documents,
     make_rankings,
-    read_given,
     search_all,
 )
 from pan_scdg.research.retrieval.report import FOLDS, Setting, make_report, write_gains, write_runs
 from pan_scdg.research.retrieval.rows import Ranking
-from pan_scdg.research.study import StudyOptions, write_files
-from pan_scdg.retrieval.candidates import locate_encoder
+from pan_scdg.research.study import StudyOptions, list_warnings, write_files
+from pan_scdg.retrieval.candidate_files import write_stages
+from pan_scdg.retrieval.candidates import FirstStage, locate_encoder
 from pan_scdg.retrieval.index import hash_corpus
 from pan_scdg.scdg.aggregation import GainStatistics
-from pan_scdg.scoring.candidates import Target, prepare_targets, score_candidates
+from pan_scdg.scoring.candidates import Target, plan_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
-
-QRELS, FOLDS_KIND = "qrels.txt", "pan26-folds"
 
 
 @dataclass(frozen=True)
@@ -69,18 +66,6 @@ class RetrievalStudy:
         return self.options.folders.pan26
 
 
-class _Data(NamedTuple):
-    """The data, read and checked."""
-
-    queries: Sequence[Query]
-    qrels: dict[str, dict[str, int]]
-    folds: Sequence[QueryFold]
-    """Empty if nothing is reranked."""
-    folds_file: Path | None
-    documents: int
-    runs: dict[str, GivenRun]
-
-
 class _Reranker(NamedTuple):
     """The language model, with the queries as targets."""
 
@@ -88,67 +73,91 @@ class _Reranker(NamedTuple):
     targets: Sequence[Target]
 
 
+class _Prepared(NamedTuple):
+    """The data and models of the study, checked, before anything is computed or written."""
+
+    data: Data
+    reranker: _Reranker | None
+    computing: Computing
+
+
+def _prepare(study: RetrievalStudy, notices: Notices) -> _Prepared:
+    """Read the data, find the model, and tokenise the queries.
+
+    Raises:
+        UserError: data or model are not usable, or a shard or a plan is asked for where nothing is reranked.
+    """
+    options, settings = study.options, study.profile.need_retrieval()
+    computing = options.choose_computing(study.profile)
+    data = read_data(options, study.rows, settings, study.search_on is not None, notices)
+    if study.search_on is None:
+        if not options.reports or options.shards is not None:
+            raise UserError("no row is reranked, so that the model scores nothing", "name a row with --rerank")
+        return _Prepared(data, None, computing)
+    model = options.open_model(study.profile.need_model(), computing, job="retrieval")
+    model.check_length(settings.context, "retrieval.context")
+    targets, errors = plan_targets(data.queries, model, settings, study.folder / "queries.jsonl", notices)
+    if errors and options.on_error == "stop":
+        raise UserErrors(list(errors.values()))
+    data = data.leave_out({query: error.what for query, error in errors.items()}) if errors else data
+    return _Prepared(data, _Reranker(model, targets), computing)
+
+
 def study_retrieval(study: RetrievalStudy) -> list[str]:
-    """Carry out the study; return the lines to show the user.
+    """Carry out the study, or score one shard of it; return the lines to show the user.
 
     Raises:
         UserError: data, settings, models or output are not usable; the output is unchanged then.
     """
     options, notices = study.options, Notices()
-    device = choose_device(study.profile, options.device)
-    data = _read_data(study, notices)
-    reranker = _find_model(study, data, device, notices)
-    places = _find_places(study, reranker)
-    identity = _identify(study, data, reranker, places, device)
+    prepared = _prepare(study, notices)
+    places = _find_places(study, prepared.reranker)
+    identity = _identify(study, prepared, places)
+    model = None if prepared.reranker is None else prepared.reranker.model
     with produce_result(options.output, identity, options.overwrite) as result:
         if result.complete:
             return [*notices.list_warnings(), f"already complete: {options.output}"]
         if result.needed:
             say([describe_models(list(places.values()))] if places else [])
             with result.compute(options.state) as store:
-                names = _compute(study, data, reranker, store, device, result.staged, result.job)
-            incidents = [] if reranker is None else reranker.model.incidents()
-            result.seal(names, incidents, origins=list_origins(places))
-    warnings = [] if reranker is None else [f"warning: {incident}" for incident in reranker.model.incidents()]
-    return [*notices.list_warnings(), *warnings, f"studied {len(study.rows)} rankings: {options.output}"]
+                options.restore(store)
+                names = _compute(study, prepared, store, result.staged, result.job)
+            result.seal(names, [] if model is None else model.incidents(), origins=options.list_origins(places))
+    warnings = list_warnings([] if model is None else model.incidents())
+    warnings += [f"warning: {len(prepared.data.lost)} queries cannot be scored"] if prepared.data.lost else []
+    return [*notices.list_warnings(), *warnings, options.summarise(f"{len(study.rows)} rankings")]
 
 
-def _read_data(study: RetrievalStudy, notices: Notices) -> _Data:
-    """Read all data and check it before anything is computed.
+def plan_retrieval(study: RetrievalStudy) -> tuple[list[Plan], list[str]]:
+    """Return the cost of the model, and the lines to show; nothing is written.
+
+    Candidates of a first stage are not known yet: each query is assumed to have its own sources.
 
     Raises:
-        UserError: data, folds or a run are missing, malformed or of other data, or there are too few judged queries.
+        UserError: the study would be refused.
     """
-    folder, options = study.folder, study.options
-    if needless := sorted(options.given.keys() - {FOLDS_KIND}):
-        raise UserError(f"{needless[0]!r} is not used by this study", f"give {FOLDS_KIND}", "--given")
-    queries, qrels = read_queries(folder, notices), read_qrels(folder / QRELS)
-    asked, judged = {query.query_id for query in queries}, {doc_id for of in qrels.values() for doc_id in of}
-    folds_file = find_ready(FOLDS_KIND, options.folders, options.given) if study.search_on else None
-    folds: Sequence[QueryFold] = ()
-    if study.search_on is not None:
-        folds = make_folds([q.query_id for q in queries]) if folds_file is None else read_folds(folds_file, asked)
-        split_qrels(qrels, folds)
-    compute_per_query(qrels, {})  # refuses a grade that no run could be measured with
-    known = frozenset(document.doc_id for document in stream_corpus(folder, notices))
-    if unknown := sorted((qrels.keys() - asked) or (judged - known)):
-        raise UserError(f"{unknown[0]!r} is judged, but not in the data", "give the qrels of this data", folder / QRELS)
-    runs = {}
-    for row in study.rows:
-        if row.run is not None:
-            runs[row.name] = read_given(row.run, queries, study.profile.need_retrieval(), notices)
-            check_documents(runs[row.name], known, row.run)
-    return _Data(queries, qrels, folds, folds_file, len(known), runs)
-
-
-def _find_model(study: RetrievalStudy, data: _Data, device: str, notices: Notices) -> _Reranker | None:
-    """Return the language model, None if no row is reranked."""
-    if study.search_on is None:
-        return None
-    settings, options = study.profile.need_retrieval(), study.options
-    model = ScoringModel(study.profile.need_model(), device, folder=options.model, state=options.state, job="retrieval")
-    model.check_length(settings.context, "retrieval.context")
-    return _Reranker(model, prepare_targets(data.queries, model, settings, study.folder / "queries.jsonl", notices))
+    notices, whole = Notices(), _score_all(study)
+    prepared = _prepare(study, notices)
+    data, reranker = prepared.data, prepared.reranker
+    if reranker is None:
+        raise ValueError("a plan of nothing")
+    given = {name: run.stages for name, run in data.runs.items()}
+    candidates = {query.query_id: FirstStage({}, []) for query in data.queries}
+    for rest in _list_new_candidates(study, {row: given[row] for row in given}):
+        for query, stage in rest.items():
+            candidates[query].candidates.extend(stage.candidates)
+    searched = [row for row in study.rows if row.reranked and row.run is None]
+    targets = list({target.text.digest: target for target in reranker.targets}.values())
+    wanted = None if searched else group_by_source(targets, candidates, whole)
+    each = min(study.profile.need_retrieval().scored or whole.depth, whole.depth, len(data.documents))
+    pairs = sum(len(of.candidates) for of in candidates.values()) + len(searched) * len(data.queries) * each
+    in_all = pairs if wanted is None else sum(map(len, wanted.values()))
+    notes = [f"{len(data.lost)} queries cannot be scored and will be left out"] if data.lost else []
+    notes += list(NOT_KNOWN) if searched else []
+    with closing(reranker.model) as model:
+        counted = count_candidates(study.folder, targets, wanted, (len(data.documents), in_all), whole, model)
+        found = make_plan("studies retrieval", study.profile.name, prepared.computing, model, counted, pairs, notes)
+    return [replace(found, queries=len(data.queries), documents=len(data.documents))], notices.list_warnings()
 
 
 def _find_places(study: RetrievalStudy, reranker: _Reranker | None) -> dict[str, FoundModel]:
@@ -164,14 +173,13 @@ def _find_places(study: RetrievalStudy, reranker: _Reranker | None) -> dict[str,
     return places
 
 
-def _identify(
-    study: RetrievalStudy, data: _Data, reranker: _Reranker | None, places: Mapping[str, FoundModel], device: str
-) -> dict[str, Any]:
-    """Return everything that the bytes of the report depend on, without paths."""
+def _identify(study: RetrievalStudy, prepared: _Prepared, places: Mapping[str, FoundModel]) -> dict[str, Any]:
+    """Return everything that the bytes of the report, or of a shard, depend on, without paths."""
+    data, reranker = prepared.data, prepared.reranker
     folds = {"sha256": hash_text(format_folds(data.folds)), **describe_origin(data.folds_file)}
     encoders = {name: fingerprint_folder(of.folder) for name, of in places.items() if name != "language_model"}
     model = None if reranker is None else reranker.model.identify()
-    return {
+    scoring = {
         "task": "studies retrieval",
         "input": hash_input(study.folder, "retrieval"),
         "qrels": hash_file(study.folder / QRELS),
@@ -180,23 +188,23 @@ def _identify(
         "rows": [row.identify() for row in study.rows],
         "search_on": study.search_on,
         "models": {"language_model": model, "encoders": encoders},
-        "device": device,
-        "engine": "packed",
+        "device": prepared.computing.device,
+        "engine": prepared.computing.engine,
+        "on_error": study.options.on_error,
     }
+    return study.options.identify(scoring, {})
 
 
 def _compute(
-    study: RetrievalStudy,
-    data: _Data,
-    reranker: _Reranker | None,
-    store: Store,
-    device: str,
-    folder: Path,
-    job: Mapping[str, Any],
+    study: RetrievalStudy, prepared: _Prepared, store: Store, folder: Path, job: Mapping[str, Any]
 ) -> list[str]:
-    """Search, score, rerank and evaluate; return the names of the files written into ``folder``, the page last."""
-    search = Search(study.folder, hash_corpus(study.folder), study.index, device, choose_search_memory() << 20)
-    found: dict[str, Stages] = {**search_all(study.rows, data.queries, search, store)}
+    """Search, score, rerank and evaluate; return the names of the files written into ``folder``, the page last.
+
+    A shard has the first stages and its scores.
+    """
+    data, reranker = prepared.data, prepared.reranker
+    found = _find_stages(study, prepared, store)
+    searched = dict(found)
     orders = {name: list_documents(stages) for name, stages in found.items()}
     for name, run in data.runs.items():
         found[name], orders[name] = run.stages, run.order
@@ -205,6 +213,9 @@ def _compute(
     if reranker is not None:
         with closing(reranker.model):
             scored = _score(study, reranker, stages, store)
+    if study.options.share is not None:
+        keys = [key for _, key in scored.values()]
+        return [*_write_stages(study, searched, folder), *write_shard(folder, store, keys)]
     settings = study.profile.need_retrieval()
     rankings = make_rankings(
         study.rows, orders, stages, scored, settings, store, data.qrels, data.folds, study.search_on
@@ -215,27 +226,72 @@ def _compute(
         files += write_files(folder, {FOLDS: format_folds(data.folds)})
     setting = Setting(
         study.profile,
-        data.documents,
+        len(data.documents),
         len(data.queries),
         len(data.qrels),
         data.folds,
         data.folds_file is None,
         study.search_on,
         list(data.runs),
+        data.lost,
     )
     return write_report(folder, make_report(setting, rows, rankings, files, {"study": "retrieval", **job}))
 
 
-def _score(study: RetrievalStudy, reranker: _Reranker, stages: Mapping[str, Stages], store: Store) -> Scored:
-    """Return the gains of the candidates of all rows, each scored once.
+def _find_stages(study: RetrievalStudy, prepared: _Prepared, store: Store) -> dict[str, Stages]:
+    """Return the first stage of each row that has one: searched, or from the shards."""
+    queries, shards = prepared.data.queries, study.options.shards
+    if shards is None:
+        corpus, memory = hash_corpus(study.folder), choose_search_memory() << 20
+        search = Search(study.folder, corpus, study.index, prepared.computing.device, memory)
+        return {**search_all(study.rows, queries, search, store)}
+    found: dict[str, Stages] = {}
+    for name, file in _name_stage_files(study).items():
+        found[name] = shards.read_candidates((query.query_id for query in queries), file)
+        check_documents(list_documents(found[name]), prepared.data.documents, shards.folders[0] / file)
+    return found
 
-    The batch moves the last digits and is part of a stored score's key. Therefore rows are scored one after the other,
-    that of the profile's own first stage first: its scores are those of ``run``, and each serves the other.
+
+def _write_stages(study: RetrievalStudy, found: Mapping[str, Stages], folder: Path) -> list[str]:
+    """Write the first stages, which every shard has; return the names of the files."""
+    files = _name_stage_files(study)
+    for name, file in files.items():
+        write_stages(folder / file, found[name])
+    return list(files.values())
+
+
+def _name_stage_files(study: RetrievalStudy) -> dict[str, str]:
+    """Return the file of each row's first stage in a shard."""
+    searched = [row.name for row in study.rows if row.settings is not None]
+    return {name: f"candidates-{number:02d}.jsonl.gz" for number, name in enumerate(searched, 1)}
+
+
+def _score_all(study: RetrievalStudy) -> RetrievalSettings:
+    """Return the profile's settings such that every given candidate is scored."""
+    return study.profile.need_retrieval().model_copy(update={"rerank": True, "scored": None})
+
+
+def _list_new_candidates(study: RetrievalStudy, stages: Mapping[str, Stages]) -> Iterator[dict[str, FirstStage]]:
+    """Yield, for each reranked row of ``stages``, the candidates to score that no row before it has.
+
+    The row of the profile's own first stage is the first: its scores are those of ``run``, and each serves the other.
     """
-    settings, scored = study.profile.need_retrieval(), dict[tuple[str, str], tuple[GainStatistics, str]]()
-    whole = settings.model_copy(update={"rerank": True, "scored": None})
-    reranked = [row for row in study.rows if row.reranked]
+    settings, known = study.profile.need_retrieval(), set[tuple[str, str]]()
+    reranked = [row for row in study.rows if row.reranked and row.name in stages]
     for row in sorted(reranked, key=lambda row: not row.searches_as(settings)):
-        rest = drop_scored(scored, stages[row.name], settings.scored)
-        scored |= score_candidates(study.folder, reranker.targets, rest, reranker.model, whole, store, keep_gains=False)
+        rest = drop_scored(known, stages[row.name], settings.scored)
+        known |= {(query_id, c.doc_id) for query_id, stage in rest.items() for c in stage.candidates}
+        yield rest
+
+
+def _score(study: RetrievalStudy, reranker: _Reranker, stages: Mapping[str, Stages], store: Store) -> Scored:
+    """Return the gains of the candidates of all rows, each scored once; with a shard, those of its documents.
+
+    The batch moves the last digits and is part of a stored score's key. Therefore rows are scored one after the other.
+    """
+    scored, share = dict[tuple[str, str], tuple[GainStatistics, str]](), study.options.share
+    for rest in _list_new_candidates(study, stages):
+        scored |= score_candidates(
+            study.folder, reranker.targets, rest, reranker.model, _score_all(study), store, False, share
+        )
     return scored

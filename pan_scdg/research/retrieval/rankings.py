@@ -54,6 +54,11 @@ class GivenRun(NamedTuple):
     order: dict[str, list[str]]
     """The whole run, as evaluators order it."""
 
+    def leave_out(self, lost: Container[str]) -> "GivenRun":
+        """Return the ranking of the other queries."""
+        stages = {query: of for query, of in self.stages.items() if query not in lost}
+        return GivenRun(stages, {query: of for query, of in self.order.items() if query not in lost})
+
 
 class Rankings(NamedTuple):
     """The rows of the table in order, and the choice that the reranked ones depend on."""
@@ -124,9 +129,9 @@ def order_as_evaluators(scored: Sequence[tuple[str, float]]) -> list[str]:
     return [doc_id for _, doc_id in by_id]
 
 
-def check_documents(run: GivenRun, known: frozenset[str], path: Path) -> None:
-    """Raise UserError if a document of a given run is not in the corpus."""
-    if unseen := {doc_id for order in run.order.values() for doc_id in order} - known:
+def check_documents(orders: Orders, known: frozenset[str], path: Path) -> None:
+    """Raise UserError if a document of a ranking from elsewhere is not in the corpus."""
+    if unseen := {doc_id for order in orders.values() for doc_id in order} - known:
         what = f"{len(unseen)} documents are not in the corpus, {min(unseen)!r} for one"
         raise UserError(what, "give a run over this corpus", path)
 

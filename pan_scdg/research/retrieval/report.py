@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pan_scdg.evaluation.report import Estimate
@@ -16,6 +17,7 @@ from pan_scdg.research.report.table import Cell, Table, make_table
 from pan_scdg.research.retrieval.comparison import METRICS, Frozen, RetrievalRow
 from pan_scdg.research.retrieval.grid import FEATURES, UPPER_TAILS, GridRow, Scored, list_features
 from pan_scdg.research.retrieval.rankings import PAPER, Rankings, describe, has_own_configuration
+from pan_scdg.research.study import describe_lost
 
 FOLDS, GAINS = "prepared/folds.jsonl", "scores/gains.jsonl.gz"
 SHOWN = {"RR": "MRR", "AP": "MAP"}
@@ -38,6 +40,8 @@ class Setting(NamedTuple):
     search_on: str | None
     given: Sequence[str]
     """Names of runs from elsewhere."""
+    lost: Mapping[str, str] = MappingProxyType({})
+    """Why queries cannot be scored and are in no row, by id."""
 
 
 def write_runs(folder: Path, runs: Sequence[tuple[str, Run]]) -> list[str]:
@@ -135,6 +139,8 @@ def _make_choice_section(setting: Setting, frozen: Frozen) -> Section:
 
 
 def _list_differences(setting: Setting, frozen: Frozen | None) -> Iterator[str]:
+    if setting.lost:
+        yield describe_lost(setting.lost, f"{setting.queries + len(setting.lost)} queries")
     if setting.given:
         yield (
             f"Runs from elsewhere: {', '.join(setting.given)}. They are measured as they are, equal scores in the "

@@ -1,0 +1,118 @@
+"""Count the tokens of all inputs that a job would score, and choose a sample of them for the probe."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pan_scdg.jobs.plan_tokens import Tokens, count_tokens
+from pan_scdg.jobs.probe import Work
+from pan_scdg.notices import Notices
+from pan_scdg.pan.source_retrieval import stream_corpus
+from pan_scdg.profile import PairSettings, RetrievalSettings
+from pan_scdg.progress import Progress
+from pan_scdg.retrieval.candidates import FirstStage
+from pan_scdg.scdg.sequences import ScoringInput
+from pan_scdg.scoring.batches import make_batches
+from pan_scdg.scoring.candidates import Target, select_scored
+from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pair_plan import PlannedPair
+from pan_scdg.scoring.passes import PairsWork, SourceWork, digest_input
+
+PROBED = 16
+"""Largest number of batches given to the probe, evenly over all."""
+SAMPLED = 64
+"""Number of documents whose tokens are counted, evenly over the candidates or the corpus."""
+
+
+class Counted(NamedTuple):
+    """The tokens of a job, and inputs to measure its speed and memory on."""
+
+    tokens: Tokens
+    exact: bool
+    """False if they were extrapolated from a sample."""
+    largest: Work
+    """The work that needs the most memory."""
+    works: list[Work]
+    """A sample of all works; empty if there is nothing to score."""
+
+
+def count_pairs(planned: Sequence[PlannedPair], model: ScoringModel, settings: PairSettings) -> Counted:
+    """Return the tokens of all batches of pairs."""
+    pairs = list({pair.key: pair for pair in planned}.values())
+    budget = model.settings.pack_tokens
+    texts = {(pair.pair.suspicious.doc_id, pair.mode): pair for pair in pairs}
+    inputs = (item for pair in texts.values() for item in pair.make_unconditional(model.tokenizer, settings))
+    alone = {digest_input(item): item for item in inputs}
+    items, tokens, sampled = list(alone.values()), Tokens(0, 0), dict[int, Work]()
+    for batch in make_batches(list(alone), [item.length for item in items], budget):
+        tokens += count_tokens([items[i] for i in batch.members], budget)
+    found = make_batches([pair.key for pair in pairs], [pair.tokens for pair in pairs], budget)
+    chosen = set(choose_evenly(PROBED, len(found)))
+    with Progress("counting tokens", len(pairs)) as progress:
+        for number, batch in enumerate(found):
+            work = PairsWork([pairs[i].prepare() for i in batch.members], settings).make_inputs(model.tokenizer)
+            tokens += count_tokens(work, budget)
+            if number in chosen:
+                sampled[number] = work
+            progress.update(len(batch.members))
+    return Counted(tokens, True, sampled.get(0, []), list(sampled.values()))
+
+
+def group_by_source(
+    targets: Sequence[Target], stages: Mapping[str, FirstStage], settings: RetrievalSettings
+) -> dict[str, list[Target]]:
+    """Return the queries of each candidate that is scored."""
+    found: dict[str, list[Target]] = defaultdict(list)
+    for target in targets:
+        for candidate in select_scored(stages[target.query_id], settings):
+            found[candidate.doc_id].append(target)
+    return found
+
+
+def count_candidates(
+    folder: Path,
+    targets: Sequence[Target],
+    wanted: Mapping[str, Sequence[Target]] | None,
+    size: tuple[int, int],
+    settings: RetrievalSettings,
+    model: ScoringModel,
+) -> Counted:
+    """Return the tokens of all candidates, counted on sampled documents and extrapolated.
+
+    Args:
+        folder: the input.
+        targets: the queries, each with a text of its own.
+        wanted: queries by document; None: not known, so that each query is assumed to have its own sources.
+        size: the numbers of documents of the corpus and of pairs to score.
+        settings: the profile's.
+        model: its tokenizer counts.
+    """
+    documents, in_all = size
+    total = documents if wanted is None else len(wanted)
+    chosen, budget = set(choose_evenly(SAMPLED, total)), model.settings.pack_tokens
+    tokens, pairs, works, largest, number = Tokens(0, 0), 0, list[Work](), list[ScoringInput](), 0
+    with Progress("counting tokens", total) as progress:
+        for document in stream_corpus(folder, Notices()):
+            if wanted is not None and document.doc_id not in wanted:
+                continue
+            if number in chosen and targets:
+                queries = [targets[number % len(targets)]] if wanted is None else wanted[document.doc_id]
+                items = SourceWork(document.text, [query.text for query in queries], settings).make_inputs(
+                    model.tokenizer
+                )
+                tokens += count_tokens(items, budget)
+                pairs += len(queries)
+                works.append(items)
+                largest = max(largest, items, key=lambda work: sum(item.length for item in work))
+            number += 1
+            progress.update()
+    alone = [count_tokens([target.unconditional], budget) for target in targets]
+    counted = sum(alone, tokens.times(in_all / pairs if pairs else 0.0))
+    exact = wanted is not None and total <= SAMPLED
+    return Counted(counted, exact, largest, [works[i] for i in choose_evenly(PROBED, len(works))])
+
+
+def choose_evenly(count: int, of: int) -> list[int]:
+    """Return at most ``count`` positions, spread evenly over ``of``."""
+    return [position * of // count for position in range(count)] if of > count else list(range(of))
