@@ -42,9 +42,12 @@ class Fake:
     def __init__(self) -> None:
         self.tokens, self.splits = 0, list[dict[str, int]]()
         self.threads: list[threading.Thread] = []
+        self.fails_at = 0
 
     def compute_log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
         self.threads.append(threading.current_thread())
+        if len(self.threads) == self.fails_at:
+            raise UserError("too large", "take a smaller one")
         return [item.target_ids.astype(np.float32) for item in items]
 
 
@@ -56,16 +59,42 @@ def assert_nothing_left() -> Iterator[None]:
     assert sys.getswitchinterval() == interval
 
 
-def test_a_thread_makes_the_inputs_and_the_caller_computes(tiny_folder: Callable[[str], Path]) -> None:
+@pytest.fixture
+def engine() -> Fake:
+    return Fake()
+
+
+@pytest.fixture
+def model(engine: Fake, tiny_folder: Callable[[str], Path]) -> ScoringModel:
     model = ScoringModel(ModelSettings(name="tiny", dtype="float32"), "cpu", folder=tiny_folder("qwen2"))
-    engine = Fake()
     cast(Any, model)._engine = engine
+    return model
+
+
+def test_a_thread_makes_the_inputs_and_the_caller_computes(model: ScoringModel, engine: Fake) -> None:
     works = [Numbered(number) for number in range(9)]
     found = list(model.map(works))
     assert [[values.log_probs.tolist() for values in of] for of in found] == [[list(range(n + 1))] for n in range(9)]
     assert set(engine.threads) == {threading.current_thread()}
     assert [len(work.threads) for work in works] == [1] * 9
     assert threading.current_thread() not in {thread for work in works for thread in work.threads}
+
+
+def test_the_thread_ends_if_the_model_fails_or_the_caller_has_enough(model: ScoringModel, engine: Fake) -> None:
+    found = model.map(map(Numbered, count()))
+    assert next(found)[0].log_probs.tolist() == [0]
+    cast(Any, found).close()
+    engine.fails_at = 3
+    with pytest.raises(UserError, match="too large"):
+        list(model.map(map(Numbered, count())))
+
+
+def test_a_map_within_a_map_keeps_both_orders(model: ScoringModel) -> None:
+    outer = [
+        [len(of.log_probs), *(len(inner[0].log_probs) for inner in model.map(map(Numbered, range(3))))]
+        for (of,) in model.map(map(Numbered, range(4)))
+    ]
+    assert outer == [[number + 1, 1, 2, 3] for number in range(4)]
 
 
 def test_works_are_taken_only_a_little_ahead_and_by_the_caller() -> None:
