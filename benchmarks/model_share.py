@@ -10,7 +10,9 @@ papers of about 6,000 words and queries of about 3,500 words, as in PAN 2026, ea
 
 `scoring_share` is the time in which the model computes as a part of that from the first batch to the last. `share` is
 the part of the whole: before a model is loaded, all texts are read, tokenised and checked, with a process for each core
-(`checked_seconds`). The last line is one JSON object.
+(`checked_seconds`). Processor times hardly depend on other jobs of the machine: that of checking, in all processes; that
+between two calls of the model, for which it waits; and that of the thread which tokenises ahead, for which it waits
+where that takes longer than the model. The last line is one JSON object.
 """
 
 import json
@@ -63,6 +65,8 @@ class Checked(NamedTuple):
     seconds: float
     processor_seconds: float
     """Of all processes."""
+    clocks: tuple[float, float]
+    """Processor times of this thread and of this process at the end of it."""
 
 
 class ClockEngine:
@@ -71,16 +75,19 @@ class ClockEngine:
     def __init__(self, rate: float, budget: int) -> None:
         self._rate, self._budget = rate, budget
         self._until = 0.0
-        self.tokens, self.busy = 0, 0.0
+        self.tokens, self.busy, self.launching = 0, 0.0, 0.0
         self.splits: list[dict[str, int]] = []
 
     def compute_log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
         """See `Engine`."""
+        began = time.thread_time()
         for chain in plan_rows(items, self._budget):
             for row in chain:
                 self._run(count_row_tokens(row, items))
         generator = np.random.default_rng(len(items))
-        return [-generator.random(len(item.target_ids), dtype=np.float32) for item in items]
+        values = [-generator.random(len(item.target_ids), dtype=np.float32) for item in items]
+        self.launching += time.thread_time() - began
+        return values
 
     def _run(self, tokens: int) -> None:
         """Launch all kernels of a row and wait until they are computed."""
@@ -167,11 +174,16 @@ def count_processor_seconds() -> float:
     return used.user + used.system + used.children_user + used.children_system
 
 
+def read_clocks() -> tuple[float, float]:
+    """Return the processor times of this thread and of this process."""
+    return time.thread_time(), time.process_time()
+
+
 def run_pairs(folder: Path, model: ScoringModel, pairs: Sequence[DocumentPair], settings: PairSettings) -> Checked:
     """Check and score pairs; return what checking took."""
     began, used = time.perf_counter(), count_processor_seconds()
     planned, _ = check_pairs(pairs, model, settings, Notices())
-    checked = Checked(time.perf_counter() - began, count_processor_seconds() - used)
+    checked = Checked(time.perf_counter() - began, count_processor_seconds() - used, read_clocks())
     with Store(folder / "state") as store:
         score_pairs(planned, model, settings, store, keep_gains=False)
     return checked
@@ -184,7 +196,7 @@ def run_retrieval(
     began, used = time.perf_counter(), count_processor_seconds()
     queries = read_queries(folder, Notices())
     targets = prepare_targets(queries, model, settings, folder / "queries.jsonl", Notices())
-    checked = Checked(time.perf_counter() - began, count_processor_seconds() - used)
+    checked = Checked(time.perf_counter() - began, count_processor_seconds() - used, read_clocks())
     with Store(folder / "state") as store:
         score_candidates(folder, targets, stages, model, settings, store, keep_gains=False)
     return checked
@@ -214,6 +226,7 @@ def main(task: str, pairs: int, queries: int, candidates: int, lists: float, rat
             began = time.perf_counter()
             checked = run_retrieval(folder, model, stages, profile.need_retrieval())
         seconds = time.perf_counter() - began
+        thread, process = (now - then for now, then in zip(read_clocks(), checked.clocks, strict=True))
     figures = {
         "task": task,
         "items": pairs if task == "pairs" else queries * candidates,
@@ -224,6 +237,8 @@ def main(task: str, pairs: int, queries: int, candidates: int, lists: float, rat
         "checked_seconds": round(checked.seconds, 2),
         "checked_processor_seconds": round(checked.processor_seconds, 2),
         "model_seconds": round(engine.busy, 2),
+        "between_processor_seconds": round(thread - engine.launching, 2),
+        "ahead_processor_seconds": round(process - thread, 2),
         "share": round(engine.busy / seconds, 4),
         "scoring_share": round(engine.busy / (seconds - checked.seconds), 4),
     }
