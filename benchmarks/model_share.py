@@ -10,9 +10,9 @@ papers of about 6,000 words and queries of about 3,500 words, as in PAN 2026, ea
 
 `scoring_share` is the time in which the model computes as a part of that from the first batch to the last. `share` is
 the part of the whole: before a model is loaded, all texts are read, tokenised and checked, with a process for each core
-(`checked_seconds`). Processor times hardly depend on other jobs of the machine: that of checking, in all processes; that
-between two calls of the model, for which it waits; and that of the thread which tokenises ahead, for which it waits
-where that takes longer than the model. The last line is one JSON object.
+(`checked_seconds`). Processor times hardly depend on other jobs of the machine: that of checking, in all processes;
+that between two calls of the model, for which it waits; and that of the thread which tokenises ahead, for which it
+waits where that takes longer than the model. The last line is one JSON object.
 """
 
 import json
