@@ -5,23 +5,21 @@ before; last digits may differ only on a device that ran out of memory (`Workers
 """
 
 import fcntl
-import os
 import signal
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import connection, get_context, parent_process, resource_tracker
+from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from threading import Thread
 from typing import NamedTuple, Protocol
 
 from pan_scdg.errors import UserError
 from pan_scdg.lm.engine import Engine, EngineName, make_engine
 from pan_scdg.lm.logprobs import LogProbs
+from pan_scdg.lm.processes import follow_parent, hold_back
 from pan_scdg.models.load import LanguageModel, load_model
 from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import ScoringInput, TokenIds, Tokenizer
@@ -91,8 +89,7 @@ _this: _Worker | None = None
 
 def _start_worker(orders: Orders) -> None:
     """Do what takes seconds and little memory, so that workers do it in parallel: import torch and set signals."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent decides what it means
-    Thread(target=_end_with_parent, daemon=True).start()
+    follow_parent()
     import torch
     from transformers.utils import logging
 
@@ -100,13 +97,6 @@ def _start_worker(orders: Orders) -> None:
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     torch.set_num_threads(orders.threads)
     _this = _Worker(orders)
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel])
-    os._exit(0)
 
 
 def _compute(work: Work) -> _Result:
@@ -150,7 +140,7 @@ class _Slot:
         """Submit a task to the worker; raise BrokenExecutor if it is dead."""
         if self._pool is None:
             self._pool = ProcessPoolExecutor(1, get_context("spawn"), _start_worker, (self.orders,))
-        with _hold_back(signal.SIGINT):
+        with hold_back(signal.SIGINT):
             task.future = self._pool.submit(_compute, task.work)
         self._process = next(iter((self._pool._processes or {}).values()), self._process)
         self.tasks.append(task)
@@ -303,14 +293,3 @@ def _describe_deaths(reason: str) -> UserError:
         f"{DEATHS} workers died while computing the same batch, the last with {reason}",
         "check whether the host ran out of memory (SIGKILL); fewer devices, or a smaller context or limit, need less",
     )
-
-
-@contextmanager
-def _hold_back(number: signal.Signals) -> Iterator[None]:
-    """Block a signal; a process started meanwhile never sees it, not even before it can ignore it."""
-    resource_tracker.ensure_running()  # the first start does this, and unblocks all signals afterwards
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,10 +1,12 @@
 """The language model of a run: checked when it is opened, loaded when something is scored."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from pan_scdg.errors import UserError
+from pan_scdg.lm.ahead import make_ahead
 from pan_scdg.lm.attention import find_backend
 from pan_scdg.lm.engine import Engine, EngineName, make_engine
 from pan_scdg.lm.workers import Values, Work, Workers, score_work
@@ -60,14 +62,14 @@ class ScoringModel:
         settings = settings.model_copy(update={"name": self.found.name})
         self.folder = self.found.folder
         remembered = None if state is None else _make_folder(state) / "weights.json"
-        config = read_config(self.folder, weights=not counts_only)
-        self.positions = count_positions(config, settings)
+        self.config = read_config(self.folder, weights=not counts_only)
+        self.positions = count_positions(self.config, settings)
         say(read_provenance(self.found).warnings)
         self.settings = settings = self._settle(settings)
         if self.may_compute:
             check_weights_fit(self.folder, settings, device, job)
         self.fingerprint = "" if counts_only else fingerprint_weights(self.folder, remembered)
-        self.tokenizer = load_tokenizer(self.folder, settings, config)
+        self.tokenizer = load_tokenizer(self.folder, settings, self.config)
         self._loaded: LanguageModel | None = None
         self._engine: Engine | None = None
         self.devices = list_devices(device, workers)
@@ -108,7 +110,7 @@ class ScoringModel:
     def map(self, works: Iterable[Work]) -> Iterator[Values]:
         """Yield the target ids and log-probabilities of each work, in order; each work is a batch of its own.
 
-        One device computes in this process, several in a process each.
+        One device computes in this process, while a thread tokenises the next works; several compute in a process each.
 
         Raises:
             UserError: the model may not compute, and a score is missing.
@@ -118,8 +120,9 @@ class ScoringModel:
                 raise UserError("a score is missing in all shards", "run them again with --overwrite", self._scored_in)
             return
         if len(self.devices) == 1:
-            for work in works:
-                yield score_work(work, self.tokenizer, self.engine)
+            with closing(make_ahead(works, self.tokenizer)) as prepared:
+                for work in prepared:
+                    yield score_work(work, self.tokenizer, self.engine)
             return
         if self._workers is None:
             self._workers = Workers(self.folder, self.settings, self._engine_name, self.devices, self.fingerprint)

@@ -1,11 +1,11 @@
 """Read, tokenise, measure and align document pairs before a model is loaded."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
+from pan_scdg.lm.ahead import take_ahead
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.profile import PairSettings
@@ -16,10 +16,9 @@ from pan_scdg.scdg.sequences import (
     Passes,
     ScoringInput,
     Tokenizer,
-    build_pair_passes,
-    build_pair_unconditional,
 )
 from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pair_tokens import PairTokens, Result
 from pan_scdg.scoring.passes import PairInput, PairText
 from pan_scdg.scoring.token_spool import KeptPair, TokenSpool
 from pan_scdg.store import make_key
@@ -27,8 +26,6 @@ from pan_scdg.store import make_key
 Mode = Literal["whole", "segments"]
 OnError = Literal["stop", "negative"]
 """Treatment of pairs that cannot be scored: stop, or decide them negative with the reason."""
-TARGETS = 64
-"""Targets whose tokens are remembered while pairs are checked."""
 
 
 class PlannedPair(NamedTuple):
@@ -81,59 +78,74 @@ class FailedPair(NamedTuple):
 def plan_pairs(
     pairs: Sequence[DocumentPair], model: ScoringModel, settings: PairSettings, notices: Notices
 ) -> tuple[list[PlannedPair], list[FailedPair]]:
-    """Measure and align all pairs, one at a time; return those that can be scored and those that cannot."""
+    """Measure and align all pairs; return those that can be scored and those that cannot.
+
+    Raises:
+        UserError: a process that tokenises ended.
+    """
     planned: list[PlannedPair] = []
     failed: list[FailedPair] = []
-    planner = _Planner(model, settings, notices)
-    with Progress("checking pairs", len(pairs)) as progress:
-        for pair in pairs:
+    with Progress("checking pairs", len(pairs)) as progress, PairTokens(model, pairs) as tokens:
+        planner = _Planner(model, settings, notices, tokens)
+        for pair, started in take_ahead(((pair, planner.start(pair)) for pair in pairs), tokens.ahead):
             try:
-                planned.append(planner.plan(pair))
+                planned.append(planner.plan(pair, started))
             except UserError as e:
                 failed.append(FailedPair(pair, e))
             progress.update()
     return planned, failed
 
 
+class _Texts(NamedTuple):
+    source: str
+    target: str
+    result: Result
+
+
 class _Planner:
     """Measures pairs, one at a time, and keeps their tokens."""
 
-    def __init__(self, model: ScoringModel, settings: PairSettings, notices: Notices) -> None:
-        self._model, self._settings, self._notices = model, settings, notices
+    def __init__(self, model: ScoringModel, settings: PairSettings, notices: Notices, tokens: PairTokens) -> None:
+        self._model, self._settings, self._notices, self._tokens = model, settings, notices, tokens
         self._spool = TokenSpool()
-        # a target has many sources, which often follow each other
-        self._encode_target = lru_cache(maxsize=TARGETS)(self._encode_anew)
 
-    def _encode_anew(self, target: str) -> ScoringInput:
-        return build_pair_unconditional(self._model.tokenizer, target)
+    def start(self, pair: DocumentPair) -> _Texts | UserError:
+        """Read a pair and begin with its tokens; return the error if it cannot be read."""
+        try:
+            source, target = read_text(pair.source), read_text(pair.suspicious)
+            if not target.strip():
+                raise UserError(
+                    "the suspicious document is empty", "remove the pair, or see --on-error", pair.suspicious.path
+                )
+        except UserError as e:
+            return e
+        return _Texts(source, target, self._tokens.start(source, target))
 
-    def plan(self, pair: DocumentPair) -> PlannedPair:
+    def plan(self, pair: DocumentPair, started: _Texts | UserError) -> PlannedPair:
         """Return how a pair is scored.
 
         Raises:
             UserError: it cannot be.
         """
-        source, target = read_text(pair.source), read_text(pair.suspicious)
-        if not target.strip():
-            raise UserError(
-                "the suspicious document is empty", "remove the pair, or see --on-error", pair.suspicious.path
-            )
+        if isinstance(started, UserError):
+            raise started
+        source, target, result = started
         if not source.strip():
             self._notices.add("empty source document", str(pair.source.path))
-        mode, passes = self._choose_mode(pair, source, target)
+        mode, passes = self._choose_mode(pair, result)
         key = make_pair_key(source, target, mode, self._model, self._settings)
         whole = mode == "whole" and self._settings.control == "none"
         kept = self._spool.keep(passes) if whole else None
         return PlannedPair(pair, mode, key, len(target), len(source), passes.conditional.length, kept)
 
-    def _choose_mode(self, pair: DocumentPair, source: str, target: str) -> tuple[Mode, Passes]:
+    def _choose_mode(self, pair: DocumentPair, result: Result) -> tuple[Mode, Passes]:
         """Return how a pair is scored and its inputs as a whole.
 
         Raises:
             UserError: the tokenizer cannot align it, or it is too long.
         """
         try:
-            passes = build_pair_passes(self._model.tokenizer, source, target, self._encode_target(target))
+            passes = result()
         except AlignmentError as e:
             raise UserError(
                 f"with {pair.source.doc_id} as source: {e}",

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.digests import hash_text
+from pan_scdg.lm.ahead import TokenisedInputs
 from pan_scdg.lm.workers import Scored, Work
 from pan_scdg.profile import Control, PairSettings, RetrievalSettings
 from pan_scdg.retrieval.sentences import find_sentence_spans
@@ -34,17 +35,6 @@ from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store, make_key, pack_array, unpack_floats
 
 LogProbs = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class TokenisedInputs:
-    """A work of inputs that are tokenised already."""
-
-    items: Sequence[ScoringInput]
-
-    def make_inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
-        """Return the inputs."""
-        return list(self.items)
 
 
 class PairText(NamedTuple):
