@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests of lm/ and one run from files to decisions with transformers 5, in .venv/transformers5 in front of the packages of .venv,
-# which stay as they are. Arguments go to pytest.
+# Tests of lm/, but for those of processes, and one run from files to decisions with transformers 5: in .venv/transformers5, in
+# front of the packages of .venv, which stay as they are. Arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,4 +11,5 @@ if ! cmp --silent "$pins" "$folder/$pins"; then
     .venv/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --no-compile --target "$folder" -r "$pins"
     cp "$pins" "$folder"
 fi
-PYTHONPATH=$folder .venv/bin/python -m pytest tests/lm tests/jobs/test_jobs_ministral3.py "$@"
+PYTHONPATH=$PWD/$folder .venv/bin/python -m pytest --ignore tests/lm/test_lm_workers.py tests/lm \
+    tests/jobs/test_jobs_ministral3.py "$@"

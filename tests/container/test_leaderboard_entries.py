@@ -38,18 +38,14 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
-def mount(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], list[str]]:
-    """Return ``mount(name, repository)``, which gives docker's words for a stand-in in a Hugging Face cache."""
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a Hugging Face cache with every stand-in that a row needs."""
     root = tmp_path_factory.mktemp("hub")
-
-    def words(name: str, repository: str) -> list[str]:
-        folder = root / f"models--{repository.replace('/', '--')}"
-        if not folder.exists():
-            checkpoint = write_checkpoint(name, root.parent / f"{root.name}-{name}")
-            name_main(add_snapshot(root, repository, COMMIT, checkpoint), COMMIT)
-        return ["-v", f"{folder}:/root/.cache/huggingface/hub/{folder.name}:ro"]
-
-    return words
+    needed = {name: place for _, profile in ROWS for name, place in list_repositories(profile).items()}
+    for name, repository in needed.items():
+        checkpoint = write_checkpoint(name, root.parent / f"{root.name}-{name}")
+        name_main(add_snapshot(root, repository, COMMIT, checkpoint), COMMIT)
+    return root
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +72,10 @@ def run(docker: Docker, image: str, short_pairs: Path, retrieval: Path, open_fol
 
 @pytest.mark.parametrize(("name", "profile"), ROWS, ids=[profile for _, profile in ROWS])
 def test_an_entry_s_command_runs_on_stand_ins(
-    name: str, profile: str, run: Run, mount: Callable[[str, str], list[str]], tmp_path: Path
+    name: str, profile: str, run: Run, hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tira.check_format import FormatMsgType, check_format
+    from tira.io_utils import huggingface_model_mounts
 
     newer: list[str] = []
     if profile == MINISTRAL:
@@ -87,9 +84,11 @@ def test_an_entry_s_command_runs_on_stand_ins(
         newer = ["-v", f"{NEWER}:/newer:ro", "-e", "PYTHONPATH=/newer"]
     entry = ENTRIES[name]
     path = write_profile(profile, tmp_path / f"{profile}.toml", pairs=RULE, retrieval={"scored": 2})
-    repositories = list_repositories(path)
+    repositories = list_repositories(profile)
     assert profile != entry.profile or set(repositories.values()) == set(entry.models)
-    mounts = [word for model, repository in repositories.items() for word in mount(model, repository)]
+    monkeypatch.setenv("HF_HUB_CACHE", str(hub))
+    mounted = huggingface_model_mounts(repositories.values())
+    mounts = [word for place, how in mounted.items() for word in ("-v", f"{place}:{how['bind']}:{how['mode']}")]
     command = entry.command.replace(entry.profile, profile).replace("--device cuda", "--device cpu")
     done = run(name, command, *mounts, *newer, "-v", f"{path}:{SHIPPED}/{path.name}:ro")
     assert done.returncode == 0, done.stderr

@@ -1,7 +1,7 @@
 """The page about a day on the leaderboard, line by line, with small random checkpoints in the place of the real ones.
 
-The profiles keep everything but arithmetic and probes; see ``tests.stand_ins``. Arrays have two jobs instead of eight;
-a stand-in for ``sbatch`` runs the scripts of examples/slurm one after the other, and their commands in forks.
+The profiles keep everything but arithmetic, kind of tokenizer and probes. Arrays have two jobs instead of eight; a
+stand-in for ``sbatch`` runs the scripts of examples/slurm one after the other, and their commands in forked processes.
 """
 
 import json
@@ -22,7 +22,7 @@ from pan_scdg.pan.detections import read_decisions
 from pan_scdg.retrieval.bm25.terrier_jars import find_jar_folder
 from tests.docs.clone import Clone, Done
 from tests.docs.pages import ROOT, find_blocks
-from tests.stand_ins import FEW_TOKENS, write_checkpoint, write_profile
+from tests.stand_ins import FAST, FEW_TOKENS, write_checkpoint, write_profile
 
 PAGE = ROOT / "docs" / "leaderboard.md"
 SHORTER = {"--array=1-8": "--array=1-2", "--array=3,7": "--array=2", "SHARDS=8": "SHARDS=2"}
@@ -106,7 +106,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         write_checkpoint(name, folder / "cache" / name, **FEW_TOKENS)
     for name in ("pan25-qwen3-8b", "pan26-qwen3-8b"):
         path = folder / "pan_scdg" / "profile" / "shipped" / f"{name}.toml"
-        write_profile(name, path, retrieval={"scored": 2})
+        write_profile(name, path, model=FAST, retrieval={"scored": 2})
     shutil.copytree(ROOT / "examples" / "slurm", folder / "examples" / "slurm")
     for name, source in (("pan25/train", "pan25-pairs/calibration"), ("pan25/test", "pan25-pairs/test")):
         shutil.copytree(folder / "examples" / source, folder / "data" / name)

@@ -25,7 +25,8 @@ SMALL = {
     "num_key_value_heads": 2,
     "head_dim": 8,
 }
-FEW_TOKENS = {"vocab_size": 512}
+FEW_TOKENS, FAST = {"vocab_size": 512}, {"tokenizer": "fast"}
+"""Of a config and of a profile's model, for tests of other things."""
 POOLING = {"bge-m3": "cls", "Linq-Embed-Mistral": "lasttoken"}
 """Of the encoders."""
 Config = dict[str, Any]
@@ -99,6 +100,6 @@ def write_profile(name: str, path: Path, **tables: Config) -> Path:
     return path
 
 
-def list_repositories(profile: Path) -> dict[str, str]:
-    """Return the models that a profile needs: the name of each and its repository."""
-    return {name: CATALOGUE[name].repository for name in find_needs(load_profile(str(profile))).models}
+def list_repositories(profile: str) -> dict[str, str]:
+    """Return the models that a bundled profile needs: the name of each and its repository."""
+    return {name: CATALOGUE[name].repository for name in find_needs(load_profile(profile)).models}
