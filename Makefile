@@ -1,15 +1,17 @@
 # make demo             set up, then explain one verdict and run both tasks on part of the examples
 # make test             set up, then run the whole test suite
 # make test-long        tests that `make test` leaves out; recorded in benchmarks/results/long-tests.md
+# make test-transformers5  tests of language models, and one run, with transformers 5
 # make lint             ruff and mypy
 # make test-processors  numerical tests under each instruction set of the processor, as a table
 # make fuzz             mutated files for every reader, for SECONDS=60; report and findings in fuzz-output/
 # make faults           commands that are killed, get a full disk or are started twice; recorded in benchmarks/results/faults.md
-# make gpu              the GPU benchmark, or one PART=attention|packed|long|dense of it. It uses the interpreter PYTHON, if that has
-#                       torch and transformers, instead of .venv. COMMIT names the commit of a copy without .git.
+# make gpu              the GPU benchmark, or one PART=attention|packed|overlap|long|texts|dense|runs of it. It uses the
+#                       interpreter PYTHON, if that has torch and transformers, instead of .venv. COMMIT names the commit of a
+#                       copy without .git.
 PYTHON_IN_ENV := .venv/bin/python
 
-.PHONY: demo test test-long faults test-processors fuzz lint setup gpu
+.PHONY: demo test test-long test-transformers5 faults test-processors fuzz lint setup gpu
 
 setup:
 	@bash tools/setup.sh
@@ -22,6 +24,9 @@ test: setup
 
 test-long: setup
 	@$(PYTHON_IN_ENV) -m pytest -n 2 --dist loadfile -m long
+
+test-transformers5: setup
+	@bash tools/test_transformers5.sh
 
 test-processors: setup
 	@bash tools/test_processors.sh

