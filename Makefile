@@ -43,7 +43,7 @@ lint: setup
 	@$(PYTHON_IN_ENV) -m pip install --quiet --disable-pip-version-check -r .ci/requirements.txt
 	@$(PYTHON_IN_ENV) -m ruff check .
 	@$(PYTHON_IN_ENV) -m ruff format --check .
-	@$(PYTHON_IN_ENV) -m mypy --strict pan_scdg
+	@$(PYTHON_IN_ENV) -m mypy --strict pan_scdg benchmarks
 
 HAS_TORCH := from importlib.util import find_spec as f; raise SystemExit(not (f("torch") and f("transformers")))
 

@@ -6,6 +6,7 @@ continuations of the prefixes; ``long`` is one sequence. The error is that of th
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -96,7 +97,7 @@ def _fill(out: "torch.Tensor", q: "torch.Tensor", k: "torch.Tensor", v: "torch.T
     places = torch.arange(len(k), device=q.device)
     step = max(1, BLOCK // (q.shape[1] * len(k)))
     for start in range(0, len(q), step):
-        part = q[start : start + step].float().unflatten(1, (k.shape[1], -1))
+        part = q[start : start + step].float().reshape(-1, k.shape[1], q.shape[1] // k.shape[1], q.shape[2])
         scores = torch.einsum("nkgd,mkd->kgnm", part, k) * q.shape[-1] ** -0.5
         last = places[len(k) - len(q) + start :][: len(part)]
         weights = scores.masked_fill_(places > last[:, None], -torch.inf).softmax(-1)
@@ -119,7 +120,7 @@ def measure_rows(shape: str, device: str) -> Iterator[Row]:
             if obstacle is not None:
                 yield {**cells, OUTCOME: f"not tried: {obstacle}"}
                 continue
-            yield attempt(cells, lambda a=attention, t=dtype, w=layout: _measure(a, t, w, shape, device))
+            yield attempt(cells, partial(_measure, attention, dtype, layout, shape, device))
             release(device)
 
 

@@ -6,6 +6,7 @@ least), and the share of the time in which the device computes nothing, by torch
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -47,7 +48,7 @@ def measure_rows(shape: str, device: str) -> Iterator[Row]:
     attention = "sdpa" if find_obstacle("varlen", device) else "varlen"
     for overlap in sizes.overlaps:
         cells = {"shape": shape, "attention": attention, "lists a source": str(overlap)}
-        yield attempt(cells, lambda o=overlap: _measure(lm, attention, sizes, o, shape))
+        yield attempt(cells, partial(_measure, lm, attention, sizes, overlap, shape))
         release(device)
 
 
@@ -108,7 +109,7 @@ def measure_idle(side: "Side", units: "Sequence[Unit]", device: str) -> float:
         if not on_cpu:
             torch.cuda.synchronize()
     name = "self_cpu_time_total" if on_cpu else "self_device_time_total"
-    busy = sum(getattr(event, name) for event in found.key_averages()) / 1e6
+    busy = sum(float(getattr(event, name)) for event in found.key_averages()) / 1e6
     return max(0.0, 1 - busy / (side.seconds - before))
 
 

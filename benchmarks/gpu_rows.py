@@ -7,6 +7,7 @@ error grows as the square root of their number.
 """
 
 import gc
+import math
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from inspect import signature
@@ -39,7 +40,7 @@ class Part(NamedTuple):
 
 def attention_limit(dtype: str, keys: int) -> float:
     """Return the largest error of an attention's output vector, as a share of its length, with so many keys."""
-    return 4 * (ROUNDING[dtype] + 8 * keys**0.5 * ROUNDING["float32"])
+    return 4 * (ROUNDING[dtype] + 8 * math.sqrt(keys) * ROUNDING["float32"])
 
 
 def model_limit(dtype: str, tokens: int, layers: int) -> float:

@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import click
@@ -130,11 +130,13 @@ def write_pairs(folder: Path, pairs: int, seed: int) -> list[DocumentPair]:
     rng, numbers = np.random.default_rng(seed), count()
     found = []
     for number in range(pairs):
-        files = [TextFile(name, f"{name}.txt", folder / f"{name}.txt") for name in (f"p{number}", f"s{number}")]
-        for file in files:
+        target, source = (
+            TextFile(name, f"{name}.txt", folder / f"{name}.txt") for name in (f"p{number}", f"s{number}")
+        )
+        for file in (target, source):
             length = round(SHORTEST * (LONGEST / SHORTEST) ** rng.random())
             file.path.write_text(_take_text(numbers, length, seed), encoding="utf-8")
-        found.append(DocumentPair(*files))
+        found.append(DocumentPair(target, source))
     return found
 
 
@@ -161,7 +163,13 @@ def write_retrieval(folder: Path, queries: int, candidates: int, lists: float, s
 def open_clock(folder: Path, profile: Profile, rate: float) -> tuple[ScoringModel, ClockEngine]:
     """Return a model of the profile's kind that computes with a `ClockEngine`."""
     write_checkpoint(folder)
-    here = {"dtype": "float32", "attention": "sdpa", "positions": "as-published", "position_factor": None, "probes": {}}
+    here: dict[str, Any] = {
+        "dtype": "float32",
+        "attention": "sdpa",
+        "positions": "as-published",
+        "position_factor": None,
+        "probes": {},
+    }
     settings = profile.need_model().model_copy(update=here)
     model, engine = ScoringModel(settings, "cpu", folder=folder, workers=1), ClockEngine(rate, settings.pack_tokens)
     model._engine = engine  # in the place of the one that would load the weights

@@ -102,7 +102,7 @@ def main(data: Path, development: Path, state: Path, profile: str, pairs: int) -
         scores, gain, control = measure(items, chosen.baseline, model, store)
     methods = {"alignment": scores, "gain": gain, "control": control, "gain less control": gain - control}
     methods |= {f"alignment + {weight} gain": scores + weight * gain for weight in WEIGHTS}
-    click.echo(format_table(["kind", "pairs", *methods], tabulate(items, methods)))
+    click.echo(format_table(tabulate(items, methods), ["kind", "pairs", *methods]))
     for name, values in methods.items():
         least = np.quantile(values[~items.labels], 0.97)
         recall = compute_pair_metrics(items.labels, values, values >= least)["recall"]

@@ -67,7 +67,8 @@ def read_items(data: Path, settings: PassageSettings) -> list[Item]:
     for pair in pairs:
         kind = kinds[pair.suspicious.reference, pair.source.reference]
         truth = read_truth(data / "truth" / kind, [pair])[pair.suspicious.doc_id, pair.source.doc_id]
-        alignment = Alignment(*(prepare_text(read_text(file), settings.unit_words) for file in pair[:2]), settings)
+        target, source = (prepare_text(read_text(file), settings.unit_words) for file in pair[:2])
+        alignment = Alignment(target, source, settings)
         items.append(Item(pair, kind, groups[pair.suspicious.doc_id], truth, alignment))
     return items
 
@@ -123,7 +124,7 @@ def measure(found: Iterable[Found]) -> tuple[float, float, float, float]:
 def list_settings() -> Iterator[PassageSettings]:
     """Yield every combination of the grid."""
     for values in product(*GRID.values()):
-        yield PassageSettings(**dict(zip(GRID, values)))
+        yield PassageSettings.model_validate(dict(zip(GRID, values)))
 
 
 def choose(items: Sequence[Item]) -> PassageSettings:
@@ -159,13 +160,11 @@ def count_false(data: Path, settings: PassageSettings) -> tuple[int, int]:
     documents = stock(material_for_command(data))
     rng = random.Random(1)
     chosen = [rng.sample(documents, 2) for _ in range(CROSS_PAIRS)]
-    found = [
-        Alignment(
-            *(prepare_text("\n\n".join(text.paragraphs), settings.unit_words) for text in chosen_pair), settings
-        ).find_passages()
-        for chosen_pair in chosen
-    ]
-    return sum(map(bool, found)), len(chosen)
+    false = 0
+    for both in chosen:
+        target, source = (prepare_text("\n\n".join(text.paragraphs), settings.unit_words) for text in both)
+        false += bool(Alignment(target, source, settings).find_passages())
+    return false, len(chosen)
 
 
 @click.command(help=__doc__)

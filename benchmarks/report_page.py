@@ -9,7 +9,9 @@ import resource
 import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -101,7 +103,7 @@ def measure_browser(path: Path) -> list[tuple[str, float]]:
     last = """() => [...document.querySelectorAll(".pane")].every((pane) => {
         const mark = pane.querySelector("mark.chosen"), top = mark.getBoundingClientRect().top;
         return mark.dataset.numbers === "50" && Math.abs(top - pane.getBoundingClientRect().top - 60) < 9; })"""
-    steps = [
+    steps: list[tuple[str, Callable[[Any], object], str]] = [
         ("open", lambda page: page.goto(f"{path.as_uri()}#pair-1"), "() => document.querySelector('mark.chosen')"),
         ("colour tokens", lambda page: page.keyboard.press("3"), f"() => {levels} > 100"),
         ("go to the last passage", lambda page: page.locator("#pair-1-50 a.number").evaluate("e => e.click()"), last),

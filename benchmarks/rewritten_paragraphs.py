@@ -65,8 +65,8 @@ def make_papers(material: Material, count: int) -> Iterator[Paper]:
 
 def _make_paper(target: Sequence[str], source: Sequence[str], chosen: Sequence[Text], rng: random.Random) -> Paper:
     originals: list[tuple[Text | None, str]] = [(None, paragraph) for paragraph in source]
-    for text in chosen[:SOURCES]:
-        originals.insert(rng.randint(0, len(originals)), (text, text.original))
+    for reused in chosen[:SOURCES]:
+        originals.insert(rng.randint(0, len(originals)), (reused, reused.original))
     inserted: list[tuple[Text | None, str]] = [(text, text.rewrite) for text in chosen[:REUSED]]
     inserted += [(None, text.rewrite) for text in chosen[SOURCES:]]
     inserted += [(None, text.rival) for text in chosen[REUSED : REUSED + 1] if text.rival is not None]
@@ -79,8 +79,8 @@ def _make_paper(target: Sequence[str], source: Sequence[str], chosen: Sequence[T
         if text is not None:
             truth.append(Passage(start, len(part), *places[text]))
             strengths.append(text.strength)
-    joined = ("\n\n".join(part for _, part in parts) for parts in (paragraphs, originals))
-    return Paper(*joined, tuple(truth), tuple(strengths))
+    written, read = ("\n\n".join(part for _, part in parts) for parts in (paragraphs, originals))
+    return Paper(written, read, tuple(truth), tuple(strengths))
 
 
 def _lay_out(parts: Sequence[tuple[Text | None, str]]) -> Iterator[tuple[Text | None, str, int]]:

@@ -73,7 +73,7 @@ def main(pairs: int, queries: int, depth: int) -> None:
     positive = pairs * POSITIVE // (POSITIVE + NEGATIVE)
     table = drawn_table(generator, positive, pairs - positive)
     splits = drawn_splits(table, pairs * TEST // (POSITIVE + NEGATIVE))
-    grid = {q: name_top(q) for q in PAPER_GRID}
+    grid = {float(q): name_top(q) for q in PAPER_GRID}
     methods = [Method("Average", "", table, {NO_PARAMETER: AVERAGE}), Method("Top-q", "", table, grid)]
     drawn = {f"q{number}": drawn_candidates(generator, depth) for number in range(queries + queries // 4)}
     qrels = {query: judged for query, (_, judged) in drawn.items()}

@@ -124,7 +124,7 @@ def judge(scores: Floats, items: Items, threshold: float, of: Bools) -> tuple[st
     return rates[0], rates[1]
 
 
-def tabulate(items: Items, methods: Mapping[str, Floats]) -> list[list[str]]:
+def tabulate(items: Items, methods: Mapping[str, Floats]) -> list[dict[str, str]]:
     """Return a row a kind: its name, its pairs, and the AUROC of every method."""
     rows = []
     for kind in [*dict.fromkeys(items.kinds.tolist()), ALL]:
@@ -133,7 +133,8 @@ def tabulate(items: Items, methods: Mapping[str, Floats]) -> list[list[str]]:
             continue
         labels = items.labels[some]
         aurocs = [compute_pair_metrics(labels, s[some], labels)["auroc"] for s in methods.values()]
-        rows.append([kind, f"{labels.sum()} + {(~labels).sum()}", *(f"{value:.3f}" for value in aurocs)])
+        cells = [kind, f"{labels.sum()} + {(~labels).sum()}", *(f"{value:.3f}" for value in aurocs)]
+        rows.append(dict(zip(("kind", "pairs", *methods), cells, strict=True)))
     return rows
 
 
@@ -158,20 +159,22 @@ def main(data: Path, development: Path, state: Path, profile: str) -> None:
             "TF-IDF": tfidf_cosine(texts),
         }
     click.echo("AUROC\n")
-    click.echo(format_table(["kind", "pairs", *methods], tabulate(items, methods)))
+    click.echo(format_table(tabulate(items, methods), ["kind", "pairs", *methods]))
     low, high = bootstrap_pairs(items.labels, scores, np.zeros(len(scores), np.bool_), ["auroc"])["auroc"]
     click.echo(f"\nalignment, all pairs: 95 % interval {low:.3f} to {high:.3f}")
     every = items.select(ALL)
     best = choose(scores, items, every, settings.most_false_positives)
     threshold = best if settings.threshold is None else settings.threshold
     click.echo(f"\nthreshold of the profile {threshold!r}; by the rule {best!r}\n")
+    heads = ["true positives", "false positives"]
+    columns = ["kind", *heads, *(f"{head}, kind left out" for head in heads)]
     rows = []
     for kind in [*dict.fromkeys(items.kinds.tolist()), ALL]:
         of = every if kind == ALL else items.kinds == kind
         held_out = best if kind == ALL else choose(scores, items, ~of, settings.most_false_positives)
-        rows.append([kind, *judge(scores, items, threshold, of), *judge(scores, items, held_out, of)])
-    heads = ["true positives", "false positives"]
-    click.echo(format_table(["kind", *heads, *(f"{head}, kind left out" for head in heads)], rows))
+        cells = [kind, *judge(scores, items, threshold, of), *judge(scores, items, held_out, of)]
+        rows.append(dict(zip(columns, cells, strict=True)))
+    click.echo(format_table(rows, columns))
 
 
 if __name__ == "__main__":
