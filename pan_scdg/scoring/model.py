@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -120,9 +121,11 @@ class ScoringModel:
                 raise UserError("a score is missing in all shards", "run them again with --overwrite", self._scored_in)
             return
         if len(self.devices) == 1:
-            with closing(make_ahead(works, self.tokenizer)) as prepared:
-                for work in prepared:
-                    yield score_work(work, self.tokenizer, self.engine)
+            for first in (rest := iter(works)):
+                engine = self.engine  # loaded before a thread begins, so that no two import a library at once
+                with closing(make_ahead(chain([first], rest), self.tokenizer)) as prepared:
+                    for work in prepared:
+                        yield score_work(work, self.tokenizer, engine)
             return
         if self._workers is None:
             self._workers = Workers(self.folder, self.settings, self._engine_name, self.devices, self.fingerprint)
