@@ -1,0 +1,98 @@
+"""Verdicts on texts with the same innocent part: ``python -m benchmarks.shared_parts --data DATA --development FILE``.
+
+To both texts of negative pairs of `benchmarks.verdicts` the same is added: a notice at the end, a quotation with its
+author between two paragraphs, or a list of references. For each part: how many pairs the profile calls positive, beside
+the same pairs without it.
+"""
+
+import random
+from pathlib import Path
+
+import click
+
+from benchmarks.development.compose import Pair
+from benchmarks.pair_gains import development_set
+from benchmarks.verdicts import gather, read_pan13
+from pan_scdg.evaluation.report import format_table
+from pan_scdg.models.encoder import load_encoder
+from pan_scdg.models.find import find_encoder
+from pan_scdg.models.fingerprint import fingerprint_folder
+from pan_scdg.passages.scorer import AlignmentScorer
+from pan_scdg.profile import load_profile
+from pan_scdg.profile.baseline import Alignment
+from pan_scdg.records import TextPair
+from pan_scdg.scoring.baseline_scoring import choose_scores
+from pan_scdg.store import Store
+
+NOTICE = (
+    "Declaration. I have written this paper on my own and have used no other aids than those that are "
+    "named in it. Every passage whose wording or meaning I have taken from another work is marked as "
+    "such, with the place where it is found. The paper has not been handed in anywhere else, neither in "
+    "this form nor in a similar one, and has not been published. I know that a false declaration leads to"
+    " the mark insufficient and can lead to exclusion from the course. I agree that the paper is kept for"
+    " ten years and that it may be compared with other papers by a program."
+)
+QUOTATION = (
+    'A historian of the harbour towns has put it like this: "Whoever counts only the ships that arrived '
+    "will think the sea a safe place. The ledgers are silent about the others, for nobody paid duty on a "
+    'cargo that lay at the bottom, and the clerk had no column for it" (Arendsen, The Silent Ledgers, p. '
+    "112)."
+)
+REFERENCES = """References
+
+Arendsen, M. (1998). The silent ledgers: shipping and loss on the northern coast. Kiel: Harbour Press.
+Boateng, K., and Ruiz, L. (2011). Counting what is absent. Journal of Historical Method, 14(2), 87-109.
+Cho, H. (2004). Tide tables and the price of grain. Economic Letters of the Coast, 7, 33-58.
+Dimitrova, E. (2016). Reading against the archive. Sofia: Academic Publishers.
+Ellingsen, T. (2009). Insurance before insurers. In P. Moreau (Ed.), Risk and the sea (pp. 201-226). Brest: Ponant.
+Farouk, S., Hale, J., and Ito, N. (2019). Missing data in historical registers. Annals of Records, 31(4), 455-480.
+Gruber, A. (1987). The clerk and his columns. Vienna: Donau Verlag.
+Hughes, R. (2014). Wrecks, rumours and rates. Maritime Quarterly, 22(1), 5-29."""
+PARTS = {"nothing": "", "a notice": NOTICE, "a quotation": QUOTATION, "references": REFERENCES}
+
+
+def add_part(text: str, part: str, name: str) -> str:
+    """Return the text with a part between two paragraphs in its middle, if it is a quotation, else at its end."""
+    if not part:
+        return text
+    if name != "a quotation":
+        return f"{text.rstrip()}\n\n{part}\n"
+    paragraphs = text.split("\n\n")
+    middle = (len(paragraphs) + 1) // 2
+    return "\n\n".join([*paragraphs[:middle], part, *paragraphs[middle:]])
+
+
+def add_to_both(pairs: list[Pair], name: str) -> list[TextPair]:
+    """Return the pairs with a part in both texts."""
+    part = PARTS[name]
+    return [TextPair(p.id, p.id, add_part(p.target, part, name), add_part(p.source, part, name)) for p in pairs]
+
+
+@click.command(help=__doc__)
+@click.option("--data", type=click.Path(path_type=Path), required=True, help="Folder with pan13-dev.")
+@click.option("--development", type=click.Path(path_type=Path), required=True)
+@click.option("--state", type=click.Path(path_type=Path), default=Path("out/shared-parts"), show_default=True)
+@click.option("--profile", default="offline", show_default=True)
+@click.option("--pairs", default=150, show_default=True, help="Number of negative pairs, drawn.")
+def main(data: Path, development: Path, state: Path, profile: str, pairs: int) -> None:
+    """Print a row for each part."""
+    settings = load_profile(profile).baseline
+    if not isinstance(settings, Alignment) or settings.threshold is None:
+        raise click.UsageError(f"{profile} is no alignment with a threshold")
+    everything = gather([development_set(development).pairs, read_pan13(data / "pan13-dev")]).pairs
+    drawn = random.Random(6).sample([pair for pair in everything if not pair.label], pairs)
+    found, batch = find_encoder(settings.model), settings.batch
+    rows = []
+    with Store(state) as store:
+        fingerprint = fingerprint_folder(found.folder)
+        scorer = AlignmentScorer(lambda: load_encoder(found.folder, "cpu", batch), fingerprint, "cpu", batch, store)
+        for name, part in PARTS.items():
+            scores = choose_scores(settings, list(scorer.score(add_to_both(drawn, name))))
+            positive = int((scores >= settings.threshold).sum())
+            cells = {"in common": name, "words": len(part.split()), "called positive": f"{positive} of {len(drawn)}"}
+            rows.append(cells)
+    click.echo(format_table(rows, list(rows[0])), nl=False)
+
+
+if __name__ == "__main__":
+    main()
