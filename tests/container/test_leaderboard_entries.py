@@ -27,12 +27,15 @@ NEWER, MINISTRAL = ROOT / ".venv" / "transformers5", "pan25-ministral-3-8b"
 """What tools/test_transformers5.sh installs, and the profile that needs it."""
 ROWS = [
     ("pan25-leaderboard", ENTRIES["pan25-leaderboard"].profile),
+    ("pan26-leaderboard", ENTRIES["pan26-leaderboard"].profile),
     ("pan25-leaderboard", "pan25-llama-3.1-8b"),
     ("pan25-leaderboard", MINISTRAL),
-    ("pan26-leaderboard", ENTRIES["pan26-leaderboard"].profile),
     ("pan26-leaderboard", "pan26-bge-m3-sentence"),
 ]
-"""Every language model and every encoder of the paper, by the command of its task."""
+"""Both entries, then the other language models and encoders of the paper, by the command of their task."""
+PARAMETERS = [
+    pytest.param(*row, id=row[1], marks=[pytest.mark.long] * (n >= len(ENTRIES))) for n, row in enumerate(ROWS)
+]
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -70,7 +73,7 @@ def run(docker: Docker, image: str, short_pairs: Path, retrieval: Path, open_fol
     return call
 
 
-@pytest.mark.parametrize(("name", "profile"), ROWS, ids=[profile for _, profile in ROWS])
+@pytest.mark.parametrize(("name", "profile"), PARAMETERS)
 def test_an_entry_s_command_runs_on_stand_ins(
     name: str, profile: str, run: Run, hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
