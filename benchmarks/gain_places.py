@@ -15,11 +15,10 @@ import click
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.pan13 import read_known_pairs
 from pan_scdg.evaluation.report import format_table
-from pan_scdg.notices import Notices
 from pan_scdg.pair_result import Token
-from pan_scdg.pan.text_alignment import read_pairs, read_text
-from pan_scdg.pan.truth import read_truth
+from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.progress import Progress
 from pan_scdg.records import Passage
 from pan_scdg.scorer import Scorer
@@ -41,14 +40,8 @@ class Case(NamedTuple):
 
 def draw_cases(folder: Path, each: int, characters: int) -> list[Case]:
     """Return at most ``each`` positive pairs of every kind that are not too long, in a repeatable order."""
-    kinds = dict[tuple[str, ...], str]()
-    for line in (folder / "kinds.tsv").read_text(encoding="utf-8").splitlines():
-        *names, kind = line.split("\t")
-        kinds[tuple(names)] = kind
     groups = defaultdict(list)
-    for pair in read_pairs(folder, Notices()).pairs:
-        kind = kinds[pair.suspicious.reference, pair.source.reference]
-        passages = read_truth(folder / "truth" / kind, [pair])[pair.suspicious.doc_id, pair.source.doc_id]
+    for pair, kind, passages in read_known_pairs(folder):
         target, source = read_text(pair.suspicious), read_text(pair.source)
         if passages and max(len(target), len(source)) <= characters:
             groups[kind].append(Case(kind, target, source, passages))

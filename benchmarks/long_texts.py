@@ -16,15 +16,12 @@ from benchmarks.development.compose import Pair
 from benchmarks.pair_gains import development_set
 from benchmarks.verdicts import gather, read_pan13
 from pan_scdg.evaluation.report import format_table
-from pan_scdg.models.encoder import load_encoder
-from pan_scdg.models.find import find_encoder
-from pan_scdg.models.fingerprint import fingerprint_folder
-from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.passages.units import prepare_text
 from pan_scdg.passages.verbatim import find_runs
 from pan_scdg.profile import PassageSettings, load_profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import TextPair
+from pan_scdg.scoring.baseline_parts import find_parts
 from pan_scdg.scoring.baseline_scoring import choose_scores
 from pan_scdg.store import Store
 
@@ -73,8 +70,6 @@ def main(data: Path, development: Path, state: Path, profile: str) -> None:
     settings = load_profile(profile).baseline
     if not isinstance(settings, Alignment) or settings.threshold is None:
         raise click.UsageError(f"{profile} is no alignment with a threshold")
-    found, batch = find_encoder(settings.model), settings.batch
-    fingerprint = fingerprint_folder(found.folder)
     everything = gather([development_set(development).pairs, read_pan13(data / "pan13-dev")]).pairs
     pairs = [pair for pair in everything if not pair.label]
     random.Random(3).shuffle(pairs)
@@ -82,7 +77,7 @@ def main(data: Path, development: Path, state: Path, profile: str) -> None:
     random.Random(4).shuffle(positives)
     rows = []
     with Store(state) as store:
-        scorer = AlignmentScorer(lambda: load_encoder(found.folder, "cpu", batch), fingerprint, "cpu", batch, store)
+        scorer = find_parts(settings, "cpu", ()).make_alignment(settings, store)
         for topics in ("one", "other"):
             for count in JOINED:
                 texts = join(pairs, count, topics)

@@ -60,7 +60,7 @@ SPLIT = (
 
 
 class Checked(NamedTuple):
-    """What it took before the first score."""
+    """Time of the check of all pairs, before the first score."""
 
     seconds: float
     processor_seconds: float

@@ -19,15 +19,12 @@ from benchmarks.pair_gains import development_set
 from benchmarks.verdicts import Floats, Items, gather, read_pan13, tabulate
 from pan_scdg.evaluation.pairs import compute_pair_metrics
 from pan_scdg.evaluation.report import format_table
-from pan_scdg.models.encoder import load_encoder
-from pan_scdg.models.find import find_encoder
-from pan_scdg.models.fingerprint import fingerprint_folder
-from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.passages.units import PreparedText, prepare_text
 from pan_scdg.profile import PassageSettings, load_profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.progress import Progress
 from pan_scdg.records import Passage, TextPair
+from pan_scdg.scoring.baseline_parts import find_parts
 from pan_scdg.scoring.baseline_scoring import choose_scores
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.verification import Verifier
@@ -69,9 +66,7 @@ def choose_passage(target: PreparedText, source: PreparedText, one: Vectors, oth
 
 def measure(items: Items, settings: Alignment, model: ScoringModel, store: Store) -> tuple[Floats, Floats, Floats]:
     """Return the alignment score of each pair, and the gain and the control of its best passage, ``[pairs]``."""
-    found = find_encoder(settings.model)
-    fingerprint, batch = fingerprint_folder(found.folder), settings.batch
-    scorer = AlignmentScorer(lambda: load_encoder(found.folder, "cpu", batch), fingerprint, "cpu", batch, store)
+    scorer = find_parts(settings, "cpu", ()).make_alignment(settings, store)
     verifier, rows, gains = Verifier(model, store), [], []
     with Progress("measuring", len(items.pairs)) as progress:
         for pair in items.pairs:

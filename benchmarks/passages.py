@@ -18,10 +18,9 @@ import numpy as np
 
 from benchmarks.development.stock import stock
 from benchmarks.development.texts import material_for_command
+from benchmarks.pan13 import read_known_pairs
 from pan_scdg.evaluation.plagdet import compute_plagdet
-from pan_scdg.notices import Notices
-from pan_scdg.pan.text_alignment import read_pairs, read_text
-from pan_scdg.pan.truth import read_truth
+from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.passages.align import Alignment
 from pan_scdg.passages.units import prepare_text
 from pan_scdg.profile import PassageSettings
@@ -57,16 +56,10 @@ class Item(NamedTuple):
 
 def read_items(data: Path, settings: PassageSettings) -> list[Item]:
     """Read and prepare all pairs."""
-    pairs = read_pairs(data, Notices()).pairs
-    kinds = {
-        (s, t): kind
-        for s, t, kind in (line.split("\t") for line in (data / "kinds.tsv").read_text().split("\n") if line)
-    }
-    groups = _group(pairs)
+    known = list(read_known_pairs(data))
+    groups = _group([one.pair for one in known])
     items = []
-    for pair in pairs:
-        kind = kinds[pair.suspicious.reference, pair.source.reference]
-        truth = read_truth(data / "truth" / kind, [pair])[pair.suspicious.doc_id, pair.source.doc_id]
+    for pair, kind, truth in known:
         target, source = (prepare_text(read_text(file), settings.unit_words) for file in pair[:2])
         alignment = Alignment(target, source, settings)
         items.append(Item(pair, kind, groups[pair.suspicious.doc_id], truth, alignment))

@@ -14,13 +14,10 @@ from benchmarks.development.compose import Pair
 from benchmarks.pair_gains import development_set
 from benchmarks.verdicts import gather, read_pan13
 from pan_scdg.evaluation.report import format_table
-from pan_scdg.models.encoder import load_encoder
-from pan_scdg.models.find import find_encoder
-from pan_scdg.models.fingerprint import fingerprint_folder
-from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.profile import load_profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import TextPair
+from pan_scdg.scoring.baseline_parts import find_parts
 from pan_scdg.scoring.baseline_scoring import choose_scores
 from pan_scdg.store import Store
 
@@ -81,11 +78,9 @@ def main(data: Path, development: Path, state: Path, profile: str, pairs: int) -
         raise click.UsageError(f"{profile} is no alignment with a threshold")
     everything = gather([development_set(development).pairs, read_pan13(data / "pan13-dev")]).pairs
     drawn = random.Random(6).sample([pair for pair in everything if not pair.label], pairs)
-    found, batch = find_encoder(settings.model), settings.batch
     rows = []
     with Store(state) as store:
-        fingerprint = fingerprint_folder(found.folder)
-        scorer = AlignmentScorer(lambda: load_encoder(found.folder, "cpu", batch), fingerprint, "cpu", batch, store)
+        scorer = find_parts(settings, "cpu", ()).make_alignment(settings, store)
         for name, part in PARTS.items():
             scores = choose_scores(settings, list(scorer.score(add_to_both(drawn, name))))
             positive = int((scores >= settings.threshold).sum())

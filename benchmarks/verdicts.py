@@ -16,22 +16,18 @@ import numpy.typing as npt
 
 from benchmarks.development.compose import Pair
 from benchmarks.pair_gains import ALL, QualitySet, development_set
+from benchmarks.pan13 import read_known_pairs
 from benchmarks.simple_pair_scores import best_four_sentences, four_gram_containment, minilm_cosine, tfidf_cosine
 from pan_scdg.evaluation.pairs import bootstrap_pairs, compute_pair_metrics
 from pan_scdg.evaluation.report import format_table
-from pan_scdg.models.encoder import load_encoder
-from pan_scdg.models.find import find_encoder
-from pan_scdg.models.fingerprint import fingerprint_folder
-from pan_scdg.notices import Notices
-from pan_scdg.pan.text_alignment import read_pairs, read_text
-from pan_scdg.pan.truth import read_truth
-from pan_scdg.passages.scorer import AlignmentScorer
+from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.passages.units import prepare_text
 from pan_scdg.profile import PassageSettings, load_profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.progress import Progress
 from pan_scdg.records import TextPair
 from pan_scdg.scdg.decision import choose_threshold
+from pan_scdg.scoring.baseline_parts import find_parts
 from pan_scdg.scoring.baseline_scoring import choose_scores
 from pan_scdg.store import Store
 
@@ -62,16 +58,10 @@ class Items(NamedTuple):
 def read_pan13(folder: Path) -> list[Pair]:
     """Return the PAN 2013 pairs; a pair is positive if its truth has a passage."""
     found = []
-    kinds = {}
-    for line in (folder / "kinds.tsv").read_text().splitlines():
-        suspicious, source, kind = line.split("\t")
-        kinds[suspicious, source] = kind
-    for pair in read_pairs(folder, Notices()).pairs:
-        kind = kinds[pair.suspicious.reference, pair.source.reference]
-        ids = (pair.suspicious.doc_id, pair.source.doc_id)
-        label = int(bool(read_truth(folder / "truth" / kind, [pair])[ids]))
+    for pair, kind, passages in read_known_pairs(folder):
+        number = f"{pair.suspicious.doc_id}/{pair.source.doc_id}"
         name = f"pan13, {kind.partition('-')[2].removesuffix('-obfuscation').replace('-', ' ')}"
-        found.append(Pair("/".join(ids), name, label, read_text(pair.source), read_text(pair.suspicious)))
+        found.append(Pair(number, name, int(bool(passages)), read_text(pair.source), read_text(pair.suspicious)))
     return found
 
 
@@ -83,14 +73,7 @@ def gather(sets: Sequence[Sequence[Pair]]) -> Items:
 
 def measure(items: Items, store: Store, settings: Alignment) -> tuple[Floats, Floats]:
     """Return the alignment scores, and the best mean over four sentences of each one's largest cosine."""
-    found = find_encoder(settings.model)
-    scorer = AlignmentScorer(
-        lambda: load_encoder(found.folder, "cpu", settings.batch),
-        fingerprint_folder(found.folder),
-        "cpu",
-        settings.batch,
-        store,
-    )
+    scorer = find_parts(settings, "cpu", ()).make_alignment(settings, store)
     rows, four = [], []
     with Progress("aligning", len(items.pairs)) as progress:
         for pair in items.pairs:

@@ -87,12 +87,10 @@ def calibrate(
       pan-scdg calibrate --input examples/pan25-pairs/calibration --profile scdg-mini \\
           --write my-profile.toml --scores out/shard-1 out/shard-2
     """
-    from pan_scdg.cli.jobs import show_plan
     from pan_scdg.cli.paths import check_file, check_folders, check_state, find_profile_file, holds_profile
     from pan_scdg.jobs.calibrate import calibrate as choose
     from pan_scdg.jobs.calibrate import check_target, read_labelled_pairs, write_profile
     from pan_scdg.jobs.calibrate_baseline import calibrate_baseline
-    from pan_scdg.jobs.detect import detect_pairs
     from pan_scdg.jobs.plan_tokens import choose_gpus
     from pan_scdg.jobs.requests import Computing, Request
     from pan_scdg.jobs.shards import read_shards
@@ -111,10 +109,7 @@ def calibrate(
         gpus = choose_gpus(chosen, gpu, device) if plan else ()
         computing = Computing("cpu" if gpus else choose_device(chosen, device), model, engine, state=state, gpus=gpus)
         request = Request(directory, output or Path(), share=share, scores_only=True, **rest)
-        if plan:
-            show_plan("pairs", chosen, request, computing, None, as_json)
-        else:
-            say(detect_pairs(chosen, request, computing, vectors))
+        _score_or_plan(chosen, request, computing, vectors, plan, as_json)
         return
     check_target(profile, write)
     check_file(write, "--write", {**inputs, "--profile": find_profile_file(profile)}, "a profile", holds_profile)
@@ -135,6 +130,17 @@ def calibrate(
     write_profile(profile, write, found)
     say(notices.list_warnings())
     click.echo(json.dumps(found.to_json()) if as_json else f"{found.summarise()}; wrote {write}")
+
+
+def _score_or_plan(chosen: Any, request: Any, computing: Any, vectors: Path | None, plan: bool, as_json: bool) -> None:
+    """Score a shard of the pairs, as ``run --scores-only`` does, or print what all of them cost."""
+    from pan_scdg.cli.jobs import show_plan
+    from pan_scdg.jobs.detect import detect_pairs
+
+    if plan:
+        show_plan("pairs", chosen, request, computing, None, as_json)
+    else:
+        say(detect_pairs(chosen, request, computing, vectors))
 
 
 def _check_calibrate_options(
