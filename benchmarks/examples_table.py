@@ -22,12 +22,12 @@ from pan_scdg.jobs.demo import EXAMPLES, RETRIEVAL
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.jobs.retrieval_results import aggregate_query_gains, rank_candidates
 from pan_scdg.notices import Notices
+from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.pan.text_alignment import read_pairs, read_text
 from pan_scdg.pan.truth import read_truth
 from pan_scdg.profile import load_profile
 from pan_scdg.retrieval.candidates import find_candidates, load_retrieval_encoder
-from pan_scdg.retrieval.index import hash_corpus
 from pan_scdg.retrieval.ranking import Ranking
 from pan_scdg.scdg.aggregation import Aggregate
 from pan_scdg.scoring.candidates import prepare_targets, score_candidates
@@ -69,8 +69,9 @@ def retrieval_rows(options: Computing, store: Store, profile_name: str) -> list[
     queries, model = read_queries(RETRIEVAL, Notices()), options.open_model(profile.need_model())
     targets = prepare_targets(queries, model, settings, RETRIEVAL, Notices())
     encoder = load_retrieval_encoder(settings, options.device)
-    found = find_candidates(RETRIEVAL, queries, settings, encoder, store, hash_corpus(RETRIEVAL))
-    features = score_candidates(RETRIEVAL, targets, found, model, settings, store, False)
+    corpus = Corpus(RETRIEVAL, Notices())
+    found = find_candidates(corpus, queries, settings, encoder, store)
+    features = score_candidates(corpus, targets, found, model, settings, store, False)
     runs: dict[str, dict[str, Any]] = {
         "BM25-Sentence1 (FTS5)": {q: _run(s.routes["bm25-sentence"]) for q, s in found.items()},
         "MiniLM sentence-to-chunk": {q: _run(s.routes["dense-sentence"]) for q, s in found.items()},

@@ -32,6 +32,7 @@ from benchmarks import corpus
 from pan_scdg.lm.logprobs import LogProbs
 from pan_scdg.lm.packing import count_row_tokens, plan_rows
 from pan_scdg.notices import Notices
+from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.source_retrieval import read_queries
 from pan_scdg.profile import PairSettings, Profile, RetrievalSettings, load_profile
 from pan_scdg.records import DocumentPair, TextFile
@@ -202,11 +203,11 @@ def run_retrieval(
 ) -> Checked:
     """Tokenise the queries and score their candidates; return what came before scoring."""
     began, used = time.perf_counter(), count_processor_seconds()
-    queries = read_queries(folder, Notices())
+    corpus, queries = Corpus(folder, Notices()), read_queries(folder, Notices())
     targets = prepare_targets(queries, model, settings, folder / "queries.jsonl", Notices())
     checked = Checked(time.perf_counter() - began, count_processor_seconds() - used, read_clocks())
     with Store(folder / "state") as store:
-        score_candidates(folder, targets, stages, model, settings, store, keep_gains=False)
+        score_candidates(corpus, targets, stages, model, settings, store, keep_gains=False)
     return checked
 
 

@@ -39,11 +39,11 @@ from pan_scdg.jobs.demo import EXAMPLES, RETRIEVAL
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.jobs.retrieval_results import aggregate_query_gains, rank_candidates
 from pan_scdg.notices import Notices
+from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.profile import PairSettings, Profile, load_profile
 from pan_scdg.records import Query
 from pan_scdg.retrieval.candidates import find_candidates, load_retrieval_encoder
-from pan_scdg.retrieval.index import hash_corpus
 from pan_scdg.scdg.decision import choose_threshold
 from pan_scdg.scoring.candidates import prepare_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
@@ -153,8 +153,9 @@ def retrieval_rows(folder: Path, profile: Profile, options: Computing, store: St
     queries = _first_of_each(read_queries(folder, Notices()), most)
     targets = prepare_targets(queries, model, settings, folder, Notices())
     encoder = load_retrieval_encoder(settings, options.device)
-    found = find_candidates(folder, queries, settings, encoder, store, hash_corpus(folder))
-    features = score_candidates(folder, targets, found, model, settings, store, False)
+    corpus = Corpus(folder, Notices())
+    found = find_candidates(corpus, queries, settings, encoder, store)
+    features = score_candidates(corpus, targets, found, model, settings, store, False)
     fused = settings.fusion.upper()
     runs: dict[str, dict[str, list[tuple[str, float]]]] = {"BM25": {}, fused: {}, f"{fused} + SCDG": {}}
     for query, stage in found.items():

@@ -23,6 +23,8 @@ import tomlkit
 
 from benchmarks import corpus
 from pan_scdg.models.encoder import Encoder, load_encoder
+from pan_scdg.notices import Notices
+from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import find_profile, load_profile
 from pan_scdg.retrieval.dense.encode import DOCUMENTS_A_GROUP
 from pan_scdg.retrieval.index import index_corpus
@@ -70,7 +72,8 @@ def make_index(work: Path, encoded: int) -> None:
     settings = load_profile(str(work / "profile.toml")).need_retrieval()
     dense = settings.need_dense()
     real = load_encoder(dense.model, "cpu", dense.batch)
-    index_corpus(work / "input", work / "index", settings, MostlyDrawn(real, -(-encoded // DOCUMENTS_A_GROUP)))
+    drawn = MostlyDrawn(real, -(-encoded // DOCUMENTS_A_GROUP))
+    index_corpus(Corpus(work / "input", Notices()), work / "index", settings, drawn)
 
 
 def measured(action: Callable[..., None], *arguments: object) -> tuple[float, float]:

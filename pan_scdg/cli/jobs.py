@@ -216,15 +216,16 @@ def index(directory: Path, folder: Path, profile: str, device: str) -> None:
     """
     from pan_scdg.cli.paths import check_folders, find_profile_file
     from pan_scdg.models.fit import choose_device
+    from pan_scdg.notices import Notices
+    from pan_scdg.pan.corpus import Corpus
     from pan_scdg.retrieval.candidates import load_retrieval_encoder
     from pan_scdg.retrieval.index import index_corpus
 
     check_folders(folder, None, {"--input": directory, "--profile": find_profile_file(profile)}, "--index")
     chosen = load_chosen_profile(profile)
     settings = chosen.need_retrieval()
-    for line in index_corpus(
-        directory, folder, settings, load_retrieval_encoder(settings, choose_device(chosen, device))
-    ):
+    encoder = load_retrieval_encoder(settings, choose_device(chosen, device))
+    for line in index_corpus(Corpus(directory, Notices()), folder, settings, encoder):
         click.echo(line)
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pan_scdg.notices import Notices
-from pan_scdg.pan.source_retrieval import stream_corpus
+from pan_scdg.pan.corpus import Corpus
 from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.counterpart import find_counterparts
 from pan_scdg.passages.units import prepare_text
@@ -32,7 +31,7 @@ Features = Mapping[tuple[str, str], tuple[GainStatistics, str]]
 
 def write_evidence(
     folder: Path,
-    directory: Path,
+    corpus: Corpus,
     queries: Sequence[Query],
     rankings: Mapping[str, Ranking],
     features: Features,
@@ -49,7 +48,7 @@ def write_evidence(
 
     Args:
         folder: where the file is written.
-        directory: the input, whose corpus is read once more.
+        corpus: all documents.
         queries: in the order of the file.
         rankings: the documents of each query, best first.
         features: those that were scored.
@@ -61,7 +60,7 @@ def write_evidence(
     for query in queries:
         name = query.query_id
         lines[name] = list(_attribute(query, rankings[name], features, offsets[name], settings, store))
-    _locate(directory, queries, lines)
+    _locate(corpus, queries, lines)
     with open(folder / EVIDENCE, "w", encoding="utf-8", newline="\n") as file:
         for query in queries:
             file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines[query.query_id])
@@ -92,7 +91,7 @@ def _attribute(
         }
 
 
-def _locate(directory: Path, queries: Sequence[Query], lines: Mapping[str, list[dict[str, Any]]]) -> None:
+def _locate(corpus: Corpus, queries: Sequence[Query], lines: Mapping[str, list[dict[str, Any]]]) -> None:
     """Add to each line the place in its source, and how alike both sides are; few texts are in memory at a time."""
     texts = {query.query_id: query.text for query in queries}
     wanted: dict[str, dict[str, list[dict[str, Any]]]] = {}
@@ -100,14 +99,13 @@ def _locate(directory: Path, queries: Sequence[Query], lines: Mapping[str, list[
         for row in rows:
             wanted.setdefault(row["document"], {}).setdefault(query_id, []).append(row)
     with Progress("locating passages", len(wanted)) as progress:
-        for document in stream_corpus(directory, Notices()) if wanted else ():
-            asked = wanted.get(document.doc_id, {})
-            for query_id, rows in asked.items():
+        for document in corpus.select(wanted):
+            for query_id, rows in wanted[document.doc_id].items():
                 passages = [(row["begin"], row["end"]) for row in rows]
                 found = find_counterparts(texts[query_id], document.text, passages, UNIT_WORDS)
                 for row, evidence in zip(rows, found, strict=True):
                     row.update(_describe_place(evidence))
-            progress.update(bool(asked))
+            progress.update()
 
 
 def _describe_place(evidence: Evidence | None) -> dict[str, int | float | None]:

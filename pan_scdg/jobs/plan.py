@@ -168,19 +168,18 @@ def plan_retrieval(
         found = make_plan("retrieval", profile.name, computing, None, None, pairs, notes)
     else:
         with closing(model):
-            counted = _count_candidates(request, prepared, model, pairs)
+            counted = _count_candidates(prepared, model, pairs)
             found = make_plan("retrieval", profile.name, computing, model, counted, pairs, notes)
-    found = replace(found, queries=len(prepared.queries), documents=len(prepared.corpus.ids), partial=prepared.partial)
+    found = replace(found, queries=len(prepared.queries), documents=len(prepared.corpus), partial=prepared.partial)
     limited = [] if prepared.partial is None else [prepared.partial.format_warning()]
     return found, [*prepared.notices.list_warnings(), *limited]
 
 
-def _count_candidates(request: Request, prepared: Prepared, model: ScoringModel, pairs: int) -> Counted:
+def _count_candidates(prepared: Prepared, model: ScoringModel, pairs: int) -> Counted:
     targets = list({target.text.digest: target for target in prepared.targets}.values())
     wanted = None if prepared.given is None else group_by_source(targets, prepared.given, prepared.settings)
     in_all = pairs if wanted is None else sum(map(len, wanted.values()))
-    size = (len(prepared.corpus.ids), in_all)
-    return count_candidates(request.input, targets, wanted, size, prepared.settings, model)
+    return count_candidates(prepared.corpus, targets, wanted, in_all, prepared.settings, model)
 
 
 def _count_scored(prepared: Prepared) -> int:

@@ -2,13 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from pan_scdg.jobs.plan_tokens import Tokens, count_tokens
 from pan_scdg.jobs.probe import Work
-from pan_scdg.notices import Notices
-from pan_scdg.pan.source_retrieval import stream_corpus
+from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import PairSettings, RetrievalSettings
 from pan_scdg.progress import Progress
 from pan_scdg.retrieval.candidates import FirstStage
@@ -71,45 +69,40 @@ def group_by_source(
 
 
 def count_candidates(
-    folder: Path,
+    corpus: Corpus,
     targets: Sequence[Target],
     wanted: Mapping[str, Sequence[Target]] | None,
-    size: tuple[int, int],
+    in_all: int,
     settings: RetrievalSettings,
     model: ScoringModel,
 ) -> Counted:
     """Return the tokens of all candidates, counted on sampled documents and extrapolated.
 
     Args:
-        folder: the input.
+        corpus: all documents.
         targets: the queries, each with a text of its own.
         wanted: queries by document; None: not known, so that each query is assumed to have its own sources.
-        size: the numbers of documents of the corpus and of pairs to score.
+        in_all: number of pairs to score.
         settings: the profile's.
         model: its tokenizer counts.
     """
-    documents, in_all = size
-    total = documents if wanted is None else len(wanted)
-    chosen, budget = set(choose_evenly(SAMPLED, total)), model.settings.pack_tokens
-    tokens, pairs, works, largest, number = Tokens(0, 0), 0, list[Work](), list[ScoringInput](), 0
-    with Progress("counting tokens", total) as progress:
-        for document in stream_corpus(folder, Notices()):
-            if wanted is not None and document.doc_id not in wanted:
-                continue
-            if number in chosen and targets:
-                queries = [targets[number % len(targets)]] if wanted is None else wanted[document.doc_id]
-                items = SourceWork(document.text, [query.text for query in queries], settings).make_inputs(
-                    model.tokenizer
-                )
-                tokens += count_tokens(items, budget)
-                pairs += len(queries)
-                works.append(items)
-                largest = max(largest, items, key=lambda work: sum(item.length for item in work))
-            number += 1
+    names = [doc_id for doc_id in corpus.ids if wanted is None or doc_id in wanted]
+    chosen = {names[place]: place for place in choose_evenly(SAMPLED, len(names))} if targets else {}
+    budget = model.settings.pack_tokens
+    tokens, pairs, works, largest = Tokens(0, 0), 0, list[Work](), list[ScoringInput]()
+    with Progress("counting tokens", len(chosen)) as progress:
+        for document in corpus.select(chosen):
+            one = targets[chosen[document.doc_id] % len(targets)]
+            queries = [one] if wanted is None else wanted[document.doc_id]
+            items = SourceWork(document.text, [query.text for query in queries], settings).make_inputs(model.tokenizer)
+            tokens += count_tokens(items, budget)
+            pairs += len(queries)
+            works.append(items)
+            largest = max(largest, items, key=lambda work: sum(item.length for item in work))
             progress.update()
     alone = [count_tokens([target.unconditional], budget) for target in targets]
     counted = sum(alone, tokens.times(in_all / pairs if pairs else 0.0))
-    exact = wanted is not None and total <= SAMPLED
+    exact = wanted is not None and len(names) <= SAMPLED
     return Counted(counted, exact, largest, [works[i] for i in choose_evenly(PROBED, len(works))])
 
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from pan_scdg.jobs.evidence import EVIDENCE
 from pan_scdg.jobs.retrieval_results import SCORES
-from pan_scdg.notices import Notices
-from pan_scdg.pan.source_retrieval import stream_corpus
+from pan_scdg.pan.corpus import Corpus
 from pan_scdg.records import Query
 from pan_scdg.report.query_page import ExplainedPassage, RankedSource, ReportQuery
 from pan_scdg.report.view import LARGEST
@@ -42,16 +41,14 @@ def list_report_queries(
             yield ReportQuery(query_id, texts[query_id], _describe_sources(kept, found[query_id]), explained)
 
 
-def read_sources(directory: Path, queries: Sequence[ReportQuery], most: int = LARGEST) -> dict[str, str]:
+def read_sources(corpus: Corpus, queries: Sequence[ReportQuery], most: int = LARGEST) -> dict[str, str]:
     """Return the texts that explain passages, by id; of more than ``most`` characters those of the first queries."""
     wanted = dict.fromkeys(passage.document for query in queries for passage in query.passages)
     places = {doc_id: place for place, doc_id in enumerate(wanted)}
     kept: dict[str, str] = {}
     last_first: list[tuple[int, str]] = []
     size = 0
-    for document in stream_corpus(directory, Notices()) if wanted else ():
-        if document.doc_id not in places:
-            continue
+    for document in corpus.select(places):
         kept[document.doc_id] = document.text
         heappush(last_first, (-places[document.doc_id], document.doc_id))
         size += len(document.text)

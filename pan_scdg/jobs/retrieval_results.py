@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pan_scdg.jobs.evidence import Features, write_evidence
+from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.runs import format_run, open_gzip_text
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.records import Query
@@ -67,7 +68,7 @@ def rank_candidates(
 
 def write_ranking(
     folder: Path,
-    directory: Path,
+    corpus: Corpus,
     queries: Sequence[Query],
     found: Mapping[str, FirstStage],
     features: Features,
@@ -79,9 +80,9 @@ def write_ranking(
 ) -> list[str]:
     """Write scores and run into ``folder``; return the names of the files, the run last.
 
-    With a ``locator`` the evidence is written, too, for which the corpus of the input ``directory`` is read once more,
-    and with ``keep_gains`` the gains, with the first character of each token and the one behind its last. Without
-    reranking, the first stage is written, so that a later run can rerank these candidates.
+    With a ``locator`` the evidence is written, too, and with ``keep_gains`` the gains, with the first character of each
+    token and the one behind its last. Without reranking, the first stage is written, so that a later run can rerank
+    these candidates.
     """
     gains = {
         q.query_id: aggregate_query_gains(q.query_id, found[q.query_id], features, settings, store) for q in queries
@@ -102,7 +103,7 @@ def write_ranking(
     names = [SCORES]
     if locator is not None:
         located = {query.query_id: locator.locate_query(query.text).offsets for query in queries}
-        names.append(write_evidence(folder, directory, queries, rankings, features, located, settings, store))
+        names.append(write_evidence(folder, corpus, queries, rankings, features, located, settings, store))
     if locator is not None and keep_gains:
         with open_gzip_text(folder / GAINS) as file:
             for (query_id, doc_id), (_values, key) in sorted(features.items()):

@@ -1,6 +1,5 @@
 """Source retrieval: read corpus and queries, write ``run.txt.gz`` and ``scores.jsonl.gz`` (paper, PAN26)."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -21,8 +20,9 @@ from pan_scdg.models.find import FoundModel, describe_models
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.models.lock import list_origins
 from pan_scdg.notices import Notices
+from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.inputs import hash_input
-from pan_scdg.pan.source_retrieval import read_queries, stream_corpus
+from pan_scdg.pan.source_retrieval import read_queries
 from pan_scdg.profile import Profile, RetrievalSettings
 from pan_scdg.records import Query
 from pan_scdg.report.query_page import write_query_page
@@ -38,13 +38,6 @@ from pan_scdg.scoring.token_offsets import make_locator
 from pan_scdg.store import Store
 
 
-class CorpusFacts(NamedTuple):
-    """The ids of all documents, and the SHA-256 of the file."""
-
-    ids: frozenset[str]
-    digest: str
-
-
 class Prepared(NamedTuple):
     """The checked input, models and settings of a run, before anything is computed or written."""
 
@@ -57,7 +50,7 @@ class Prepared(NamedTuple):
     given: dict[str, FirstStage] | None
     """Candidates of the user or of the shards; None: they are searched."""
     encoder: Encoder | None
-    corpus: CorpusFacts
+    corpus: Corpus
     places: Mapping[str, FoundModel]
     """The models that the result depends on, by their names in the job."""
     matching: BaselineParts | None = None
@@ -100,7 +93,7 @@ def prepare(
         given = read_candidates(stages.candidates, queries, settings, notices, known)
     if merged is not None:
         given = merged.read_candidates(query.query_id for query in queries)
-    corpus = check_corpus(request.input, notices)
+    corpus = Corpus(request.input, notices)
     if given is not None:
         check_candidates(given, corpus, "give a run over this corpus", stages.candidates)
     counts_only = bool(computing.gpus)
@@ -205,36 +198,25 @@ def _stage_results(
     """Find candidates, score them, and stage the results; return their names."""
     settings, queries, model = prepared.settings, prepared.queries, prepared.model
     memory = stages.search_memory << 20
-    found = prepared.given or find_candidates(
-        request.input, queries, settings, prepared.encoder, store, prepared.corpus.digest, stages.index, memory
-    )
+    corpus = prepared.corpus
+    found = prepared.given or find_candidates(corpus, queries, settings, prepared.encoder, store, stages.index, memory)
     if prepared.given is None:
         where = stages.index or store.folder
-        check_candidates(found, prepared.corpus, "rebuild the index, or delete the state", where)
+        check_candidates(found, corpus, "rebuild the index, or delete the state", where)
     if prepared.encoder is not None:
         prepared.encoder.release()  # the language model needs the memory
     features, matcher = {}, prepared.make_matcher(store)
     if model is not None:
         with closing(model):
             features = score_candidates(
-                request.input,
-                prepared.targets,
-                found,
-                model,
-                settings,
-                store,
-                request.keep_gains,
-                request.share,
-                matcher,
+                corpus, prepared.targets, found, model, settings, store, request.keep_gains, request.share, matcher
             )
     if request.share is None:
         aggregate = choose_aggregate(settings)
         stored = request.keep_gains or (aggregate is not None and aggregate.entry.joint)
         locator = make_locator(model) if model is not None and stored else None
         keep = request.keep_gains
-        files = write_ranking(
-            result.staged, request.input, queries, found, features, settings, store, locator, keep, matcher
-        )
+        files = write_ranking(result.staged, corpus, queries, found, features, settings, store, locator, keep, matcher)
         return [*_write_page(profile, request, prepared, found, job, result.staged), *files]
     matched = [] if matcher is None else matcher.keys.values()
     return write_shard(result.staged, store, [*(key for _, key in features.values()), *matched], found)
@@ -254,7 +236,7 @@ def _write_page(
     facts = describe_setting(Setting(profile.name, None, prepared.places, job["models"], None))
     warnings = [] if prepared.partial is None else [prepared.partial.format_warning().removeprefix("warning: ")]
     shown = list(list_report_queries(folder, prepared.queries, found))
-    documents = read_sources(request.input, shown)
+    documents = read_sources(prepared.corpus, shown)
     write_query_page(shown, documents, {**facts, "queries": len(prepared.queries)}, warnings, folder / PAGE)
     return [PAGE]
 
@@ -267,21 +249,7 @@ def _summarise(request: Request, prepared: Prepared) -> str:
     return f"{done} of {count} queries: {request.output / RUN}"
 
 
-def check_corpus(directory: Path, notices: Notices) -> CorpusFacts:
-    """Read the corpus once, before anything is computed: check every line, and return its ids and hash.
-
-    Raises:
-        UserError: a line is not usable.
-    """
-    ids, digest = set(), hashlib.sha256()
-    for document in stream_corpus(directory, notices, digest.update):
-        ids.add(document.doc_id)
-    return CorpusFacts(frozenset(ids), digest.hexdigest())
-
-
-def check_candidates(
-    stages: Mapping[str, FirstStage], corpus: CorpusFacts, remedy: str, where: Path | None = None
-) -> None:
+def check_candidates(stages: Mapping[str, FirstStage], corpus: Corpus, remedy: str, where: Path | None = None) -> None:
     """Raise UserError if a candidate is not in the corpus, since runs, indexes and states are untrusted."""
     if unseen := {c.doc_id for stage in stages.values() for c in stage.candidates} - corpus.ids:
         what = f"{len(unseen)} candidates are not in the corpus, for example {min(unseen)!r}"

@@ -15,6 +15,7 @@ from pan_scdg.models.find import FoundModel, find_encoder
 from pan_scdg.models.fit import check_encoder_fits
 from pan_scdg.models.lock import read_provenance
 from pan_scdg.own_files import EXACT, parse_as
+from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import DenseSettings, RetrievalSettings, Route
 from pan_scdg.progress import Progress
 from pan_scdg.records import Query
@@ -65,24 +66,22 @@ def load_retrieval_encoder(settings: RetrievalSettings, device: str) -> Encoder 
 
 
 def find_candidates(
-    directory: Path,
+    corpus: Corpus,
     queries: Sequence[Query],
     settings: RetrievalSettings,
     encoder: Encoder | None,
     store: Store,
-    corpus: str,
     index: Path | None = None,
     memory: int = SEARCH_MEMORY,
 ) -> dict[str, FirstStage]:
     """Return the candidates of every query.
 
     Args:
-        directory: the input.
+        corpus: all documents.
         queries: all queries.
         settings: the profile's.
         encoder: the embedding model, for dense routes.
         store: rankings are stored here, and indexes in its folder.
-        corpus: digest of the corpus file.
         index: folder of ready indexes (see `index.check_catalogue`), which is only read; None: they are built in
             the store's folder.
         memory: bytes that a dense search may use.
@@ -90,7 +89,7 @@ def find_candidates(
     Raises:
         UserError: an index cannot be built or opened.
     """
-    parts = list_parts(settings, encoder, corpus)
+    parts = list_parts(settings, encoder, corpus.digest)
     keys = {q.query_id: _make_route_keys(q, settings, parts) for q in queries}
     todo = {
         q.text: q for q in queries if any(store.get(key) is None for key in keys[q.query_id].values())
@@ -98,7 +97,7 @@ def find_candidates(
     if todo:
         folder = store.folder if index is None else index
         if index is None:
-            build_indexes(directory, folder, parts, encoder, settings.dense)
+            build_indexes(corpus, folder, parts, encoder, settings.dense)
         with Progress("first stage", len(todo)) as progress:
             for query, routes in _search(list(todo.values()), folder, settings, encoder, parts, memory):
                 values = [(keys[query.query_id][route], json.dumps(found).encode()) for route, found in routes.items()]

@@ -11,12 +11,10 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field
 
-from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.models.encoder import Encoder, copy_to_gpus
-from pan_scdg.notices import Notices
 from pan_scdg.own_files import OwnRecord, read_record, write_atomically
-from pan_scdg.pan.source_retrieval import find_corpus, stream_corpus
+from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import Bm25Settings, DenseSettings, RetrievalSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import Document
@@ -111,9 +109,9 @@ def _describe_vectors(
 
 
 def build_indexes(
-    directory: Path, folder: Path, parts: Mapping[str, Part], encoder: Encoder | None, dense: DenseSettings | None
+    corpus: Corpus, folder: Path, parts: Mapping[str, Part], encoder: Encoder | None, dense: DenseSettings | None
 ) -> None:
-    """Build the indexes that are missing or not complete, all in one pass over the streamed corpus.
+    """Build the indexes that are missing or not complete, all in one pass over the corpus.
 
     Vectors that an earlier process has stored are not encoded again; a BM25 index is built as a whole.
 
@@ -132,8 +130,8 @@ def build_indexes(
             lexical = None
         if not writers and lexical is None:
             return
-        progress = stack.enter_context(Progress("indexing the corpus", None))
-        documents = stream_corpus(directory, Notices())
+        progress = stack.enter_context(Progress("indexing the corpus", len(corpus)))
+        documents = iter(corpus)
         if writers and encoder is not None and dense is not None:
             documents = encode_documents(documents, writers, copy_to_gpus(encoder), dense)
         documents = _count_documents(documents, progress)
@@ -226,24 +224,15 @@ def check_catalogue(folder: Path, corpus: str, parts: Mapping[str, Part]) -> Non
         )
 
 
-def hash_corpus(directory: Path) -> str:
-    """Return the SHA-256 (hex) of the corpus file."""
-    path = find_corpus(directory)
-    if path is None:
-        raise UserError("there is no corpus file", "expected corpus.jsonl.gz", directory)
-    return hash_file(path)
-
-
-def index_corpus(directory: Path, folder: Path, settings: RetrievalSettings, encoder: Encoder | None) -> list[str]:
+def index_corpus(corpus: Corpus, folder: Path, settings: RetrievalSettings, encoder: Encoder | None) -> list[str]:
     """Build the indexes of a profile in an index folder; return a line for each.
 
     Raises:
         UserError: see `build_indexes`; or the folder holds indexes of another corpus, or is in use.
     """
-    corpus = hash_corpus(directory)
-    parts = list_parts(settings, encoder, corpus)
+    parts = list_parts(settings, encoder, corpus.digest)
     with lock_folder(folder):
-        write_catalogue(folder, corpus, {})
-        build_indexes(directory, folder, parts, encoder, settings.dense)
-        write_catalogue(folder, corpus, parts)
+        write_catalogue(folder, corpus.digest, {})
+        build_indexes(corpus, folder, parts, encoder, settings.dense)
+        write_catalogue(folder, corpus.digest, parts)
     return [f"{part.kind}: {folder / part.name}" for part in parts.values()]

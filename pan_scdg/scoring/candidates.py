@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
-from pan_scdg.pan.source_retrieval import stream_corpus
+from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.progress import Forecast, Progress
 from pan_scdg.records import Document, Query
@@ -135,7 +135,7 @@ def select_scored(stage: FirstStage, settings: RetrievalSettings) -> Ranking:
 
 
 def score_candidates(
-    directory: Path,
+    corpus: Corpus,
     targets: Sequence[Target],
     found: Mapping[str, FirstStage],
     model: ScoringModel,
@@ -147,11 +147,11 @@ def score_candidates(
 ) -> Found:
     """Return gain statistics and store key of every candidate to score, by (query, document).
 
-    Streams the corpus and scores each document with all queries that have it among their candidates, so that few texts
+    Scores each document with all queries that have it among their candidates, so that few texts
     are in memory and the keys and values of the source are computed once.
 
     Args:
-        directory: the input.
+        corpus: all documents.
         targets: all queries.
         found: the first stage of each query.
         model: the language model.
@@ -175,7 +175,7 @@ def score_candidates(
     with Progress("scoring candidates", total) as progress:
 
         def list_works() -> Iterator[SourceWork]:
-            for group in read_groups(directory, wanted, model, settings):
+            for group in read_groups(corpus, wanted, model, settings):
                 if matcher is not None:
                     matcher.measure(chain.from_iterable(group.names), group.text)
                 if known.load(group):
@@ -245,19 +245,18 @@ class _StoredFeatures:
 
 
 def read_groups(
-    directory: Path, wanted: Mapping[str, Sequence[Target]], model: ScoringModel, settings: RetrievalSettings
+    corpus: Corpus, wanted: Mapping[str, Sequence[Target]], model: ScoringModel, settings: RetrievalSettings
 ) -> Iterator[Group]:
     """Yield every wanted document with its queries, in the order of the corpus."""
-    for document in stream_corpus(directory, Notices()):
-        if targets := wanted.get(document.doc_id):
-            alike: dict[str, list[Target]] = defaultdict(list)
-            for target in targets:
-                alike[make_candidate_key(document, target, model, settings)].append(target)
-            digest = digest_keys(list(alike))
-            yield Group(
-                document.doc_id,
-                document.text,
-                tuple(same[0] for same in alike.values()),
-                tuple(model.make_batch_key(key, digest) for key in alike),
-                tuple(tuple((target.query_id, document.doc_id) for target in same) for same in alike.values()),
-            )
+    for document in corpus.select(wanted):
+        alike: dict[str, list[Target]] = defaultdict(list)
+        for target in wanted[document.doc_id]:
+            alike[make_candidate_key(document, target, model, settings)].append(target)
+        digest = digest_keys(list(alike))
+        yield Group(
+            document.doc_id,
+            document.text,
+            tuple(same[0] for same in alike.values()),
+            tuple(model.make_batch_key(key, digest) for key in alike),
+            tuple(tuple((target.query_id, document.doc_id) for target in same) for same in alike.values()),
+        )

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.retrieval import compute_per_query
 from pan_scdg.notices import Notices
-from pan_scdg.pan.source_retrieval import read_qrels, read_queries, stream_corpus
+from pan_scdg.pan.corpus import Corpus
+from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.records import Query
 from pan_scdg.research.data.folders import find_ready
@@ -29,8 +30,7 @@ class Data(NamedTuple):
     folds: Sequence[QueryFold]
     """Empty if nothing is reranked."""
     folds_file: Path | None
-    documents: frozenset[str]
-    """Ids of the corpus."""
+    corpus: Corpus
     runs: dict[str, GivenRun]
     lost: Mapping[str, str] = MappingProxyType({})
     """Why queries cannot be scored and are in no row, by id."""
@@ -75,12 +75,12 @@ def read_data(
         folds = make_folds([q.query_id for q in queries]) if folds_file is None else read_folds(folds_file, asked)
         split_qrels(qrels, folds)
     compute_per_query(qrels, {})  # refuses a grade that no run could be measured with
-    known = frozenset(document.doc_id for document in stream_corpus(folder, notices))
-    if unknown := sorted((qrels.keys() - asked) or (judged - known)):
+    corpus = Corpus(folder, notices)
+    if unknown := sorted((qrels.keys() - asked) or (judged - corpus.ids)):
         raise UserError(f"{unknown[0]!r} is judged, but not in the data", "give the qrels of this data", folder / QRELS)
     runs = {}
     for row in rows:
         if row.run is not None:
             runs[row.name] = read_given(row.run, queries, settings, notices)
-            check_documents(runs[row.name].order, known, row.run)
-    return Data(queries, qrels, folds, folds_file, known, runs)
+            check_documents(runs[row.name].order, corpus, row.run)
+    return Data(queries, qrels, folds, folds_file, corpus, runs)

@@ -18,6 +18,7 @@ from pan_scdg.models.find import FoundModel, describe_models
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.models.fit import choose_search_memory
 from pan_scdg.notices import Notices
+from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.profile import Profile, RetrievalSettings
 from pan_scdg.research.data.prepared import describe_origin
@@ -40,7 +41,6 @@ from pan_scdg.research.retrieval.rows import Ranking
 from pan_scdg.research.study import StudyOptions, list_warnings, write_files
 from pan_scdg.retrieval.candidate_files import write_stages
 from pan_scdg.retrieval.candidates import FirstStage, locate_encoder
-from pan_scdg.retrieval.index import hash_corpus
 from pan_scdg.scdg.aggregation import GainStatistics
 from pan_scdg.scoring.candidates import Target, plan_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
@@ -149,15 +149,15 @@ def plan_retrieval(study: RetrievalStudy) -> tuple[list[Plan], list[str]]:
     searched = [row for row in study.rows if row.reranked and row.run is None]
     targets = list({target.text.digest: target for target in reranker.targets}.values())
     wanted = None if searched else group_by_source(targets, candidates, whole)
-    each = min(study.profile.need_retrieval().scored or whole.depth, whole.depth, len(data.documents))
+    each = min(study.profile.need_retrieval().scored or whole.depth, whole.depth, len(data.corpus))
     pairs = sum(len(of.candidates) for of in candidates.values()) + len(searched) * len(data.queries) * each
     in_all = pairs if wanted is None else sum(map(len, wanted.values()))
     notes = [f"{len(data.lost)} queries cannot be scored and will be left out"] if data.lost else []
     notes += list(NOT_KNOWN) if searched else []
     with closing(reranker.model) as model:
-        counted = count_candidates(study.folder, targets, wanted, (len(data.documents), in_all), whole, model)
+        counted = count_candidates(data.corpus, targets, wanted, in_all, whole, model)
         found = make_plan("studies retrieval", study.profile.name, prepared.computing, model, counted, pairs, notes)
-    return [replace(found, queries=len(data.queries), documents=len(data.documents))], notices.list_warnings()
+    return [replace(found, queries=len(data.queries), documents=len(data.corpus))], notices.list_warnings()
 
 
 def _find_places(study: RetrievalStudy, reranker: _Reranker | None) -> dict[str, FoundModel]:
@@ -181,7 +181,7 @@ def _identify(study: RetrievalStudy, prepared: _Prepared, places: Mapping[str, F
     model = None if reranker is None else reranker.model.identify()
     scoring = {
         "task": "studies retrieval",
-        "input": hash_input(study.folder, "retrieval"),
+        "input": hash_input(study.folder, "retrieval", data.corpus.digest),
         "qrels": hash_file(study.folder / QRELS),
         "folds": folds if data.folds else None,
         "profile": study.profile.model_dump(mode="json", exclude={"needs_gpu"}),
@@ -212,7 +212,7 @@ def _compute(
     scored: Scored = {}
     if reranker is not None:
         with closing(reranker.model):
-            scored = _score(study, reranker, stages, store)
+            scored = _score(study, data.corpus, reranker, stages, store)
     if study.options.share is not None:
         keys = [key for _, key in scored.values()]
         return [*_write_stages(study, searched, folder), *write_shard(folder, store, keys)]
@@ -226,7 +226,7 @@ def _compute(
         files += write_files(folder, {FOLDS: format_folds(data.folds)})
     setting = Setting(
         study.profile,
-        len(data.documents),
+        len(data.corpus),
         len(data.queries),
         len(data.qrels),
         data.folds,
@@ -242,13 +242,13 @@ def _find_stages(study: RetrievalStudy, prepared: _Prepared, store: Store) -> di
     """Return the first stage of each row that has one: searched, or from the shards."""
     queries, shards = prepared.data.queries, study.options.shards
     if shards is None:
-        corpus, memory = hash_corpus(study.folder), choose_search_memory() << 20
-        search = Search(study.folder, corpus, study.index, prepared.computing.device, memory)
+        memory = choose_search_memory() << 20
+        search = Search(prepared.data.corpus, study.index, prepared.computing.device, memory)
         return {**search_all(study.rows, queries, search, store)}
     found: dict[str, Stages] = {}
     for name, file in _name_stage_files(study).items():
         found[name] = shards.read_candidates((query.query_id for query in queries), file)
-        check_documents(list_documents(found[name]), prepared.data.documents, shards.folders[0] / file)
+        check_documents(list_documents(found[name]), prepared.data.corpus, shards.folders[0] / file)
     return found
 
 
@@ -284,7 +284,9 @@ def _list_new_candidates(study: RetrievalStudy, stages: Mapping[str, Stages]) ->
         yield rest
 
 
-def _score(study: RetrievalStudy, reranker: _Reranker, stages: Mapping[str, Stages], store: Store) -> Scored:
+def _score(
+    study: RetrievalStudy, corpus: Corpus, reranker: _Reranker, stages: Mapping[str, Stages], store: Store
+) -> Scored:
     """Return the gains of the candidates of all rows, each scored once; with a shard, those of its documents.
 
     The batch moves the last digits and is part of a stored score's key. Therefore rows are scored one after the other.
@@ -292,6 +294,6 @@ def _score(study: RetrievalStudy, reranker: _Reranker, stages: Mapping[str, Stag
     scored, share = dict[tuple[str, str], tuple[GainStatistics, str]](), study.options.share
     for rest in _list_new_candidates(study, stages):
         scored |= score_candidates(
-            study.folder, reranker.targets, rest, reranker.model, _score_all(study), store, False, share
+            corpus, reranker.targets, rest, reranker.model, _score_all(study), store, False, share
         )
     return scored

@@ -11,6 +11,7 @@ from pan_scdg.evaluation.retrieval import Qrels, Run
 from pan_scdg.jobs.retrieval_results import aggregate_query_gains, rank_candidates
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.notices import Notices
+from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.runs import find_run, read_run
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.records import Query
@@ -35,10 +36,7 @@ Orders = Mapping[str, Sequence[str]]
 class Search(NamedTuple):
     """The corpus of a first stage, and the means to search it."""
 
-    folder: Path
-    """The input."""
-    corpus: str
-    """Digest of its corpus file."""
+    corpus: Corpus
     ready: Path | None
     """Folder of indexes; None: they are built in the store's folder."""
     device: str
@@ -98,10 +96,10 @@ def _search(
     settings: RetrievalSettings, queries: Sequence[Query], encoder: Encoder | None, search: Search, store: Store
 ) -> dict[str, FirstStage]:
     if search.ready is not None:
-        check_catalogue(search.ready, search.corpus, list_parts(settings, encoder, search.corpus))
+        check_catalogue(search.ready, search.corpus.digest, list_parts(settings, encoder, search.corpus.digest))
 
     def search_routes(of: RetrievalSettings, by: Encoder | None) -> dict[str, FirstStage]:
-        return find_candidates(search.folder, queries, of, by, store, search.corpus, search.ready, search.memory)
+        return find_candidates(search.corpus, queries, of, by, store, search.ready, search.memory)
 
     # route by route, so that one that another row has searched already is not searched again
     for route in settings.routes:
@@ -129,9 +127,9 @@ def order_as_evaluators(scored: Sequence[tuple[str, float]]) -> list[str]:
     return [doc_id for _, doc_id in by_id]
 
 
-def check_documents(orders: Orders, known: frozenset[str], path: Path) -> None:
+def check_documents(orders: Orders, corpus: Corpus, path: Path) -> None:
     """Raise UserError if a document of a ranking from elsewhere is not in the corpus."""
-    if unseen := {doc_id for order in orders.values() for doc_id in order} - known:
+    if unseen := {doc_id for order in orders.values() for doc_id in order} - corpus.ids:
         what = f"{len(unseen)} documents are not in the corpus, {min(unseen)!r} for one"
         raise UserError(what, "give a run over this corpus", path)
 

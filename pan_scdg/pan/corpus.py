@@ -1,0 +1,66 @@
+"""Keep a checked corpus in a temporary file, so that the input is read once however often its texts are needed."""
+
+import hashlib
+import os
+import zlib
+from array import array
+from collections.abc import Collection, Iterator, KeysView
+from pathlib import Path
+from tempfile import TemporaryFile
+
+from pan_scdg.notices import Notices
+from pan_scdg.pan.source_retrieval import stream_corpus
+from pan_scdg.records import Document
+
+LEVEL = 1
+"""Compression of a text: the file is about as large as the input's, and costs less time than another JSON pass."""
+
+
+class Corpus:
+    """The documents of a corpus file, each of them checked, in the order of the file.
+
+    Ids and the places of the texts are in memory; the texts are in a temporary file, which ends with the process.
+
+    Args:
+        directory: the input.
+        notices: collects unusual findings.
+
+    Raises:
+        UserError: see `stream_corpus`.
+    """
+
+    def __init__(self, directory: Path, notices: Notices) -> None:
+        digest = hashlib.sha256()
+        self._numbers: dict[str, int] = {}
+        self._ends = array("Q", [0])
+        self._file = TemporaryFile(prefix="pan_scdg-corpus-")  # noqa: SIM115
+        for document in stream_corpus(directory, notices, digest.update):
+            data = zlib.compress(document.text.encode(), LEVEL)
+            self._file.write(data)
+            self._numbers[document.doc_id] = len(self._numbers)
+            self._ends.append(self._ends[-1] + len(data))
+        self._file.flush()
+        self.digest = digest.hexdigest()
+        """SHA-256 (hex) of the corpus file."""
+
+    @property
+    def ids(self) -> KeysView[str]:
+        """Return the ids of all documents, a set."""
+        return self._numbers.keys()
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __iter__(self) -> Iterator[Document]:
+        for number, doc_id in enumerate(self._numbers):
+            yield self._read(number, doc_id)
+
+    def select(self, wanted: Collection[str]) -> Iterator[Document]:
+        """Yield the documents that ``wanted`` names and the corpus has, in the order of the corpus."""
+        for number, doc_id in sorted((self._numbers[doc_id], doc_id) for doc_id in wanted if doc_id in self._numbers):
+            yield self._read(number, doc_id)
+
+    def _read(self, number: int, doc_id: str) -> Document:
+        begin, end = self._ends[number], self._ends[number + 1]
+        # several readers share the file, some of them in threads
+        return Document(doc_id, zlib.decompress(os.pread(self._file.fileno(), end - begin, begin)).decode())
