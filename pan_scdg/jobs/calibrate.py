@@ -22,14 +22,14 @@ from pan_scdg.own_files import write_atomically
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import find_truth, read_truth
-from pan_scdg.profile import Calibration, Profile, find_profile, parse_profile, read_toml
+from pan_scdg.profile import Calibration, PairSettings, Profile, find_profile, parse_profile, read_toml
 from pan_scdg.records import DocumentPair
 from pan_scdg.scdg.aggregation import AGGREGATIONS
 from pan_scdg.scdg.calibration_range import find_range, thin_scores
 from pan_scdg.scoring.calibration import find_noise, measure_targets
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import OnError
-from pan_scdg.scoring.pairs import check_pairs, score_pairs
+from pan_scdg.scoring.pairs import ScoredPair, check_pairs, score_pairs
 from pan_scdg.store import Store
 
 Labels = npt.NDArray[np.bool_]
@@ -148,6 +148,13 @@ def calibrate(
         if shards is not None:
             shards.restore(store)
         scored = score_pairs(planned, model, wanted, store, keep_gains=False)
+    return _choose(settings, known, scored, model)
+
+
+def _choose(
+    settings: PairSettings, known: LabelledPairs, scored: Sequence[ScoredPair], model: ScoringModel
+) -> Calibrated:
+    """Return the choice on the scored pairs, and what later verdicts have to know of these."""
     labels = known.get_labels([item.plan.pair for item in scored])
     choice = choose_rule([item.features for item in scored], labels, settings)
     facts = list(measure_targets(scored, model.tokenizer))

@@ -3,20 +3,20 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pan_scdg.digests import hash_text
 from pan_scdg.jobs.check.report import Setting
-from pan_scdg.jobs.lifecycle import produce_result
+from pan_scdg.jobs.lifecycle import Attempt, produce_result
 from pan_scdg.jobs.output_mark import Partial
 from pan_scdg.jobs.passages import PASSAGES, Located, find_passages, write_passages
 from pan_scdg.jobs.requests import Computing, Request, describe_job, take_first
 from pan_scdg.jobs.run_report import PAGE, choose_gains, make_run_report
 from pan_scdg.jobs.shards import Shards, open_model, write_shard
 from pan_scdg.logs import say
-from pan_scdg.models.find import describe_models
+from pan_scdg.models.find import FoundModel, describe_models
 from pan_scdg.models.lock import list_origins
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import format_decision, format_detection
@@ -28,17 +28,72 @@ from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import PassageSettings, Profile
 from pan_scdg.records import DocumentPair
 from pan_scdg.report.html import write_report
-from pan_scdg.report.records import Report, TokenGains
+from pan_scdg.report.records import TokenGains
 from pan_scdg.scoring.baseline_method import BaselineMethod
 from pan_scdg.scoring.baseline_parts import find_parts, need_baseline, refuse_unused
 from pan_scdg.scoring.batches import WHOLE
 from pan_scdg.scoring.gain_method import GainMethod
 from pan_scdg.scoring.pair_method import PairMethod, Verdict
+from pan_scdg.scoring.pair_plan import FailedPair
 from pan_scdg.scoring.verification import Verifier
 from pan_scdg.store import Store
 
 DECISIONS = "decisions.jsonl"
 GAINS = "gains.jsonl.gz"
+
+
+@dataclass(frozen=True)
+class _Detection:
+    """A job of pair detection: the checked input, and the method that decides it."""
+
+    profile: Profile
+    request: Request
+    method: PairMethod[Any, Any]
+    finder: PassageFinder | None
+    """None: the profile wants no passages."""
+    pairs: Sequence[DocumentPair]
+    names: Mapping[str, str]
+    partial: Partial | None
+    notices: Notices
+
+    @property
+    def models(self) -> dict[str, FoundModel]:
+        """Return the models that the result depends on, by their names in the job."""
+        return {**self.method.models, **({} if self.finder is None else self.finder.models)}
+
+    def describe_job(self, computing: Computing) -> dict[str, Any]:
+        """Return all fields that the bytes of the result depend on."""
+        job = describe_job(
+            "pairs",
+            self.profile,
+            self.request,
+            input_digest=hash_input(self.request.input, "pairs"),
+            models={**self.method.identify(), **({} if self.finder is None else self.finder.identify())},
+            device=self.method.device,
+            engine=computing.engine,
+            partial=self.partial,
+        )
+        # results show the user's own names
+        job["names"] = hash_text(json.dumps(sorted(self.names.items()))) if self.names else None
+        return job
+
+    def make_locator(self, store: Store) -> Locator | None:
+        """Return what finds passages, if the profile wants them."""
+        if self.finder is None:
+            return None
+        if isinstance(self.method, BaselineMethod):
+            return self.method.make_locator(self.finder, store)
+        return Locator(self.finder, None, None)
+
+    def make_verifier(self, store: Store) -> Verifier | None:
+        """Return what measures the gains of passages, if the profile wants them."""
+        if self.profile.passages is None or not self.profile.passages.gains or self.method.model is None:
+            return None
+        return Verifier(self.method.model, store)
+
+    def list_incidents(self) -> list[str]:
+        """Return what the language model warns of."""
+        return [] if self.method.model is None else self.method.model.incidents()
 
 
 def detect_pairs(
@@ -66,49 +121,55 @@ def detect_pairs(
     names = read_names(request.input)
     with closing(open_method(profile, request, computing, corpus.pairs, pairs, vectors, merged)) as method:
         finder = None if profile.passages is None else PassageFinder(profile.passages, method.device)
-        models = {**method.models, **({} if finder is None else finder.models)}
-        job = _describe_pairs_job(profile, request, computing, method, finder, partial, names)
+        detection = _Detection(profile, request, method, finder, pairs, names, partial, notices)
+        job = detection.describe_job(computing)
         if merged is not None:
             merged.check(job)
         with produce_result(request.output, job, request.overwrite) as result:
             if result.needed:
                 planned, failed = method.check(pairs, notices, request.on_error)
                 with result.compute(computing.state, request.metadata, method.model) as store:
-                    if models:
-                        say([describe_models(list(models.values()))])
+                    if detection.models:
+                        say([describe_models(list(detection.models.values()))])
                     if merged is not None:
                         merged.restore(store)
-                    scored = method.score(planned, store)
-                    locator, verifier = _make_locator(finder, method, store), _make_verifier(profile, method, store)
-                    if request.share is not None:
-                        keys = [key for item in scored for key in method.list_keys(item)]
-                        if locator is not None and verifier is not None:
-                            find_passages(list(method.judge(scored, names, store)), locator, verifier)
-                            keys += verifier.keys
-                        files = write_shard(result.staged, store, keys)
-                    else:
-                        verdicts = {verdict.pair: verdict for verdict in method.judge(scored, names, store)}
-                        verdicts |= {item.pair: method.judge_failed(item, names) for item in failed}
-                        located = _locate([verdicts[pair] for pair in pairs], locator, verifier)
-                        files = _write_results(result.staged, located, locator is not None)
-                        if request.keep_gains and isinstance(method, GainMethod):
-                            method.write_gains(result.staged / GAINS, scored, store)
-                            files.insert(0, GAINS)
-                        if request.report:
-                            gains = _read_gains(method, scored, verdicts, store)
-                            setting = Setting(profile.name, method.threshold, models, job["models"], None)
-                            shown = locator or Locator(PassageFinder(PassageSettings(), method.device), None, None)
-                            report = make_run_report(located, names, setting, shown, gains)
-                            files.insert(0, _write_page(result.staged, report, finder is not None, partial))
-                        _warn_about_few_detections(method, verdicts.values(), notices, request.output)
-                origins = list_origins(models) if merged is None else merged.origins
-                result.seal(files, _list_incidents(method), partial, origins)
+                    files = _stage_results(detection, planned, failed, store, result)
+                origins = list_origins(detection.models) if merged is None else merged.origins
+                result.seal(files, detection.list_incidents(), partial, origins)
     limited = [] if partial is None else [partial.format_warning()]
     if result.complete:
         return [*limited, f"already complete: {request.output}"]
-    warnings = [f"warning: {incident}" for incident in _list_incidents(method)]
+    warnings = [f"warning: {incident}" for incident in detection.list_incidents()]
     page = [f"report: {request.output / PAGE}"] if request.report else []
     return [*notices.list_warnings(), *warnings, *limited, _summarise(request, method, len(pairs)), *page]
+
+
+def _stage_results(
+    detection: _Detection, planned: Sequence[Any], failed: Sequence[FailedPair], store: Store, result: Attempt
+) -> list[str]:
+    """Score and decide the pairs, and stage the results; return the names of the files."""
+    method, request, names = detection.method, detection.request, detection.names
+    scored = method.score(planned, store)
+    locator, verifier = detection.make_locator(store), detection.make_verifier(store)
+    if request.share is not None:
+        keys = [key for item in scored for key in method.list_keys(item)]
+        if locator is not None and verifier is not None:
+            find_passages(list(method.judge(scored, names, store)), locator, verifier)
+            keys += verifier.keys
+        return write_shard(result.staged, store, keys)
+    verdicts = {verdict.pair: verdict for verdict in method.judge(scored, names, store)}
+    verdicts |= {item.pair: method.judge_failed(item, names) for item in failed}
+    located = _locate([verdicts[pair] for pair in detection.pairs], locator, verifier)
+    files = [] if locator is None else [write_passages(result.staged, located)]
+    files += write_verdicts(result.staged, [verdict for verdict, _ in located])
+    if request.keep_gains and isinstance(method, GainMethod):
+        method.write_gains(result.staged / GAINS, scored, store)
+        files.insert(0, GAINS)
+    if request.report:
+        gains = _read_gains(method, scored, verdicts, store)
+        files.insert(0, _write_page(detection, result, located, locator, gains))
+    _warn_about_few_detections(method, verdicts.values(), detection.notices, request.output)
+    return files
 
 
 def open_method(
@@ -161,54 +222,6 @@ def _locate(verdicts: Sequence[Verdict], locator: Locator | None, verifier: Veri
     return find_passages(verdicts, locator, verifier)
 
 
-def _write_results(folder: Path, located: Sequence[Located], passages: bool) -> list[str]:
-    """Write passages, if the profile wants them, detections and decisions; return the names of the files."""
-    files = [write_passages(folder, located)] if passages else []
-    return files + write_verdicts(folder, [verdict for verdict, _ in located])
-
-
-def _make_locator(finder: PassageFinder | None, method: PairMethod[Any, Any], store: Store) -> Locator | None:
-    """Return what finds passages, if the profile wants them."""
-    if finder is None:
-        return None
-    return method.make_locator(finder, store) if isinstance(method, BaselineMethod) else Locator(finder, None, None)
-
-
-def _make_verifier(profile: Profile, method: PairMethod[Any, Any], store: Store) -> Verifier | None:
-    """Return what measures the gains of passages, if the profile wants them."""
-    if profile.passages is None or not profile.passages.gains or method.model is None:
-        return None
-    return Verifier(method.model, store)
-
-
-def _describe_pairs_job(
-    profile: Profile,
-    request: Request,
-    computing: Computing,
-    method: PairMethod[Any, Any],
-    finder: PassageFinder | None,
-    partial: Partial | None,
-    names: Mapping[str, str],
-) -> dict[str, Any]:
-    job = describe_job(
-        "pairs",
-        profile,
-        request,
-        input_digest=hash_input(request.input, "pairs"),
-        models={**method.identify(), **({} if finder is None else finder.identify())},
-        device=method.device,
-        engine=computing.engine,
-        partial=partial,
-    )
-    # results show the user's own names
-    job["names"] = hash_text(json.dumps(sorted(names.items()))) if names else None
-    return job
-
-
-def _list_incidents(method: PairMethod[Any, Any]) -> list[str]:
-    return [] if method.model is None else method.model.incidents()
-
-
 def _read_gains(
     method: PairMethod[Any, Any], scored: Sequence[Any], verdicts: Mapping[DocumentPair, Verdict], store: Store
 ) -> dict[DocumentPair, TokenGains]:
@@ -219,12 +232,22 @@ def _read_gains(
     return choose_gains(method.locate_gains(best, store))
 
 
-def _write_page(folder: Path, report: Report, has_passages: bool, partial: Partial | None) -> str:
+def _write_page(
+    detection: _Detection,
+    result: Attempt,
+    located: Sequence[Located],
+    locator: Locator | None,
+    gains: Mapping[DocumentPair, TokenGains],
+) -> str:
     """Write the report; return the name of the file."""
+    profile, method, partial = detection.profile, detection.method, detection.partial
+    setting = Setting(profile.name, method.threshold, detection.models, result.job["models"], None)
+    shown = locator or Locator(PassageFinder(PassageSettings(), method.device), None, None)
+    report = make_run_report(located, detection.names, setting, shown, gains)
     limited = () if partial is None else (partial.format_warning().removeprefix("warning: "),)
-    passages_file = PASSAGES if has_passages else ""
-    whole = replace(report, warnings=(*limited, *report.warnings), table_file=DECISIONS, passages_file=passages_file)
-    write_report(whole, folder / PAGE)
+    passages = "" if locator is None else PASSAGES
+    whole = replace(report, warnings=(*limited, *report.warnings), table_file=DECISIONS, passages_file=passages)
+    write_report(whole, result.staged / PAGE)
     return PAGE
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-BLOCK = re.compile(r"(?:<!-- (run|needs: [^\n]+) -->\n)?```(sh|python)\n(.*?)```", re.S)
+BLOCK = re.compile(r"(?:<!-- (run|run, long|needs: [^\n]+) -->\n)?```(sh|python)\n(.*?)```", re.S)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -16,6 +16,8 @@ class Command(NamedTuple):
     text: str
     needs: str
     """Empty for a command that runs anywhere."""
+    long: bool
+    """It takes so many seconds that the gate only parses it."""
 
 
 class Block(NamedTuple):
@@ -41,12 +43,13 @@ def find_commands() -> list[Command]:
     """Return the lines of all shell blocks in reading order; a Python block that runs is one command, its text."""
     found = []
     for block in (block for page in list_pages() for block in find_blocks(page)):
-        needs = block.marker.removeprefix("needs: ").removeprefix("run")
+        needs = block.marker.removeprefix("needs: ") if block.marker.startswith("needs: ") else ""
+        long = block.marker == "run, long"
         if block.language == "python":
-            found.append(Command(block.body, needs))
+            found.append(Command(block.body, needs, long))
         else:
             lines = (line.partition(" #")[0].strip() for line in block.body.splitlines())
-            found += [Command(line, needs) for line in lines if line and not line.startswith("#")]
+            found += [Command(line, needs, long) for line in lines if line and not line.startswith("#")]
     return found
 
 

@@ -1,8 +1,8 @@
 """Run every command of the README and of docs/, in the order in which a reader types them, with one state for all.
 
-A block is marked ``run``, or with what it ``needs`` that a test lacks. Commands of the second kind are parsed by the
-command line that they are for, and those of docker and TIRA run in tests/container. The examples that the commands
-read are trimmed; ``make demo`` alone runs on the full ones.
+A block is marked ``run``, ``run, long``, or with what it ``needs`` that a test lacks. Commands of the last two kinds
+are parsed by the command line that they are for; ``make test-long`` runs the long ones, and those of docker and TIRA
+run in tests/container. The examples that the commands read are trimmed; ``make demo`` alone runs on the full ones.
 """
 
 import importlib
@@ -28,8 +28,12 @@ from tests.docs.pages import ROOT, Command, find_blocks, find_commands, list_pag
 NEEDS = {"network", "gpu", "login", "data"}
 COMMANDS = find_commands()
 MADE = ("make demo", "make test")
-RUN = [command.text for command in COMMANDS if not command.needs and command.text not in MADE]
-NOT_RUN = [command for command in COMMANDS if command.needs]
+RUN = [
+    pytest.param(command.text, marks=pytest.mark.long if command.long else (), id=command.text.partition("\n")[0])
+    for command in COMMANDS
+    if not command.needs and command.text not in MADE
+]
+PARSED = [command for command in COMMANDS if command.needs or command.long]
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +50,11 @@ def test_every_block_is_marked(page: Path) -> None:
     assert len(blocks) == text.count("```sh") + text.count("```python")
     for block in blocks:
         assert block.marker, f"no marker before: {block.body}"
-        assert block.marker == "run" or set(block.marker.removeprefix("needs: ").split(", ")) <= NEEDS, block.marker
+        needs = set(block.marker.removeprefix("needs: ").split(", "))
+        assert block.marker in ("run", "run, long") or needs <= NEEDS, block.marker
 
 
-@pytest.mark.parametrize("command", RUN, ids=lambda text: text.partition("\n")[0])
+@pytest.mark.parametrize("command", RUN)
 def test_documented_command(command: str, clone: Clone) -> None:
     done = clone.run(command)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -92,7 +97,7 @@ def test_what_the_commands_write_is_ignored_by_git() -> None:
     assert ignored.stdout == asked
 
 
-@pytest.mark.parametrize("command", NOT_RUN, ids=[command.text for command in NOT_RUN])
+@pytest.mark.parametrize("command", PARSED, ids=[command.text for command in PARSED])
 def test_command_that_is_not_run_is_parsed(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Its words are parsed to the end, and nothing is done."""
     called = []

