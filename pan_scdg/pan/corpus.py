@@ -6,7 +6,7 @@ import zlib
 from array import array
 from collections.abc import Collection, Iterator, KeysView
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryFile, gettempdir
 
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import stream_corpus
@@ -36,10 +36,9 @@ class Corpus:
         self._file = TemporaryFile(prefix="pan_scdg-corpus-")  # noqa: SIM115
         for document in stream_corpus(directory, notices, digest.update):
             data = zlib.compress(document.text.encode(), LEVEL)
-            self._file.write(data)
+            self._write(data)
             self._numbers[document.doc_id] = len(self._numbers)
             self._ends.append(self._ends[-1] + len(data))
-        self._file.flush()
         self.digest = digest.hexdigest()
         """SHA-256 (hex) of the corpus file."""
 
@@ -59,6 +58,13 @@ class Corpus:
         """Yield the documents that ``wanted`` names and the corpus has, in the order of the corpus."""
         for number, doc_id in sorted((self._numbers[doc_id], doc_id) for doc_id in wanted if doc_id in self._numbers):
             yield self._read(number, doc_id)
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._file.write(data)
+            self._file.flush()
+        except OSError as e:
+            raise OSError(e.errno, e.strerror, gettempdir()) from e  # the file itself has no name
 
     def _read(self, number: int, doc_id: str) -> Document:
         begin, end = self._ends[number], self._ends[number + 1]

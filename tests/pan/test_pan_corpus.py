@@ -3,6 +3,8 @@
 import gzip
 import hashlib
 import json
+import resource
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,3 +53,15 @@ def test_a_bad_line_is_refused_before_anything_else(write: Write) -> None:
     folder = write({"corpus.jsonl": '{"docno": "1", "text": "a"}\n{"docno": "2"}\n'})
     with pytest.raises(UserError, match="no text"):
         Corpus(folder, Notices())
+
+
+def test_a_full_temporary_folder_is_named(tmp_path: Path) -> None:
+    write_corpus(tmp_path, [Document("1", "".join(map(chr, range(256, 5000))))])
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as told:
+            Corpus(tmp_path, Notices())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert told.value.filename == tempfile.gettempdir()
