@@ -13,8 +13,8 @@ from pan_scdg.models.fit import check_encoder_fits
 from pan_scdg.passages.align import Evidence, align_texts
 from pan_scdg.profile import PassageSettings
 
-REMEMBERED = 1000
-"""Texts whose paragraphs' vectors are kept in memory: a text is often part of several pairs."""
+REMEMBERED = 100_000
+"""Vectors of paragraphs that are kept in memory, 150 MB with MiniLM: a text is often part of several pairs."""
 
 
 class PassageFinder:
@@ -51,7 +51,7 @@ class PassageFinder:
             self._encoder = load_encoder(self.models["passage_encoder"].folder, self._device)
         key = tuple(texts)
         if key not in self._recent:
-            if len(self._recent) == REMEMBERED:
+            if sum(map(len, self._recent)) + len(key) > REMEMBERED:
                 self._recent.clear()
             self._recent[key] = self._encoder.encode(texts)
         return self._recent[key]
