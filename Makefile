@@ -3,6 +3,11 @@
 # make test-long        tests that `make test` leaves out; recorded in benchmarks/results/long-tests.md
 # make test-transformers5  tests of language models, and one run, with transformers 5
 # make lint             ruff and mypy
+# make lock             resolve requirements.txt and requirements/*.txt, and write the locks beside them; UPGRADE=1 takes the newest
+# make audit            ask for known vulnerabilities of what is locked; .ci/accepted-vulnerabilities.txt lists exceptions
+# make licences         write docs/licences.md
+# make sbom             lists of components of the wheel, and of the image IMAGE=NAME, in out/sbom/
+# make pin-base-image   ask the registry for the digest of the Dockerfile's base image, and write it there
 # make test-processors  numerical tests under each instruction set of the processor, as a table
 # make fuzz             mutated files for every reader, for SECONDS=60; report and findings in fuzz-output/
 # make faults           commands that are killed, get a full disk or are started twice; recorded in benchmarks/results/faults.md
@@ -11,7 +16,7 @@
 #                       copy without .git.
 PYTHON_IN_ENV := .venv/bin/python
 
-.PHONY: demo test test-long test-transformers5 faults test-processors fuzz lint setup gpu
+.PHONY: demo test test-long test-transformers5 faults test-processors fuzz lint setup gpu lock audit licences sbom pin-base-image
 
 setup:
 	@bash tools/setup.sh
@@ -40,10 +45,30 @@ faults: setup
 	@$(PYTHON_IN_ENV) tests/faults --kills 9 --disks 4 --pairs 6 --seed 2 --page benchmarks/results/faults.md
 
 lint: setup
-	@$(PYTHON_IN_ENV) -m pip install --quiet --disable-pip-version-check -r .ci/requirements.txt
+	@$(PYTHON_IN_ENV) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/lint.lock
 	@$(PYTHON_IN_ENV) -m ruff check .
 	@$(PYTHON_IN_ENV) -m ruff format --check .
 	@$(PYTHON_IN_ENV) -m mypy --strict pan_scdg benchmarks
+
+SUPPLY_CHAIN := bash tools/supply_chain/run.sh
+
+lock: setup
+	@$(SUPPLY_CHAIN) locks $(if $(UPGRADE),--upgrade)
+
+audit: setup
+	@$(SUPPLY_CHAIN) audit
+
+JAVA := .venv/java
+licences: setup
+	@$(PYTHON_IN_ENV) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --upgrade \
+		--target $(JAVA) -r requirements/java.lock
+	@$(SUPPLY_CHAIN) licences .venv/tools $(JAVA)
+
+sbom: setup
+	@$(SUPPLY_CHAIN) components out/sbom $(IMAGE)
+
+pin-base-image:
+	@bash tools/supply_chain/pin_base_image.sh
 
 HAS_TORCH := from importlib.util import find_spec as f; raise SystemExit(not (f("torch") and f("transformers")))
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 def clone(tmp_path: Path) -> Path:
     (tmp_path / "tools").mkdir()
     shutil.copy(ROOT / "tools" / "setup.sh", tmp_path / "tools")
-    shutil.copy(ROOT / "requirements.txt", tmp_path)
+    shutil.copy(ROOT / "requirements.lock", tmp_path)
     return tmp_path
 
 
@@ -57,7 +57,7 @@ def test_installed_environment_is_left_alone(clone: Path) -> None:
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)
     (python.parent / "pan-scdg").symlink_to("python")
-    digest = hashlib.sha256((clone / "requirements.txt").read_bytes()).hexdigest()
+    digest = hashlib.sha256((clone / "requirements.lock").read_bytes()).hexdigest()
     (clone / ".venv" / "requirements.sha256").write_text(digest + "\n")
     done = setup(clone, PYTHON="no-such-python")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Create .venv from requirements.txt, with this clone installed in it as the command pan-scdg. A second call with the same
-# requirements does nothing. PYTHON chooses the interpreter; TORCH_INDEX_URL an index that has CPU wheels of torch.
+# Create .venv from requirements.lock, with this clone installed in it as the command pan-scdg. A second call with the same lock
+# does nothing. PYTHON chooses the interpreter; TORCH_INDEX_URL an index that has CPU wheels of torch, whose hashes are not known.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 need_gb=7
+lock=requirements.lock
 stamp=.venv/requirements.sha256
-wanted=$(sha256sum requirements.txt | cut -d' ' -f1)
+wanted=$(sha256sum "$lock" | cut -d' ' -f1)
 pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile)
+locked=(--no-deps --no-build-isolation --require-hashes -r /dev/stdin) # some packages are published as source
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ] && [ -x .venv/bin/python ]; then
-    [ -x .venv/bin/pan-scdg ] || "${pip[@]}" --no-deps --editable .
+    [ -x .venv/bin/pan-scdg ] || "${pip[@]}" --no-deps --no-build-isolation --editable .
     exit 0
 fi
 
@@ -45,12 +47,14 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
 fi
 rm -rf .venv
 "$python" -m venv .venv
-"${pip[@]}" --upgrade pip wheel  # python-terrier depends on packages that are published as source
+sed '/^# \[run\]/,$d' "$lock" | "${pip[@]}" "${locked[@]}"
 if [ -n "${TORCH_INDEX_URL:-}" ]; then
-    "${pip[@]}" --index-url "$TORCH_INDEX_URL" "$(grep -oE '^torch==[0-9.]+' requirements.txt)"
+    sed '/^# \[torch\]/,/^# \[tests\]/d' "$lock" | "${pip[@]}" "${locked[@]}"
+    "${pip[@]}" --index-url "$TORCH_INDEX_URL" "$(grep -oE '^torch==[0-9.]+' "$lock")"
+else
+    "${pip[@]}" "${locked[@]}" < "$lock"
 fi
-"${pip[@]}" -r requirements.txt
-"${pip[@]}" --no-deps --editable .
+"${pip[@]}" --no-deps --no-build-isolation --editable .
 # Compile what commands and tests import, not all 270 MB of sources; on two cores, where pip uses one.
 compile_imports() { PYTHONDONTWRITEBYTECODE='' .venv/bin/python -c "import $1"; }
 compile_imports "pyterrier, transformers.models.qwen2.modeling_qwen2, transformers.models.llama.modeling_llama" &

@@ -135,5 +135,5 @@ def test_terrier_itself_runs_in_the_image(docker: Docker, image: str) -> None:
 def test_nothing_of_this_machine_is_in_the_image(docker: Docker, image: str) -> None:
     listed = docker("run", "--rm", *CLOSED, "--entrypoint", "sh", image, "-c", "ls -A /app").stdout.split()
     expected = {line[1:].split("/")[0] for line in (ROOT / ".dockerignore").read_text().splitlines() if line[:1] == "!"}
-    assert set(listed) - {"__pycache__"} == expected - {"requirements.txt", "requirements-cuda.txt"}
+    assert set(listed) - {"__pycache__"} == expected - {"requirements.lock", "requirements"}
     assert os.environ.get("HOSTNAME", "no name") not in docker("history", "--no-trunc", image).stdout

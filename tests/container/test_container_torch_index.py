@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import threading
 import zipfile
@@ -19,11 +20,19 @@ VARIABLE = "PAN_SCDG_TEST_TORCH_INDEX_URL"
 LARGEST = 2_500_000_000
 
 
+LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+
+
 def requirement(name: str) -> str:
-    """Return ``name==version`` as in requirements.txt."""
-    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
-    (found,) = [line.split()[0] for line in lines if line.startswith(f"{name}==")]
-    return found
+    """Return ``name==version`` as in requirements.lock."""
+    (found,) = re.findall(rf"(?m)^{name}==[0-9.]+", LOCK)
+    return str(found)
+
+
+def lock(name: str) -> str:
+    """Return a package's lines of requirements.lock."""
+    (found,) = re.findall(rf"(?ms)^{name}==.*?\n(?=[a-z0-9#])", LOCK)
+    return str(found)
 
 
 @pytest.fixture
@@ -53,9 +62,12 @@ def test_torch_comes_from_the_index_that_is_named(docker: Docker, base_image: st
     context = tmp_path / "context"
     context.mkdir()
     shutil.copy(ROOT / "Dockerfile", context)
-    few = f"{requirement('torch')}\n{requirement('click')}\n# What its tests need besides\n{requirement('pytest')}\n"
-    (context / "requirements.txt").write_text(few)
-    (context / "requirements-cuda.txt").write_text("")
+    few = {"install": "setuptools", "run": "click", "torch": "torch", "tests": "iniconfig"}
+    text = "".join(f"# [{section}]\n{lock(name)}" for section, name in few.items())
+    (context / "requirements.lock").write_text(text)
+    (context / "requirements").mkdir()
+    for name in ("cuda", "java"):
+        (context / "requirements" / f"{name}.lock").write_text("")
     tag = f"pan_scdg-test-{os.getpid()}-torch"
     settings = ("--build-arg", f"BASE_IMAGE={base_image}", "--build-arg", f"TORCH_INDEX_URL={index}")
     docker("build", "--network", "host", "--force-rm", *settings, "--target", "packages", "-t", tag, context)
@@ -64,7 +76,7 @@ def test_torch_comes_from_the_index_that_is_named(docker: Docker, base_image: st
     names = installed.stdout.split()
     assert f"{requirement('torch')}+cpu" in names
     assert requirement("click") in names
-    assert not [name for name in names if name.startswith(("pytest", "nvidia", "cuda", "triton"))]
+    assert not [name for name in names if name.startswith(("iniconfig", "nvidia", "cuda", "triton"))]
 
 
 @pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} names no index with CPU wheels of torch")

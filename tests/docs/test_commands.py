@@ -64,7 +64,7 @@ def test_make_demo(tmp_path: Path) -> None:
     """The whole demo, on the full examples, in a process of its own."""
     environment = ROOT / ".venv"
     stamp, script = environment / "requirements.sha256", environment / "bin" / "pan-scdg"
-    if not script.is_file() or stamp.read_text().strip() != hash_file(ROOT / "requirements.txt"):
+    if not script.is_file() or stamp.read_text().strip() != hash_file(ROOT / "requirements.lock"):
         pytest.skip("`make` has not set up the present requirements")
     for path in ROOT.iterdir():
         if path.name not in (".git", "demo-output"):

@@ -1,0 +1,69 @@
+"""A run opens no connection and listens on nothing, in a container that has a network.
+
+The kernel counts connections and datagrams for each container. It does not count listening, for which the process is
+killed.
+"""
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.container.conftest import Docker, visible
+
+pytestmark = pytest.mark.container
+COUNTED = {
+    **{("Tcp", name): 0 for name in ("ActiveOpens", "PassiveOpens", "OutSegs")},
+    **{("Udp", name): 0 for name in ("InDatagrams", "OutDatagrams")},
+}
+LISTENING = {"names": ["listen", "accept", "accept4"], "action": "SCMP_ACT_KILL_PROCESS"}
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> tuple[str, ...]:
+    """Return the options of a container with a network, in which a process that listens is killed."""
+    (tmp_path / "seccomp.json").write_text(json.dumps({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [LISTENING]}))
+    return ("--rm", "--read-only", "--tmpfs", "/tmp", "--security-opt", f"seccomp={tmp_path / 'seccomp.json'}")
+
+
+def read_counters(printed: str) -> dict[tuple[str, str], int]:
+    """Return the kernel's counters by protocol and name."""
+    found = {}
+    rows = [line.split() for line in printed.splitlines() if ": " in line]
+    for names, values in zip(rows[::2], rows[1::2]):
+        found |= {(names[0].rstrip(":"), name): int(value) for name, value in zip(names[1:], values[1:])}
+    return found
+
+
+def test_a_run_neither_connects_nor_listens(
+    docker: Docker,
+    image: str,
+    network: tuple[str, ...],
+    pairs: Path,
+    finished: Callable[[Path], dict[str, bytes]],
+    open_folder: Callable[[str], Path],
+) -> None:
+    output = open_folder("out")
+    mounts = ("-v", f"{pairs}:/in:ro", "-v", f"{output}:/out", "--env", "OMP_NUM_THREADS")
+    command = "python /app/entrypoint.py run --input /in --output /out && cat /proc/net/snmp"
+    done = docker("run", *network, *mounts, "--entrypoint", "sh", image, "-c", command)
+    assert visible(output) == finished(pairs)
+    counted = read_counters(done.stdout)
+    assert {name: counted[name] for name in COUNTED} == COUNTED
+
+
+def test_a_connection_would_be_counted_and_a_listener_killed(
+    docker: Docker, image: str, network: tuple[str, ...]
+) -> None:
+    script = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'', ('127.0.0.1', 9))"
+    words = ("run", *network, "--entrypoint", "sh", image, "-c")
+    counted = read_counters(docker(*words, f'python -c "{script}" && cat /proc/net/snmp').stdout)
+    assert counted["Udp", "OutDatagrams"] == 1
+    killed = docker(*words, "exec python -c 'import socket; socket.socket().listen()'", check=False)
+    assert killed.returncode == 128 + signal.SIGSYS
+
+
+def test_the_image_names_no_port(docker: Docker, image: str) -> None:
+    assert not json.loads(docker("image", "inspect", image).stdout)[0]["Config"].get("ExposedPorts")
