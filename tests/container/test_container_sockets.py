@@ -5,6 +5,7 @@ killed.
 """
 
 import json
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -47,11 +48,12 @@ def test_a_run_neither_connects_nor_listens(
 ) -> None:
     output = open_folder("out")
     mounts = ("-v", f"{pairs}:/in:ro", "-v", f"{output}:/out", "--env", "OMP_NUM_THREADS")
-    command = "python /app/entrypoint.py run --input /in --output /out && cat /proc/net/snmp"
+    command = "python /app/entrypoint.py run --input /in --output /out && cat /proc/net/snmp*"
     done = docker("run", *network, *mounts, "--entrypoint", "sh", image, "-c", command)
     assert visible(output) == finished(pairs)
     counted = read_counters(done.stdout)
     assert {name: counted[name] for name in COUNTED} == COUNTED
+    assert set(re.findall(r"(?m)^Udp6(?:In|Out)Datagrams\s+(\d+)$", done.stdout)) <= {"0"}
 
 
 def test_a_connection_would_be_counted_and_a_listener_killed(
