@@ -15,7 +15,6 @@ from typing import Any
 
 import click
 
-from pan_scdg.jobs.check.report import Setting
 from pan_scdg.jobs.passages import Located
 from pan_scdg.jobs.run_report import make_run_report
 from pan_scdg.passages.align import Evidence
@@ -25,6 +24,7 @@ from pan_scdg.profile import PassageSettings
 from pan_scdg.records import DocumentPair, Passage, TextFile
 from pan_scdg.report.html import write_report
 from pan_scdg.report.records import Report, ReportPair, ReportPassage, ReportText, TokenGains
+from pan_scdg.report.setting import Setting
 from pan_scdg.scoring.pair_method import Verdict
 
 SENTENCES = (

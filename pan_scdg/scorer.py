@@ -18,6 +18,7 @@ from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import Calibration, Profile, RetrievalSettings, load_profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import DocumentPair, Query, TextFile
+from pan_scdg.report.setting import Setting, describe_setting
 from pan_scdg.retrieval.ranking import Ranked, Ranking, rank_best
 from pan_scdg.scdg.aggregation import Aggregate, GainStatistics, choose_aggregate, list_stored
 from pan_scdg.scdg.gains import Gains
@@ -239,13 +240,12 @@ class Scorer:
 
     @cached_property
     def _facts(self) -> Mapping[str, str]:
-        settings = self.profile.baseline
-        return {
-            "profile": self.profile.name,
-            **({"embedding model": settings.model} if isinstance(settings, Alignment) else {}),
-            "language model": self._model.found.name,
-            "fingerprint": self._model.fingerprint,
-        }
+        """Return what a report says about program, profile and models."""
+        models, identity = {"language_model": self._model.found}, {"language_model": self._model.identify()}
+        if self._aligner is not None:
+            parts = self._aligner.parts
+            models, identity = {**parts.places, **models}, {**parts.identity, **identity}
+        return describe_setting(Setting(self.profile.name, None, models, identity))
 
     @property
     def _calibration(self) -> Calibration | None:

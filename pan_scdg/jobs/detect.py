@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from pan_scdg.digests import hash_text
-from pan_scdg.jobs.check.report import Setting
 from pan_scdg.jobs.lifecycle import Attempt, produce_result
 from pan_scdg.jobs.output_mark import Partial
 from pan_scdg.jobs.passages import PASSAGES, Located, find_passages, write_passages
@@ -29,6 +28,7 @@ from pan_scdg.profile import PassageSettings, Profile
 from pan_scdg.records import DocumentPair
 from pan_scdg.report.html import write_report
 from pan_scdg.report.records import TokenGains
+from pan_scdg.report.setting import Setting
 from pan_scdg.scoring.baseline_method import BaselineMethod
 from pan_scdg.scoring.baseline_parts import find_parts, need_baseline, refuse_unused
 from pan_scdg.scoring.batches import WHOLE

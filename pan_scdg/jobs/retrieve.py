@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.check.report import Setting, describe_setting
 from pan_scdg.jobs.lifecycle import Attempt, produce_result
 from pan_scdg.jobs.output_mark import Partial
 from pan_scdg.jobs.query_report import list_report_queries, read_sources
@@ -26,6 +25,7 @@ from pan_scdg.pan.source_retrieval import read_queries
 from pan_scdg.profile import Profile, RetrievalSettings
 from pan_scdg.records import Query
 from pan_scdg.report.query_page import write_query_page
+from pan_scdg.report.setting import Setting, describe_setting
 from pan_scdg.retrieval.candidate_files import explain_scores, hash_candidates, read_candidates
 from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retrieval_encoder, locate_encoder
 from pan_scdg.retrieval.index import check_catalogue, list_parts
@@ -233,7 +233,7 @@ def _write_page(
     """Write the page about the results in ``folder`` if it is wanted; return the names of the files."""
     if not request.report:
         return []
-    facts = describe_setting(Setting(profile.name, None, prepared.places, job["models"], None))
+    facts = describe_setting(Setting(profile.name, None, prepared.places, job["models"]))
     warnings = [] if prepared.partial is None else [prepared.partial.format_warning().removeprefix("warning: ")]
     shown = list(list_report_queries(folder, prepared.queries, found))
     documents = read_sources(prepared.corpus, shown)

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.check.report import UNDECIDED, Setting, list_facts
 from pan_scdg.jobs.passages import Located
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.passages.align import Alignment, Evidence
@@ -15,6 +14,7 @@ from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, Passage, TextFile
 from pan_scdg.report.judge import SizedText, judge_pair, make_passage, measure_text, rank_pair
 from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
+from pan_scdg.report.setting import UNDECIDED, Setting, list_facts
 from pan_scdg.report.view import MOST_DETAILS
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.sequences import Offsets

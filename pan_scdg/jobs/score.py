@@ -2,17 +2,14 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from pan_scdg import __version__
 from pan_scdg.errors import UserError
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.pan.untrusted import read_standard_input
 from pan_scdg.profile import Profile
 from pan_scdg.records import TextFile
-from pan_scdg.report.html import render_report
 from pan_scdg.scorer import TARGET, PairResult, Scorer
 
 STANDARD = Path("-")
@@ -54,8 +51,7 @@ def _read(path: Path) -> str:
 
 def format_report(result: PairResult, suspicious: Path, source: Path) -> str:
     """Return the page of a pair of files as HTML."""
-    report = result.to_report((_name(suspicious), _name(source)))
-    return render_report(replace(report, facts={**report.facts, "version": __version__}))
+    return result.to_html((_name(suspicious), _name(source)))
 
 
 def _name(path: Path) -> str:

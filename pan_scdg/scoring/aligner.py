@@ -22,9 +22,9 @@ class Aligner:
     """
 
     def __init__(self, settings: Alignment, device: str) -> None:
-        parts = find_parts(settings, device, ())
-        self.settings, self.scorer = settings, parts.make_alignment(settings, None)
-        foreign = warn_about_encoder(settings.calibrated_with, parts.fingerprint)
+        self.parts = find_parts(settings, device, ())
+        self.settings, self.scorer = settings, self.parts.make_alignment(settings, None)
+        foreign = warn_about_encoder(settings.calibrated_with, self.parts.fingerprint)
         say([] if foreign is None else [foreign])
         self._threshold = None if foreign else settings.threshold
 

@@ -19,7 +19,7 @@ from pan_scdg.jobs.check.pairs import (
     make_pairs,
     need_first_stage,
 )
-from pan_scdg.jobs.check.report import Setting, make_report
+from pan_scdg.jobs.check.report import make_report
 from pan_scdg.jobs.check.texts import Material, collect_texts
 from pan_scdg.jobs.check.write import PAGE, TABLE, write_files
 from pan_scdg.jobs.detect import open_method
@@ -35,6 +35,7 @@ from pan_scdg.profile import PassageSettings, Profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.report.judge import NEAR
 from pan_scdg.report.records import ReportPair
+from pan_scdg.report.setting import Setting
 from pan_scdg.report.table import format_best
 from pan_scdg.report.wording import CAUTION, summarise
 from pan_scdg.scoring.baseline_parts import find_parts

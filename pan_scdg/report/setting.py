@@ -1,0 +1,37 @@
+"""What decided the pairs of a report: program, profile and models, as the page names them."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pan_scdg import __version__
+from pan_scdg.models.find import SHORT, FoundModel
+
+UNDECIDED = "nothing is decided: the threshold is not for this model"
+
+
+class Setting(NamedTuple):
+    """The method that decided."""
+
+    profile: str
+    threshold: float | None
+    models: Mapping[str, FoundModel]
+    identity: Mapping[str, Any]
+    """The fields of the job that identify the models."""
+    template: str | None = None
+    """Name of the text that everybody was given."""
+
+
+def describe_setting(setting: Setting) -> dict[str, str]:
+    """Return program, profile and models with the first characters of their fingerprints."""
+    facts = {"program": f"pan_scdg {__version__}", "profile": setting.profile}
+    for name, found in setting.models.items():
+        weights = setting.identity.get(name, {}).get("weights", "")
+        facts[name] = f"{found.name} {str(weights)[:SHORT]}".strip()
+    if setting.template is not None:
+        facts["template"] = f"{setting.template}; what a text has in common with it does not count"
+    return facts
+
+
+def list_facts(setting: Setting, suspicious: int, sources: int) -> dict[str, Any]:
+    """Return what decided, and the numbers of texts."""
+    return {**describe_setting(setting), "suspicious_texts": suspicious, "sources": sources}
