@@ -75,6 +75,7 @@ def test_help_works_and_holds_an_example(arguments: list[str], capsys: pytest.Ca
     text = capsys.readouterr().out
     assert re.search(rf"Example:\s+pan-scdg {' '.join(arguments)}\b", text), text
     assert max(map(len, text.splitlines())) <= 110
+    assert not re.search(r"^  \[?[A-Z]+\]?$", text, re.MULTILINE), "an argument without a word about it"
 
 
 def test_help_imports_nothing_heavy() -> None:

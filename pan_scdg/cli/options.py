@@ -118,10 +118,10 @@ quiet_option = click.option(
 
 
 class GroupedCommand(click.Command):
-    """A command whose help lists its options under headings.
+    """A command whose help lists its options under headings; its arguments are explained in its text.
 
     Args:
-        headings: names of the parameters under each heading; the rest follows under "Other".
+        headings: names of the options under each heading; the rest follows under "Other".
     """
 
     def __init__(self, *args: Any, headings: Mapping[str, tuple[str, ...]], **options: Any) -> None:
@@ -133,7 +133,7 @@ class GroupedCommand(click.Command):
         """Write the options of each heading."""
         records: dict[str, list[tuple[str, str]]] = {heading: [] for heading in self._order}
         for parameter in self.get_params(ctx):
-            if (record := parameter.get_help_record(ctx)) is not None:
+            if isinstance(parameter, click.Option) and (record := parameter.get_help_record(ctx)) is not None:
                 records[self._headings.get(parameter.name or "", "Other")].append(record)
         for heading, rows in records.items():
             if rows:
