@@ -1,4 +1,4 @@
-"""The house keeps its floors: who may import whom, what is loaded when, and how large a file grows."""
+"""The levels of the architecture: who may import whom, what is loaded when, and how large a file grows."""
 
 import ast
 import re
@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pan_scdg"
 LONGEST_FILE = 320
-FLOORS = (
+LEVELS = (
     {"__main__"},
     {"cli", "research"},
     {"jobs"},
@@ -108,48 +108,48 @@ def _imported(path: Path, lazy: bool = True, types: bool = True) -> set[str]:
     return set(_imports(_tree(path), lazy, types))
 
 
-def _room(module: str) -> str:
+def _find_part(module: str) -> str:
     return module.split(".")[1]
 
 
-def _floor(room: str) -> int:
-    return next(i for i, rooms in enumerate(FLOORS) if room in rooms)
+def _find_level(part: str) -> int:
+    return next(i for i, parts in enumerate(LEVELS) if part in parts)
 
 
 def _own(path: Path) -> set[str]:
     return {name for name in _imported(path) if name.startswith("pan_scdg.")}
 
 
-def test_every_room_has_a_floor() -> None:
-    assert {_room(name) for name in MODULES if "." in name} <= set().union(*FLOORS)
+def test_every_part_has_a_level() -> None:
+    assert {_find_part(name) for name in MODULES if "." in name} <= set().union(*LEVELS)
 
 
 @pytest.mark.parametrize("path", FILES, ids=_module)
-def test_imports_go_down_or_stay_in_the_room(path: Path) -> None:
+def test_imports_go_down_or_stay_in_the_part(path: Path) -> None:
     if _module(path) == "pan_scdg":
         assert not {name for name in _imported(path, types=False) if name.startswith("pan_scdg.")}
         return
-    here = _room(_module(path))
+    here = _find_part(_module(path))
     for name in sorted(_own(path)):
-        there = _room(name)
-        if here == there or _floor(there) > _floor(here):
+        there = _find_part(name)
+        if here == there or _find_level(there) > _find_level(here):
             continue
         if here == "profile" and name in REGISTRIES:
             assert not _own(MODULES[name])
             continue
         allowed = NEIGHBOURS.get(here, set())
-        if _floor(here) == len(FLOORS) - 1 and there != "profile":
-            continue  # the ground floor's small files use each other; circles are looked for below
-        assert _floor(here) == _floor(there), f"{_module(path)} imports {name} from a floor above"
+        if _find_level(here) == len(LEVELS) - 1 and there != "profile":
+            continue  # the small files of the lowest level use each other; cycles are found below
+        assert _find_level(here) == _find_level(there), f"{_module(path)} imports {name} from a level above"
         assert any(name == a or name.startswith(f"{a}.") for a in allowed), f"{_module(path)} imports {name}"
 
 
-def test_there_are_no_circles() -> None:
+def test_there_are_no_import_cycles() -> None:
     graph = {name: {x for x in _imported(path) if x in MODULES and x != name} for name, path in MODULES.items()}
     try:
         order = list(TopologicalSorter(graph).static_order())
     except CycleError as e:
-        pytest.fail(f"a circle of imports: {' -> '.join(e.args[1])}")
+        pytest.fail(f"an import cycle: {' -> '.join(e.args[1])}")
     assert set(order) == set(MODULES)
 
 

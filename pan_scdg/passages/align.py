@@ -34,10 +34,10 @@ VERBATIM_SHARE = 0.6
 NEAR = 40
 """Characters by which such a run may stand out of the passage."""
 INSIDE_RUN = 0.3
-"""A unit with so much of it in a verbatim passage belongs to that."""
+"""A unit belongs to a verbatim passage that contains at least this share of it."""
 LEAST_OUTSIDE = 3
 SHARE_OUTSIDE = 0.5
-"""A verbatim passage is part of a larger one if that has so many similar units outside, and such a share of them."""
+"""A verbatim passage is part of a larger one with at least this number and this share of similar units outside it."""
 
 
 Encode = Callable[[Sequence[str]], npt.NDArray[np.float32]]

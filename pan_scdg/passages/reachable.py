@@ -107,7 +107,7 @@ class FirstStage:
         return found
 
     def _list_blocks(self, most: int) -> Iterator[tuple[int, int]]:
-        """Yield ranges of sources with at most so many sentences together, or of a single one."""
+        """Yield ranges of sources with at most ``most`` sentences together, or of a single one."""
         cuts, together = [0], 0
         for place, size in enumerate(self._sizes.tolist()):
             if together and together + size > most:

@@ -49,7 +49,7 @@ def find_runs(target: PreparedText, source: PreparedText, least_words: int) -> l
 
 
 def _list_grams(text: PreparedText, words: int) -> Iterator[tuple[str, ...]]:
-    """Yield all runs of so many words."""
+    """Yield all runs of ``words`` words."""
     return zip(*(text.forms[i:] for i in range(words)))
 
 
@@ -62,7 +62,7 @@ def _measure_run(target: Sequence[str], i: int, source: Sequence[str], j: int) -
 
 
 def join_runs(runs: Iterable[Run], most_between: int) -> list[Run]:
-    """Join runs that follow one another in both texts with at most so many characters between them."""
+    """Join runs that follow one another in both texts with at most ``most_between`` characters between them."""
     joined: list[Run] = []
     for run in sorted(runs):
         last = joined[-1] if joined else None

@@ -44,7 +44,7 @@ class Vocabulary:
         return WordCounts(stems, np.append(starts, len(counts)), places[1].copy(), counts.astype(np.int64), sizes)
 
     def hash_runs(self, text: PreparedText, words: int) -> npt.NDArray[np.uint64]:
-        """Return the distinct hashes of all runs of so many words; equal runs have equal hashes."""
+        """Return the distinct hashes of all runs of ``words`` words; equal runs have equal hashes."""
         number = self._forms
         ids = np.array([number.setdefault(form, len(number)) for form in text.forms], np.uint64)
         runs = max(0, len(ids) - words + 1)

@@ -38,13 +38,13 @@ class PassageSettings(Table):
     run_length: int = Field(default=200, ge=1)
     """Characters in runs that make a verbatim passage by themselves."""
     paragraphs: int = Field(default=5, ge=2)
-    """Texts that both have so many paragraphs are matched by paragraphs, too."""
+    """Two texts with at least this many paragraphs each are also matched by paragraphs."""
     paragraph_length: int = Field(default=150, ge=1)
     """A shorter paragraph, such as a heading, is not matched."""
     paragraph_cosine: float = Field(default=0.65, ge=0, le=1)
     paragraph_margin: float = Field(default=0.15, ge=0)
     """Least difference between the cosines of the nearest and the second source paragraph."""
     summary_ratio: float = Field(default=3.0, ge=1)
-    """A source side so many times as long as the target's makes a summary."""
+    """Least ratio of the source side's length to the target's in a summary."""
     summary_gap: int = Field(default=24, ge=0)
     summary_length: int = Field(default=150, ge=1)

@@ -11,7 +11,7 @@ from pan_scdg.scoring.baseline_scoring import LEAST_WORDS
 NEAR = 0.03
 """An alignment score this near below the threshold is unclear: benchmarks/results/check.md."""
 NEAR_SHARE = 0.1
-"""A gain that so many of the negatives of the calibration reach is unclear."""
+"""A gain that at most this share of the calibration's negatives reaches is unclear."""
 ORDER: dict[Judgement, int] = {"likely": 0, "unclear": 1, "no sign": 2}
 
 

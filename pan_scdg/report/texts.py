@@ -12,7 +12,7 @@ _BREAK = re.compile(r"\n[ \t\r\f\v]*\n\s*")
 LONG_BLOCK = 2_000
 """A block of more characters is cut at its next line break, for browsers skip what is out of sight by whole blocks."""
 LONGEST_BLOCK = 4_000
-"""A block without a line break is cut behind a space after so many characters, else after twice as many."""
+"""A block without a line break is cut behind a space after this many characters, otherwise after twice as many."""
 
 Span = tuple[int, int]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pan_scdg.baselines import endpoint as room
+from pan_scdg.baselines import endpoint
 from pan_scdg.baselines.endpoint import TRIES, Endpoint, Reply, read_endpoint
 from pan_scdg.errors import Interrupted, UserError
 from tests.local_chat import Fault, LocalChat, serving
@@ -40,7 +40,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     found: list[float] = []
     monkeypatch.setattr("openai._base_client.time.sleep", found.append)
     monkeypatch.setenv("NO_PROXY", "*")
-    for name in (room.URL, room.KEY, room.MODEL):
+    for name in (endpoint.URL, endpoint.KEY, endpoint.MODEL):
         monkeypatch.delenv(name, raising=False)
     return found
 
@@ -53,7 +53,7 @@ def test_asks_as_the_paper_does(chat: LocalChat, waits: list[float]) -> None:
     assert ask(chat) == WELL
     assert chat.asked == [{"model": "judge", "messages": CHAT, "temperature": 0, "max_tokens": 64}]
     assert chat.keys == {f"Bearer {KEY}"}
-    assert (room.TIMEOUT, room.TRIES, waits) == (300, 5, [])
+    assert (endpoint.TIMEOUT, endpoint.TRIES, waits) == (300, 5, [])
 
 
 def test_a_message_without_content_is_an_empty_answer(chat: LocalChat) -> None:
@@ -166,10 +166,10 @@ def test_the_key_is_never_shown(chat: LocalChat, status: int) -> None:
 
 
 def test_what_the_environment_says(chat: LocalChat, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(room.URL, chat.url)
+    monkeypatch.setenv(endpoint.URL, chat.url)
     assert read_endpoint("Llama").complete(CHAT) == WELL
-    monkeypatch.setenv(room.MODEL, "llama3:8b")
-    monkeypatch.setenv(room.KEY, KEY)
+    monkeypatch.setenv(endpoint.MODEL, "llama3:8b")
+    monkeypatch.setenv(endpoint.KEY, KEY)
     assert read_endpoint("Llama").complete(CHAT) == WELL
     assert [request["model"] for request in chat.asked] == ["Llama", "llama3:8b"]
     assert chat.keys == {"Bearer none", f"Bearer {KEY}"}
@@ -178,7 +178,7 @@ def test_what_the_environment_says(chat: LocalChat, monkeypatch: pytest.MonkeyPa
 def test_no_address_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match=r"^OPENAI_BASE_URL is not set; give the address .*http://localhost:8000/v1$"):
         read_endpoint("m")
-    monkeypatch.setenv(room.URL, "")
+    monkeypatch.setenv(endpoint.URL, "")
     with pytest.raises(UserError, match="is not set"):
         read_endpoint("m")
 
@@ -187,14 +187,14 @@ def test_no_address_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     "url", ["localhost:8000/v1", "ftp://host/v1", "http://", "http://[::1", "http://h:99999/v1", "http://h/v1\n", "/v1"]
 )
 def test_an_address_that_is_none(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    monkeypatch.setenv(room.URL, url)
+    monkeypatch.setenv(endpoint.URL, url)
     with pytest.raises(UserError, match="OPENAI_BASE_URL is not an HTTP address; give one that begins with http"):
         read_endpoint("m")
 
 
 def test_a_key_that_is_none_is_not_shown_either(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(room.URL, "http://localhost/v1")
-    monkeypatch.setenv(room.KEY, f"{KEY}\n")
+    monkeypatch.setenv(endpoint.URL, "http://localhost/v1")
+    monkeypatch.setenv(endpoint.KEY, f"{KEY}\n")
     with pytest.raises(UserError, match="OPENAI_API_KEY contains an invalid character") as error:
         read_endpoint("m")
     assert KEY not in str(error.value)

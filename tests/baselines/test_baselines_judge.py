@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pan_scdg.baselines import endpoint as room
+from pan_scdg.baselines import endpoint
 from pan_scdg.baselines.prompting import make_endpoint_judge
 from pan_scdg.baselines.scorers import PairScorer
 from pan_scdg.errors import Interrupted, UserError
@@ -26,9 +26,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture
 def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalChat]:
     with serving(LocalChat()) as served:
-        monkeypatch.setenv(room.URL, served.url)
+        monkeypatch.setenv(endpoint.URL, served.url)
         monkeypatch.setenv("NO_PROXY", "*")
-        monkeypatch.delenv(room.MODEL, raising=False)
+        monkeypatch.delenv(endpoint.MODEL, raising=False)
         yield served
 
 
@@ -54,7 +54,7 @@ def test_labels_become_scores_in_the_order_of_the_pairs(
     assert judge.features == ("score",)
     assert list(judge.score(pairs(*"ABCDEA"))) == [(1.0,), (0.0,), (0.6,), (0.5,), (0.8,), (1.0,)]
     assert len(chat.asked) == 5
-    monkeypatch.delenv(room.URL)  # what is known needs no endpoint
+    monkeypatch.delenv(endpoint.URL)  # what is known needs no endpoint
     assert list(make_endpoint_judge(prompted(), store).score(pairs(*"EDC"))) == [(0.8,), (0.5,), (0.6,)]
     with pytest.raises(UserError, match="OPENAI_BASE_URL is not set"):
         list(make_endpoint_judge(prompted(), store).score(pairs("F")))
@@ -89,7 +89,7 @@ def test_an_outage_is_no_decision(chat: LocalChat, store: Store) -> None:
 
 
 def test_identity_tells_modes_budgets_and_models_apart(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(room.MODEL, raising=False)
+    monkeypatch.delenv(endpoint.MODEL, raising=False)
     several = [
         prompted(),
         prompted(shots="few"),
@@ -101,5 +101,5 @@ def test_identity_tells_modes_budgets_and_models_apart(store: Store, monkeypatch
     identities = [make_endpoint_judge(settings, store).identify() for settings in several]
     assert len({str(identity) for identity in identities}) == len(several)
     assert identities[0] == make_endpoint_judge(prompted(threshold=0.6), store).identify()
-    monkeypatch.setenv(room.MODEL, "other")
+    monkeypatch.setenv(endpoint.MODEL, "other")
     assert make_endpoint_judge(prompted(), store).identify() == identities[-1]

@@ -1,4 +1,4 @@
-"""Job 1 from the command line to its files, with a tiny random model."""
+"""Pair detection from the command line to its files, with a tiny random model."""
 
 import json
 import math

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pan_scdg.baselines import endpoint as room
+from pan_scdg.baselines import endpoint
 from pan_scdg.baselines.local_instruct import LocalInstruct
 from tests.local_chat import Fault, LocalChat, serving
 
@@ -38,9 +38,9 @@ Records = Callable[[Path], list[dict[str, Any]]]
 @pytest.fixture
 def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalChat]:
     with serving(LocalChat(says=judged)) as served:
-        monkeypatch.setenv(room.URL, served.url)
+        monkeypatch.setenv(endpoint.URL, served.url)
         monkeypatch.setenv("NO_PROXY", "*")
-        for name in (room.KEY, room.MODEL):
+        for name in (endpoint.KEY, endpoint.MODEL):
             monkeypatch.delenv(name, raising=False)
         yield served
 
@@ -204,7 +204,7 @@ def test_without_an_address_or_a_threshold_it_says_what_is_missing(
 ) -> None:
     assert (done := run(profile="")).code == 2
     assert "profile own-judge has no threshold and cannot decide" in done.err
-    monkeypatch.delenv(room.URL)
+    monkeypatch.delenv(endpoint.URL)
     assert (done := run()).code == 2
     assert done.err.splitlines()[-1].startswith(
         "error: OPENAI_BASE_URL is not set; give the address of a chat endpoint"

@@ -1,4 +1,4 @@
-"""Components: held against a union-find of our own, and independent of the order of the pairs."""
+"""Components: compared with a union-find written here, and independent of the order of the pairs."""
 
 import random
 

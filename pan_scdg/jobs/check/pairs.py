@@ -14,7 +14,7 @@ from pan_scdg.records import DocumentPair
 from pan_scdg.resources import count_cores
 
 MOST_PAIRS = 10_000
-"""So many pairs are all scored; of more, those that cannot be reuse are left out first."""
+"""Up to this number all pairs are scored; of more, those that cannot be reuse are left out first."""
 
 Places = tuple[int, int]
 """A suspicious text and a source."""

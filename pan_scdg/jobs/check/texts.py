@@ -60,7 +60,7 @@ def collect_texts(suspicious: Path, sources: Path | None, template: Path | None,
     Args:
         suspicious: a folder or a file.
         sources: the same; None: the suspicious texts are compared among each other.
-        template: a text that everybody was given; None: there is none.
+        template: a text that everybody was given; None: none was given.
         notices: counts what is unusual.
 
     Raises:

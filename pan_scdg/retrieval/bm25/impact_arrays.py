@@ -28,15 +28,15 @@ _PIECE = 1 << 22
 
 
 def read_arrays(folder: Path, documents: int, terms: int) -> Arrays:
-    """Return the arrays by name, mapped where there is anything in them.
+    """Return the arrays by name, memory-mapped unless they are empty.
 
     Args:
-        folder: holds a ``.npy`` file each.
-        documents: how many there are.
-        terms: how many are indexed.
+        folder: holds a ``.npy`` file for each.
+        documents: number of documents.
+        terms: number of indexed terms.
 
     Raises:
-        UserError: an array has another type, size or number than an index of so many documents and terms.
+        UserError: an array has a type, size or number that does not fit these numbers of documents and terms.
     """
     found = {name: _read_array(folder / f"{name}.npy", KINDS[name]) for name in KINDS}
     if damaged := _find_damaged(found, documents, terms):

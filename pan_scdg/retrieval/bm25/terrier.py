@@ -1,4 +1,4 @@
-"""BM25 on PyTerrier 0.13 and Terrier 5.11 (paper, BM25 retrieval): the reference that `bm25_impact` is held against.
+"""BM25 on PyTerrier 0.13 and Terrier 5.11 (paper, BM25 retrieval): the reference for `bm25.impact`.
 
 Queries are tokenised here and reach Terrier as lists of terms: its query parser splits words elsewhere than its indexer
 does (``Zürich`` is indexed as ``rich`` and found by no query), and it would take operators for what they are.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 DOC_IDS, INDEX = "documents.jsonl", "index"
 MARGIN = 64
-"""Documents asked for beyond the cut at first: enough where no more than so many share a score with the last place."""
+"""Documents first requested beyond the cut: enough unless more of them share the score of the last place."""
 
 
 def build_index(documents: Iterable["Document"], folder: Path) -> None:
