@@ -14,7 +14,7 @@ _end_of_string: Callable[[str, int], tuple[str, int]] = decoder.scanstring  # ty
 _STEPS = {"[": 1, "{": 1, "]": -1, "}": -1, ",": 0}
 
 
-def parse_json(text: str, values: int = VALUES, depth: int = DEPTH, finite: bool = True) -> Any:
+def parse_json(text: str, values: int = VALUES, finite: bool = True) -> Any:
     """Return the value of a JSON text; every number in it is finite, unless the caller permits others.
 
     Counts values before parsing, because a Python object takes up to 60 times the bytes of its JSON text.
@@ -22,27 +22,26 @@ def parse_json(text: str, values: int = VALUES, depth: int = DEPTH, finite: bool
     Args:
         text: one JSON document.
         values: the largest number of members of all objects and arrays together.
-        depth: the deepest nesting.
         finite: refuse ``NaN``, ``Infinity`` and what is too large for a float.
 
     Raises:
         ValueError: the text is malformed (then a ``json.JSONDecodeError``) or exceeds a limit, or a number is not
             finite or too long to convert.
     """
-    check_limits(text, values, depth)
+    check_limits(text, values)
     if not finite:
         return json.loads(text)
     return json.loads(text, parse_constant=_refuse_constant, parse_float=_parse_finite)
 
 
-def check_limits(text: str, values: int = VALUES, depth: int = DEPTH) -> None:
-    """Refuse a JSON text with more values or a deeper nesting, without parsing what is beyond the limit.
+def check_limits(text: str, values: int = VALUES) -> None:
+    """Refuse a JSON text with more values, or nested deeper than `DEPTH`, without parsing what is beyond the limit.
 
     Raises:
         ValueError: it exceeds a limit, or a string in it does not end.
     """
     brackets = text.count("[") + text.count("{")
-    if brackets <= depth and brackets + text.count(",") <= values:
+    if brackets <= DEPTH and brackets + text.count(",") <= values:
         return  # within the limits even if strings contain some of these characters
     seen = level = at = 0
     while found := _STRUCTURE.search(text, at):
@@ -54,8 +53,8 @@ def check_limits(text: str, values: int = VALUES, depth: int = DEPTH) -> None:
         seen += mark not in "]}"
         if seen > values:
             raise ValueError(f"more than {values} values")
-        if level > depth:
-            raise ValueError(f"nested deeper than {depth} levels")
+        if level > DEPTH:
+            raise ValueError(f"nested deeper than {DEPTH} levels")
 
 
 def _refuse_constant(name: str) -> Any:

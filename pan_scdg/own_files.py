@@ -150,27 +150,27 @@ def read_own_text(path: Path, largest: int = LARGEST, remedy: str = "remove it")
         raise UserError(f"is not as this program wrote it: {e}", remedy, path) from e
 
 
-def parse_record(text: str, schema: type[Record], values: int = VALUES) -> Record:
+def parse_record(text: str, schema: type[Record]) -> Record:
     """Return the record in a JSON text.
 
     Raises:
         ValueError: the text is not JSON within the limits, or ``schema`` refuses it; one short line.
     """
     try:
-        return schema.model_validate(parse_json(text, values))
+        return schema.model_validate(parse_json(text, VALUES))
     except ValidationError as e:
         first = e.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part)[:80] for part in first["loc"][:6])
         raise ValueError(f"{place}: {first['msg']}" if place else first["msg"]) from e
 
 
-def parse_as(data: bytes, shape: TypeAdapter[Value], values: int = VALUES) -> Value:
+def parse_as(data: bytes, shape: TypeAdapter[Value]) -> Value:
     """Return the value in an own JSON text, validated by ``shape``.
 
     Raises:
         ValueError: it is not UTF-8, not JSON within the limits, or not of this shape.
     """
-    return shape.validate_python(parse_json(data.decode("utf-8"), values))
+    return shape.validate_python(parse_json(data.decode("utf-8"), VALUES))
 
 
 def find_link(folder: Path, name: str) -> Path | None:

@@ -17,6 +17,7 @@ Qrels = Mapping[str, Mapping[str, int]]
 Run = Mapping[str, Sequence[tuple[str, float]]]
 TIRA = "nDCG@10 (TIRA, linear)"
 RETRIEVAL_METRICS = ("nDCG@10", "nDCG@100", "R@10", "R@100", "R@1000", "RR", "AP", TIRA)
+TIRA_DEPTH = 10
 LARGEST_GRADE = 20
 """A gain of 2^20 - 1; the program behind ir_measures keeps an array as long as the largest gain."""
 
@@ -54,10 +55,10 @@ def compute_per_query(qrels: Qrels, run: Run) -> dict[str, dict[str, float]]:
     return {**values, TIRA: compute_tira_ndcg(qrels, run)}
 
 
-def compute_tira_ndcg(qrels: Qrels, run: Run, depth: int = 10) -> dict[str, float]:
-    """Return query -> nDCG as TIRA computes it: linear gains, documents in the order of the run's lines."""
+def compute_tira_ndcg(qrels: Qrels, run: Run) -> dict[str, float]:
+    """Return query -> nDCG@10 as TIRA computes it: linear gains, documents in the order of the run's lines."""
     return {
-        query: _compute_linear_ndcg(qrels.get(query, {}), [doc for doc, _ in ranking[:depth]], depth)
+        query: _compute_linear_ndcg(qrels.get(query, {}), [doc for doc, _ in ranking[:TIRA_DEPTH]])
         for query, ranking in run.items()
         if ranking
     }
@@ -95,8 +96,8 @@ def _list_measures(qrels: Qrels) -> dict[str, Any]:
     }
 
 
-def _compute_linear_ndcg(grades: Mapping[str, int], ranking: Sequence[str], depth: int) -> float:
-    best = sorted((grade for grade in grades.values() if grade > 0), reverse=True)[:depth]
+def _compute_linear_ndcg(grades: Mapping[str, int], ranking: Sequence[str]) -> float:
+    best = sorted((grade for grade in grades.values() if grade > 0), reverse=True)[:TIRA_DEPTH]
     ideal = _compute_dcg(best)
     return _compute_dcg([max(0, grades.get(doc, 0)) for doc in ranking]) / ideal if ideal else 0.0
 

@@ -120,16 +120,16 @@ def _decode_document(file: BinaryIO, path: Path) -> str:
     return _decode(file, path, DOCUMENT_BYTES)
 
 
-def read_bytes(path: Path, limit: int = TEXT_BYTES) -> bytes:
+def read_bytes(path: Path) -> bytes:
     """Return all bytes of the regular file ``path``.
 
     Raises:
-        UserError: not a regular file, not readable, or larger than ``limit`` bytes.
+        UserError: not a regular file, not readable, or larger than `TEXT_BYTES`.
     """
     with open_regular(path) as file:
-        data = file.read(limit + 1)
-    if len(data) > limit:
-        raise _describe_too_large(path, limit)
+        data = file.read(TEXT_BYTES + 1)
+    if len(data) > TEXT_BYTES:
+        raise _describe_too_large(path, TEXT_BYTES)
     return data
 
 

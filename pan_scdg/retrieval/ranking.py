@@ -49,8 +49,8 @@ def list_ranks(ranking: Ranking) -> dict[str, int]:
     return found
 
 
-def sum_reciprocal_ranks(rankings: Iterable[Ranking], k: int = K) -> dict[str, float]:
-    """Return each document's sum of ``1 / (k + rank)`` over the rankings that have it.
+def sum_reciprocal_ranks(rankings: Iterable[Ranking]) -> dict[str, float]:
+    """Return each document's sum of ``1 / (K + rank)`` over the rankings that have it.
 
     Raises:
         ValueError: a ranking lists a document twice.
@@ -58,7 +58,7 @@ def sum_reciprocal_ranks(rankings: Iterable[Ranking], k: int = K) -> dict[str, f
     evidence: defaultdict[str, list[float]] = defaultdict(list)
     for ranking in rankings:
         for doc_id, rank in list_ranks(ranking).items():
-            evidence[doc_id].append(1 / (k + rank))
+            evidence[doc_id].append(1 / (K + rank))
     return {doc_id: fsum(parts) for doc_id, parts in evidence.items()}
 
 

@@ -98,22 +98,17 @@ def _iterate_segments(
         before = seen[max(0, len(seen) - settings.context_tokens) :]
 
 
-def split_target(target: str, spans: Sequence[tuple[int, int]], encode: Encode, most: int) -> list[TokenIds]:
-    """Return the ids of consecutive segments of at most ``most`` tokens that cover the whole ``target``.
+def cut_segments(
+    target: str, spans: Sequence[tuple[int, int]], encode: Encode, decode: Decode, most: int
+) -> list[Segment]:
+    """Return consecutive segments of at most ``most`` tokens that cover the whole ``target``.
 
     Each span, with the white space in front of it, is tokenised alone, and cuts lie between spans; only a span that
-    alone exceeds ``most`` is cut by tokens.
+    alone exceeds ``most`` is cut by tokens, and ``decode`` gives the text of its parts.
 
     Raises:
         ValueError: ``most`` is below 1, or ``spans`` are not in order or not inside ``target``.
     """
-    return [s.token_ids for s in cut_segments(target, spans, encode, lambda _: "", most)]
-
-
-def cut_segments(
-    target: str, spans: Sequence[tuple[int, int]], encode: Encode, decode: Decode, most: int
-) -> list[Segment]:
-    """Return the segments of `split_target` with their texts; ``decode`` gives the text of a part of a span."""
     if most < 1:
         raise ValueError(f"most must be at least 1, not {most}")
     segments: list[Segment] = []

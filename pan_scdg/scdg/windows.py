@@ -34,17 +34,6 @@ def extract_terms(text: str) -> set[str]:
     return set(_TERM.findall(text.lower()))
 
 
-def build_source_prefix(
-    source: str, query_terms: set[str], budget: int, encode: Encode, settings: WindowSettings
-) -> TokenIds:
-    """Return the ids of ``source``, or of the windows nearest to the query, at most ``budget`` of them (int64).
-
-    Raises:
-        ValueError: ``budget`` is below 1.
-    """
-    return SourceWindows(source, encode, settings).build_prefix(query_terms, budget)
-
-
 class SourceWindows:
     """A source with many queries or segments; its windows are split and tokenised once, when they are needed."""
 

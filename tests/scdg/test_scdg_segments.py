@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.profile import SegmentSettings, WindowSettings
-from pan_scdg.scdg.segments import build_segment_passes, split_target
+from pan_scdg.scdg.segments import build_segment_passes, cut_segments
 
 TARGET = "One. Two two. Three!  Four four four four. Five"
 SPANS = [(0, 4), (5, 13), (14, 20), (22, 42), (43, 47)]
@@ -21,8 +21,12 @@ def texts(parts: list[np.ndarray]) -> list[str]:
     return ["".join(map(chr, p)) for p in parts]
 
 
+def split_target(target: str, spans: list[tuple[int, int]], most: int) -> list[np.ndarray]:
+    return [segment.token_ids for segment in cut_segments(target, spans, letters, lambda _: "", most)]
+
+
 def test_cuts_lie_between_spans_and_white_space_follows() -> None:
-    assert texts(split_target(TARGET, SPANS, letters, 22)) == [
+    assert texts(split_target(TARGET, SPANS, 22)) == [
         "One. Two two. Three!",
         "  Four four four four.",
         " Five",
@@ -30,7 +34,7 @@ def test_cuts_lie_between_spans_and_white_space_follows() -> None:
 
 
 def test_only_a_span_that_is_too_long_is_cut_by_tokens() -> None:
-    assert texts(split_target(TARGET, SPANS, letters, 13)) == [
+    assert texts(split_target(TARGET, SPANS, 13)) == [
         "One. Two two.",
         " Three!",
         "  Four four f",
@@ -40,27 +44,27 @@ def test_only_a_span_that_is_too_long_is_cut_by_tokens() -> None:
 
 
 def test_the_end_of_a_cut_span_is_filled_up_with_the_next() -> None:
-    assert texts(split_target("abcdefgh. ij", [(0, 9), (10, 12)], letters, 7)) == ["abcdefg", "h. ij"]
+    assert texts(split_target("abcdefgh. ij", [(0, 9), (10, 12)], 7)) == ["abcdefg", "h. ij"]
 
 
 def test_no_spans_means_one_span() -> None:
-    assert texts(split_target(" ab ", [], letters, 3)) == [" ab", " "]
-    assert split_target("", [], letters, 3) == []
+    assert texts(split_target(" ab ", [], 3)) == [" ab", " "]
+    assert split_target("", [], 3) == []
 
 
 def test_spans_with_their_white_space_included_are_taken_as_they_are() -> None:
-    assert texts(split_target("Ab. Cd.", [(0, 3), (3, 7)], letters, 4)) == ["Ab.", " Cd."]
+    assert texts(split_target("Ab. Cd.", [(0, 3), (3, 7)], 4)) == ["Ab.", " Cd."]
 
 
 @pytest.mark.parametrize("spans", [[(0, 4), (3, 6)], [(2, 1)], [(0, 99)], [(-1, 3)], [(3, 6), (0, 2)]])
 def test_spans_out_of_order_or_outside_are_an_error(spans: list[tuple[int, int]]) -> None:
     with pytest.raises(ValueError, match="span"):
-        split_target("abcdefgh", spans, letters, 4)
+        split_target("abcdefgh", spans, 4)
 
 
 def test_segments_need_room() -> None:
     with pytest.raises(ValueError, match="most"):
-        split_target("abc", [], letters, 0)
+        split_target("abc", [], 0)
 
 
 class Letters:

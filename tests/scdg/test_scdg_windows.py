@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.profile import WindowSettings
-from pan_scdg.scdg.windows import SourceWindows, build_source_prefix, extract_terms, split_windows
+from pan_scdg.scdg.windows import Encode, SourceWindows, extract_terms, split_windows
 
 
 def words_as_ids(text: str) -> list[int]:
@@ -21,6 +21,10 @@ def letters(text: str) -> list[int]:
 
 def numbered(n: int) -> str:
     return " ".join(f"w{i}" for i in range(n))
+
+
+def build_prefix(source: str, query: set[str], budget: int, encode: Encode, settings: WindowSettings) -> np.ndarray:
+    return SourceWindows(source, encode, settings).build_prefix(query, budget)
 
 
 def terms(*numbers: int) -> set[str]:
@@ -50,13 +54,13 @@ def test_windows_may_leave_gaps() -> None:
 
 def test_source_that_fits_is_used_whole() -> None:
     small = WindowSettings(words=2, stride=1)
-    assert build_source_prefix(" " + numbered(6), set(), 6, words_as_ids, small).tolist() == [0, 1, 2, 3, 4, 5]
+    assert build_prefix(" " + numbered(6), set(), 6, words_as_ids, small).tolist() == [0, 1, 2, 3, 4, 5]
 
 
 def test_best_windows_in_source_order() -> None:
     """Windows 0-3, 3-6, 6-9 with 2, 1 and 3 shared terms; the middle one overlaps both others."""
     small = WindowSettings(words=4, stride=3)
-    assert build_source_prefix(numbered(10), terms(0, 1, 4, 7, 8, 9), 8, words_as_ids, small).tolist() == [
+    assert build_prefix(numbered(10), terms(0, 1, 4, 7, 8, 9), 8, words_as_ids, small).tolist() == [
         0,
         1,
         2,
@@ -70,39 +74,39 @@ def test_best_windows_in_source_order() -> None:
 
 def test_ties_go_to_the_earlier_window() -> None:
     small = WindowSettings(words=2, stride=2)
-    assert build_source_prefix(numbered(8), terms(3, 5, 7), 2, words_as_ids, small).tolist() == [2, 3]
+    assert build_prefix(numbered(8), terms(3, 5, 7), 2, words_as_ids, small).tolist() == [2, 3]
 
 
 def test_windows_that_touch_do_not_overlap() -> None:
     small = WindowSettings(words=2, stride=2)
-    assert build_source_prefix(numbered(8), terms(2, 3, 4), 4, words_as_ids, small).tolist() == [2, 3, 4, 5]
+    assert build_prefix(numbered(8), terms(2, 3, 4), 4, words_as_ids, small).tolist() == [2, 3, 4, 5]
 
 
 def test_a_window_beyond_the_rest_of_the_budget_is_skipped_for_a_smaller_one() -> None:
     """Best is the first (13 letters); the second is too long for the rest of 4, the third is not."""
     small = WindowSettings(words=2, stride=2)
-    prefix = build_source_prefix("red blueberry green yellows a b", {"red", "blueberry", "green"}, 17, letters, small)
+    prefix = build_prefix("red blueberry green yellows a b", {"red", "blueberry", "green"}, 17, letters, small)
     assert bytes(prefix.tolist()) == b"red blueberrya b"
 
 
 def test_best_window_is_cut_where_none_fits() -> None:
     small = WindowSettings(words=3, stride=3)
-    assert build_source_prefix(numbered(9), terms(4), 2, words_as_ids, small).tolist() == [3, 4]
+    assert build_prefix(numbered(9), terms(4), 2, words_as_ids, small).tolist() == [3, 4]
 
 
 def test_white_space_that_does_not_fit_is_cut() -> None:
-    assert build_source_prefix(" " * 9, set(), 4, letters, WindowSettings()).tolist() == [32] * 4
+    assert build_prefix(" " * 9, set(), 4, letters, WindowSettings()).tolist() == [32] * 4
 
 
 def test_empty_source_gives_an_empty_prefix() -> None:
-    prefix = build_source_prefix("", {"a"}, 4, letters, WindowSettings())
+    prefix = build_prefix("", {"a"}, 4, letters, WindowSettings())
     assert prefix.dtype == np.int64
     assert prefix.tolist() == []
 
 
 def test_budget_below_one_is_an_error() -> None:
     with pytest.raises(ValueError, match="budget"):
-        build_source_prefix("a", set(), 0, letters, WindowSettings())
+        build_prefix("a", set(), 0, letters, WindowSettings())
 
 
 def test_every_text_is_tokenised_once_and_windows_only_where_needed() -> None:
@@ -160,7 +164,7 @@ def test_rule_restated(
     words: list[str], joint: str, query: set[str], budget: int, size: int, stride: int, considered: int
 ) -> None:
     source, small = joint.join(words), WindowSettings(words=size, stride=stride, considered=considered)
-    prefix = build_source_prefix(source, query, budget, letters, small)
+    prefix = build_prefix(source, query, budget, letters, small)
     assert prefix.tolist() == brute_force(source, query, budget, small)
     assert len(prefix) <= budget
 

@@ -16,7 +16,7 @@ from pan_scdg.profile import WindowSettings, load_profile
 from pan_scdg.records import Document
 from pan_scdg.scdg.control import shuffle_source
 from pan_scdg.scdg.sequences import ScoringInput
-from pan_scdg.scdg.windows import build_source_prefix, extract_terms
+from pan_scdg.scdg.windows import SourceWindows, extract_terms
 from pan_scdg.scoring.candidates import Target, make_candidate_key
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import make_pair_key
@@ -293,7 +293,7 @@ def test_retrieval_with_control_window_and_short_sources(
             assert line["final"] == pytest.approx(fused, abs=1e-4)
         if checked < 6:
             document, target = documents[key[1]], queries[query]
-            prefix = build_source_prefix(document, extract_terms(target), 60, encode, settings)
+            prefix = SourceWindows(document, encode, settings).build_prefix(extract_terms(target), 60)
             shuffled = shuffle_source(tokenizer, prefix, hash_text(document), hash_text(target))
             asked, separator = encode(target), encode("\n\n")
             s, c = (literal_log_probs([0, *ids, *separator, *asked], len(asked)) for ids in (prefix, shuffled))

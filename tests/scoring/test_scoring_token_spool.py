@@ -12,7 +12,7 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.profile import WindowSettings, load_profile
 from pan_scdg.scdg.sequences import Passes, ScoringInput, build_retrieval_conditional, encode_text
-from pan_scdg.scdg.windows import build_source_prefix, extract_terms
+from pan_scdg.scdg.windows import SourceWindows, extract_terms
 from pan_scdg.scoring import pair_plan
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import plan_pairs
@@ -118,7 +118,7 @@ def test_a_source_is_split_and_tokenised_once_for_all_its_queries(model: Scoring
     queries = [QueryText(i, frozenset(extract_terms(t)), budget, t) for i, t in zip(ids, asked, strict=True)]
     expected = []
     for text, of in zip(asked, ids, strict=True):
-        prefix = build_source_prefix(source, extract_terms(text), budget, encode, settings.windows)
+        prefix = SourceWindows(source, encode, settings.windows).build_prefix(extract_terms(text), budget)
         expected.append(build_retrieval_conditional(model.tokenizer, of, prefix))
     encoded.clear()
     found = SourceWork(source, queries, settings).make_inputs(model.tokenizer)

@@ -36,7 +36,7 @@ class QueryFold:
         return "development" if self.fold else "holdout"
 
 
-def make_folds(query_ids: Sequence[str], seed: int = SEED, count: int = FOLDS) -> tuple[QueryFold, ...]:
+def make_folds(query_ids: Sequence[str]) -> tuple[QueryFold, ...]:
     """Return folds whose sizes differ by one at most, in the order of ``query_ids``.
 
     The sorted ids are shuffled and dealt out, fold by fold.
@@ -44,11 +44,11 @@ def make_folds(query_ids: Sequence[str], seed: int = SEED, count: int = FOLDS) -
     Raises:
         UserError: there are fewer queries than folds.
     """
-    if len(query_ids) < count:
-        raise UserError(f"{len(query_ids)} queries cannot be put into {count} folds", "give more queries")
+    if len(query_ids) < FOLDS:
+        raise UserError(f"{len(query_ids)} queries cannot be put into {FOLDS} folds", "give more queries")
     shuffled = sorted(query_ids)
-    np.random.default_rng(seed).shuffle(shuffled)
-    fold = {query_id: index % count for index, query_id in enumerate(shuffled)}
+    np.random.default_rng(SEED).shuffle(shuffled)
+    fold = {query_id: index % FOLDS for index, query_id in enumerate(shuffled)}
     return tuple(QueryFold(query_id, fold[query_id]) for query_id in query_ids)
 
 
@@ -88,16 +88,16 @@ def make_query_pairs(
     qrels: Mapping[str, Mapping[str, int]],
     query_ids: Sequence[str],
     doc_ids: Sequence[str],
-    seed: int = SEED,
     where: Path | None = None,
 ) -> tuple[QueryPair, ...]:
     """Return the judged documents of each query and `NEGATIVES` drawn ones, all in the order of their ids.
+
+    One generator goes through the queries in order.
 
     Args:
         qrels: grades by query and document; grades below 0 count as 0.
         query_ids: all queries.
         doc_ids: the whole corpus.
-        seed: seed of one generator that goes through the queries in order.
         where: the file of the qrels, for messages.
 
     Raises:
@@ -109,7 +109,7 @@ def make_query_pairs(
         if query_id not in queries or not known.issuperset(grades):
             unknown = query_id if query_id not in queries else min(set(grades) - known)
             raise UserError(f"{unknown!r} is judged, but not in the data", "give the qrels of this data", where)
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(SEED)
     pairs: list[QueryPair] = []
     for query_id in sorted(queries):
         grades = qrels.get(query_id, {})

@@ -88,7 +88,7 @@ class Case(NamedTuple):
 
 
 def select_instances(
-    corpus: Sequence[TruePair], explain_lack: Callable[[str], str | None], most: int = INSTANCES, seed: int = SEED
+    corpus: Sequence[TruePair], explain_lack: Callable[[str], str | None], most: int = INSTANCES
 ) -> Selection:
     """Return up to ``most`` instances of the pairs that have a truth file.
 
@@ -96,12 +96,11 @@ def select_instances(
         corpus: pairs with their truth; their order does not matter.
         explain_lack: returns why the text of a source passage cannot be used (conditions 5 and 6), None if it can.
         most: number of instances; the candidates behind the last are not considered.
-        seed: seed of the one generator.
 
     Raises:
         UserError: a text or truth file cannot be read.
     """
-    generator = random.Random(seed)
+    generator = random.Random(SEED)
     candidates = sorted((true for true in corpus if true.xml is not None), key=lambda true: true.xml_name)
     generator.shuffle(candidates)
     instances: list[Instance] = []

@@ -135,13 +135,13 @@ def average_seeds(means: "DataFrame") -> MeanTable:
     return MeanTable(tuple(pair_ids), values.loc[cells].to_numpy().reshape(shape).mean(axis=-1))
 
 
-def draw_weights(pairs: int, resamples: int = RESAMPLES, seed: int = SEED) -> Floats:
-    """Return the share of each pair in each resample of as many pairs, ``[resamples, pairs]``.
+def draw_weights(pairs: int) -> Floats:
+    """Return the share of each pair in each resample of as many pairs, ``[RESAMPLES, pairs]``.
 
     Raises:
         ValueError: there is no pair.
     """
-    return np.concatenate(list(draw_resamples(pairs, resamples, seed))) / pairs
+    return np.concatenate(list(draw_resamples(pairs, RESAMPLES, SEED))) / pairs
 
 
 def estimate_curves(table: MeanTable) -> tuple[Point, ...]:

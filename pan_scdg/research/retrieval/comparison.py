@@ -60,15 +60,12 @@ class Frozen(NamedTuple):
         return self.grid[0].configuration
 
 
-def compare_rows(
-    qrels: Qrels, runs: Sequence[tuple[str, Run]], seed: int = SEED, resamples: int = RESAMPLES
-) -> list[RetrievalRow]:
+def compare_rows(qrels: Qrels, runs: Sequence[tuple[str, Run]], resamples: int = RESAMPLES) -> list[RetrievalRow]:
     """Evaluate every run on all queries of ``qrels``, and compare it with the run before; missing queries count 0.
 
     Args:
         qrels: grades by query and document.
         runs: name and run of each row.
-        seed: seed of the randomisation tests and of the bootstrap.
         resamples: number of random swaps of a test.
 
     Raises:
@@ -80,25 +77,23 @@ def compare_rows(
         values = {metric: of for metric, of in compute_per_query(qrels, run).items() if metric in METRICS}
         # correctly rounded sums: no figure may depend on the order of the files
         means = {metric: math.fsum(of.values()) / len(of) for metric, of in values.items()}
-        rows.append(RetrievalRow(name, means, {} if former is None else _compare(values, former, seed, resamples)))
+        rows.append(RetrievalRow(name, means, {} if former is None else _compare(values, former, resamples)))
         former = values
     return rows
 
 
-def _compare(values: PerQuery, former: PerQuery, seed: int, resamples: int) -> dict[str, Difference]:
+def _compare(values: PerQuery, former: PerQuery, resamples: int) -> dict[str, Difference]:
     differences = {m: {query: value - former[m][query] for query, value in of.items()} for m, of in values.items()}
-    intervals: Intervals = bootstrap_queries(differences, seed)
+    intervals: Intervals = bootstrap_queries(differences, SEED)
     found = {}
     for metric, of in differences.items():
         column = np.array([of[query] for query in sorted(of)])
-        p_value = run_randomisation_test(column, seed, resamples)
+        p_value = run_randomisation_test(column, SEED, resamples)
         found[metric] = Difference(math.fsum(column) / len(column), *intervals[metric], p_value)
     return found
 
 
-def choose_configuration(
-    qrels: Qrels, candidates: Mapping[str, Candidates], folds: Sequence[QueryFold], seed: int = SEED
-) -> Frozen:
+def choose_configuration(qrels: Qrels, candidates: Mapping[str, Candidates], folds: Sequence[QueryFold]) -> Frozen:
     """Search the grid on the development folds, and evaluate the best configuration there and on the hold-out.
 
     Raises:
@@ -108,7 +103,7 @@ def choose_configuration(
     plain = {query: make_run(found.doc_ids) for query, found in candidates.items()}
     grid = search_grid(development, candidates)
     both = [("coarse", plain), ("reranked", apply(grid[0].configuration, candidates))]
-    return Frozen(grid, compare_rows(development, both, seed), compare_rows(holdout, both, seed))
+    return Frozen(grid, compare_rows(development, both), compare_rows(holdout, both))
 
 
 def split_qrels(qrels: Qrels, folds: Sequence[QueryFold]) -> tuple[Qrels, Qrels]:
