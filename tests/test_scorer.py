@@ -67,8 +67,8 @@ def test_a_result_has_a_page_and_a_view_for_notebooks(scorer: Scorer) -> None:
     assert f"score {result.score:.3f}" in page
     assert TARGET.rstrip() in page
     model = scorer._model
-    assert f"<dt>program</dt><dd class=\"may-name\">pan_scdg {pan_scdg.__version__}</dd>" in page
-    assert f"<dt>language model</dt><dd class=\"may-name\">{model.found.name} {model.fingerprint[:12]}</dd>" in page
+    assert f'<dt>program</dt><dd class="may-name">pan_scdg {pan_scdg.__version__}</dd>' in page
+    assert f'<dt>language model</dt><dd class="may-name">{model.found.name} {model.fingerprint[:12]}</dd>' in page
     (pair,) = result.to_report().pairs
     assert pair.gains is not None
     assert pair.gains.gains == tuple(result.gains.tolist())

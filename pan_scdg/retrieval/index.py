@@ -5,7 +5,6 @@ import os
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
@@ -19,7 +18,7 @@ from pan_scdg.profile import Bm25Settings, DenseSettings, RetrievalSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import Document
 from pan_scdg.retrieval.dense.encode import encode_documents
-from pan_scdg.retrieval.dense.vector_files import Manifest
+from pan_scdg.retrieval.dense.vector_files import FORMAT, Manifest
 from pan_scdg.retrieval.dense.vectors import VectorWriter
 from pan_scdg.retrieval.index_folder import LAYOUTS, Engine
 from pan_scdg.retrieval.ranking import Ranking
@@ -101,11 +100,18 @@ def _describe_vectors(
     kind: Literal["chunks", "abstracts"], encoder: Encoder, batch: int, corpus: str, cut: Mapping[str, int | str | None]
 ) -> Part:
     """Return the description of an index of vectors."""
-    manifest = Manifest(kind, encoder.fingerprint, encoder.device, batch, corpus, encoder.dimension, cut)
-    fields = asdict(manifest)
-    del fields["sealed"]
-    settings = fields.pop("settings")
-    return Part(kind, {**fields, **settings}, manifest)
+    manifest = Manifest(
+        kind=kind,
+        model=encoder.fingerprint,
+        device=encoder.device,
+        batch=batch,
+        corpus=corpus,
+        dimension=encoder.dimension,
+        settings=dict(cut),
+        format=FORMAT,
+        sealed=None,
+    )
+    return Part(kind, dict(manifest.list_fields()), manifest)
 
 
 def build_indexes(

@@ -20,7 +20,7 @@ from pan_scdg.retrieval.bm25 import impact as bm25_impact
 from pan_scdg.retrieval.bm25 import impact_arrays
 from pan_scdg.retrieval.candidate_files import read_candidates
 from pan_scdg.retrieval.dense import vectors
-from pan_scdg.retrieval.dense.vector_files import Manifest
+from pan_scdg.retrieval.dense.vector_files import FORMAT, Manifest
 
 DOCUMENTS = [
     Document("d/1", "The ferry left at six. Nobody waved."),
@@ -28,7 +28,17 @@ DOCUMENTS = [
     Document("d/3", "Salt stays when water goes."),
 ]
 SETTINGS = Bm25Settings(terms=4, full_terms=8, depth=2)
-MADE_OF = Manifest("chunks", "a" * 64, "cpu", 2, "b" * 64, 4, {"chunks": 2, "chunk_words": 40, "document_tokens": None})
+MADE_OF = Manifest(
+    kind="chunks",
+    model="a" * 64,
+    device="cpu",
+    batch=2,
+    corpus="b" * 64,
+    dimension=4,
+    settings={"chunks": 2, "chunk_words": 40, "document_tokens": None},
+    format=FORMAT,
+    sealed=None,
+)
 PARTS = {"bm25": corpus_index.Part("bm25-fts5", {"corpus": "b" * 64, "engine": "fts5", "layout": 1})}
 RETRIEVAL = load_profile("offline").need_retrieval()
 

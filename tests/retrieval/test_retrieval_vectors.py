@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +13,28 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.retrieval.dense.vector_files import DOCUMENTS, MANIFEST, VECTORS, Manifest, read_manifest, write_manifest
+from pan_scdg.retrieval.dense.vector_files import (
+    DOCUMENTS,
+    FORMAT,
+    MANIFEST,
+    VECTORS,
+    Manifest,
+    read_manifest,
+    write_manifest,
+)
 from pan_scdg.retrieval.dense.vectors import VectorWriter, open_vectors
 
 WIDTH = 3
 MADE_OF = Manifest(
-    "chunks", "m" * 64, "cpu", 32, "c" * 64, WIDTH, {"chunk_words": 768, "chunks": 8, "document_tokens": None}
+    kind="chunks",
+    model="m" * 64,
+    device="cpu",
+    batch=32,
+    corpus="c" * 64,
+    dimension=WIDTH,
+    settings={"chunk_words": 768, "chunks": 8, "document_tokens": None},
+    format=FORMAT,
+    sealed=None,
 )
 COUNTS = ((1, 2, 8), (3,), (1, 1), (2, 5), (1,))
 
@@ -60,7 +75,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert vectors.owner.tolist() == [0, 1, 1, *[2] * 8, 3, 3, 3, 4, 5, 6, 6, *[7] * 5, 8]
     found = read_manifest(tmp_path / "v")
     assert found.sealed is not None
-    assert replace(found, sealed=None) == MADE_OF
+    assert found.model_copy(update={"sealed": None}) == MADE_OF
 
 
 @settings(max_examples=80, deadline=None)
@@ -126,7 +141,7 @@ def test_another_manifest_is_refused_by_the_name_of_the_field(tmp_path: Path, fi
     write(tmp_path)
     before = files(tmp_path)
     inside = field in MADE_OF.settings
-    other = replace(MADE_OF, **({"settings": {**MADE_OF.settings, field: value}} if inside else {field: value}))
+    other = MADE_OF.model_copy(update={"settings": {**MADE_OF.settings, field: value}} if inside else {field: value})
     with pytest.raises(UserError, match=f"made with {field} .* wanted is {value!r}"):
         open_vectors(tmp_path, other)
     with pytest.raises(UserError, match=f"made with {field} "):

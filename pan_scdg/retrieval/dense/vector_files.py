@@ -3,10 +3,9 @@
 import contextlib
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
+from typing import Annotated, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 from pydantic import ConfigDict, Field
@@ -34,9 +33,8 @@ class Sealed(OwnRecord):
     crc32: Checksum
 
 
-@dataclass(frozen=True)
-class Manifest:
-    """All that the vectors depend on, and whether they are complete."""
+class Manifest(OwnRecord):
+    """``manifest.json``: all that the vectors depend on, and whether they are complete."""
 
     kind: Literal["chunks", "abstracts"]
     model: str
@@ -46,12 +44,17 @@ class Manifest:
     batch: int
     corpus: str
     """Digest of the corpus."""
-    dimension: int
-    settings: Mapping[str, int | str | None]
+    dimension: Annotated[int, Field(ge=1, le=1 << 20)]
+    settings: dict[str, int | str | None]
     """How texts are cut."""
-    format: int = FORMAT
-    sealed: Sealed | None = None
+    format: int
+    sealed: Sealed | None
     """None: not complete."""
+
+    def list_fields(self) -> dict[str, int | str | None]:
+        """Return all that the vectors depend on, by name."""
+        fields = self.model_dump(exclude={"settings", "sealed"})
+        return {**fields, **self.settings}
 
 
 class _AnyFormat(OwnRecord):
@@ -59,20 +62,6 @@ class _AnyFormat(OwnRecord):
 
     model_config = ConfigDict(extra="ignore")
     format: int
-
-
-class _Record(OwnRecord):
-    """``manifest.json``: the fields of `Manifest`."""
-
-    kind: Literal["chunks", "abstracts"]
-    model: str
-    device: str
-    batch: int
-    corpus: str
-    dimension: Annotated[int, Field(ge=1, le=1 << 20)]
-    settings: dict[str, int | str | None]
-    format: int
-    sealed: Sealed | None
 
 
 class CountedDocument(NamedTuple):
@@ -118,10 +107,10 @@ def read_manifest(folder: Path) -> Manifest:
     if known.format != FORMAT:
         what = f"the vectors have format {known.format}, this version reads {FORMAT}"
         raise UserError(what, "build them again", path)
-    record = read_record(path, _Record, REBUILD, _MANIFEST_BYTES)
-    if record is None:
+    found = read_record(path, Manifest, REBUILD, _MANIFEST_BYTES)
+    if found is None:
         raise UserError("was removed while it was read", "build the index again", path)
-    return Manifest(**{name: getattr(record, name) for name in _Record.model_fields})
+    return found
 
 
 def check_manifest(folder: Path, wanted: Manifest) -> Manifest:
@@ -131,7 +120,7 @@ def check_manifest(folder: Path, wanted: Manifest) -> Manifest:
         UserError: there is none, or it differs; names what differs.
     """
     found = read_manifest(folder)
-    here, there = _list_fields(wanted), _list_fields(found)
+    here, there = wanted.list_fields(), found.list_fields()
     for name in sorted(here.keys() | there.keys()):
         if here.get(name) != there.get(name):
             what = f"the vectors were made with {name} {there.get(name)!r}, wanted is {here.get(name)!r}"
@@ -139,17 +128,9 @@ def check_manifest(folder: Path, wanted: Manifest) -> Manifest:
     return found
 
 
-def _list_fields(manifest: Manifest) -> dict[str, Any]:
-    fields = asdict(manifest)
-    settings = fields.pop("settings")
-    del fields["sealed"]
-    return {**fields, **settings}
-
-
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write the manifest of a folder of vectors, durably and in one step."""
-    record = _Record(**{name: getattr(manifest, name) for name in _Record.model_fields})
-    write_atomically(folder / MANIFEST, json.dumps(record.model_dump(), indent=1, sort_keys=True) + "\n")
+    write_atomically(folder / MANIFEST, json.dumps(manifest.model_dump(), indent=1, sort_keys=True) + "\n")
 
 
 def read_groups(path: Path, manifest: Manifest) -> Iterator[Group]:

@@ -16,7 +16,6 @@ import json
 import os
 import zlib
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -116,9 +115,8 @@ class VectorWriter:
         """
         with explain_errors(self.folder):
             os.fsync(self._documents.fileno())
-            write_manifest(
-                self.folder, replace(self.manifest, sealed=Sealed(documents=self.documents, crc32=self._read))
-            )
+            sealed = Sealed(documents=self.documents, crc32=self._read)
+            write_manifest(self.folder, self.manifest.model_copy(update={"sealed": sealed}))
         self.complete = True
 
     def _lock(self) -> None:
