@@ -12,6 +12,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pan_scdg.evaluation.report import Estimate, format_cell
+from pan_scdg.report.table import escape_formula
 from pan_scdg.research.data.records import format_csv
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ _LATEX = {
     "*": "{*}",
     **{c: f"\\{c}" for c in "{}$&#%_"},
 }
-_FORMULA = ("=", "+", "-", "@")
 
 
 class Percent(NamedTuple):
@@ -189,8 +189,7 @@ def format_table_csv(table: Table) -> str:
 
 def _format_exactly(value: Cell) -> str:
     if isinstance(value, str):
-        plain = format_cell(value)
-        return f"'{plain}" if plain.startswith(_FORMULA) else plain
+        return escape_formula(format_cell(value))
     if isinstance(value, Integral):
         return str(int(value))
     number = _to_number(value)
