@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -26,6 +26,10 @@ from pan_scdg.cli.options import (
     vectors_option,
 )
 from pan_scdg.logs import say
+
+if TYPE_CHECKING:
+    from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request
+    from pan_scdg.profile import Profile
 
 READ = ("model", "vectors", "index", "candidates")
 """Options of ``run`` that name what is read, besides the input and the profile."""
@@ -186,7 +190,14 @@ def run(
         say(retrieve_sources(chosen, request, computing, stages))
 
 
-def show_plan(task: str, profile: Any, request: Any, computing: Any, stages: Any, as_json: bool) -> None:
+def show_plan(
+    task: str,
+    profile: "Profile",
+    request: "Request",
+    computing: "Computing",
+    stages: "FirstStageOptions",
+    as_json: bool,
+) -> None:
     """Print the cost of a run."""
     from pan_scdg.jobs.plan import plan_pairs, plan_retrieval
 

@@ -3,11 +3,14 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pan_scdg.logs import show_logs
+
+if TYPE_CHECKING:
+    from pan_scdg.profile import Profile
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -141,7 +144,7 @@ class GroupedCommand(click.Command):
                     formatter.write_dl(rows)
 
 
-def load_chosen_profile(name: str, over_long: str | None = None) -> Any:
+def load_chosen_profile(name: str, over_long: str | None = None) -> "Profile":
     """Return the profile, with the user's choice for over-long pairs."""
     from pan_scdg.profile import load_profile
 
