@@ -60,6 +60,23 @@ def test_a_positive_pair_has_passages(threshold: float, found: int, tiny_folder:
         assert evidence.passage[:4] == (20, len(copied) - 2, 13, len(copied) - 2)
 
 
+def test_a_report_says_what_the_topic_of_a_passage_explains(
+    tmp_path: Path, tiny_folder: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = SMALL.read_text(encoding="utf-8").replace("threshold = 0.5", "threshold = -9.0")
+    (tmp_path / "low.toml").write_text(f"{text}\n[passages]\nrun_length = 100\n")
+    for name, start in (("a.txt", "A stranger came by."), ("b.txt", "It was said.")):
+        (tmp_path / name).write_text(f"{start} {SOURCE} {OTHER} The end.", encoding="utf-8")
+    words = ["score", str(tmp_path / "a.txt"), str(tmp_path / "b.txt"), "--profile", str(tmp_path / "low.toml")]
+    words += ["--device", "cpu", "--model", str(tiny_folder("qwen2"))]
+    measured = []
+    for report in ([], ["--report", str(tmp_path / "page.html")]):
+        assert run_command([*words, *report]) == 0
+        (passage,) = json.loads(capsys.readouterr().out)["passages"]
+        measured.append(passage["control"] is not None)
+    assert measured == [False, True]
+
+
 def test_a_result_has_a_page_and_a_view_for_notebooks(scorer: Scorer) -> None:
     result = scorer.score(TARGET, SOURCE)
     page, shown = result.to_html(("a & b.txt", "c.txt")), result._repr_html_()

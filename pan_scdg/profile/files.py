@@ -86,6 +86,12 @@ class Profile(Table):
             raise UserError(f"profile {self.name} has no [retrieval] table", "choose another profile: see `profiles`")
         return self.retrieval
 
+    def measure_passages(self, wanted: bool = True) -> "Profile":
+        """Return the profile with ``[passages]`` whose gains are measured if ``wanted`` and there is a ``[model]``."""
+        gains = wanted and self.model is not None
+        passages = (self.passages or PassageSettings()).model_copy(update={"gains": gains})
+        return self.model_copy(update={"passages": passages})
+
     def rerank_by_gains_alone(self) -> "Profile":
         """Return the profile without ``[retrieval.match]``."""
         retrieval = None if self.retrieval is None else self.retrieval.model_copy(update={"match": None})

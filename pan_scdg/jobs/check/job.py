@@ -119,7 +119,7 @@ def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -
     Raises:
         UserError: a text cannot be read, or a model or the output is not usable; no result is published.
     """
-    profile = _choose_gains(profile, request.gains)
+    profile = profile.measure_passages(request.gains)
     notices = Notices(request.strict)
     material = collect_texts(request.suspicious, request.sources, request.template, notices)
     total, places = _plan_pairs(profile, request, material)
@@ -146,13 +146,6 @@ def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -
     if report is None:
         return Checked(table, [f"already complete: {request.output}", page])
     return Checked(table, [*notices.list_warnings(), summarise(report), CAUTION, page])
-
-
-def _choose_gains(profile: Profile, wanted: bool) -> Profile:
-    """Return the profile with passages whose gains are measured, if this is wanted and it has a language model."""
-    gains = wanted and profile.model is not None
-    passages = (profile.passages or PassageSettings()).model_copy(update={"gains": gains})
-    return profile.model_copy(update={"passages": passages})
 
 
 def _plan_pairs(profile: Profile, request: CheckRequest, material: Material) -> tuple[int, list[Places] | None]:
