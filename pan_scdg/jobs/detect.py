@@ -241,7 +241,7 @@ def _write_page(
 ) -> str:
     """Write the report; return the name of the file."""
     profile, method, partial = detection.profile, detection.method, detection.partial
-    setting = Setting(profile.name, method.threshold, detection.models, result.job["models"], None)
+    setting = Setting(profile.name, method.threshold, detection.models, result.job["models"])
     shown = locator or Locator(PassageFinder(PassageSettings(), method.device), None, None)
     report = make_run_report(located, detection.names, setting, shown, gains)
     limited = () if partial is None else (partial.format_warning().removeprefix("warning: "),)
