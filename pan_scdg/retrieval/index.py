@@ -111,7 +111,7 @@ def _describe_vectors(
         format=FORMAT,
         sealed=None,
     )
-    return Part(kind, dict(manifest.list_fields()), manifest)
+    return Part(kind, manifest.list_fields(), manifest)
 
 
 def build_indexes(
