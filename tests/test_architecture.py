@@ -145,7 +145,9 @@ def test_imports_go_down_or_stay_in_the_part(path: Path) -> None:
 
 
 def test_there_are_no_import_cycles() -> None:
-    graph = {name: {x for x in _imported(path) if x in MODULES and x != name} for name, path in MODULES.items()}
+    # the root names the public classes for type checkers alone, and any module may read its version
+    imported = {name: _imported(path, types=name != "pan_scdg") for name, path in MODULES.items()}
+    graph = {name: {x for x in names if x in MODULES and x != name} for name, names in imported.items()}
     try:
         order = list(TopologicalSorter(graph).static_order())
     except CycleError as e:
