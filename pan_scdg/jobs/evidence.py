@@ -108,7 +108,7 @@ def _locate(corpus: Corpus, queries: Sequence[Query], lines: Mapping[str, list[d
             progress.update()
 
 
-def _describe_place(evidence: Evidence | None) -> dict[str, int | float | None]:
+def _describe_place(evidence: Evidence | None) -> dict[str, int | float | str | None]:
     """Return the fields of ``passages.jsonl`` that say where in the source, and how alike both sides are."""
     if evidence is None:
         return {"begin2": None, "end2": None, "similarity": 0.0, "verbatim": 0.0}

@@ -26,25 +26,30 @@ class Located(NamedTuple):
 def find_passages(verdicts: Sequence[Verdict], locator: Locator, verifier: Verifier | None) -> list[Located]:
     """Return each verdict with its passages in the place of the one over both documents, and their evidence.
 
-    Negative verdicts stay as they are. A positive pair without passages keeps its detection, with a warning. With a
-    verifier, the evidence contains gains.
+    Negative verdicts stay as they are; the passages that they leave out are found, too. A positive pair without
+    passages keeps its detection, with a warning. With a verifier, the evidence contains gains.
     """
-    positive = sum(bool(verdict.passages) for verdict in verdicts)
-    with Progress("finding passages", positive) as progress:
+    with Progress("finding passages", sum(map(_has_passages, verdicts))) as progress:
         return [_locate(verdict, locator, verifier, progress) for verdict in verdicts]
 
 
 def _locate(verdict: Verdict, locator: Locator, verifier: Verifier | None, progress: Progress) -> Located:
-    if not verdict.passages:
+    if not _has_passages(verdict):
         return Located(verdict, [])
     texts = read_text(verdict.pair.suspicious), read_text(verdict.pair.source)
-    found = locator.find(*texts)
+    found = locator.find(*texts, positive=bool(verdict.passages))
     if verifier is not None:
         found = verifier.add_gains(*texts, found)
     progress.update()
+    if not verdict.passages:
+        return Located(verdict, found)
     if not found:
         return Located(verdict._replace(record=_add_warning(verdict, NO_PASSAGE)), [])
     return Located(verdict._replace(passages=tuple(evidence.passage for evidence in found)), found)
+
+
+def _has_passages(verdict: Verdict) -> bool:
+    return bool(verdict.passages or verdict.record.get("left_out"))
 
 
 def _add_warning(verdict: Verdict, warning: str) -> dict[str, object]:

@@ -123,7 +123,7 @@ def _find(known: tuple[Passage, ...], target: str, source: str, locator: Locator
     settings = PassageSettings()
     left, right = (prepare_text(text, settings.unit_words) for text in (target, source))
     alignment = Alignment(left, right, settings)
-    return [alignment.measure(passage) for passage in known]
+    return [alignment.measure(passage)._replace(counts=True) for passage in known]  # they are those of another method
 
 
 def choose_gains(located: Iterable[LocatedGains]) -> dict[DocumentPair, TokenGains]:

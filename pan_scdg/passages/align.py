@@ -21,6 +21,7 @@ from pan_scdg.passages.clusters import (
     trim_cluster,
 )
 from pan_scdg.passages.paragraphs import match_paragraphs, split_paragraphs
+from pan_scdg.passages.quotations import Kind, classify_passage
 from pan_scdg.passages.similarity import Comparison
 from pan_scdg.passages.units import PreparedText, prepare_text
 from pan_scdg.passages.verbatim import Run, drop_overlapping, find_runs, join_runs, pick_long_runs
@@ -57,8 +58,12 @@ class Evidence(NamedTuple):
     measured."""
     control: float | None = None
     """The same with the words of the source side in another order: what its topic alone explains."""
+    within: Kind | None = None
+    """In what the target's side mostly lies."""
+    counts: bool = True
+    """Whether a verdict by alignment takes it for evidence of reuse: see `quotations`."""
 
-    def to_json(self) -> dict[str, int | float | None]:
+    def to_json(self) -> dict[str, int | float | str | None]:
         """Return the fields of a line of ``passages.jsonl``.
 
         ``begin`` and ``end`` are characters of the target, ``begin2`` and ``end2`` of the source.
@@ -73,6 +78,8 @@ class Evidence(NamedTuple):
             "verbatim": self.verbatim,
             "gain": self.gain,
             "control": self.control,
+            "within": self.within,
+            "counts": self.counts,
         }
 
 
@@ -93,7 +100,7 @@ def align_texts(target: str, source: str, settings: PassageSettings, encode: Enc
     if encode is not None:
         matched = _match_texts(target, source, settings, encode)
         # What was found by its words gives way to a paragraph that it overlaps.
-        passages = [*matched, *(p for p in passages if not any(_overlap(p, paragraph) for paragraph in matched))]
+        passages = [*matched, *(p for p in passages if not any(overlap(p, paragraph) for paragraph in matched))]
     return [alignment.measure(passage) for passage in sorted(passages)]
 
 
@@ -106,7 +113,8 @@ def _match_texts(target: str, source: str, settings: PassageSettings, encode: En
     return match_paragraphs(here, there, *vectors, settings)
 
 
-def _overlap(passage: Passage, other: Passage) -> bool:
+def overlap(passage: Passage, other: Passage) -> bool:
+    """Return whether two passages have a character of the target in common."""
     return (
         passage.this_offset < other.this_offset + other.this_length
         and other.this_offset < passage.this_offset + passage.this_length
@@ -149,7 +157,8 @@ class Alignment:
         similarity = self.comparison.compare_words(
             self.target.forms[target.start : target.stop], self.source.forms[source.start : source.stop]
         )
-        return Evidence(passage, similarity, covered / max(1, len(target)))
+        within, counts = classify_passage(self.target.parts, passage.this_offset, end)
+        return Evidence(passage, similarity, covered / max(1, len(target)), within=within, counts=counts)
 
     def _find_groups(self, gap: int, least_gap: int) -> list[Cluster]:
         return find_clusters(self.comparison, self.seeds, gap, least_gap, self.settings.cosine)

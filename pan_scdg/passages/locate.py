@@ -1,10 +1,13 @@
 """Find what to show of a pair: its passages, or else the sentences that decided."""
 
+from collections.abc import Iterator
+
 from pan_scdg.passages.align import Alignment as WordAlignment
-from pan_scdg.passages.align import Evidence
+from pan_scdg.passages.align import Evidence, overlap
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.match import find_matches
-from pan_scdg.passages.scorer import AlignmentScorer, EncodedText
+from pan_scdg.passages.scorer import AlignmentScorer
+from pan_scdg.passages.units import Integers
 from pan_scdg.profile import PassageSettings
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import Passage
@@ -22,28 +25,40 @@ class Locator:
     def __init__(self, finder: PassageFinder, settings: Alignment | None, scorer: AlignmentScorer | None) -> None:
         self._finder, self._settings, self._scorer = finder, settings, scorer
 
-    def find(self, target: str, source: str) -> list[Evidence]:
-        """Return the passages of a pair; without any, the sentences whose match alone reaches the threshold.
+    def find(self, target: str, source: str, *, positive: bool = True) -> list[Evidence]:
+        """Return the passages of a pair; without any that count, also the sentences whose match reaches the threshold.
 
-        If no sentences do, the best ones are returned.
+        If no sentences do, the best ones are returned. Of a pair that is not positive only the passages that do not
+        count are returned.
         """
         found = self._finder.find(target, source)
-        if found or self._scorer is None or self._settings is None:
+        if self._scorer is None or self._settings is None:  # another method decides, which counts everything
+            found = [evidence._replace(counts=True) for evidence in found]
+        if not positive:
+            return [evidence for evidence in found if not evidence.counts]
+        if self._scorer is None or self._settings is None or any(evidence.counts for evidence in found):
             return found
-        first, second = self._scorer.prepare(target), self._scorer.prepare(source)
-        if not first.vectors.size or not second.vectors.size:
-            return []
-        rise = float(self._settings.estimate_rise(len(first.vectors) * len(second.vectors)))
+        return sorted([*found, *self._find_sentences(target, source, found, self._scorer, self._settings)])
+
+    def _find_sentences(
+        self, target: str, source: str, known: list[Evidence], scorer: AlignmentScorer, settings: Alignment
+    ) -> Iterator[Evidence]:
+        """Yield the sentences that decided, without those that overlap known passages."""
+        first, second = scorer.prepare(target), scorer.prepare(source)
+        vectors, counted = first.counted, first.prepared.spans[first.prepared.counted]
+        if not vectors.size or not second.vectors.size:
+            return
+        rise = float(settings.estimate_rise(len(vectors) * len(second.vectors)))
         alignment = WordAlignment(first.prepared, second.prepared, PassageSettings())
-        evidence = []
-        for match in find_matches(first.vectors, second.vectors, (self._settings.threshold or 0.0) + rise):
-            start, length = _span(first, match.begin, match.end)
-            source_start, source_length = _span(second, match.source_begin, match.source_end)
-            evidence.append(alignment.measure(Passage(start, length, source_start, source_length)))
-        return evidence
+        for match in find_matches(vectors, second.vectors, (settings.threshold or 0.0) + rise):
+            start, length = _span(counted, match.begin, match.end)
+            source_start, source_length = _span(second.prepared.spans, match.source_begin, match.source_end)
+            passage = Passage(start, length, source_start, source_length)
+            if not any(overlap(passage, other.passage) for other in known):
+                yield alignment.measure(passage)._replace(within=None, counts=True)  # a quotation may lie between
 
 
-def _span(text: EncodedText, first: int, behind: int) -> tuple[int, int]:
+def _span(units: Integers, first: int, behind: int) -> tuple[int, int]:
     """Return the start and the length in characters of some sentences."""
-    start = int(text.prepared.spans[first, 0])
-    return start, int(text.prepared.spans[behind - 1, 1]) - start
+    start = int(units[first, 0])
+    return start, int(units[behind - 1, 1]) - start

@@ -73,7 +73,7 @@ class FirstStage:
     def _count(self, target: EncodedText) -> _Counted:
         """Return a target with its words counted, which no two threads may do at a time."""
         runs = self._words.hash_runs(target.prepared, self._passages.run_words)
-        return _Counted(target.vectors, self._words.count_stems(target.prepared), runs)
+        return _Counted(target.counted, self._words.count_stems(target.prepared), runs)
 
     def _find(self, target: _Counted) -> list[int]:
         weight = self._settings.similarity_weight

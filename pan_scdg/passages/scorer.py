@@ -12,6 +12,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.passages.align import Alignment
 from pan_scdg.passages.match import CORRECTION, NEARBY, NEIGHBOURS, SENTENCES, measure_match
+from pan_scdg.passages.quotations import RULES
 from pan_scdg.passages.units import PreparedText, prepare_text
 from pan_scdg.profile import PassageSettings
 from pan_scdg.records import TextPair
@@ -28,6 +29,11 @@ class EncodedText(NamedTuple):
     vectors: npt.NDArray[np.float32]
     """Unit vectors of the sentences, ``[u, d]``, in half precision."""
 
+    @property
+    def counted(self) -> npt.NDArray[np.float32]:
+        """Return the vectors of the sentences that a verdict counts if this is a target."""
+        return self.vectors[self.prepared.counted]
+
 
 class AlignmentScorer:
     """Measures the evidence of alignment; every distinct text is encoded once per store.
@@ -40,9 +46,10 @@ class AlignmentScorer:
         store: keeps the vectors of each text as soon as they are computed; None: nothing is kept.
     """
 
-    features: tuple[str, ...] = ("match", "similarity", "candidates", "words")
+    features: tuple[str, ...] = ("match", "similarity", "candidates", "words", "left_out")
     """See `measure_match`; the largest similarity of a passage that words have in common, 0 without one; the number of
-    pairs of sentences that were compared, with which the match of unrelated texts rises; and the words of the target.
+    pairs of sentences that were compared, with which the match of unrelated texts rises; the words of the target; and
+    the number of passages that lie in its quotations and lists of references, which all but ``words`` leave out.
     """
 
     def __init__(
@@ -60,6 +67,7 @@ class AlignmentScorer:
             **self._encoded,
             "match": [SENTENCES, NEARBY, NEIGHBOURS, CORRECTION],
             "passages": self._settings.model_dump(mode="json"),
+            "quotations": RULES,
         }
 
     def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
@@ -69,13 +77,14 @@ class AlignmentScorer:
             UserError: the encoder cannot be loaded, or stored vectors are damaged.
         """
         for pair in pairs:
-            (first, target), (second, source) = self.prepare(pair.target), self.prepare(pair.source)
-            alignment = Alignment(first, second, self._settings)
+            first, (second, source) = self.prepare(pair.target), self.prepare(pair.source)
+            target = first.counted
+            alignment = Alignment(first.prepared, second, self._settings)
             self.check_widths(target, source)
-            found = map(alignment.measure, alignment.find_passages())
-            similarity = max((evidence.similarity for evidence in found), default=0.0)
-            words = len(alignment.target.forms)
-            yield measure_match(target, source), similarity, float(len(target) * len(source)), float(words)
+            found = list(map(alignment.measure, alignment.find_passages()))
+            similarity = max((evidence.similarity for evidence in found if evidence.counts), default=0.0)
+            numbers = len(target) * len(source), len(first.prepared.forms), sum(not e.counts for e in found)
+            yield measure_match(target, source), similarity, *map(float, numbers)
 
     def check_widths(self, target: npt.NDArray[np.float32], source: npt.NDArray[np.float32]) -> None:
         """Raise UserError if the vectors of two texts differ in length, which only damaged ones do."""

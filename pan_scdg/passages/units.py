@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pan_scdg.passages.quotations import Part, find_counted, find_parts
 from pan_scdg.retrieval.bm25.terrier_terms import stem_word as stem_porter
 from pan_scdg.retrieval.sentences import find_sentence_spans
 
@@ -39,6 +40,10 @@ class PreparedText(NamedTuple):
     """Distinct stems in the order in which they come."""
     stem_places: Integers
     """The stem of each word, as a place in ``stems``, ``[w]``."""
+    parts: tuple[Part, ...]
+    """Quotations and lists of references."""
+    counted: npt.NDArray[np.bool_]
+    """The units that do not lie mostly in such a part, ``[u]``; see `quotations` for what is left out."""
 
 
 def prepare_text(text: str, least_words: int) -> PreparedText:
@@ -73,7 +78,8 @@ def prepare_text(text: str, least_words: int) -> PreparedText:
     numbers: dict[str, int] = {}
     places = np.array([numbers.setdefault(stem_word(form), len(numbers)) for form in forms], np.int64)
     bounds, ends = (np.array(pairs, np.int64).reshape(-1, 2) for pairs in (units, spans))
-    return PreparedText(forms, words, bounds, ends, tuple(numbers), places)
+    parts = find_parts(text, words[:, 0])
+    return PreparedText(forms, words, bounds, ends, tuple(numbers), places, parts, find_counted(parts, ends))
 
 
 def count_words(text: str) -> int:

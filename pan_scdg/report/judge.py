@@ -67,4 +67,5 @@ def make_passage(evidence: Evidence) -> ReportPassage:
     """Return a passage as a report shows it."""
     start, length, source, source_length, *_ = evidence.passage
     places = (start, start + length, source, source + source_length)
-    return ReportPassage(*places, evidence.similarity, evidence.verbatim, evidence.gain, evidence.control)
+    found = evidence.similarity, evidence.verbatim, evidence.gain, evidence.control
+    return ReportPassage(*places, *found, evidence.within, evidence.counts)

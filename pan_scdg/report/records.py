@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from pan_scdg.passages.quotations import Kind
+
 Judgement = Literal["likely", "unclear", "no sign"]
 """A verdict in ordinary language: the score reaches the threshold; it is near it, or the text is too short; neither."""
 
@@ -23,6 +25,10 @@ class ReportPassage(NamedTuple):
     """How much cheaper the source makes the passage, in nats per token; None: not measured."""
     control: float | None = None
     """The gain that the same words in another order give, in nats per token: what the topic alone explains."""
+    within: Kind | None = None
+    """In what the suspicious side mostly lies."""
+    counts: bool = True
+    """Whether the verdict counts it: see `passages.quotations`."""
     note: str = ""
     """Why the passage counts less, such as being shared by many documents; empty if it does not."""
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from pan_scdg.report.exclusions import Exclusions
 from pan_scdg.report.records import Report, ReportPair, ReportText
 from pan_scdg.report.texts import (
     Piece,
@@ -50,7 +49,6 @@ class TextView:
     """Marked stretches and the index of their mark, in order and without overlap."""
 
     def __post_init__(self) -> None:
-        self.exclusions = Exclusions(self.text)
         self.to_units = make_offset_map(self.text)
         self.blocks: list[Span] = split_blocks(self.text)
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pan_scdg.passages.units import count_words
 from pan_scdg.report.charts import Band, GainProfile, Histogram, draw_gains, make_histogram, map_passages
-from pan_scdg.report.exclusions import Nature
 from pan_scdg.report.grades import GradedSentence, GradedText, grade_part, grade_sentences, pack_gains
 from pan_scdg.report.matrix import Matrix, make_matrix
 from pan_scdg.report.records import Report, ReportPair
@@ -41,8 +41,8 @@ class Row:
     pair: ReportPair
     left: TextView
     right: TextView
-    natures: tuple[Nature, ...]
-    """Of the passages."""
+    words: tuple[int, ...]
+    """Of the passages in the suspicious text."""
 
     @property
     def covered(self) -> int:
@@ -60,8 +60,9 @@ class Row:
     @property
     def lengths(self) -> str:
         """Return each passage's characters and words, and whether it is a quotation and in a list of references."""
-        shown = zip(self.pair.passages, self.natures)
-        return " ".join(f"{p.end - p.begin},{n.words},{n.quoted:d},{n.listed:d}" for p, n in shown)
+        shown = zip(self.pair.passages, self.words)
+        fields = ((p.end - p.begin, n, int(p.within == "quotation"), int(p.within == "references")) for p, n in shown)
+        return " ".join(",".join(map(str, of_passage)) for of_passage in fields)
 
 
 class Side(NamedTuple):
@@ -137,7 +138,7 @@ def arrange_page(report: Report, largest: int = LARGEST) -> Page:
 
 
 def _make_row(number: int, pair: ReportPair, left: TextView, right: TextView) -> Row:
-    return Row(number, pair, left, right, tuple(left.exclusions.classify(p.begin, p.end) for p in pair.passages))
+    return Row(number, pair, left, right, tuple(count_words(left.text[p.begin : p.end]) for p in pair.passages))
 
 
 def _choose_details(rows: Iterable[Row], room: int) -> tuple[list[Row], int]:
@@ -227,7 +228,7 @@ def _make_passage(row: Row, i: int, sentences: Sequence[GradedSentence]) -> Pass
     return PassageView(
         i + 1,
         i + 1,
-        describe_passage(passage, row.natures[i].words),
+        describe_passage(passage, row.words[i]),
         make_side(row.left.text, (passage.begin, passage.end), sentences),
         make_side(row.right.text, (passage.begin2, passage.end2)),
         name_anchor(row.number, i + 1),

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from pan_scdg.passages.quotations import MOST_WORDS
 from pan_scdg.report.records import Judgement, Report, ReportPassage
 
 SYMBOLS: dict[Judgement, str] = {"likely": "●", "unclear": "◐", "no sign": "○"}
@@ -17,6 +18,10 @@ CAUTION = "No sign is no proof of independence, and a likely pair is no proof of
 
 LEAST_GAIN = 0.05
 """A smaller one, in nats per token, is none."""
+LEFT_OUT = (
+    f"a verdict by alignment leaves out quotations of at most {MOST_WORDS} words, if they are no more than a third of "
+    "the text, and lists that are no more than half of it"
+)
 ALIKE = "Another source explains it as well."
 
 
@@ -39,15 +44,15 @@ def describe_passage(passage: ReportPassage, words: int) -> str:
     parts = [f"{100 * passage.verbatim:.0f} % of its {words:,} words are word for word those of the source"]
     if passage.gain is None:
         parts.append(f"the words of both sides are alike by {passage.similarity:.2f} of 1")
-        return _join(parts, passage.note)
+        return _join(parts, passage)
     if passage.gain < LEAST_GAIN:
         parts.append(f"the source makes it no easier to predict ({passage.gain:.2f} nats per token)")
-        return _join(parts, passage.note)
+        return _join(parts, passage)
     parts.append(f"the source makes it {passage.gain:.2f} nats per token easier to predict")
     if passage.control is not None:
         share = f"{passage.control:.2f}" if passage.control >= LEAST_GAIN else "none of that"
         parts.append(f"its topic alone would account for {share}")
-    return _join(parts, passage.note)
+    return _join(parts, passage)
 
 
 def describe_explanation(passage: ReportPassage, words: int, margin: float | None) -> str:
@@ -66,9 +71,12 @@ def describe_explanation(passage: ReportPassage, words: int, margin: float | Non
     return " ".join(parts)
 
 
-def _join(parts: Iterable[str], note: str) -> str:
+def _join(parts: Iterable[str], passage: ReportPassage) -> str:
     text = "; ".join(parts) + "."
-    return f"{text} It counts less: {note.rstrip('.')}." if note else text
+    if passage.within is not None:
+        place = "a quotation" if passage.within == "quotation" else "a list of references"
+        text += f" It lies in {place}" + (f", and counts: {LEFT_OUT}." if passage.counts else ", and does not count.")
+    return f"{text} It counts less: {passage.note.rstrip('.')}." if passage.note and passage.counts else text
 
 
 def list_facts(report: Report) -> list[tuple[str, str]]:

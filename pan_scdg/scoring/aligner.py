@@ -6,7 +6,7 @@ from pan_scdg.logs import say
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import TextPair
 from pan_scdg.scoring.baseline_parts import find_parts
-from pan_scdg.scoring.baseline_scoring import choose_scores, warn_about_encoder, warn_about_length
+from pan_scdg.scoring.baseline_scoring import choose_scores, warn_about_encoder, warn_about_texts
 from pan_scdg.scoring.calibration import describe_nearness
 
 
@@ -40,5 +40,5 @@ class Aligner:
             **describe_nearness(score, self._threshold, self.settings.noise),
             "baseline": self.settings.kind,
             **numbers,
-            "warnings": warn_about_length(numbers),
+            "warnings": warn_about_texts(numbers),
         }

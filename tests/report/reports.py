@@ -25,8 +25,20 @@ def place(text: str, part: str) -> tuple[int, int]:
 
 PASSAGES = (
     ReportPassage(*place(LEFT, "The tide turned before noon 🙂 and the nets"), 0, 71, 0.7, 0.25, 1.2, 0.3),
-    ReportPassage(*place(LEFT, '"All of this is quoted'), *place(RIGHT, "quay was silent. \x00 The master"), 0.5, 0.0),
-    ReportPassage(*place(LEFT, "Harbour Board: Annals"), *place(RIGHT, "The Board"), 0.4, 1.0, note="5 of 9 share it"),
+    ReportPassage(
+        *place(LEFT, '"All of this is quoted'),
+        *place(RIGHT, "quay was silent. \x00 The master"),
+        *(0.5, 0.0),
+        within="quotation",
+        counts=False,
+    ),
+    ReportPassage(
+        *place(LEFT, "Harbour Board: Annals"),
+        *place(RIGHT, "The Board"),
+        *(0.4, 1.0),
+        within="references",
+        note="5 of 9 share it",
+    ),
 )
 
 

@@ -1,12 +1,10 @@
-"""Blocks, marked stretches, offsets, what a reader may leave out, and charts."""
+"""Blocks, marked stretches, offsets and charts."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pan_scdg.report.charts import draw_gains, make_histogram, map_passages
-from pan_scdg.report.exclusions import Exclusions, find_reference_lists
 from pan_scdg.report.grades import EDGES, NEUTRAL, describe_levels, grade_part, grade_sentences
 from pan_scdg.report.matrix import make_matrix
 from pan_scdg.report.records import ReportPair, ReportPassage, TokenGains
@@ -47,35 +45,6 @@ def test_a_character_belongs_to_the_first_passage_that_holds_it(spans: list[tupl
     assert "".join(piece.text for piece in pieces) == text
     assert [piece.owner for piece in pieces for _ in piece.text] == owners
     assert [piece.start for piece in pieces if piece.start is not None] == [begin for begin, _, _ in stretches]
-
-
-@pytest.mark.parametrize(
-    ("text", "quoted"),
-    [
-        ('He said "there is nothing to see here at all" and left.', '"there is nothing to see here at all"'),
-        ("“One two three four five six.”", "“One two three four five six.”"),
-        ("„Eins zwei drei vier fünf sechs“, sagte er.", "„Eins zwei drei vier fünf sechs“"),
-        ("Before:\n> a quoted line\n> and another\nafter", "> a quoted line\n> and another"),
-    ],
-)
-def test_quotations_are_recognised(text: str, quoted: str) -> None:
-    begin = text.index(quoted)
-    nature = Exclusions(text).classify(begin, begin + len(quoted))
-    assert (nature.quoted, nature.listed) == (True, False)
-    assert not Exclusions(text.replace('"', "").replace("“", "").replace("> ", "")).classify(begin, begin + 9).quoted
-
-
-def test_an_unclosed_quotation_ends_with_its_paragraph() -> None:
-    text = 'She said "this has no end.\n\nThe next paragraph is her own work, "really" all of it.'
-    assert not Exclusions(text).classify(text.index("The next"), len(text)).quoted
-
-
-def test_a_list_of_references_ends_at_the_next_heading() -> None:
-    text = "Some text.\n\nReferences\n\n[1] A. Author: A book.\n\nAppendix\n\nMore text.\n\n## Bibliography\nB."
-    assert [text[a:b].split("\n")[0] for a, b in find_reference_lists(text)] == ["References", "## Bibliography"]
-    assert Exclusions(text).classify(text.index("[1]"), text.index("Appendix")).listed
-    assert not Exclusions(text).classify(text.index("More"), text.index("##")).listed
-    assert Exclusions(text).classify(0, 10).words == 2
 
 
 @given(st.lists(st.floats(-3, 3), min_size=2, max_size=50), st.floats(-3, 3))

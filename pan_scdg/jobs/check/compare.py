@@ -24,6 +24,8 @@ class JudgedPair(NamedTuple):
     places: Places
     """Target and source of the score."""
     verdict: ReportPair
+    left_out: bool
+    """There are passages that do not count."""
 
 
 def judge_pairs(
@@ -44,10 +46,11 @@ def judge_pairs(
     judged = []
     for i, j in places:
         directions = [(i, j), (j, i)] if material.among else [(i, j)]
-        found = [
-            JudgedPair((a, b), _judge(records[left[a].compared.doc_id, right[b].compared.doc_id], left[a], right[b]))
-            for a, b in directions
-        ]
+        found = []
+        for a, b in directions:
+            record = records[left[a].compared.doc_id, right[b].compared.doc_id]
+            judged_pair = _judge(record, left[a], right[b])
+            found.append(JudgedPair((a, b), judged_pair, bool(record.get("left_out"))))
         judged.append(min(found, key=lambda pair: rank_pair(pair.verdict)))
     return judged
 
@@ -58,8 +61,11 @@ def _judge(record: Mapping[str, Any], suspicious: CheckedText, source: CheckedTe
 
 
 def describe_pairs(material: Material, judged: Sequence[JudgedPair], locator: Locator) -> list[ReportPair]:
-    """Return the pairs for the report, best first, with the passages of those that are likely or unclear."""
-    shown = [pair for pair in judged if pair.verdict.judgement != "no sign"]
+    """Return the pairs for the report, best first, with the passages of those that are likely or unclear.
+
+    Of the others only passages that do not count are shown.
+    """
+    shown = [pair for pair in judged if pair.verdict.judgement != "no sign" or pair.left_out]
     found = []
     with Progress("finding passages", len(shown)) as progress:
         for pair in shown:
@@ -77,7 +83,8 @@ def _sort(material: Material, places: Places) -> Places:
 
 def _find_passages(material: Material, pair: JudgedPair, locator: Locator) -> FoundPair:
     i, j = pair.places
-    found = locator.find(material.suspicious[i].compared.text or "", material.sources[j].compared.text or "")
+    texts = material.suspicious[i].compared.text or "", material.sources[j].compared.text or ""
+    found = locator.find(*texts, positive=pair.verdict.judgement != "no sign")
     passages: Iterable[ReportPassage] = map(make_passage, found)
     if (i, j) != _sort(material, (i, j)):
         passages = sorted(p._replace(begin=p.begin2, end=p.end2, begin2=p.begin, end2=p.end) for p in passages)
@@ -88,6 +95,7 @@ def _describe(material: Material, pair: JudgedPair, passages: tuple[ReportPassag
     i, j = _sort(material, pair.places)
     names = material.suspicious[i].shown.name, material.sources[j].shown.name
     verdict = replace(pair.verdict, suspicious=names[0], source=names[1], passages=passages)
-    if verdict.judgement == "likely" and passages and all(passage.note for passage in passages):
+    counted = [passage for passage in passages if passage.counts]
+    if verdict.judgement == "likely" and counted and all(passage.note for passage in counted):
         return replace(verdict, judgement="unclear", warnings=(*verdict.warnings, COMMON))
     return verdict
