@@ -25,6 +25,9 @@ NOT_KNOWN = (
     "candidates are not known yet: each query is assumed to have its own sources",
     "indexing and the first stage are not estimated",
 )
+HEADS_NOT_KNOWN = (
+    "the candidates that the small model leaves are not known yet: each query is assumed to have its own sources",
+)
 GIB = 1 << 30
 
 
@@ -49,6 +52,8 @@ class Plan:
     queries: int | None = None
     documents: int | None = None
     partial: Partial | None = None
+    small: "Plan | None" = None
+    """The cost of the small model of a cascade, which comes first."""
 
     @property
     def hours(self) -> float | None:
@@ -82,11 +87,13 @@ class Plan:
             "peak_memory_gib": None if speed is None else float(f"{speed.peak / GIB:.3g}"),
             "largest_call_tokens": None if speed is None else speed.largest_call,
             "notes": list(self.notes),
+            **({} if self.small is None else {"small_model": self.small.to_json()}),
         }
 
     def to_lines(self) -> list[str]:
         """Return the plan as a table."""
-        return [f"{name:22} {value}" for name, value in self._rows()]
+        first = [] if self.small is None else ["small model:", *self.small.to_lines(), "", "profile's model:"]
+        return [*first, *(f"{name:22} {value}" for name, value in self._rows())]
 
     def _rows(self) -> Iterator[tuple[str, str]]:
         values = self.to_json()
@@ -161,34 +168,44 @@ def plan_retrieval(
     prepared = prepare(profile, request, prepare_probe(computing), stages)
     if prepared.encoder is not None:
         prepared.encoder.release()
-    model, pairs = prepared.model, _count_scored(prepared)
-    known = prepared.given is not None
-    notes = [] if known else list(NOT_KNOWN)
-    if model is None:
-        found = make_plan("retrieval", profile.name, computing, None, None, pairs, notes)
+    notes = [] if prepared.given is not None else list(NOT_KNOWN)
+    if prepared.model is None:
+        found = make_plan("retrieval", profile.name, computing, None, None, 0, notes)
+    elif (small := prepared.small) is None:
+        found = _plan_model(prepared, prepared.model, computing, profile.name, notes)
     else:
-        with closing(model):
-            counted = _count_candidates(prepared, model, pairs)
-            found = make_plan("retrieval", profile.name, computing, model, counted, pairs, notes)
+        own = prepared._replace(targets=small.targets, settings=small.settings)
+        first = _plan_model(own, small.model, computing, profile.name, notes)
+        small.model.unload()
+        found = _plan_model(prepared, prepared.model, computing, profile.name, HEADS_NOT_KNOWN)
+        found = replace(found, small=first)
     found = replace(found, queries=len(prepared.queries), documents=len(prepared.corpus), partial=prepared.partial)
     limited = [] if prepared.partial is None else [prepared.partial.format_warning()]
     return found, [*prepared.notices.list_warnings(), *limited]
 
 
-def _count_candidates(prepared: Prepared, model: ScoringModel, pairs: int) -> Counted:
+def _plan_model(
+    prepared: Prepared, model: ScoringModel, computing: Computing, profile: str, notes: Sequence[str]
+) -> Plan:
+    """Return the plan of scoring the candidates with one model."""
+    pairs = _count_scored(prepared)
     targets = list({target.text.digest: target for target in prepared.targets}.values())
-    wanted = None if prepared.given is None else group_by_source(targets, prepared.given, prepared.settings)
+    known = prepared.given if prepared.settings.cascade is None else None
+    wanted = None if known is None else group_by_source(targets, known, prepared.settings)
     in_all = pairs if wanted is None else sum(map(len, wanted.values()))
-    return count_candidates(prepared.corpus, targets, wanted, in_all, prepared.settings, model)
+    with closing(model):
+        counted = count_candidates(prepared.corpus, targets, wanted, in_all, prepared.settings, model)
+        return make_plan("retrieval", profile, computing, model, counted, pairs, notes)
 
 
 def _count_scored(prepared: Prepared) -> int:
     """Return the number of candidates of all queries that would be scored."""
     settings, given = prepared.settings, prepared.given
+    most = settings.depth if settings.cascade is None else settings.cascade.head
     if given is not None:
-        return sum(len(select_scored(given[query.query_id], settings)) for query in prepared.queries)
-    each = min(settings.scored or settings.depth, settings.depth, len(prepared.corpus.ids)) if settings.rerank else 0
-    return len(prepared.queries) * each
+        return sum(len(select_scored(given[query.query_id], settings)[:most]) for query in prepared.queries)
+    each = min(settings.scored or settings.depth, settings.depth, len(prepared.corpus), most)
+    return len(prepared.queries) * each if settings.rerank else 0
 
 
 def make_plan(

@@ -75,6 +75,7 @@ def count_candidates(
     in_all: int,
     settings: RetrievalSettings,
     model: ScoringModel,
+    sampled: int = SAMPLED,
 ) -> Counted:
     """Return the tokens of all candidates, counted on sampled documents and extrapolated.
 
@@ -85,10 +86,12 @@ def count_candidates(
         in_all: number of pairs to score.
         settings: the profile's.
         model: its tokenizer counts.
+        sampled: number of documents that are counted, evenly over all.
     """
     names = [doc_id for doc_id in corpus.ids if wanted is None or doc_id in wanted]
-    chosen = {names[place]: place for place in choose_evenly(SAMPLED, len(names))} if targets else {}
-    budget = model.settings.pack_tokens
+    places, budget = choose_evenly(sampled, len(names)), model.settings.pack_tokens
+    chosen = {names[place]: place for place in places} if targets else {}
+    probed = {names[places[i]] for i in choose_evenly(PROBED, len(places))}
     tokens, pairs, works, largest = Tokens(0, 0), 0, list[Work](), list[ScoringInput]()
     with Progress("counting tokens", len(chosen)) as progress:
         for document in corpus.select(chosen):
@@ -97,13 +100,12 @@ def count_candidates(
             items = SourceWork(document.text, [query.text for query in queries], settings).make_inputs(model.tokenizer)
             tokens += count_tokens(items, budget)
             pairs += len(queries)
-            works.append(items)
+            works += [items] if document.doc_id in probed else []
             largest = max(largest, items, key=lambda work: sum(item.length for item in work))
             progress.update()
     alone = [count_tokens([target.unconditional], budget) for target in targets]
     counted = sum(alone, tokens.times(in_all / pairs if pairs else 0.0))
-    exact = wanted is not None and len(names) <= SAMPLED
-    return Counted(counted, exact, largest, [works[i] for i in choose_evenly(PROBED, len(works))])
+    return Counted(counted, wanted is not None and len(names) <= sampled, largest, works)
 
 
 def choose_evenly(count: int, of: int) -> list[int]:

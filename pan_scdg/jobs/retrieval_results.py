@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pan_scdg.jobs.evidence import Features, write_evidence
+from pan_scdg.jobs.evidence import Features, Ranking, write_evidence
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.runs import format_run, open_gzip_text
 from pan_scdg.profile import RetrievalSettings
@@ -26,6 +26,57 @@ from pan_scdg.store import Store
 RUN = "run.txt.gz"
 SCORES = "scores.jsonl.gz"
 GAINS = "gains.jsonl.gz"
+
+
+class Ranked(NamedTuple):
+    """The reranked candidates of every query, and the scores by document that they are reranked by."""
+
+    gains: dict[str, dict[str, float]]
+    matches: dict[str, dict[str, float]]
+    """Empty without ``[retrieval.match]``."""
+    rankings: dict[str, Ranking]
+
+
+class Cascade(NamedTuple):
+    """What a small model leaves to the profile's model."""
+
+    rankings: Mapping[str, Ranking]
+    """All candidates of each query as the small model ranks them."""
+    heads: Mapping[str, FirstStage]
+    """The best of them, in coarse order."""
+
+    def append_tails(self, rankings: Mapping[str, Ranking]) -> dict[str, Ranking]:
+        """Return the reranked heads, each followed by the rest of the small model's ranking, without a score."""
+        heads = {query_id: {doc_id for doc_id, _ in ranking} for query_id, ranking in rankings.items()}
+        return {
+            query_id: [*ranking, *((d, None) for d, _ in self.rankings[query_id] if d not in heads[query_id])]
+            for query_id, ranking in rankings.items()
+        }
+
+
+def make_cascade(found: Mapping[str, FirstStage], rankings: Mapping[str, Ranking], head: int) -> Cascade:
+    """Return the cascade whose heads are the ``head`` best candidates of each of a small model's ``rankings``."""
+    heads = {}
+    for query_id, ranking in rankings.items():
+        best, stage = {doc_id for doc_id, _ in ranking[:head]}, found[query_id]
+        heads[query_id] = FirstStage(stage.routes, [c for c in stage.candidates if c.doc_id in best])
+    return Cascade(rankings, heads)
+
+
+def rank_queries(
+    found: Mapping[str, FirstStage],
+    features: Features,
+    settings: RetrievalSettings,
+    store: Store,
+    matcher: SentenceMatcher | None = None,
+) -> Ranked:
+    """Return the reranked candidates of every query of ``found``; see `rank_candidates`."""
+    ranked = Ranked({}, {}, {})
+    for name, stage in found.items():
+        ranked.gains[name] = gains = aggregate_query_gains(name, stage, features, settings, store)
+        ranked.matches[name] = matches = {} if matcher is None else matcher.share(name, list(gains))
+        ranked.rankings[name] = rank_candidates(stage, gains, settings, matches)
+    return ranked
 
 
 def aggregate_query_gains(
@@ -77,28 +128,31 @@ def write_ranking(
     locator: TokenLocator | None,
     keep_gains: bool,
     matcher: SentenceMatcher | None = None,
+    cascade: Cascade | None = None,
 ) -> list[str]:
     """Write scores and run into ``folder``; return the names of the files, the run last.
 
     With a ``locator`` the evidence is written, too, and with ``keep_gains`` the gains, with the first character of each
     token and the one behind its last. Without reranking, the first stage is written, so that a later run can rerank
-    these candidates.
+    these candidates. With a ``cascade`` only its heads have features.
     """
-    gains = {
-        q.query_id: aggregate_query_gains(q.query_id, found[q.query_id], features, settings, store) for q in queries
-    }
-    matches = {
-        q.query_id: {} if matcher is None else matcher.share(q.query_id, list(gains[q.query_id])) for q in queries
-    }
-    rankings = {
-        q.query_id: rank_candidates(found[q.query_id], gains[q.query_id], settings, matches[q.query_id])
-        for q in queries
-    }
+    scored = found if cascade is None else cascade.heads
+    ranked = rank_queries({q.query_id: scored[q.query_id] for q in queries}, features, settings, store, matcher)
+    rankings = ranked.rankings if cascade is None else cascade.append_tails(ranked.rankings)
     with open_gzip_text(folder / SCORES) as file:
         for query in queries:
             name = query.query_id
             file.writelines(
-                _format_scores(name, found[name], rankings[name], features, gains[name], matches[name], settings)
+                _format_scores(
+                    name,
+                    found[name],
+                    rankings[name],
+                    features,
+                    ranked.gains[name],
+                    ranked.matches[name],
+                    settings,
+                    None if cascade is None else cascade.rankings[name],
+                )
             )
     names = [SCORES]
     if locator is not None:
@@ -126,14 +180,19 @@ def write_ranking(
 def _format_scores(
     query_id: str,
     stage: FirstStage,
-    ranking: Sequence[tuple[str, float | None]],
+    ranking: Ranking,
     features: Features,
     gain: Mapping[str, float],
     match: Mapping[str, float],
     settings: RetrievalSettings,
+    small: Ranking | None,
 ) -> Iterator[str]:
-    """Yield a JSON line per candidate, in final order, with its ranks, coarse score, gain features and final score."""
+    """Yield a JSON line per candidate, in final order, with its ranks, coarse score, gain features and final score.
+
+    With the ranking of a ``small`` model, also with its rank and score there, and with the stage that placed it.
+    """
     own = choose_aggregate(settings)
+    by_small = {doc_id: (rank, score) for rank, (doc_id, score) in enumerate(small or (), 1)}
     ranks = {name: {r.doc_id: i for i, r in enumerate(found, 1)} for name, found in stage.routes.items()}
     coarse = {c.doc_id: (i, c.score) for i, c in enumerate(stage.candidates, 1)}
     for position, (doc_id, final) in enumerate(ranking, 1):
@@ -146,6 +205,10 @@ def _format_scores(
             "coarse": _round(coarse[doc_id][1], 9),
             **{f"{name.replace('-', '_')}_rank": found.get(doc_id) for name, found in ranks.items()},
         }
+        if doc_id in by_small:
+            rank, score = by_small[doc_id]
+            stage_name = "large" if final is not None else "coarse" if score is None else "small"
+            record |= {"stage": stage_name, "small_rank": rank, "small": _round(score)}
         scored = features.get((query_id, doc_id))
         if scored is not None:
             values = scored[0]

@@ -13,6 +13,7 @@ from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request, descri
 from pan_scdg.jobs.retrieval_results import RUN, write_ranking
 from pan_scdg.jobs.run_report import PAGE
 from pan_scdg.jobs.shards import Shards, open_model, write_shard
+from pan_scdg.jobs.small_model import SmallModel, open_small_model
 from pan_scdg.logs import say
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.models.find import FoundModel, describe_models
@@ -55,6 +56,13 @@ class Prepared(NamedTuple):
     """The models that the result depends on, by their names in the job."""
     matching: BaselineParts | None = None
     """The encoder of the sentence match."""
+    small: SmallModel | None = None
+    """The small model of the cascade."""
+
+    def list_incidents(self) -> list[str]:
+        """Return the incidents of the language models."""
+        models = [self.model, None if self.small is None else self.small.model]
+        return [incident for model in models if model is not None for incident in model.incidents()]
 
     def make_matcher(self, store: Store) -> SentenceMatcher | None:
         """Return what compares the sentences of queries and candidates, if the profile asks for it."""
@@ -82,11 +90,18 @@ def prepare(
     notices = Notices(request.strict)
     asked = read_queries(request.input, notices)
     queries, partial = take_first(asked, request.limit, "queries")
-    model, targets = None, []
+    model, targets, small = None, [], None
     if settings.rerank:
+        if settings.cascade is not None and (request.share is not None or merged is not None):
+            raise UserError(
+                f"profile {profile.name} has a cascade, whose second model waits for all scores of the first",
+                "run it whole: without --shard and merge",
+            )
         model = open_model(profile.need_model(), computing, "retrieval", merged)
         model.check_length(settings.context, "retrieval.context")
-        targets = prepare_targets(queries, model, settings, request.input / "queries.jsonl", notices)
+        where = request.input / "queries.jsonl"
+        targets = prepare_targets(queries, model, settings, where, notices)
+        small = open_small_model(profile, computing, queries, where, notices)
     given = None
     if stages.candidates is not None:
         known = {query.query_id for query in asked}
@@ -104,10 +119,13 @@ def prepare(
     if settings.rerank and settings.match is not None and not counts_only:
         matching = find_encoder_parts(settings.match.model, computing.device, "retrieval")
     places = {} if model is None else {"language_model": model.found}
+    places |= {} if small is None else {"small_model": small.model.found}
     places |= {} if matching is None else {"sentence_encoder": matching.places["embedding_model"]}
     if encoder is not None or (merged is not None and "encoder" in merged.job["models"]):
         places["encoder"] = locate_encoder(settings.need_dense())
-    return Prepared(settings, notices, queries, partial, model, targets, given, encoder, corpus, places, matching)
+    return Prepared(
+        settings, notices, queries, partial, model, targets, given, encoder, corpus, places, matching, small
+    )
 
 
 def retrieve_sources(
@@ -146,11 +164,11 @@ def retrieve_sources(
                     merged.restore(store)
                 files = _stage_results(profile, request, stages, prepared, store, job, result)
             origins = list_origins(prepared.places) if merged is None else merged.origins
-            result.seal(files, [] if model is None else model.incidents(), partial, origins)
+            result.seal(files, prepared.list_incidents(), partial, origins)
     limited = [] if partial is None else [partial.format_warning()]
     if result.complete:
         return [*limited, f"already complete: {request.output}"]
-    warnings = [] if model is None else [f"warning: {incident}" for incident in model.incidents()]
+    warnings = [f"warning: {incident}" for incident in prepared.list_incidents()]
     page = [f"report: {request.output / PAGE}"] if request.report else []
     return [*prepared.notices.list_warnings(), *warnings, *limited, _summarise(request, prepared), *page]
 
@@ -166,6 +184,8 @@ def _describe_retrieval_job(
     models: dict[str, object] = {}
     if prepared.model is not None:
         models["language_model"] = prepared.model.identify()
+    if prepared.small is not None:
+        models["small_model"] = prepared.small.model.identify()
     if (place := prepared.places.get("encoder")) is not None:
         encoder = prepared.encoder
         models["encoder"] = {"weights": fingerprint_folder(place.folder) if encoder is None else encoder.fingerprint}
@@ -205,18 +225,30 @@ def _stage_results(
         check_candidates(found, corpus, "rebuild the index, or delete the state", where)
     if prepared.encoder is not None:
         prepared.encoder.release()  # the language model needs the memory
-    features, matcher = {}, prepared.make_matcher(store)
+    features, matcher, cascade = {}, prepared.make_matcher(store), None
+    if prepared.small is not None:
+        cascade = prepared.small.choose_heads(corpus, found, store, matcher)
     if model is not None:
         with closing(model):
             features = score_candidates(
-                corpus, prepared.targets, found, model, settings, store, request.keep_gains, request.share, matcher
+                corpus,
+                prepared.targets,
+                found if cascade is None else cascade.heads,
+                model,
+                settings,
+                store,
+                request.keep_gains,
+                request.share,
+                matcher,
             )
     if request.share is None:
         aggregate = choose_aggregate(settings)
         stored = request.keep_gains or (aggregate is not None and aggregate.entry.joint)
         locator = make_locator(model) if model is not None and stored else None
         keep = request.keep_gains
-        files = write_ranking(result.staged, corpus, queries, found, features, settings, store, locator, keep, matcher)
+        files = write_ranking(
+            result.staged, corpus, queries, found, features, settings, store, locator, keep, matcher, cascade
+        )
         return [*_write_page(profile, request, prepared, found, job, result.staged), *files]
     matched = [] if matcher is None else matcher.keys.values()
     return write_shard(result.staged, store, [*(key for _, key in features.values()), *matched], found)

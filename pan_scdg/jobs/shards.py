@@ -64,7 +64,7 @@ class ShardJob(_SharedJob):
 class StudyShardJob(_SharedJob):
     """The settings of a shard of a study, for its report."""
 
-    task: Literal["studies pairs", "studies same-topic", "studies retrieval", "studies retention"]
+    task: Literal["studies pairs", "studies same-topic", "studies retrieval", "studies cascade", "studies retention"]
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,13 @@ class Needs(NamedTuple):
     model: str | None
     encoders: tuple[str, ...]
     terrier: bool
+    small: str | None = None
+    """The small language model of a cascade."""
 
     @property
     def models(self) -> list[str]:
         """The models, which compute on a device."""
-        return [name for name in (self.model, *self.encoders) if name is not None]
+        return list(dict.fromkeys(n for n in (self.model, self.small, *self.encoders) if n is not None))
 
     @property
     def names(self) -> list[str]:
@@ -85,7 +87,8 @@ def find_needs(profile: Profile) -> Needs:
         encoders += [] if all(lexical) else [retrieval.need_dense().model]
         encoders += [] if retrieval.match is None or not retrieval.rerank else [retrieval.match.model]
         terrier = any(lexical) and retrieval.bm25.engine != "fts5"
-    return Needs(model, tuple(dict.fromkeys(encoders)), terrier)
+    small = profile.make_small_profile()
+    return Needs(model, tuple(dict.fromkeys(encoders)), terrier, None if small is None else small.need_model().name)
 
 
 def list_licences(profile: Profile) -> str:

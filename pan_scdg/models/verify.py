@@ -60,6 +60,10 @@ def check_model(profile: Profile, given: Path | None = None) -> ModelCheck:
     check, encoders = ModelCheck({"profile": profile.name}, []), find_needs(profile).encoders
     if profile.model is not None or not encoders:
         _check_language_model(check, profile, find_model(profile.need_model().name, given))
+    if (small := profile.make_small_profile()) is not None:
+        found = ModelCheck({}, check.faults)
+        _check_language_model(found, small, find_model(small.need_model().name))
+        check.facts.update({f"small-{name}": fact for name, fact in found.facts.items()})
     for number, name in enumerate(encoders, 1):
         _check_encoder(check, name, "encoder" if number == 1 else f"encoder-{number}")
     return check

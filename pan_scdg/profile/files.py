@@ -93,9 +93,19 @@ class Profile(Table):
         return self.model_copy(update={"passages": passages})
 
     def rerank_by_gains_alone(self) -> "Profile":
-        """Return the profile without ``[retrieval.match]``."""
-        retrieval = None if self.retrieval is None else self.retrieval.model_copy(update={"match": None})
+        """Return the profile without ``[retrieval.match]`` and ``[retrieval.cascade]``."""
+        retrieval = self.retrieval and self.retrieval.model_copy(update={"match": None, "cascade": None})
         return self.model_copy(update={"retrieval": retrieval})
+
+    def make_small_profile(self) -> "Profile | None":
+        """Return source retrieval by the small model of the cascade alone; None without a cascade."""
+        if self.retrieval is None or (cascade := self.retrieval.cascade) is None:
+            return None
+        own = {"context": cascade.context, "source_tokens": cascade.source_tokens}
+        changes = {"cascade": None, **{name: value for name, value in own.items() if value is not None}}
+        retrieval = self.retrieval.model_copy(update=changes)
+        without = dict.fromkeys(("pairs", "baseline", "passages"))
+        return self.model_copy(update={**without, "model": cascade.model, "retrieval": retrieval})
 
 
 def list_profiles() -> list[str]:

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from pan_scdg.errors import UserError
-from pan_scdg.profile.table import AggregationName, Control, Table, WindowSettings
+from pan_scdg.profile.table import AggregationName, Control, ModelSettings, Table, WindowSettings
 from pan_scdg.scdg.aggregation import AGGREGATIONS
 
 Route = Literal["bm25-sentence", "bm25-full", "dense-sentence", "dense-full", "abstract"]
@@ -70,6 +70,19 @@ class MatchSettings(Table):
     batch: int = Field(default=32, ge=1)
 
 
+class CascadeSettings(Table):
+    """A small model that scores all candidates, so that the profile's model scores the best of them only (ours)."""
+
+    model: ModelSettings
+    head: int = Field(ge=1)
+    """Number of candidates, the best ones by the small model, that the profile's model scores and reranks; the others
+    follow in the order of the small model."""
+    context: int | None = Field(default=None, ge=16)
+    """``context`` of the small model; None: that of the profile's model."""
+    source_tokens: int | None = Field(default=None, ge=1)
+    """``source_tokens`` of the small model; None: those of the profile's model."""
+
+
 class RetrievalSettings(Table):
     """Source retrieval (paper, PAN26)."""
 
@@ -100,6 +113,9 @@ class RetrievalSettings(Table):
     """Weight of the normalised gain; that of the coarse score is 1 - weight."""
     match: MatchSettings | None = None
     """If given, the gain is replaced by a mean of gain and match."""
+    cascade: CascadeSettings | None = Field(default=None, exclude_if=lambda value: value is None)
+    """If given, a small model chooses what the profile's model scores. A profile without it is dumped without it, so
+    that older results and shards keep their settings."""
     tag: str = Field(default="pan-scdg", pattern=r"^[!-~]+$")
 
     @model_validator(mode="after")
@@ -108,6 +124,15 @@ class RetrievalSettings(Table):
             raise ValueError(f"the aggregation {self.aggregation} is for pairs: use it in [pairs]")
         if (AGGREGATIONS[self.aggregation].parameter == "w") != (self.w is not None):
             raise ValueError("w is a parameter of share and of the window aggregations only")
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_use_for_its_cascade(self) -> "RetrievalSettings":
+        reranked = min(self.depth, self.scored or self.depth) if self.rerank else 0
+        if self.cascade is not None and self.cascade.head >= reranked:
+            raise ValueError(
+                f"cascade.head must be smaller than the number of candidates that are reranked, {reranked}"
+            )
         return self
 
     @model_validator(mode="after")

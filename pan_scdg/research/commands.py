@@ -1,4 +1,4 @@
-"""The group of commands ``studies``: prepare, pairs, same-topic, retrieval, retention."""
+"""The group of commands ``studies``: prepare, pairs, same-topic, retrieval, cascade, retention."""
 
 from pathlib import Path
 from typing import Any
@@ -170,6 +170,9 @@ def same_topic(more: tuple[str, ...], defaults: bool, **rest: Any) -> None:
     _show_pair_study(make_study(*_read_pair_options(baselines=(*(DEFAULT if defaults else ()), *more), **rest)))
 
 
+index_option = click.option("--index", type=FOLDER, help="Folder of indexes that the command index has built.")
+
+
 @studies.command(short_help="Evaluate first stages on PAN26, before and after SCDG.")
 @add_study_options(
     profile_option,
@@ -191,7 +194,7 @@ def same_topic(more: tuple[str, ...], defaults: bool, **rest: Any) -> None:
     ),
     click.option("--rerank", multiple=True, metavar="ROW", help="Rerank this row as well. Repeatable."),
     click.option("--search-on", metavar="ROW", help="Choose the configuration on this row.  [default: RRF]"),
-    click.option("--index", type=FOLDER, help="Folder of indexes that the command index has built."),
+    index_option,
 )
 def retrieval(
     profile: str,
@@ -226,6 +229,31 @@ def retrieval(
     rankings, where = choose_rows(firsts, runs, rerank, search_on)
     study = RetrievalStudy(chosen, rankings, where, options, index)
     show_study(options, lambda: study_retrieval(study), lambda: plan_retrieval(study))
+
+
+@studies.command(short_help="Measure what a small model before the large one keeps and saves.")
+@add_study_options(
+    profile_option,
+    click.option("--candidates", type=click.Path(path_type=Path), help="TREC run that replaces the first stage."),
+    index_option,
+)
+def cascade(profile: str, candidates: Path | None, index: Path | None, **rest: Any) -> None:
+    """Measure how well a cascade of two models agrees with the large model alone, and what it saves.
+
+    The profile has a table [retrieval.cascade] with the small model. Both models score all candidates once. On one half
+    of the judged queries the smallest head is chosen that keeps 99 % of the full run's nDCG@10; nDCG@10, agreement and
+    tokens of the large model are reported on the other half. The report has one page, index.md. With --state nothing is
+    scored twice, and a stopped study continues.
+
+    \b
+    Example:
+      pan-scdg studies cascade --examples --profile examples/cascade.toml --output out/cascade-study --state out/state
+    """
+    from pan_scdg.research.retrieval.cascade import make_study, plan_cascade, study_cascade
+
+    options = open_study(read={"index": index, "candidates": candidates}, **rest)
+    study = make_study(load_chosen_profile(profile), options, index, candidates)
+    show_study(options, lambda: study_cascade(study), lambda: plan_cascade(study))
 
 
 @studies.command(short_help="Measure gains as more of the evidence is in the context.")

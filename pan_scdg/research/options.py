@@ -1,5 +1,6 @@
 """Options that the commands of the studies share."""
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,7 @@ SCORING_OPTIONS = (
     ),
     click.option("--plan", is_flag=True, help="Print the cost of scoring with the model; write no report."),
     gpu_option,
+    click.option("--json", "as_json", is_flag=True, help="With --plan: print one JSON object."),
     click.option(
         "--shard",
         "share",
@@ -178,8 +180,8 @@ def open_study(
 
     if more_scores and scores is None:
         raise click.UsageError(f"what is {str(more_scores[0])[:100]!r}? folders of scores follow --scores")
-    if rest["gpu"] is not None and not rest["plan"]:
-        raise click.UsageError("--gpu needs --plan")
+    if (rest["as_json"] or rest["gpu"] is not None) and not rest["plan"]:
+        raise click.UsageError(f"{'--json' if rest['as_json'] else '--gpu'} needs --plan")
     if sum((rest["plan"], rest["share"] is not None, scores is not None)) > 1:
         raise click.UsageError("--plan, --shard and --scores cannot be combined")
     given = () if scores is None else (scores, *more_scores)
@@ -203,5 +205,6 @@ def show_study(options: "StudyOptions", run: Callable[[], list[str]], plan: Call
         say(run())
         return
     plans, lines = plan()
-    click.echo("\n\n".join("\n".join(found.to_lines()) for found in plans))
+    as_json = json.dumps({"plans": [found.to_json() for found in plans]})
+    click.echo(as_json if options.as_json else "\n\n".join("\n".join(found.to_lines()) for found in plans))
     say(lines)

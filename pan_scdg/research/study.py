@@ -1,17 +1,19 @@
 """The options that all studies share, what they mean for models and jobs, and the files beside a report."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from pan_scdg.errors import UserError
+from pan_scdg.jobs.lifecycle import produce_result
 from pan_scdg.jobs.plan import prepare_probe
 from pan_scdg.jobs.plan_tokens import choose_gpus
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.jobs.shards import Shards, open_model
 from pan_scdg.lm.engine import EngineName
-from pan_scdg.models.find import FoundModel
+from pan_scdg.logs import say
+from pan_scdg.models.find import FoundModel, describe_models
 from pan_scdg.models.fit import Job, choose_device
 from pan_scdg.models.lock import list_origins
 from pan_scdg.profile import ModelSettings, PairSettings, Profile
@@ -50,6 +52,8 @@ class StudyOptions:
     """Print the cost of scoring with the language model; nothing is written."""
     gpu: str | None = None
     """With ``plan``: a GPU that is not here."""
+    as_json: bool = False
+    """With ``plan``: print JSON."""
 
     @property
     def reports(self) -> bool:
@@ -103,6 +107,38 @@ class StudyOptions:
     def summarise(self, done: str) -> str:
         """Return the last line of a study about ``done``, its inputs in words."""
         return f"studied {done}: {self.output}" if self.share is None else f"{self.share} of {done}: {self.output}"
+
+
+def produce_report(
+    options: StudyOptions,
+    identity: Mapping[str, Any],
+    places: Mapping[str, FoundModel],
+    models: Sequence[ScoringModel],
+    compute: Callable[[Store, Path, Mapping[str, Any]], list[str]],
+    done: str,
+) -> list[str]:
+    """Produce the report of a study, or its shard, unless it is complete; return the lines to show the user.
+
+    Args:
+        options: those of the study.
+        identity: its job.
+        places: its models by their names in the job.
+        models: the language models, which may have incidents.
+        compute: writes the files from a store into a folder for a job, and returns their names.
+        done: the inputs in words.
+    """
+    with produce_result(options.output, identity, options.overwrite) as result:
+        if result.complete:
+            return [f"already complete: {options.output}"]
+        if result.needed:
+            say([describe_models(list(places.values()))] if places else [])
+            with result.compute(options.state) as store:
+                options.restore(store)
+                names = compute(store, result.staged, result.job)
+            incidents = [incident for model in models for incident in model.incidents()]
+            result.seal(names, incidents, origins=options.list_origins(places))
+    incidents = [incident for model in models for incident in model.incidents()]
+    return [*list_warnings(incidents), options.summarise(done)]
 
 
 def require_gains(profile: Profile) -> PairSettings:

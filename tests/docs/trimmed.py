@@ -30,6 +30,7 @@ def write_trimmed_examples(source: Path, target: Path, pairs: int, queries: int,
     _trim_news(source / "same-topic-news", target / "same-topic-news")
     _pick_essays(source / "essays", target / "essays")
     _trim_table(source / "own-pairs.csv", target / "own-pairs.csv")
+    _write(target / "cascade.toml", (source / "cascade.toml").read_text(encoding="utf-8"))
 
 
 def _trim_pairs(source: Path, target: Path, each: int) -> None:

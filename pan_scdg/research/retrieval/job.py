@@ -8,19 +8,18 @@ from typing import Any, NamedTuple
 
 from pan_scdg.digests import hash_file, hash_text
 from pan_scdg.errors import UserError, UserErrors
-from pan_scdg.jobs.lifecycle import produce_result
 from pan_scdg.jobs.plan import NOT_KNOWN, Plan, make_plan
 from pan_scdg.jobs.plan_inputs import count_candidates, group_by_source
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.jobs.shards import write_shard
-from pan_scdg.logs import say
-from pan_scdg.models.find import FoundModel, describe_models
+from pan_scdg.models.find import FoundModel
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.models.fit import choose_search_memory
 from pan_scdg.notices import Notices
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.profile import Profile, RetrievalSettings
+from pan_scdg.records import Query
 from pan_scdg.research.data.prepared import describe_origin
 from pan_scdg.research.data.queries import format_folds
 from pan_scdg.research.report.page import write_report
@@ -38,7 +37,7 @@ from pan_scdg.research.retrieval.rankings import (
 )
 from pan_scdg.research.retrieval.report import FOLDS, Setting, make_report, write_gains, write_runs
 from pan_scdg.research.retrieval.rows import Ranking
-from pan_scdg.research.study import StudyOptions, list_warnings, write_files
+from pan_scdg.research.study import StudyOptions, produce_report, write_files
 from pan_scdg.retrieval.candidate_files import write_stages
 from pan_scdg.retrieval.candidates import FirstStage, locate_encoder
 from pan_scdg.scdg.aggregation import GainStatistics
@@ -66,41 +65,58 @@ class RetrievalStudy:
         return self.options.folders.pan26
 
 
-class _Reranker(NamedTuple):
+class Reranker(NamedTuple):
     """The language model, with the queries as targets."""
 
     model: ScoringModel
     targets: Sequence[Target]
 
 
-class _Prepared(NamedTuple):
+class Prepared(NamedTuple):
     """The data and models of the study, checked, before anything is computed or written."""
 
     data: Data
-    reranker: _Reranker | None
+    reranker: Reranker | None
     computing: Computing
 
 
-def _prepare(study: RetrievalStudy, notices: Notices) -> _Prepared:
+def _prepare(study: RetrievalStudy, notices: Notices) -> Prepared:
     """Read the data, find the model, and tokenise the queries.
 
     Raises:
         UserError: data or model are not usable, or a shard or a plan is asked for where nothing is reranked.
     """
     options, settings = study.options, study.profile.need_retrieval()
-    computing = options.choose_computing(study.profile)
     data = read_data(options, study.rows, settings, study.search_on is not None, notices)
     if study.search_on is None:
         if not options.reports or options.shards is not None:
             raise UserError("no row is reranked, so that the model scores nothing", "name a row with --rerank")
-        return _Prepared(data, None, computing)
-    model = options.open_model(study.profile.need_model(), computing, job="retrieval")
+        return Prepared(data, None, options.choose_computing(study.profile))
+    reranker, lost = open_reranker(study, data.queries, notices)
+    return Prepared(data.leave_out(lost) if lost else data, reranker, options.choose_computing(study.profile))
+
+
+def open_reranker(
+    study: RetrievalStudy, queries: Sequence[Query], notices: Notices, name: str = "language_model"
+) -> tuple[Reranker, dict[str, str]]:
+    """Find the model and tokenise the queries; return also why some of these cannot be scored.
+
+    Args:
+        study: its profile has the model.
+        queries: all queries.
+        notices: collects the queries that are cut.
+        name: the name of the model in the job.
+
+    Raises:
+        UserError: the model is not usable, or a query cannot be scored and none may be left out.
+    """
+    options, settings = study.options, study.profile.need_retrieval()
+    model = options.open_model(study.profile.need_model(), options.choose_computing(study.profile), name, "retrieval")
     model.check_length(settings.context, "retrieval.context")
-    targets, errors = plan_targets(data.queries, model, settings, study.folder / "queries.jsonl", notices)
+    targets, errors = plan_targets(queries, model, settings, study.folder / "queries.jsonl", notices)
     if errors and options.on_error == "stop":
         raise UserErrors(list(errors.values()))
-    data = data.leave_out({query: error.what for query, error in errors.items()}) if errors else data
-    return _Prepared(data, _Reranker(model, targets), computing)
+    return Reranker(model, targets), {query: error.what for query, error in errors.items()}
 
 
 def study_retrieval(study: RetrievalStudy) -> list[str]:
@@ -111,21 +127,23 @@ def study_retrieval(study: RetrievalStudy) -> list[str]:
     """
     options, notices = study.options, Notices()
     prepared = _prepare(study, notices)
-    places = _find_places(study, prepared.reranker)
-    identity = _identify(study, prepared, places)
-    model = None if prepared.reranker is None else prepared.reranker.model
-    with produce_result(options.output, identity, options.overwrite) as result:
-        if result.complete:
-            return [*notices.list_warnings(), f"already complete: {options.output}"]
-        if result.needed:
-            say([describe_models(list(places.values()))] if places else [])
-            with result.compute(options.state) as store:
-                options.restore(store)
-                names = _compute(study, prepared, store, result.staged, result.job)
-            result.seal(names, [] if model is None else model.incidents(), origins=options.list_origins(places))
-    warnings = list_warnings([] if model is None else model.incidents())
-    warnings += [f"warning: {len(prepared.data.lost)} queries cannot be scored"] if prepared.data.lost else []
-    return [*notices.list_warnings(), *warnings, options.summarise(f"{len(study.rows)} rankings")]
+    places = find_places(study, prepared.reranker)
+    identity = options.identify(describe_scoring(study, prepared, places), {})
+    models = [] if prepared.reranker is None else [prepared.reranker.model]
+    lines = produce_report(
+        options,
+        identity,
+        places,
+        models,
+        lambda store, folder, job: _compute(study, prepared, store, folder, job),
+        f"{len(study.rows)} rankings",
+    )
+    return [*notices.list_warnings(), *warn_about_lost(prepared.data.lost), *lines]
+
+
+def warn_about_lost(lost: Mapping[str, str]) -> list[str]:
+    """Return a warning if there are queries that cannot be scored."""
+    return [f"warning: {len(lost)} queries cannot be scored"] if lost else []
 
 
 def plan_retrieval(study: RetrievalStudy) -> tuple[list[Plan], list[str]]:
@@ -160,7 +178,7 @@ def plan_retrieval(study: RetrievalStudy) -> tuple[list[Plan], list[str]]:
     return [replace(found, queries=len(data.queries), documents=len(data.corpus))], notices.list_warnings()
 
 
-def _find_places(study: RetrievalStudy, reranker: _Reranker | None) -> dict[str, FoundModel]:
+def find_places(study: RetrievalStudy, reranker: Reranker | None) -> dict[str, FoundModel]:
     """Return the folders of the models that the result depends on, by name.
 
     Raises:
@@ -173,13 +191,13 @@ def _find_places(study: RetrievalStudy, reranker: _Reranker | None) -> dict[str,
     return places
 
 
-def _identify(study: RetrievalStudy, prepared: _Prepared, places: Mapping[str, FoundModel]) -> dict[str, Any]:
+def describe_scoring(study: RetrievalStudy, prepared: Prepared, places: Mapping[str, FoundModel]) -> dict[str, Any]:
     """Return everything that the bytes of the report, or of a shard, depend on, without paths."""
     data, reranker = prepared.data, prepared.reranker
     folds = {"sha256": hash_text(format_folds(data.folds)), **describe_origin(data.folds_file)}
     encoders = {name: fingerprint_folder(of.folder) for name, of in places.items() if name != "language_model"}
     model = None if reranker is None else reranker.model.identify()
-    scoring = {
+    return {
         "task": "studies retrieval",
         "input": hash_input(study.folder, "retrieval", data.corpus.digest),
         "qrels": hash_file(study.folder / QRELS),
@@ -192,18 +210,17 @@ def _identify(study: RetrievalStudy, prepared: _Prepared, places: Mapping[str, F
         "engine": prepared.computing.engine,
         "on_error": study.options.on_error,
     }
-    return study.options.identify(scoring, {})
 
 
 def _compute(
-    study: RetrievalStudy, prepared: _Prepared, store: Store, folder: Path, job: Mapping[str, Any]
+    study: RetrievalStudy, prepared: Prepared, store: Store, folder: Path, job: Mapping[str, Any]
 ) -> list[str]:
     """Search, score, rerank and evaluate; return the names of the files written into ``folder``, the page last.
 
     A shard has the first stages and its scores.
     """
     data, reranker = prepared.data, prepared.reranker
-    found = _find_stages(study, prepared, store)
+    found = find_stages(study, prepared, store)
     searched = dict(found)
     orders = {name: list_documents(stages) for name, stages in found.items()}
     for name, run in data.runs.items():
@@ -212,10 +229,10 @@ def _compute(
     scored: Scored = {}
     if reranker is not None:
         with closing(reranker.model):
-            scored = _score(study, data.corpus, reranker, stages, store)
+            scored = score_rows(study, data.corpus, reranker, stages, store)
     if study.options.share is not None:
         keys = [key for _, key in scored.values()]
-        return [*_write_stages(study, searched, folder), *write_shard(folder, store, keys)]
+        return [*write_first_stages(study, searched, folder), *write_shard(folder, store, keys)]
     settings = study.profile.need_retrieval()
     rankings = make_rankings(
         study.rows, orders, stages, scored, settings, store, data.qrels, data.folds, study.search_on
@@ -238,7 +255,7 @@ def _compute(
     return write_report(folder, make_report(setting, rows, rankings, files, {"study": "retrieval", **job}))
 
 
-def _find_stages(study: RetrievalStudy, prepared: _Prepared, store: Store) -> dict[str, Stages]:
+def find_stages(study: RetrievalStudy, prepared: Prepared, store: Store) -> dict[str, Stages]:
     """Return the first stage of each row that has one: searched, or from the shards."""
     queries, shards = prepared.data.queries, study.options.shards
     if shards is None:
@@ -252,7 +269,7 @@ def _find_stages(study: RetrievalStudy, prepared: _Prepared, store: Store) -> di
     return found
 
 
-def _write_stages(study: RetrievalStudy, found: Mapping[str, Stages], folder: Path) -> list[str]:
+def write_first_stages(study: RetrievalStudy, found: Mapping[str, Stages], folder: Path) -> list[str]:
     """Write the first stages, which every shard has; return the names of the files."""
     files = _name_stage_files(study)
     for name, file in files.items():
@@ -284,8 +301,8 @@ def _list_new_candidates(study: RetrievalStudy, stages: Mapping[str, Stages]) ->
         yield rest
 
 
-def _score(
-    study: RetrievalStudy, corpus: Corpus, reranker: _Reranker, stages: Mapping[str, Stages], store: Store
+def score_rows(
+    study: RetrievalStudy, corpus: Corpus, reranker: Reranker, stages: Mapping[str, Stages], store: Store
 ) -> Scored:
     """Return the gains of the candidates of all rows, each scored once; with a shard, those of its documents.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.retrieval import Qrels, Run
-from pan_scdg.jobs.retrieval_results import aggregate_query_gains, rank_candidates
+from pan_scdg.jobs.retrieval_results import rank_queries
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.notices import Notices
 from pan_scdg.pan.corpus import Corpus
@@ -207,11 +207,8 @@ def _rerank(name: str, chosen: Configuration, candidates: Mapping[str, Candidate
 
 def _rerank_as_run(stages: Stages, scored: Scored, settings: RetrievalSettings, store: Store) -> Run:
     """Return the ranking that ``run --candidates`` writes for these candidates."""
-    orders = {}
-    for query_id, stage in stages.items():
-        gains = aggregate_query_gains(query_id, stage, scored, settings, store)
-        orders[query_id] = [doc_id for doc_id, _ in rank_candidates(stage, gains, settings)]
-    return _make_runs(orders)
+    found = rank_queries(stages, scored, settings, store).rankings
+    return _make_runs({query_id: [doc_id for doc_id, _ in ranking] for query_id, ranking in found.items()})
 
 
 def has_own_configuration(settings: RetrievalSettings, chosen: Configuration) -> bool:

@@ -57,14 +57,14 @@ def write_runs(folder: Path, runs: Sequence[tuple[str, Run]]) -> list[str]:
     return names
 
 
-def write_gains(folder: Path, scored: Scored) -> list[str]:
+def write_gains(folder: Path, scored: Scored, name: str = GAINS) -> list[str]:
     """Write the features of every scored candidate, one JSON line each; return the file's name."""
-    (folder / GAINS).parent.mkdir(parents=True, exist_ok=True)
-    with open_gzip_text(folder / GAINS) as file:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    with open_gzip_text(folder / name) as file:
         for (query_id, doc_id), (statistics, _) in sorted(scored.items()):
             features = dict(zip(FEATURES, list_features(statistics), strict=True))
             file.write(json.dumps({"query": query_id, "document": doc_id, **features}) + "\n")
-    return [GAINS]
+    return [name]
 
 
 def make_report(
