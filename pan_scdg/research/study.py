@@ -166,6 +166,11 @@ def describe_lost(lost: Mapping[str, str], of: str) -> str:
     return f"{len(lost)} of the {of} cannot be scored and are in no row. {reasons}."
 
 
+def warn_about_lost(lost: Mapping[str, str]) -> list[str]:
+    """Return a warning if there are queries that cannot be scored."""
+    return [f"warning: {len(lost)} queries cannot be scored"] if lost else []
+
+
 def write_files(folder: Path, files: Mapping[str, str | bytes]) -> list[str]:
     """Write files below ``folder``; return their names."""
     for name, content in files.items():

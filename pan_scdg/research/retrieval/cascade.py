@@ -30,13 +30,12 @@ from pan_scdg.research.retrieval.job import (
     open_reranker,
     plan_retrieval,
     score_rows,
-    warn_about_lost,
     write_first_stages,
 )
 from pan_scdg.research.retrieval.rankings import Stages, list_documents
 from pan_scdg.research.retrieval.report import write_gains, write_runs
 from pan_scdg.research.retrieval.rows import Ranking, make_profile_row
-from pan_scdg.research.study import StudyOptions, produce_report
+from pan_scdg.research.study import StudyOptions, produce_report, warn_about_lost
 from pan_scdg.store import Store
 
 TASK = "studies cascade"
@@ -81,7 +80,6 @@ def make_study(profile: Profile, options: StudyOptions, index: Path | None, cand
         raise UserError(f"{min(options.given)!r} is not used by this study", "leave it out", "--given")
     given = candidates and Ranking(profile.name, run=candidates, reranked=True)
     study = RetrievalStudy(large, [given or make_profile_row(large, large)], profile.name, options, index)
-    # --model is the folder of the large model
     others = replace(study, profile=small.rerank_by_gains_alone(), options=replace(options, model=None))
     return CascadeStudy(study, others)
 
@@ -93,15 +91,17 @@ def _prepare(study: CascadeStudy, notices: Notices) -> _Prepared:
         UserError: data or models are not usable.
     """
     options, settings = study.large.options, study.large.profile.need_retrieval()
+    computing = options.choose_computing(study.large.profile)
     data = read_data(options, study.large.rows, settings, False, notices)
     data = data._replace(folds=make_folds(sorted(data.qrels), count=2))
     split_qrels(data.qrels, data.folds)
-    large, lost = open_reranker(study.large, data.queries, notices)
-    small, more = open_reranker(study.small, data.queries, notices, "small_model")
+    large, lost = open_reranker(study.large, computing, data.queries, notices)
+    alone = replace(computing, model=None)  # --model is the folder of the large model
+    small, more = open_reranker(study.small, alone, data.queries, notices, "small_model")
     if lost := {**lost, **more}:
         data = data.leave_out(lost)
     large, small = (of._replace(targets=[t for t in of.targets if t.query_id not in lost]) for of in (large, small))
-    return _Prepared(Prepared(data, large, options.choose_computing(study.large.profile)), large, small)
+    return _Prepared(Prepared(data, large, computing), large, small)
 
 
 def study_cascade(study: CascadeStudy) -> list[str]:

@@ -37,7 +37,7 @@ from pan_scdg.research.retrieval.rankings import (
 )
 from pan_scdg.research.retrieval.report import FOLDS, Setting, make_report, write_gains, write_runs
 from pan_scdg.research.retrieval.rows import Ranking
-from pan_scdg.research.study import StudyOptions, produce_report, write_files
+from pan_scdg.research.study import StudyOptions, produce_report, warn_about_lost, write_files
 from pan_scdg.retrieval.candidate_files import write_stages
 from pan_scdg.retrieval.candidates import FirstStage, locate_encoder
 from pan_scdg.scdg.aggregation import GainStatistics
@@ -87,22 +87,28 @@ def _prepare(study: RetrievalStudy, notices: Notices) -> Prepared:
         UserError: data or model are not usable, or a shard or a plan is asked for where nothing is reranked.
     """
     options, settings = study.options, study.profile.need_retrieval()
+    computing = options.choose_computing(study.profile)
     data = read_data(options, study.rows, settings, study.search_on is not None, notices)
     if study.search_on is None:
         if not options.reports or options.shards is not None:
             raise UserError("no row is reranked, so that the model scores nothing", "name a row with --rerank")
-        return Prepared(data, None, options.choose_computing(study.profile))
-    reranker, lost = open_reranker(study, data.queries, notices)
-    return Prepared(data.leave_out(lost) if lost else data, reranker, options.choose_computing(study.profile))
+        return Prepared(data, None, computing)
+    reranker, lost = open_reranker(study, computing, data.queries, notices)
+    return Prepared(data.leave_out(lost) if lost else data, reranker, computing)
 
 
 def open_reranker(
-    study: RetrievalStudy, queries: Sequence[Query], notices: Notices, name: str = "language_model"
+    study: RetrievalStudy,
+    computing: Computing,
+    queries: Sequence[Query],
+    notices: Notices,
+    name: str = "language_model",
 ) -> tuple[Reranker, dict[str, str]]:
     """Find the model and tokenise the queries; return also why some of these cannot be scored.
 
     Args:
         study: its profile has the model.
+        computing: how it computes.
         queries: all queries.
         notices: collects the queries that are cut.
         name: the name of the model in the job.
@@ -111,7 +117,7 @@ def open_reranker(
         UserError: the model is not usable, or a query cannot be scored and none may be left out.
     """
     options, settings = study.options, study.profile.need_retrieval()
-    model = options.open_model(study.profile.need_model(), options.choose_computing(study.profile), name, "retrieval")
+    model = options.open_model(study.profile.need_model(), computing, name, "retrieval")
     model.check_length(settings.context, "retrieval.context")
     targets, errors = plan_targets(queries, model, settings, study.folder / "queries.jsonl", notices)
     if errors and options.on_error == "stop":
@@ -139,11 +145,6 @@ def study_retrieval(study: RetrievalStudy) -> list[str]:
         f"{len(study.rows)} rankings",
     )
     return [*notices.list_warnings(), *warn_about_lost(prepared.data.lost), *lines]
-
-
-def warn_about_lost(lost: Mapping[str, str]) -> list[str]:
-    """Return a warning if there are queries that cannot be scored."""
-    return [f"warning: {len(lost)} queries cannot be scored"] if lost else []
 
 
 def plan_retrieval(study: RetrievalStudy) -> tuple[list[Plan], list[str]]:
