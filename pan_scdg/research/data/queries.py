@@ -36,7 +36,7 @@ class QueryFold:
         return "development" if self.fold else "holdout"
 
 
-def make_folds(query_ids: Sequence[str]) -> tuple[QueryFold, ...]:
+def make_folds(query_ids: Sequence[str], count: int = FOLDS) -> tuple[QueryFold, ...]:
     """Return folds whose sizes differ by one at most, in the order of ``query_ids``.
 
     The sorted ids are shuffled and dealt out, fold by fold.
@@ -44,11 +44,11 @@ def make_folds(query_ids: Sequence[str]) -> tuple[QueryFold, ...]:
     Raises:
         UserError: there are fewer queries than folds.
     """
-    if len(query_ids) < FOLDS:
-        raise UserError(f"{len(query_ids)} queries cannot be put into {FOLDS} folds", "give more queries")
+    if len(query_ids) < count:
+        raise UserError(f"{len(query_ids)} queries cannot be put into {count} folds", "give more queries")
     shuffled = sorted(query_ids)
     np.random.default_rng(SEED).shuffle(shuffled)
-    fold = {query_id: index % FOLDS for index, query_id in enumerate(shuffled)}
+    fold = {query_id: index % count for index, query_id in enumerate(shuffled)}
     return tuple(QueryFold(query_id, fold[query_id]) for query_id in query_ids)
 
 
