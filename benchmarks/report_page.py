@@ -3,6 +3,7 @@
 The page of ``run --report`` is made of the verdicts about 1,000 pairs of different texts of 1,500 words, of which the
 best have gains, with all that the command does after the scoring. Pages of one pair each, with texts of 170,000
 characters and of 100,000 tokens, are opened in headless Chromium (the packages playwright and, of Debian, chromium).
+With ``--page FILE`` only the first pair of an existing page is opened.
 """
 
 import resource
@@ -95,20 +96,28 @@ def make_page(located: list[Located], path: Path) -> None:
     write_report(make_run_report(located, {}, Setting("benchmark", THRESHOLD, {}, {}, None), locator, gains), path)
 
 
-def measure_browser(path: Path) -> list[tuple[str, float]]:
+def measure_browser(path: Path, gains: bool = True) -> list[tuple[str, float]]:
     """Return the seconds until a pair is open, its tokens are coloured, and both sides show its last passage."""
     from playwright.sync_api import sync_playwright
 
+    count = path.read_text(encoding="utf-8").count('id="pair-1-')
     levels = "[...Array(8).keys()].reduce((sum, i) => sum + (CSS.highlights.get(`gain-${i}`)?.size ?? 0), 0)"
-    last = """() => [...document.querySelectorAll(".pane")].every((pane) => {
-        const mark = pane.querySelector("mark.chosen"), top = mark.getBoundingClientRect().top;
-        return mark.dataset.numbers === "50" && Math.abs(top - pane.getBoundingClientRect().top - 60) < 9; })"""
+    last = f"""() => [...document.querySelectorAll(".pane")].every((pane) => {{
+        const mark = pane.querySelector("mark.chosen"), box = pane.getBoundingClientRect();
+        const top = mark.getBoundingClientRect().top;
+        return mark.dataset.numbers === "{count}" && top > box.top && top < box.bottom; }})"""
     steps: list[tuple[str, Callable[[Any], object], str]] = [
         ("open", lambda page: page.goto(f"{path.as_uri()}#pair-1"), "() => document.querySelector('mark.chosen')"),
         ("colour tokens", lambda page: page.keyboard.press("3"), f"() => {levels} > 100"),
-        ("go to the last passage", lambda page: page.locator("#pair-1-50 a.number").evaluate("e => e.click()"), last),
-        ("leave out matches", lambda page: page.locator("[name=words]").fill("999"), NO_MARK),
+        (
+            "go to the last passage",
+            lambda page: page.locator(f"#pair-1-{count} a.number").evaluate("e => e.click()"),
+            last,
+        ),
+        ("leave out matches", lambda page: page.locator("[name=words]").fill("99999"), NO_MARK),
     ]
+    if not gains:
+        del steps[1]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), chromium_sandbox=False)
         page, found = browser.new_page(viewport={"width": 1280, "height": 900}), []
@@ -121,10 +130,21 @@ def measure_browser(path: Path) -> list[tuple[str, float]]:
     return found
 
 
+def show_times(path: Path, gains: bool = True) -> None:
+    """Print the size of a page, and what a browser takes."""
+    click.echo(f"  {path.stat().st_size / 1e6:.1f} MB")
+    for name, seconds in measure_browser(path, gains):
+        click.echo(f"  {name:24} {seconds:.2f} s")
+
+
 @click.command(help=__doc__)
 @click.option("--pairs", default=1000, show_default=True)
 @click.option("--tokens", default=(29_100, 100_000), multiple=True, show_default=True)
-def main(pairs: int, tokens: tuple[int, ...]) -> None:
+@click.option("--page", "given", type=click.Path(exists=True, path_type=Path))
+def main(pairs: int, tokens: tuple[int, ...], given: Path | None) -> None:
+    if given is not None:
+        show_times(given, gains=False)
+        return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.html"
         located = write_pairs(Path(folder), pairs, 1500)
@@ -139,9 +159,8 @@ def main(pairs: int, tokens: tuple[int, ...]) -> None:
             report = make_large_report(number)
             write_report(report, path)
             characters = len(report.suspicious["long.txt"].text)
-            click.echo(f"{number} tokens, {characters} characters a side: {path.stat().st_size / 1e6:.1f} MB")
-            for name, seconds in measure_browser(path):
-                click.echo(f"  {name:24} {seconds:.2f} s")
+            click.echo(f"{number} tokens, {characters} characters a side:")
+            show_times(path)
 
 
 if __name__ == "__main__":
