@@ -38,7 +38,7 @@ class Ranked(NamedTuple):
 
 
 class Cascade(NamedTuple):
-    """What a small model leaves to the profile's model."""
+    """The candidates that a small model leaves to the profile's model."""
 
     rankings: Mapping[str, Ranking]
     """All candidates of each query as the small model ranks them."""

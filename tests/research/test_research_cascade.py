@@ -3,7 +3,7 @@
 import csv
 import gzip
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -34,16 +34,6 @@ Study = Callable[..., int]
 def own_state(monkeypatch: pytest.MonkeyPatch, models: Path) -> None:
     monkeypatch.delenv("PAN_SCDG_STATE", raising=False)
     monkeypatch.setenv("PAN_SCDG_MODEL_CACHE", str(models))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """The whole retention study with the embedded model: a planted effect is found, and none where none was planted."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,16 +30,6 @@ SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SEEDS = (0, 1)
 PAIRS = (1, 2, 3)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import gzip
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +45,6 @@ Study = Callable[..., int]
 @pytest.fixture(autouse=True)
 def own_state(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PAN_SCDG_STATE", raising=False)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ class Costs(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """What the study found."""
+    """The figures of the study, for its report."""
 
     large: Profile
     small: Profile
