@@ -19,8 +19,11 @@ ARG TORCH_INDEX_URL=""
 # for PyTerrier (engine = "terrier"); wheels from TORCH_INDEX_URL alone have whatever is there. flash-attn's installer would download
 # a wheel of its own without a digest.
 RUN cd /tmp \
-    && install="pip install --no-cache-dir --no-compile --no-deps --no-build-isolation --require-hashes -r" \
-    && sed '/^# \[run\]/,$d' requirements.lock > part.lock && $install part.lock \
+    && flags="--no-deps --no-build-isolation --require-hashes -r" \
+    && sed '/^# \[run\]/,$d' requirements.lock > part.lock && pip install --no-cache-dir --no-compile $flags part.lock \
+    && index="$(pip config list | sed -n "s/^[^ ]*\.index-url='\(.*\)'$/\1/p" | tail -n 1)" \
+    && if [ -n "$index" ]; then export UV_DEFAULT_INDEX="$index"; fi \
+    && install="uv pip install --system --system-certs --no-cache $flags" \
     && if [ -n "$TORCH_INDEX_URL" ]; then \
         sed '/^# \[torch\]/,$d' requirements.lock > part.lock && $install part.lock \
         && pip install --no-cache-dir --no-compile --index-url "$TORCH_INDEX_URL" "$(grep -oE '^torch==[0-9.]+' requirements.lock)"; \

@@ -28,7 +28,7 @@ test: setup
 	@$(PYTHON_IN_ENV) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-long: setup
-	@$(PYTHON_IN_ENV) -m pytest -n 2 --dist loadfile -m long
+	@$(PYTHON_IN_ENV) -m pytest -n 2 --dist loadfile -m "long or documented"
 
 test-transformers5: setup
 	@bash tools/test_transformers5.sh
@@ -45,7 +45,7 @@ faults: setup
 	@$(PYTHON_IN_ENV) tests/faults --kills 9 --disks 4 --pairs 6 --seed 2 --page benchmarks/results/faults.md
 
 lint: setup
-	@$(PYTHON_IN_ENV) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/lint.lock
+	@bash tools/install.sh requirements/lint.lock
 	@$(PYTHON_IN_ENV) -m ruff check .
 	@$(PYTHON_IN_ENV) -m ruff format --check .
 	@$(PYTHON_IN_ENV) -m mypy --strict pan_scdg benchmarks
@@ -60,8 +60,7 @@ audit: setup
 
 JAVA := .venv/java
 licences: setup
-	@$(PYTHON_IN_ENV) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --upgrade \
-		--target $(JAVA) -r requirements/java.lock
+	@bash tools/install.sh requirements/java.lock $(JAVA)
 	@$(SUPPLY_CHAIN) licences .venv/tools $(JAVA)
 
 sbom: setup

@@ -69,6 +69,7 @@ def test_the_demo_runs_on_the_bundled_model_and_examples(call: Call) -> None:
     assert "nDCG@10" in done.stdout
 
 
+@pytest.mark.long
 def test_the_python_interface_finds_the_bundled_model(call: Call) -> None:
     code = "from pan_scdg import Scorer\nwith Scorer() as s: print(len(s.score('One two three.', 'One two.').gains))"
     done = call("-c", code)

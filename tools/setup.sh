@@ -9,7 +9,6 @@ lock=requirements.lock
 stamp=.venv/requirements.sha256
 wanted=$(sha256sum "$lock" | cut -d' ' -f1)
 pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile)
-locked=(--no-deps --no-build-isolation --require-hashes -r /dev/stdin) # some packages are published as source
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ] && [ -x .venv/bin/python ]; then
     [ -x .venv/bin/pan-scdg ] || "${pip[@]}" --no-deps --no-build-isolation --editable .
     exit 0
@@ -33,7 +32,7 @@ if [ -n "${TORCH_INDEX_URL:-}" ]; then
     echo "setup: installing into .venv with torch from TORCH_INDEX_URL; wants $need_gb GB of free disk"
 else
     echo "setup: downloads and installs into .venv; needs about 6 GB of disk, most of it CUDA libraries"
-    echo "setup: that torch brings along (set TORCH_INDEX_URL to an index with CPU wheels to avoid them); takes minutes"
+    echo "setup: that torch brings along (set TORCH_INDEX_URL to an index with CPU wheels to avoid them); takes two minutes"
 fi
 free_gb=$(($(df -Pk . | awk 'NR == 2 { print $4 }') / 1048576))
 if [ "$free_gb" -lt "$need_gb" ]; then
@@ -47,12 +46,12 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
 fi
 rm -rf .venv
 "$python" -m venv .venv
-sed '/^# \[run\]/,$d' "$lock" | "${pip[@]}" "${locked[@]}"
+sed '/^# \[run\]/,$d' "$lock" | "${pip[@]}" --no-deps --require-hashes -r /dev/stdin
 if [ -n "${TORCH_INDEX_URL:-}" ]; then
-    sed '/^# \[torch\]/,/^# \[tests\]/d' "$lock" | "${pip[@]}" "${locked[@]}"
+    sed '/^# \[torch\]/,/^# \[tests\]/d' "$lock" | bash tools/install.sh /dev/stdin
     "${pip[@]}" --index-url "$TORCH_INDEX_URL" "$(grep -oE '^torch==[0-9.]+' "$lock")"
 else
-    "${pip[@]}" "${locked[@]}" < "$lock"
+    bash tools/install.sh "$lock"
 fi
 "${pip[@]}" --no-deps --no-build-isolation --editable .
 # Compile what commands and tests import, not all 270 MB of sources; on two cores, where pip uses one.

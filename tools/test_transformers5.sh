@@ -5,12 +5,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 folder=.venv/transformers5
-lock=requirements/transformers5.lock
-if ! cmp --silent "$lock" "$folder/transformers5.lock"; then
-    rm -rf "$folder"
-    .venv/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --no-compile --require-hashes \
-        --target "$folder" -r "$lock"
-    cp "$lock" "$folder"
-fi
+bash tools/install.sh requirements/transformers5.lock "$folder"
 PYTHONPATH=$PWD/$folder .venv/bin/python -m pytest --ignore tests/lm/test_lm_workers.py tests/lm \
     tests/jobs/test_jobs_ministral3.py "$@"

@@ -172,6 +172,7 @@ def test_long_documents_share_no_paragraph(material: Material):
     assert len(set(paragraphs)) == len(paragraphs)
 
 
+@pytest.mark.long
 def test_retrieval_folder_is_read(material: Material, tmp_path: Path):
     write_collection(material, tmp_path / "one")
     write_collection(read_material(DATA), tmp_path / "two")

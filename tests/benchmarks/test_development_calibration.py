@@ -41,6 +41,7 @@ def test_the_examples_of_the_calibration_half_are_taken() -> None:
     assert (len(pairs), sum(p.label for p in pairs)) == (24, 12)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the held-out texts of ../shared/data")
 def test_offline_was_calibrated_on_what_is_built_here(tmp_path: Path) -> None:
     write_pairs(build(read_material(DATA)), tmp_path / "pairs.jsonl")

@@ -4,14 +4,13 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from pan_scdg.cli import run_command
 from tests.container.conftest import CLOSED, PAIRS, ROOT, Docker, copied_context, in_container, visible
 
 pytestmark = pytest.mark.container
@@ -24,6 +23,7 @@ def test_size_labels_and_environment(docker: Docker, image: str) -> None:
     assert found["Config"]["Labels"]["org.opencontainers.image.licenses"] == "MIT"
     assert "HF_HUB_OFFLINE=1" in found["Config"]["Env"]
     assert not found["Config"].get("User"), "TIRA needs root"
+    assert found["Config"]["Entrypoint"][1:] == ["/app/entrypoint.py"]
 
 
 def test_a_change_of_the_code_installs_and_fetches_nothing_again(
@@ -45,8 +45,7 @@ def test_a_change_of_the_code_installs_and_fetches_nothing_again(
 def test_results_are_those_of_a_run_without_container(
     source: Path, finished: Callable[[Path], dict[str, bytes]], tmp_path: Path
 ) -> None:
-    command = [sys.executable, "entrypoint.py", "run", "--input", str(source), "--output", str(tmp_path / "out")]
-    subprocess.run([*command, "--device", "cpu"], cwd=ROOT, check=True, capture_output=True)
+    assert run_command(["run", "--input", str(source), "--output", str(tmp_path / "out"), "--device", "cpu"]) == 0
     assert finished(source) == visible(tmp_path / "out")
 
 
@@ -64,6 +63,7 @@ def test_wrong_input_is_one_line_and_no_file(
     assert not list(output.iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "how", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.long)], ids=lambda s: s.name
 )
@@ -99,19 +99,7 @@ def wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
         time.sleep(0.1)
 
 
-def test_under_tira_the_entrypoint_alone_is_a_run(
-    docker: Docker,
-    image: str,
-    pairs: Path,
-    finished: Callable[[Path], dict[str, bytes]],
-    open_folder: Callable[[str], Path],
-) -> None:
-    output = open_folder("out")
-    variables = ("-e", "inputDataset=/in", "-e", "outputDir=/out")
-    docker("run", "--rm", *CLOSED, *variables, "-v", f"{pairs}:/in:ro", "-v", f"{output}:/out", image)
-    assert visible(output) == finished(pairs)
-
-
+@pytest.mark.long
 def test_a_model_in_another_folder_is_found(
     docker: Docker, image: str, pairs: Path, open_folder: Callable[[str], Path]
 ) -> None:

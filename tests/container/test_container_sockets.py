@@ -1,4 +1,4 @@
-"""A run opens no connection and listens on nothing, in a container that has a network.
+"""A run, as TIRA starts it, opens no connection and listens on nothing, in a container that has a network.
 
 The kernel counts connections and datagrams for each container. It does not count listening, for which the process is
 killed.
@@ -48,8 +48,9 @@ def test_a_run_neither_connects_nor_listens(
 ) -> None:
     output = open_folder("out")
     mounts = ("-v", f"{pairs}:/in:ro", "-v", f"{output}:/out", "--env", "OMP_NUM_THREADS")
-    command = "python /app/entrypoint.py run --input /in --output /out && cat /proc/net/snmp*"
-    done = docker("run", *network, *mounts, "--entrypoint", "sh", image, "-c", command)
+    variables = ("-e", "inputDataset=/in", "-e", "outputDir=/out")
+    command = "python /app/entrypoint.py && cat /proc/net/snmp*"
+    done = docker("run", *network, *mounts, *variables, "--entrypoint", "sh", image, "-c", command)
     assert visible(output) == finished(pairs)
     counted = read_counters(done.stdout)
     assert {name: counted[name] for name in COUNTED} == COUNTED

@@ -58,6 +58,7 @@ def index(tmp_path: Path) -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.long
 def test_torch_comes_from_the_index_that_is_named(docker: Docker, base_image: str, index: str, tmp_path: Path) -> None:
     context = tmp_path / "context"
     context.mkdir()

@@ -44,6 +44,7 @@ def test_tira_run(docker: Docker, image: str, job: tuple[str, Path], open_folder
     assert {"pairs": "decisions.jsonl", "retrieval": "scores.jsonl.gz"}[name] in visible(output)
 
 
+@pytest.mark.long
 def test_dry_run_of_a_submission(docker: Docker, base_image: str, job: tuple[str, Path], tmp_path: Path) -> None:
     """Make a dry run; the client reads from its cache what it would ask the server."""
     name, source = job

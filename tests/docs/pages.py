@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-BLOCK = re.compile(r"(?:<!-- (run|run, long|needs: [^\n]+) -->\n)?```(sh|python)\n(.*?)```", re.S)
+BLOCK = re.compile(r"(?:<!-- (run|needs: [^\n]+) -->\n)?```(sh|python)\n(.*?)```", re.S)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -17,7 +17,7 @@ class Command(NamedTuple):
     needs: str
     """Empty for a command that runs anywhere."""
     long: bool
-    """It takes so many seconds that the gate only parses it."""
+    """It stands in docs/: the gate only parses it."""
 
 
 class Block(NamedTuple):
@@ -42,9 +42,9 @@ def find_blocks(page: Path) -> list[Block]:
 def find_commands() -> list[Command]:
     """Return the lines of all shell blocks in reading order; a Python block that runs is one command, its text."""
     found = []
-    for block in (block for page in list_pages() for block in find_blocks(page)):
+    for path, block in ((page, block) for page in list_pages() for block in find_blocks(page)):
         needs = block.marker.removeprefix("needs: ") if block.marker.startswith("needs: ") else ""
-        long = block.marker == "run, long"
+        long = path != README
         if block.language == "python":
             found.append(Command(block.body, needs, long))
         else:

@@ -1,8 +1,9 @@
 """Run every command of the README and of docs/, in the order in which a reader types them, with one state for all.
 
-A block is marked ``run``, ``run, long``, or with what it ``needs`` that a test lacks. Commands of the last two kinds
-are parsed by the command line that they are for; ``make test-long`` runs the long ones, and those of docker and TIRA
-run in tests/container. The examples that the commands read are trimmed; ``make demo`` alone runs on the full ones.
+A block is marked ``run``, or with what it ``needs`` that a test lacks. The gate runs the README's commands, and parses
+those of docs/ and those that need something; ``make test-long`` runs the README's and then those of docs/, which read
+what the README's have written. Commands of docker and TIRA run in tests/container. The examples that the commands read
+are trimmed; ``make demo`` alone runs on the full ones.
 """
 
 import importlib
@@ -29,7 +30,11 @@ NEEDS = {"network", "gpu", "login", "data"}
 COMMANDS = find_commands()
 MADE = ("make demo", "make test")
 RUN = [
-    pytest.param(command.text, marks=pytest.mark.long if command.long else (), id=command.text.partition("\n")[0])
+    pytest.param(
+        command.text,
+        marks=[pytest.mark.documented, *[pytest.mark.long] * command.long],
+        id=command.text.partition("\n")[0],
+    )
     for command in COMMANDS
     if not command.needs and command.text not in MADE
 ]
@@ -51,7 +56,7 @@ def test_every_block_is_marked(page: Path) -> None:
     for block in blocks:
         assert block.marker, f"no marker before: {block.body}"
         needs = set(block.marker.removeprefix("needs: ").split(", "))
-        assert block.marker in ("run", "run, long") or needs <= NEEDS, block.marker
+        assert block.marker == "run" or needs <= NEEDS, block.marker
 
 
 @pytest.mark.parametrize("command", RUN)
@@ -131,6 +136,7 @@ def test_command_that_is_not_run_is_parsed(command: Command, monkeypatch: pytest
     assert len(called) == 1
 
 
+@pytest.mark.long
 def test_calibrate_writes_a_profile_that_decides(clone: Clone) -> None:
     profile, offline = load_profile(str(clone.folder / "out" / "my-offline.toml")), load_profile("offline")
     assert isinstance(profile.baseline, Alignment)

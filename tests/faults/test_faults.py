@@ -4,7 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.long
 def test_disturbed_commands_lose_nothing() -> None:
     quick = ("run, pairs", "merge")
     done = subprocess.run(

@@ -22,7 +22,7 @@ def fuzz(folder: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
 
 
 def test_only_user_errors_leave_a_reader(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    code, results, told = fuzz(tmp_path, "--inputs", "512")
+    code, results, told = fuzz(tmp_path, "--inputs", "128")
     for name, result in results.items():
         with subtests.test(name):
             assert not result["findings"], told

@@ -17,7 +17,11 @@ from tests.tolerances import check_vectors
 
 SPOT_CHECK = Path(__file__).parents[3] / "shared" / "data" / "pan26-spot-check"
 FIRST_STAGES = ("bm25-full", "bm25-sentence", "bge-m3-full", "bge-m3-sentence", "bge-m3-sentence-sum", "combsum")
-ROWS = (*FIRST_STAGES, "linq-sentence", "rrf", "daac", "rrf-qwen3-8b", "qwen3-8b")
+RERANKED = ("rrf-qwen3-8b", "qwen3-8b")
+ROWS = (
+    *(*FIRST_STAGES, "linq-sentence", "rrf", "daac"),
+    *(pytest.param(name, marks=pytest.mark.long) for name in RERANKED),
+)
 MODELS = ("bge-m3", "Linq-Embed-Mistral", "Qwen3-8B-Base")
 
 

@@ -88,7 +88,7 @@ def test_a_click_on_the_source_leads_back_to_the_query(page: "Page", finished: F
     page.locator("#overview").wait_for()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
 @pytest.mark.parametrize("place", ["", "#query-1"])
 def test_axe_has_no_serious_finding(place: str, scheme: str, page: "Page", finished: Finished) -> None:
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]

@@ -283,7 +283,7 @@ def test_a_hundred_thousand_tokens_a_side_can_be_read(page: "Page", tmp_path: Pa
     assert page.evaluate("find('single word about the nets')")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
 @pytest.mark.parametrize("place", ["", "#pair-1"])
 def test_axe_has_no_serious_finding(place: str, scheme: str, page: "Page", example_file: Path) -> None:
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]

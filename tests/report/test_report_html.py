@@ -131,6 +131,7 @@ def test_offsets_for_the_script_are_those_of_a_browser() -> None:
     assert data["gains"][2::3] == [i - 50 for i in range(len(words))]
 
 
+@pytest.mark.long
 def test_a_page_of_a_thousand_pairs_is_not_larger_than_its_limit() -> None:
     words = 'Ein Käse & <noch> ein "Wort" aus dem Text, der lang genug ist. ' * 100
     texts = {f"text {i}.txt": ReportText(f"text {i}.txt", f"{i} {words}") for i in range(60)}

@@ -173,6 +173,7 @@ def test_tokens_are_those_of_the_inputs(
     assert float(part["Operations"]) > 1 / ratio, "the small model is not free"
 
 
+@pytest.mark.long
 def test_a_study_that_was_stopped_goes_on_and_repeats_nothing(
     made: Path, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forwards: list[int]
 ) -> None:
@@ -195,6 +196,7 @@ def test_a_study_that_was_stopped_goes_on_and_repeats_nothing(
     assert forwards == []
 
 
+@pytest.mark.long
 def test_a_report_of_shards_has_the_bytes_of_one_run(
     made: Path, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forwards: list[int]
 ) -> None:

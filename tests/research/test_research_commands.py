@@ -338,6 +338,7 @@ def terminated() -> Iterator[None]:
     signal.signal(signal.SIGTERM, before)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("terminated")
 def test_a_study_that_is_stopped_goes_on_from_its_scores(
     finished: Path, study: Cli, forwards: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -368,6 +369,7 @@ def test_a_study_that_is_stopped_goes_on_from_its_scores(
     assert visible(output) == visible(tmp_path / "undisturbed")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["pairs", "same-topic"])
 def test_a_report_of_shards_has_the_bytes_of_one_run(
     name: str, finished: Path, study: Cli, forwards: list[int], told: Cli, tmp_path: Path

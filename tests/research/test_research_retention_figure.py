@@ -29,6 +29,7 @@ print(*(sha256(file).hexdigest() for file in this["draw"]({"Qwen3 $8_B": this["P
 """
 
 
+@pytest.mark.long
 def test_another_process_with_other_settings_draws_the_same_bytes(tmp_path: Path) -> None:
     (tmp_path / "matplotlibrc").write_text("font.size: 20\nlines.linewidth: 9\nsvg.hashsalt: other\n")
     files = draw({"Qwen3 $8_B": POINTS})

@@ -106,6 +106,7 @@ def test_a_second_report_runs_no_pass_and_has_the_same_bytes(
     assert study(finished / "report", "--seeds", 1, "--state", finished / "state") == 0, "already complete"
 
 
+@pytest.mark.long
 def test_a_study_that_was_stopped_goes_on(
     study: Study, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +121,7 @@ def test_a_study_that_was_stopped_goes_on(
     assert visible(tmp_path / "out") == visible(finished / "report")
 
 
+@pytest.mark.long
 def test_a_report_of_shards_has_the_bytes_of_one_run(
     study: Study, finished: Path, tmp_path: Path, forwards: list[int]
 ) -> None:
@@ -145,6 +147,7 @@ def test_a_plan_of_contexts_needs_no_weights(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 def test_pairs_that_cannot_be_scored_stop_the_study_or_are_in_no_row(
     study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -170,6 +170,7 @@ def within_pairs(table: MeanTable, pooled: bool) -> np.ndarray:
     return np.sqrt(variance * np.diag(np.linalg.inv(pairs * design.T @ design)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("pairs", "intercepts", "pooled"), [(300, 0.02, False), (300, 0.0, True), (23, 0.0, True)])
 def test_a_covariance_that_looks_singular_costs_a_warning_and_no_accuracy(
     pairs: int, intercepts: float, pooled: bool

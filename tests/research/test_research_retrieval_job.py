@@ -177,6 +177,7 @@ def test_again_is_the_same_bytes_without_a_forward_pass(
     assert "already complete" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_study_that_was_stopped_goes_on(
     made: Path, study: Study, forwards: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,6 +199,7 @@ def test_a_study_that_was_stopped_goes_on(
     assert contents(tmp_path / "report") == contents(made / "report")
 
 
+@pytest.mark.long
 def test_a_report_of_shards_has_the_bytes_of_one_run(
     made: Path, study: Study, forwards: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,6 +298,7 @@ def test_a_plan_counts_given_candidates_exactly(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 def test_what_run_has_scored_is_not_scored_again(
     data: Path,
     study: Study,

@@ -232,7 +232,7 @@ def assert_same_rankings(documents: Sequence[Any], queries: Sequence[str], folde
             assert dict(found) == pytest.approx(dict(expected), abs=1e-6)
 
 
-@pytest.mark.parametrize("depth", [1000, 10])
+@pytest.mark.parametrize("depth", [pytest.param(1000, marks=pytest.mark.long), 10])
 def test_rankings_are_terriers_on_a_generated_corpus(tmp_path: Path, depth: int) -> None:
     odd = [Doc("odd/1", ""), Doc("odd/2", "Zürich wa0 İwb1 outing"), Doc("odd/3", "the of"), Doc("odd/4", "x" * 50_000)]
     queries = [made_up_query(seed, 8) + " Outing in Zürich controlling." for seed in range(3)]

@@ -198,6 +198,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, hash(tuple(fo
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["float16", pytest.param("float32", marks=pytest.mark.long)])
 def test_the_memory_bound_is_kept_and_changes_nothing(tmp_path: Path, dtype: str) -> None:
     path = tmp_path / "vectors"

@@ -57,6 +57,7 @@ def run(environment: dict[str, str], *more: str) -> "subprocess.CompletedProcess
     return subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.long
 def test_a_known_vulnerability_fails_unless_it_is_accepted(tools: dict[str, str], service: str, tmp_path: Path) -> None:
     done = run(tools, "--osv-url", service)
     (pin,) = [pin for pin in read_pins(find_lock(ALL)) if pin.name == PACKAGE]

@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tools.supply_chain.locks import ALL, ROOT, find_lock, read_pins
 
 
+@pytest.mark.long
 def test_the_list_of_the_wheel(tools: dict[str, str], tmp_path: Path) -> None:
     words = [sys.executable, "-m", "tools.supply_chain.components", str(tmp_path)]
     done = subprocess.run(words, cwd=ROOT, env=tools, capture_output=True, text=True)

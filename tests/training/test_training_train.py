@@ -39,6 +39,7 @@ def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(work: Path) -
     assert not torch.equal(start.model.embed_tokens.weight, whole.model.embed_tokens.weight)
 
 
+@pytest.mark.long
 def test_an_export_in_pieces_holds_the_same_weights(work: Path) -> None:
     model = train(work, steps=1, rows=2, length=40, minutes=10, rate=1.0)
     export(model, work, work / "whole")

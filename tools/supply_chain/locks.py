@@ -28,7 +28,7 @@ LISTS = {
 """Every list, with what uv needs to be told besides."""
 COMPILE = ("uv", "pip", "compile", "--quiet", "--universal", "--no-python-downloads", "--no-header")
 TESTS = "# What its tests need"
-INSTALLERS = ("pip", "setuptools", "wheel")
+INSTALLERS = ("pip", "setuptools", "uv", "wheel")
 SECTIONS = {
     "install": "what installs the rest, first",
     "run": "what runs",
