@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from pan_scdg.passages.align import Evidence
 from pan_scdg.report.judge import judge_pair, make_passage, measure_text
-from pan_scdg.report.records import Report, ReportPassage, ReportText, TokenGains
+from pan_scdg.report.records import Report, ReportText, TokenGains
 from pan_scdg.scdg.aggregation import Floats
 
 
@@ -38,7 +38,7 @@ class PairResult:
     """Signed gain of every token, ``[n]`` nats."""
     tokens: tuple[Token, ...] = field(repr=False)
     passages: tuple[Evidence, ...] | None
-    """Where a positive pair's target and source correspond; None if the profile has no table ``[passages]``."""
+    """Where target and source of a positive pair correspond, with gains; None without a table `[passages]`."""
     warnings: tuple[str, ...]
     record: Mapping[str, Any] = field(repr=False)
     """The JSON object that the command ``score`` prints: the fields above and statistics of the gains."""
@@ -55,7 +55,7 @@ class PairResult:
         """
         target, source = names
         gains = TokenGains(tuple((t.start, t.end) for t in self.tokens), tuple(t.gain for t in self.tokens))
-        passages = tuple(self._report_passage(evidence) for evidence in self.passages or ())
+        passages = tuple(map(make_passage, self.passages or ()))
         sides = (measure_text(name, text) for name, text in zip(names, self.texts, strict=True))
         pair = replace(judge_pair(self.record, *sides), passages=passages, gains=gains)
         return Report(
@@ -82,17 +82,3 @@ class PairResult:
         from pan_scdg.report.html import render_summary
 
         return render_summary(self.to_report())
-
-    def _report_passage(self, evidence: Evidence) -> ReportPassage:
-        """Return a passage with its own gain and control, or those of its tokens where they were not measured."""
-        passage = make_passage(evidence)
-        if passage.gain is not None:
-            return passage
-        inside = [t for t in self.tokens if passage.begin <= t.start < t.end <= passage.end]
-        gains = [t.conditional - t.unconditional for t in inside]
-        controls = [t.control - t.unconditional for t in inside if t.control is not None]
-        return passage._replace(gain=_average(gains), control=_average(controls))
-
-
-def _average(values: list[float]) -> float | None:
-    return sum(values) / len(values) if values else None

@@ -220,12 +220,11 @@ class Scorer:
             **({} if warnings is None else {"warnings": warnings}),
         }
         passages = None
-        if self._passages is not None and self.profile.passages is not None:
+        if self._passages is not None:
             found, positive = [], bool(record["decision"])
             if positive or record.get("left_out"):
                 found = self._passages.find(texts.target, texts.source, positive=positive)
-            judge = Verifier(self._model, None) if self.profile.passages.gains else None
-            passages = tuple(found if judge is None else judge.add_gains(texts.target, texts.source, found))
+            passages = tuple(Verifier(self._model, None).add_gains(texts.target, texts.source, found))
             record["passages"] = [evidence.to_json() for evidence in passages]
         return PairResult(
             record["score"],

@@ -55,26 +55,12 @@ def test_a_positive_pair_has_passages(threshold: float, found: int, tiny_folder:
     assert result.passages is not None
     assert result.record["passages"] == [evidence.to_json() for evidence in result.passages]
     assert len(result.passages) == found
+    (reported,) = result.to_report().pairs
+    assert [(p.gain, p.control) for p in reported.passages] == [(e.gain, e.control) for e in result.passages]
     for evidence in result.passages:
+        assert None not in (evidence.gain, evidence.control)
         assert evidence.verbatim == 1
         assert evidence.passage[:4] == (20, len(copied) - 2, 13, len(copied) - 2)
-
-
-def test_a_report_says_what_the_topic_of_a_passage_explains(
-    tmp_path: Path, tiny_folder: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = SMALL.read_text(encoding="utf-8").replace("threshold = 0.5", "threshold = -9.0")
-    (tmp_path / "low.toml").write_text(f"{text}\n[passages]\nrun_length = 100\n")
-    for name, start in (("a.txt", "A stranger came by."), ("b.txt", "It was said.")):
-        (tmp_path / name).write_text(f"{start} {SOURCE} {OTHER} The end.", encoding="utf-8")
-    words = ["score", str(tmp_path / "a.txt"), str(tmp_path / "b.txt"), "--profile", str(tmp_path / "low.toml")]
-    words += ["--device", "cpu", "--model", str(tiny_folder("qwen2"))]
-    measured = []
-    for report in ([], ["--report", str(tmp_path / "page.html")]):
-        assert run_command([*words, *report]) == 0
-        (passage,) = json.loads(capsys.readouterr().out)["passages"]
-        measured.append(passage["control"] is not None)
-    assert measured == [False, True]
 
 
 def test_a_quotation_is_a_passage_that_does_not_count(tiny_folder: Callable[[str], Path]) -> None:

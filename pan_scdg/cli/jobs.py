@@ -284,11 +284,7 @@ def score(
         check_file(tokens, "--tokens", inputs, "the tokens of a pair", holds_tokens)
     if report is not None:
         check_file(report, "--report", {**inputs, "--tokens": tokens}, "the report of a pair", holds_report)
-    # a page says how much of a passage's gain its topic alone explains
-    measured = report is not None
-    result = score_files(
-        chosen, suspicious, source, device=device, model=model, engine=engine, measure_passages=measured
-    )
+    result = score_files(chosen, suspicious, source, device=device, model=model, engine=engine)
     if report is not None:
         write_atomically(report, format_report(result, suspicious, source))
     if tokens == STANDARD:

@@ -53,6 +53,8 @@ class _Detection:
     """None: the profile wants no passages."""
     pairs: Sequence[DocumentPair]
     names: Mapping[str, str]
+    explains: bool
+    """Passages are measured for the page."""
     partial: Partial | None
     notices: Notices
 
@@ -121,7 +123,8 @@ def detect_pairs(
     names = read_names(request.input)
     with closing(open_method(profile, request, computing, corpus.pairs, pairs, vectors, merged)) as method:
         finder = None if profile.passages is None else PassageFinder(profile.passages, method.device)
-        detection = _Detection(profile, request, method, finder, pairs, names, partial, notices)
+        explains = explains_passages(profile, request, merged)
+        detection = _Detection(profile, request, method, finder, pairs, names, explains, partial, notices)
         job = detection.describe_job(computing)
         if merged is not None:
             merged.check(job)
@@ -167,7 +170,7 @@ def _stage_results(
         files.insert(0, GAINS)
     if request.report:
         gains = _read_gains(method, scored, verdicts, store)
-        files.insert(0, _write_page(detection, result, located, locator, gains))
+        files.insert(0, _write_page(detection, result, located, locator, gains, store))
     _warn_about_few_detections(method, verdicts.values(), detection.notices, request.output)
     return files
 
@@ -201,7 +204,8 @@ def open_method(
         keep = request.keep_gains or (request.report and merged is None)
         return GainMethod(profile, model, keep_gains=keep, share=request.share, scores_only=request.scores_only)
     baseline = need_baseline(profile)
-    measures = profile.passages is not None and profile.passages.gains and not request.scores_only
+    asked = profile.passages is not None and profile.passages.gains and not request.scores_only
+    measures = asked or explains_passages(profile, request, merged)
     unused = {
         "--keep-gains": request.keep_gains,
         "--engine reference": computing.engine == "reference" and not measures,
@@ -213,6 +217,11 @@ def open_method(
     parts = find_parts(baseline, computing.device, ids, vectors=vectors, model=judge, state=computing.state)
     measuring = open_model(profile.need_model(), computing, "pairs", merged) if measures else None
     return BaselineMethod(profile, parts, all_pairs, request.share, measuring, scores_only=request.scores_only)
+
+
+def explains_passages(profile: Profile, request: Request, merged: Shards | None) -> bool:
+    """Return whether a language model measures the passages for the page; `merge` computes nothing."""
+    return request.report and merged is None and profile.model is not None and profile.pairs is not None
 
 
 def _locate(verdicts: Sequence[Verdict], locator: Locator | None, verifier: Verifier | None) -> list[Located]:
@@ -238,12 +247,14 @@ def _write_page(
     located: Sequence[Located],
     locator: Locator | None,
     gains: Mapping[DocumentPair, TokenGains],
+    store: Store,
 ) -> str:
     """Write the report; return the name of the file."""
     profile, method, partial = detection.profile, detection.method, detection.partial
     setting = Setting(profile.name, method.threshold, detection.models, result.job["models"])
     shown = locator or Locator(PassageFinder(PassageSettings(), method.device), None, None)
-    report = make_run_report(located, detection.names, setting, shown, gains)
+    verifier = Verifier(method.model, store) if detection.explains and method.model is not None else None
+    report = make_run_report(located, detection.names, setting, shown, gains, verifier)
     limited = () if partial is None else (partial.format_warning().removeprefix("warning: "),)
     passages = "" if locator is None else PASSAGES
     whole = replace(report, warnings=(*limited, *report.warnings), table_file=DECISIONS, passages_file=passages)

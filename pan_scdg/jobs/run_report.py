@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pan_scdg.errors import UserError
+from pan_scdg.jobs.passage_gains import measure_gains
 from pan_scdg.jobs.passages import Located
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.passages.align import Alignment, Evidence
@@ -19,6 +20,7 @@ from pan_scdg.report.view import MOST_DETAILS
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.sequences import Offsets
 from pan_scdg.scoring.pair_method import cover_both
+from pan_scdg.scoring.verification import Verifier
 
 PAGE = "report.html"
 MOST_TOKENS = 1_000_000
@@ -71,6 +73,7 @@ def make_run_report(
     setting: Setting,
     locator: Locator,
     gains: Mapping[DocumentPair, TokenGains],
+    verifier: Verifier | None = None,
 ) -> Report:
     """Return the report of a run.
 
@@ -80,6 +83,7 @@ def make_run_report(
         setting: what decided.
         locator: finds passages for the page where the run has looked for none.
         gains: of the tokens of some pairs.
+        verifier: measures the gains of passages; None: they are those that the run has measured.
     """
     suspicious = RunTexts((verdict.pair.suspicious for verdict, _ in located), names)
     sources = RunTexts((verdict.pair.source for verdict, _ in located), names)
@@ -91,11 +95,14 @@ def make_run_report(
             judged.append((judge_pair(record, *sizes), item))
             progress.update()
     judged.sort(key=lambda item: (*rank_pair(item[0]), item[0].suspicious, item[0].source))
+    pairs = list(_add_evidence(judged, suspicious, sources, locator, gains))
+    if verifier is not None:
+        pairs = measure_gains(pairs, lambda p: (suspicious[p.suspicious].text, sources[p.source].text), verifier)
     return Report(
         f"{len(located):,} pairs of {len(suspicious):,} texts and {len(sources):,} sources",
         suspicious,
         sources,
-        tuple(_add_evidence(judged, suspicious, sources, locator, gains)),
+        tuple(pairs),
         setting.threshold,
         list_facts(setting, len(suspicious), len(sources)),
         () if setting.threshold is not None else (UNDECIDED,),

@@ -24,17 +24,12 @@ def score_files(
     device: str,
     model: Path | None,
     engine: Literal["packed", "reference"],
-    measure_passages: bool = False,
 ) -> PairResult:
     """Return the result of one pair of files; one of them may be standard input.
-
-    With ``measure_passages`` the gains and controls of passages are measured even if the profile does not ask for it.
 
     Raises:
         UserError: a file cannot be read, or the pair cannot be scored.
     """
-    if measure_passages and profile.passages is not None:
-        profile = profile.measure_passages()
     with Scorer(profile, device=device, model=model, engine=engine) as scorer:
         other, target = _read(source), _read(suspicious)
         try:

@@ -9,7 +9,7 @@ from pan_scdg.report.records import Judgement, Report, ReportPassage
 SYMBOLS: dict[Judgement, str] = {"likely": "●", "unclear": "◐", "no sign": "○"}
 MEANINGS: dict[Judgement, str] = {
     "likely": "The score reaches the threshold: reuse is likely. Read the passages before you conclude anything.",
-    "unclear": "The score is near the threshold, or the text is too short to tell.",
+    "unclear": "The score is near the threshold, a text is too short to tell, or many texts share every passage.",
     "no sign": "No sign of reuse was found, which is no proof of independence: summaries and free rewording are often "
     "missed.",
 }

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.jobs.conftest import EXAMPLES
+from pan_scdg.scoring.verification import Verifier
+from tests.jobs.conftest import EXAMPLES, SMALL
 
 Cli = Callable[..., Any]
 Visible = Callable[[Path], dict[str, bytes]]
@@ -196,8 +197,25 @@ def test_gains_are_in_the_page_and_merging_writes_it_too(
     assert single.rows == merged.rows
     assert all(len(detail["gains"]) > 30 for detail in single.details.values())
     if kept:
-        assert visible(tmp_path / "out") == visible(tmp_path / "single")
+        single_files, merged_files = visible(tmp_path / "single"), visible(tmp_path / "out")
+        assert single_files.pop("report.html") != merged_files.pop("report.html")  # measured passages
+        assert merged_files == single_files
         stored = merge(pairs_input, tmp_path / "out", "--report", *shards)
         assert f"already complete: {tmp_path / 'out'}" in stored.err
     else:  # shards hold the gains only if they were asked for them
         assert all("gains" not in detail for detail in merged.details.values())
+
+
+def test_passages_are_measured_once_and_for_the_page_alone(
+    run: Cli, pairs_input: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profile = tmp_path / "own.toml"
+    profile.write_text(f"{SMALL.read_text(encoding='utf-8')}\n[passages]\nlength = 60\n")
+    options = ("--report", "--no-metadata", "--state", tmp_path / "state")
+    assert run(pairs_input, tmp_path / "first", *options, profile=profile).code == 0
+    assert {line["gain"] for line in read_lines(tmp_path / "first" / "passages.jsonl")} == {None}
+    assert "the source makes it" in Page(tmp_path / "first" / "report.html").text
+    monkeypatch.setattr(Verifier, "_compute", None)
+    assert run(pairs_input, tmp_path / "again", *options, profile=profile).code == 0
+    pages = [(tmp_path / name / "report.html").read_bytes() for name in ("first", "again")]
+    assert pages[0] == pages[1]

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from pan_scdg import __version__
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.check.compare import describe_pairs, judge_pairs
-from pan_scdg.jobs.check.gains import measure_gains
 from pan_scdg.jobs.check.pairs import (
     MOST_PAIRS,
     Places,
@@ -24,6 +23,7 @@ from pan_scdg.jobs.check.texts import Material, collect_texts
 from pan_scdg.jobs.check.write import PAGE, TABLE, write_files
 from pan_scdg.jobs.detect import open_method
 from pan_scdg.jobs.lifecycle import produce_result
+from pan_scdg.jobs.passage_gains import measure_gains
 from pan_scdg.jobs.requests import Computing, Request, describe_job
 from pan_scdg.logs import say
 from pan_scdg.models.find import describe_models
@@ -105,7 +105,12 @@ class _Check:
         wanted = self.profile.passages is not None and self.profile.passages.gains
         if self.method.model is None or self.profile.pairs is None or not wanted:
             return pairs
-        return measure_gains(self.material, pairs, Verifier(self.method.model, store))
+        left, right = (
+            {text.shown.name: text.compared.text or "" for text in side}
+            for side in (self.material.suspicious, self.material.sources)
+        )
+        verifier = Verifier(self.method.model, store)
+        return measure_gains(pairs, lambda pair: (left[pair.suspicious], right[pair.source]), verifier)
 
 
 def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -> Checked:

@@ -1,9 +1,8 @@
-"""Measure how much cheaper the source makes each passage and its tokens."""
+"""Measure for a page how much cheaper the source makes each passage and its tokens, and how much its topic does."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from pan_scdg.jobs.check.texts import Material
 from pan_scdg.progress import Progress
 from pan_scdg.records import Passage
 from pan_scdg.report.records import ReportPair, ReportPassage, TokenGains
@@ -14,28 +13,29 @@ MOST_PAIRS = 100
 """The best pairs, whose passages are measured; a passage takes about a second."""
 
 
-def measure_gains(material: Material, pairs: Sequence[ReportPair], verifier: Verifier) -> list[ReportPair]:
+def measure_gains(
+    pairs: Iterable[ReportPair], read_texts: Callable[[ReportPair], tuple[str, str]], verifier: Verifier
+) -> list[ReportPair]:
     """Return the pairs, the passages of the best ones with their gains.
 
     Args:
-        material: the texts.
         pairs: best first.
-        verifier: measures passages as `run` does.
+        read_texts: returns the two texts of a pair.
+        verifier: measures passages; its store keeps what it has measured.
     """
-    left, right = (
-        {text.shown.name: text.compared.text or "" for text in side} for side in (material.suspicious, material.sources)
-    )
-    chosen = [number for number, pair in enumerate(pairs) if pair.passages][:MOST_PAIRS]
-    measured, locator = list(pairs), make_locator(verifier.model)
+    measured = list(pairs)
+    chosen = [number for number, pair in enumerate(measured) if pair.passages][:MOST_PAIRS]
+    locator = make_locator(verifier.model)
     with Progress("measuring gains", len(chosen)) as progress:
         for number in chosen:
-            pair = pairs[number]
-            measured[number] = _measure_pair(pair, left[pair.suspicious], right[pair.source], verifier, locator)
+            pair = measured[number]
+            measured[number] = _measure_pair(pair, *read_texts(pair), verifier, locator)
             progress.update()
     return measured
 
 
 def _measure_pair(pair: ReportPair, target: str, source: str, verifier: Verifier, locator: TokenLocator) -> ReportPair:
+    """Return the pair with gains of passages, and of their tokens if it has none of all tokens."""
     passages: list[ReportPassage] = []
     tokens: dict[tuple[int, int], float] = {}
     for p in pair.passages:
@@ -45,5 +45,5 @@ def _measure_pair(pair: ReportPair, target: str, source: str, verifier: Verifier
             if start < end:
                 tokens.setdefault((p.begin + start, p.begin + end), gain)
     spans = tuple(sorted(tokens))
-    gains = TokenGains(spans, tuple(tokens[span] for span in spans))
+    gains = pair.gains or TokenGains(spans, tuple(tokens[span] for span in spans))
     return replace(pair, passages=tuple(passages), gains=gains)
