@@ -17,9 +17,8 @@ import numpy as np
 
 from pan_scdg.baselines.bm25_pairs import Bm25PairScorer, Collection, count_statistics
 from pan_scdg.baselines.char_ngrams import CharNgramScorer, extract_letters, find_passages
-from pan_scdg.baselines.scorers import PairScorer
 from pan_scdg.baselines.token_grams import ContainmentScorer, GramOverlapScorer
-from pan_scdg.records import TextPair
+from pan_scdg.records import PairScorer, TextPair
 
 PAPER_PAIRS = 6791
 WORDS = 50_000

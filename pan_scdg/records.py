@@ -1,7 +1,8 @@
-"""Records that several packages share: documents, pairs of them, and passages."""
+"""Records and protocols that several packages share: documents, pairs of them, passages, and scorers of pairs."""
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 
 class Document(NamedTuple):
@@ -80,3 +81,22 @@ class Span(NamedTuple):
     def source_interval(self) -> tuple[int, int]:
         """First character in the source, and the one after the last."""
         return self.source_offset, self.source_offset + self.source_length
+
+
+class PairScorer(Protocol):
+    """A baseline; what it needs besides the two texts, such as an encoder, is given to its constructor."""
+
+    features: tuple[str, ...]
+    """Names of the numbers that it computes for a pair; ``score`` if there is only one."""
+
+    def identify(self) -> dict[str, Any]:
+        """Return JSON values, besides the texts, that the numbers depend on; they are part of the store's keys."""
+        ...
+
+    def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
+        """Yield the numbers of each pair, in order, without keeping the pairs.
+
+        Raises:
+            UserError: a pair cannot be scored.
+        """
+        ...

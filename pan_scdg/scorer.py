@@ -24,7 +24,6 @@ from pan_scdg.scdg.aggregation import Aggregate, GainStatistics, choose_aggregat
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.scoring.aligner import Aligner
 from pan_scdg.scoring.calibration import (
-    describe_nearness,
     describe_negatives,
     explain_foreign_model,
     find_noise,
@@ -34,6 +33,7 @@ from pan_scdg.scoring.calibration import (
 )
 from pan_scdg.scoring.candidates import prepare_targets
 from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pair_method import Threshold
 from pan_scdg.scoring.pair_plan import PlannedPair, plan_pairs
 from pan_scdg.scoring.pairs import choose_pair_aggregate, compute_score, describe_control
 from pan_scdg.scoring.passes import PairsWork, PassScorer, SourceWork
@@ -258,14 +258,10 @@ class Scorer:
         """Return the verdict by the aggregated gain."""
         settings = self.profile.need_pairs()
         foreign = explain_foreign_model(settings.calibration, self._model)
-        known, threshold = self._calibration, None if foreign else settings.threshold
-        verdict: dict[str, Any] = {
-            "score": score,
-            "threshold": threshold,
-            "decision": None if threshold is None else bool(score >= threshold),
-            **describe_nearness(score, threshold, find_noise(known, self._model)),
-            **({} if foreign is None else {"warnings": [foreign]}),
-        }
+        known = self._calibration
+        verdict = Threshold(None if foreign else settings.threshold, find_noise(known, self._model)).judge(score)
+        if foreign is not None:
+            verdict["warnings"] = [foreign]
         if known is not None and known.range is not None:
             facts = measure_target(self._model.tokenizer, target, values)
             verdict["warnings"] = warn_about_range(facts, known, aggregate)

@@ -1,7 +1,6 @@
 """The commands calibrate and evaluate."""
 
 import json
-import tempfile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -90,7 +89,6 @@ def calibrate(
     from pan_scdg.cli.paths import check_file, check_folders, check_state, find_profile_file, holds_profile
     from pan_scdg.jobs.calibrate import calibrate as choose
     from pan_scdg.jobs.calibrate import check_target, read_labelled_pairs, write_profile
-    from pan_scdg.jobs.calibrate_baseline import calibrate_baseline
     from pan_scdg.jobs.plan_tokens import choose_gpus
     from pan_scdg.jobs.requests import Computing, Request
     from pan_scdg.jobs.shards import read_shards
@@ -103,12 +101,12 @@ def calibrate(
     inputs = {"--input": directory, "--truth": truth, "--model": model, "--vectors": vectors}
     inputs |= {f"--scores {number}": folder for number, folder in enumerate(folders, 1)}
     check_state(state, inputs)
+    request = Request(directory, output or Path(), share=share, scores_only=True, **rest)
     if write is None:
         if output is not None:
             check_folders(output, state, {**inputs, "--profile": find_profile_file(profile)})
         gpus = choose_gpus(chosen, gpu, device) if plan else ()
         computing = Computing("cpu" if gpus else choose_device(chosen, device), model, engine, state=state, gpus=gpus)
-        request = Request(directory, output or Path(), share=share, scores_only=True, **rest)
         _score_or_plan(chosen, request, computing, vectors, plan, as_json)
         return
     check_target(profile, write)
@@ -118,15 +116,9 @@ def calibrate(
         computing = Computing(choose_device(chosen, device), model, engine, state=state)
     else:
         computing = Computing(shards.job["device"], model, shards.job["engine"], state=state)
-    notices, limit, on_error = Notices(), rest["limit"], rest["on_error"]
+    notices = Notices()
     known = read_labelled_pairs(directory, truth, notices)
-    with tempfile.TemporaryDirectory(prefix="pan_scdg-") as scratch:
-        store = state or Path(scratch)
-        if chosen.baseline is None:
-            found = choose(chosen, known.take_first(limit), computing, notices, store, shards, on_error)
-        else:
-            how: Any = {"limit": limit, "shards": shards, "on_error": on_error}
-            found = calibrate_baseline(chosen, known, computing, notices, store, vectors, **how)
+    found = choose(chosen, known, request, computing, notices, vectors, shards)
     write_profile(profile, write, found)
     say(notices.list_warnings())
     click.echo(json.dumps(found.to_json()) if as_json else f"{found.summarise()}; wrote {write}")

@@ -2,19 +2,19 @@
 
 import json
 import os
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import tomlkit
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.calibrated_rule import choose_rule, write_rule
-from pan_scdg.jobs.requests import Computing
-from pan_scdg.jobs.shards import Shards, open_model
+from pan_scdg.jobs.detect import open_method
+from pan_scdg.jobs.requests import Computing, Request, take_first
+from pan_scdg.jobs.shards import Shards
 from pan_scdg.logs import say
 from pan_scdg.models.find import describe_models
 from pan_scdg.notices import Notices
@@ -22,69 +22,25 @@ from pan_scdg.own_files import write_atomically
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import find_truth, read_truth
-from pan_scdg.profile import Calibration, PairSettings, Profile, find_profile, parse_profile, read_toml
+from pan_scdg.profile import Profile, find_profile, parse_profile, read_toml
+from pan_scdg.profile.baseline import CharNgrams, Prompted
 from pan_scdg.records import DocumentPair
 from pan_scdg.scdg.aggregation import AGGREGATIONS
-from pan_scdg.scdg.calibration_range import find_range, thin_scores
-from pan_scdg.scoring.calibration import find_noise, measure_targets
-from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_plan import OnError
-from pan_scdg.scoring.pairs import ScoredPair, check_pairs, score_pairs
+from pan_scdg.scoring.pair_method import Calibrated
 from pan_scdg.store import Store
 
-Labels = npt.NDArray[np.bool_]
 SCORING = ("limit", "over_long", "control", "segments")
 """Fields of ``[pairs]`` on which the gains of a pair depend."""
 LEFT_OUT = "pair that cannot be scored, left out of the calibration"
-REMEDY = "give the input, profile and model of `run --scores-only`"
 
 
 class LabelledPairs(NamedTuple):
     """The pairs of an input whose truth is known."""
 
-    pairs: tuple[DocumentPair, ...]
-    labels: Labels
-    """True where the source was reused, ``[pairs]``."""
+    labels: Mapping[DocumentPair, bool]
+    """True where the source was reused."""
     digest: str
     """Of the input."""
-
-    def get_labels(self, pairs: Sequence[DocumentPair]) -> Labels:
-        """Return the labels of some of the pairs."""
-        known = dict(zip(self.pairs, self.labels.tolist(), strict=True))
-        return np.array([known[pair] for pair in pairs], dtype=bool)
-
-    def take_first(self, count: int | None) -> "LabelledPairs":
-        """Return the first pairs; all for None."""
-        return self._replace(pairs=self.pairs[:count], labels=self.labels[:count])
-
-
-class Calibrated(NamedTuple):
-    """Chosen values of a profile, with their quality on the pairs they were chosen on."""
-
-    chosen: dict[str, Any]
-    """The threshold and the other chosen fields of the profile, by name."""
-    words: str
-    """The choice in words."""
-    f1: float
-    accuracy: float
-    pairs: int
-    positives: int
-    edit: Callable[[tomlkit.TOMLDocument], None]
-    """Write the choice into a profile file."""
-
-    def summarise(self) -> str:
-        """Return the choice and its quality in one line."""
-        return f"{self.words}: {describe_quality(self.f1, self.accuracy, self.pairs, self.positives)}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the choice and its quality as JSON values."""
-        quality = {"f1": self.f1, "accuracy": self.accuracy, "pairs": self.pairs, "positives": self.positives}
-        return {**self.chosen, **quality}
-
-
-def describe_quality(f1: float, accuracy: float, pairs: int, positives: int) -> str:
-    """Return the quality of a choice in words."""
-    return f"F1 {f1:.4f}, accuracy {accuracy:.4f} on {pairs} pairs ({positives} positive)"
 
 
 def read_labelled_pairs(directory: Path, truth: Path | None, notices: Notices) -> LabelledPairs:
@@ -103,110 +59,92 @@ def read_labelled_pairs(directory: Path, truth: Path | None, notices: Notices) -
     if found is None:
         raise UserError("no truth was found in the input folder", "give its folder with --truth", directory)
     passages = read_truth(found, corpus.pairs)
-    labels = np.array([bool(passages[p.suspicious.doc_id, p.source.doc_id]) for p in corpus.pairs], dtype=bool)
-    if labels.all() or not labels.any():
+    labels = {pair: bool(passages[pair.suspicious.doc_id, pair.source.doc_id]) for pair in corpus.pairs}
+    if len(set(labels.values())) < 2:
         raise UserError("all pairs have the same label", "calibrate on pairs of both classes", found)
-    return LabelledPairs(corpus.pairs, labels, hash_input(directory, "pairs"))
+    return LabelledPairs(labels, hash_input(directory, "pairs"))
 
 
 def calibrate(
     profile: Profile,
     known: LabelledPairs,
+    request: Request,
     computing: Computing,
     notices: Notices,
-    scores: Path,
+    vectors: Path | None = None,
     shards: Shards | None = None,
-    on_error: OnError = "stop",
 ) -> Calibrated:
-    """Choose the parameter or the weights of the aggregation, and the threshold.
+    """Choose the threshold, and the parameter or the weights of the method.
 
-    The range of the targets and the scores of the negative pairs are part of the choice; later verdicts refer to them.
+    For gains, the range of the targets and the scores of the negative pairs are part of the choice; later verdicts
+    refer to them.
 
     Args:
-        profile: has a language model.
-        known: the pairs to choose on.
+        profile: has a language model or a baseline.
+        known: all pairs of the input.
+        request: options; with ``on_error`` "negative", pairs that cannot be scored are left out.
         computing: model folder, device and engine.
         notices: collects unusual findings.
-        scores: the folder of the store.
-        shards: the scores of the pairs, from ``run --scores-only``; None: they are computed.
-        on_error: "negative": pairs that cannot be scored are left out. Shards have their own.
+        vectors: folder of document vectors, if the baseline needs them.
+        shards: the scores of the pairs, from ``run --scores-only``, with their own limit and ``on_error``; None: they
+            are computed.
 
     Raises:
-        UserError: a pair cannot be scored, or the shards are of other pairs, another model or other settings.
+        UserError: a pair cannot be scored, a model or vectors are missing, a prompted baseline lacks a state folder, or
+            the shards are of other pairs, another model or other settings.
     """
-    settings = profile.need_pairs()
-    model = open_model(profile.need_model(), computing, "pairs", shards)
+    if isinstance(profile.baseline, Prompted) and computing.state is None and shards is None:
+        raise UserError("answers of the model would be lost if this run stopped", "give a folder for them with --state")
     if shards is not None:
-        known, on_error = select_scored_pairs(shards, known, profile, model), shards.job["on_error"]
-    # every pair has the features of all grids, whatever q or w the profile has
-    wanted = settings.model_copy(update={"q": None, "w": None, "weights": None, "threshold": None})
-    planned, failed = check_pairs(known.pairs, model, wanted, notices, on_error)
-    for item in failed:
-        notices.add(LEFT_OUT, str(item.pair.suspicious.path))
-    say([describe_models([model.found])])
-    with Store(scores) as store, closing(model):
+        request = replace(request, limit=shards.job.get("limit"), on_error=shards.job["on_error"])
+    all_pairs = tuple(known.labels)
+    pairs, _ = take_first(all_pairs, request.limit, "pairs")
+    blank = _forget_choice(profile)
+    with closing(open_method(blank, request, computing, all_pairs, pairs, vectors, shards)) as method:
         if shards is not None:
-            shards.restore(store)
-        scored = score_pairs(planned, model, wanted, store, keep_gains=False)
-    return _choose(settings, known, scored, model)
+            _check_shards(shards, known.digest, profile, method.identify())
+        planned, failed = method.check(pairs, notices, request.on_error)
+        for item in failed:
+            notices.add(LEFT_OUT, str(item.pair.suspicious.path))
+        if method.models:
+            say([describe_models(list(method.models.values()))])
+        with (
+            tempfile.TemporaryDirectory(prefix="pan_scdg-") as scratch,
+            Store(computing.state or Path(scratch)) as store,
+        ):
+            if shards is not None:
+                shards.restore(store)
+            return method.calibrate(method.score(planned, store), known.labels, known.digest, store)
 
 
-def _choose(
-    settings: PairSettings, known: LabelledPairs, scored: Sequence[ScoredPair], model: ScoringModel
-) -> Calibrated:
-    """Return the choice on the scored pairs, and what later verdicts have to know of these."""
-    labels = known.get_labels([item.plan.pair for item in scored])
-    choice = choose_rule([item.features for item in scored], labels, settings)
-    facts = list(measure_targets(scored, model.tokenizer))
-    calibration = Calibration(
-        model=model.fingerprint,
-        dtype=model.settings.dtype,
-        noise=None if choice.aggregate.entry.statistics else find_noise(settings.calibration, model),
-        digest=known.digest,
-        pairs=len(labels),
-        positives=int(labels.sum()),
-        f1=round(choice.f1, 6),
-        accuracy=round(choice.accuracy, 6),
-        negatives=thin_scores(choice.scores[~labels]),
-        negative_pairs=int((~labels).sum()),
-        range=find_range(facts),
-    )
-
-    def edit(document: tomlkit.TOMLDocument) -> None:
-        if model.found.where == "--model":  # the threshold is of this model, not of the one in the profile
-            table: Any = document["model"]
-            table["name"] = model.found.name
-        write_rule(document, choice, calibration, settings.over_long)
-
-    words = f"{choice.aggregate.name}, threshold {choice.threshold:.6f}"
-    chosen = {**choice.parameter, "threshold": choice.threshold}
-    return Calibrated(chosen, words, choice.f1, choice.accuracy, len(labels), int(labels.sum()), edit)
+def _forget_choice(profile: Profile) -> Profile:
+    """Return a profile without chosen values, so that every pair is scored for all grids and for nothing else."""
+    if isinstance(profile.baseline, CharNgrams):
+        first = {"n": profile.baseline.n_grid[0]}
+        return profile.model_copy(update={"baseline": profile.baseline.model_copy(update=first)})
+    if profile.pairs is None:
+        return profile
+    blank = dict.fromkeys(("q", "w", "weights", "threshold"))
+    return profile.model_copy(update={"pairs": profile.pairs.model_copy(update=blank)})
 
 
-def select_scored_pairs(shards: Shards, known: LabelledPairs, profile: Profile, model: ScoringModel) -> LabelledPairs:
-    """Return the labelled pairs that the shards hold: all of the input, or the first ones with ``--limit``.
-
-    Raises:
-        UserError: the shards are of another task, input or model, or of settings that give other scores.
-    """
-    job, settings = shards.job, profile.need_pairs()
-    made: Any = job["profile"]["pairs"] if job["task"] == "pairs" else {}
-    own = settings.model_dump(mode="json")
-    differs = [f"[pairs] {name}" for name in SCORING if (made or {}).get(name) != own[name]]
-    entry = AGGREGATIONS[settings.aggregation]
-    if entry.costly and settings.aggregation != (made or {}).get("aggregation"):
-        differs.append("[pairs] aggregation")
-    if job["input"] != known.digest:
-        differs = ["input"]
-    elif job["models"].get("language_model") != json.loads(json.dumps(model.identify())):
-        differs = ["language model"]
+def _check_shards(shards: Shards, digest: str, profile: Profile, models: Mapping[str, Any]) -> None:
+    """Raise UserError if the shards are of another task, input or model, or of settings that give other scores."""
+    job = shards.job
+    differs = ["input"] if job["task"] != "pairs" or job["input"] != digest else []
+    found = json.loads(json.dumps(models))
+    differs += [name.replace("_", " ") for name, of in found.items() if job["models"].get(name) != of]
+    if not differs and profile.baseline is None:
+        own, made = profile.need_pairs().model_dump(mode="json"), job["profile"]["pairs"] or {}
+        costly = AGGREGATIONS[own["aggregation"]].costly
+        fields = (*SCORING, "aggregation") if costly else SCORING
+        differs = [f"[pairs] {name}" for name in fields if made.get(name) != own[name]]
     if differs:
         raise UserError(
             f"these scores were computed with another {differs[0]}",
-            REMEDY,
+            "give the input, profile and model of `run --scores-only`",
             shards.folders[0],
         )
-    return known.take_first(job.get("limit"))
 
 
 def check_target(profile: str, target: Path) -> None:

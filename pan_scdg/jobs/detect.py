@@ -21,6 +21,7 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import format_decision, format_detection
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.prepare import read_names
+from pan_scdg.pan.runs import open_gzip_text
 from pan_scdg.pan.text_alignment import name_detection, read_pairs
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator
@@ -33,8 +34,9 @@ from pan_scdg.scoring.baseline_method import BaselineMethod
 from pan_scdg.scoring.baseline_parts import find_parts, need_baseline, refuse_unused
 from pan_scdg.scoring.batches import WHOLE
 from pan_scdg.scoring.gain_method import GainMethod
-from pan_scdg.scoring.pair_method import PairMethod, Verdict
+from pan_scdg.scoring.pair_method import LocatedGains, PairMethod, Verdict, name_pair
 from pan_scdg.scoring.pair_plan import FailedPair
+from pan_scdg.scoring.pairs import describe_control
 from pan_scdg.scoring.verification import Verifier
 from pan_scdg.store import Store
 
@@ -81,11 +83,7 @@ class _Detection:
 
     def make_locator(self, store: Store) -> Locator | None:
         """Return what finds passages, if the profile wants them."""
-        if self.finder is None:
-            return None
-        if isinstance(self.method, BaselineMethod):
-            return self.method.make_locator(self.finder, store)
-        return Locator(self.finder, None, None)
+        return None if self.finder is None else self.method.make_locator(self.finder, store)
 
     def make_verifier(self, store: Store) -> Verifier | None:
         """Return what measures the gains of passages, if the profile wants them."""
@@ -165,11 +163,13 @@ def _stage_results(
     located = _locate([verdicts[pair] for pair in detection.pairs], locator, verifier)
     files = [] if locator is None else [write_passages(result.staged, located)]
     files += write_verdicts(result.staged, [verdict for verdict, _ in located])
-    if request.keep_gains and isinstance(method, GainMethod):
-        method.write_gains(result.staged / GAINS, scored, store)
+    if request.keep_gains:
+        about = describe_control(detection.profile.need_pairs().control)
+        write_gains(result.staged / GAINS, method.locate_gains(scored, store), about)
         files.insert(0, GAINS)
     if request.report:
-        gains = _read_gains(method, scored, verdicts, store)
+        best = sorted(scored, key=lambda item: -verdicts[item.pair].record["score"])
+        gains = choose_gains(method.locate_gains(best, store))
         files.insert(0, _write_page(detection, result, located, locator, gains, store))
     _warn_about_few_detections(method, verdicts.values(), detection.notices, request.output)
     return files
@@ -216,7 +216,10 @@ def open_method(
     judge = None if measures else computing.model
     parts = find_parts(baseline, computing.device, ids, vectors=vectors, model=judge, state=computing.state)
     measuring = open_model(profile.need_model(), computing, "pairs", merged) if measures else None
-    return BaselineMethod(profile, parts, all_pairs, request.share, measuring, scores_only=request.scores_only)
+    scored_in = None if merged is None else merged.folders[0]
+    return BaselineMethod(
+        profile, parts, all_pairs, request.share, measuring, scores_only=request.scores_only, scored_in=scored_in
+    )
 
 
 def explains_passages(profile: Profile, request: Request, merged: Shards | None) -> bool:
@@ -229,16 +232,6 @@ def _locate(verdicts: Sequence[Verdict], locator: Locator | None, verifier: Veri
     if locator is None:
         return [Located(verdict, []) for verdict in verdicts]
     return find_passages(verdicts, locator, verifier)
-
-
-def _read_gains(
-    method: PairMethod[Any, Any], scored: Sequence[Any], verdicts: Mapping[DocumentPair, Verdict], store: Store
-) -> dict[DocumentPair, TokenGains]:
-    """Return the gains of the tokens of the best pairs, if they were kept."""
-    if not isinstance(method, GainMethod) or not method.keeps_gains:
-        return {}
-    best = sorted(scored, key=lambda item: -verdicts[item.plan.pair].record["score"])
-    return choose_gains(method.locate_gains(best, store))
 
 
 def _write_page(
@@ -271,6 +264,24 @@ def write_verdicts(folder: Path, verdicts: Sequence[Verdict]) -> list[str]:
     with open(folder / DECISIONS, "w", encoding="utf-8", newline="\n") as file:
         file.writelines(format_decision(verdict.record) for verdict in verdicts)
     return [*written, DECISIONS]
+
+
+def write_gains(path: Path, located: Iterable[LocatedGains], about: Mapping[str, str]) -> None:
+    """Write a JSON line per pair: the gain of each token in nats, rounded to 6 decimals, and its characters.
+
+    ``offsets`` holds the first character of each token in the suspicious document and the one behind its last.
+
+    Args:
+        path: the file.
+        located: the gains of each pair.
+        about: more fields of each line.
+    """
+    with open_gzip_text(path) as file:
+        for pair, gains, offsets in located:
+            values = [round(float(gain), 6) for gain in gains]
+            file.write(
+                json.dumps({**name_pair(pair, {}), **about, "gains": values, "offsets": offsets.tolist()}) + "\n"
+            )
 
 
 def _warn_about_few_detections(

@@ -5,8 +5,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pan_scdg.errors import UserError
-from pan_scdg.jobs.detect import open_method
 from pan_scdg.jobs.output_mark import Partial
 from pan_scdg.jobs.plan_inputs import Counted, count_candidates, count_pairs, group_by_source
 from pan_scdg.jobs.plan_tokens import SHARE, Tokens, count_operations, estimate_hours
@@ -18,8 +16,8 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.profile import Profile
 from pan_scdg.scoring.candidates import select_scored
-from pan_scdg.scoring.gain_method import GainMethod
 from pan_scdg.scoring.model import ScoringModel, list_devices
+from pan_scdg.scoring.pairs import check_pairs
 
 NOT_KNOWN = (
     "candidates are not known yet: each query is assumed to have its own sources",
@@ -117,7 +115,7 @@ class Plan:
 
 
 def plan_pairs(profile: Profile, request: Request, computing: Computing) -> tuple[Plan, list[str]]:
-    """Return the plan of pair detection and the lines to show with it; nothing is written.
+    """Return the plan of pair detection by gains and the lines to show with it; nothing is written.
 
     Raises:
         UserError: the run would be refused.
@@ -125,17 +123,14 @@ def plan_pairs(profile: Profile, request: Request, computing: Computing) -> tupl
     notices = Notices(request.strict)
     corpus = read_pairs(request.input, notices)
     pairs, partial = take_first(corpus.pairs, request.limit, "pairs")
-    # a plan decides nothing, so that it needs no threshold
-    method = open_method(profile, replace(request, scores_only=True), prepare_probe(computing), corpus.pairs, pairs)
-    if not isinstance(method, GainMethod):
-        raise UserError("--plan does not support baselines", "choose a profile with a language model")
-    with closing(method):
-        planned, failed = method.check(pairs, notices, request.on_error)
+    settings = profile.need_pairs()
+    with closing(prepare_probe(computing).open_model(profile.need_model())) as model:
+        planned, failed = check_pairs(pairs, model, settings, notices, request.on_error)
         notes = [f"{len(failed)} pairs cannot be scored and will be decided negative"] if failed else []
-        if profile.need_pairs().threshold is None and profile.baseline is None and not request.scores_only:
+        if settings.threshold is None and not request.scores_only:
             notes.append("the profile has no threshold: calibrate it, or score with --scores-only")
-        counted = count_pairs(planned, method.model, method.settings)
-        found = make_plan("pairs", profile.name, computing, method.model, counted, len(pairs), notes)
+        counted = count_pairs(planned, model, settings)
+        found = make_plan("pairs", profile.name, computing, model, counted, len(pairs), notes)
     limited = [] if partial is None else [partial.format_warning()]
     return replace(found, partial=partial), [*notices.list_warnings(), *limited]
 

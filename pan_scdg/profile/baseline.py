@@ -154,8 +154,9 @@ class Prompted(Table):
     calibrated_with: CalibratedWith = None
 
 
-Simple = CharNgrams | Containment | GramLogistic | Bm25Pairs | Cosine | VectorCosine | Prompted
-"""The methods of the paper."""
-BaselineSettings = Annotated[Simple | Alignment, Field(discriminator="kind")]
+BaselineSettings = Annotated[
+    CharNgrams | Containment | GramLogistic | Bm25Pairs | Cosine | VectorCosine | Prompted | Alignment,
+    Field(discriminator="kind"),
+]
 ModelBaseline = Cosine | Alignment | Prompted
 """The methods whose threshold belongs to a model: those with the field ``calibrated_with``."""

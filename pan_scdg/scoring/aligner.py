@@ -2,12 +2,10 @@
 
 from typing import Any
 
-from pan_scdg.logs import say
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import TextPair
 from pan_scdg.scoring.baseline_parts import find_parts
-from pan_scdg.scoring.baseline_scoring import choose_scores, warn_about_encoder, warn_about_texts
-from pan_scdg.scoring.calibration import describe_nearness
+from pan_scdg.scoring.baseline_scoring import choose_scores, judge_numbers, settle_threshold
 
 
 class Aligner:
@@ -24,21 +22,10 @@ class Aligner:
     def __init__(self, settings: Alignment, device: str) -> None:
         self.parts = find_parts(settings, device, ())
         self.settings, self.scorer = settings, self.parts.make_alignment(settings, None)
-        foreign = warn_about_encoder(settings.calibrated_with, self.parts.fingerprint)
-        say([] if foreign is None else [foreign])
-        self._threshold = None if foreign else settings.threshold
+        self._rule = settle_threshold(settings, self.parts.fingerprint)
 
     def judge(self, target: str, source: str) -> dict[str, Any]:
         """Return score, threshold and decision, and the numbers that the score was made of."""
         (row,) = self.scorer.score([TextPair("target", "source", target, source)])
         numbers = dict(zip(self.scorer.features, row, strict=True))
-        score = float(choose_scores(self.settings, [row])[0])
-        return {
-            "score": score,
-            "threshold": self._threshold,
-            "decision": None if self._threshold is None else bool(score >= self._threshold),
-            **describe_nearness(score, self._threshold, self.settings.noise),
-            "baseline": self.settings.kind,
-            **numbers,
-            "warnings": warn_about_texts(numbers),
-        }
+        return judge_numbers(self.settings, self._rule, float(choose_scores(self.settings, [row])[0]), numbers)

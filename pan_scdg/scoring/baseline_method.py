@@ -3,15 +3,14 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 from pydantic import NonNegativeInt, PositiveInt, Strict, TypeAdapter
 
-from pan_scdg.baselines.bm25_pairs import Collection
 from pan_scdg.baselines.char_ngrams import find_passages
-from pan_scdg.baselines.scorers import PairScorer
 from pan_scdg.errors import UserErrors
-from pan_scdg.logs import say
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.passages.finder import PassageFinder
@@ -19,25 +18,33 @@ from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import Profile
 from pan_scdg.profile.baseline import Alignment, BaselineSettings, CharNgrams, GramLogistic, ModelBaseline
 from pan_scdg.progress import Progress
-from pan_scdg.records import DocumentPair, Passage
+from pan_scdg.records import DocumentPair, PairScorer, Passage
+from pan_scdg.scoring.baseline_choice import choose_settings, describe_choice
 from pan_scdg.scoring.baseline_parts import BaselineParts, need_baseline
 from pan_scdg.scoring.baseline_scoring import (
     TextFacts,
     choose_scores,
+    judge_numbers,
     list_variants,
     make_collection,
     make_text_key,
     read_facts,
     read_texts,
     score_pairs,
-    warn_about_encoder,
-    warn_about_texts,
+    settle_threshold,
 )
 from pan_scdg.scoring.batches import Share
-from pan_scdg.scoring.calibration import describe_nearness
 from pan_scdg.scoring.gain_method import make_uncalibrated_error
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_method import Verdict, cover_both, explain_failure, name_pair
+from pan_scdg.scoring.pair_method import (
+    Calibrated,
+    LocatedGains,
+    Threshold,
+    Verdict,
+    cover_both,
+    explain_failure,
+    name_pair,
+)
 from pan_scdg.scoring.pair_plan import FailedPair, OnError
 from pan_scdg.store import Store, make_key
 
@@ -68,6 +75,8 @@ class BaselineMethod:
         share: score the pairs of one shard only.
         model: the language model that measures the gains of passages, and decides nothing.
         scores_only: nothing will be judged; pairs are scored with all settings that `calibrate` chooses from.
+        scored_in: folder of a shard if all scores are stored already: then nothing is computed. None: scores are
+            computed.
 
     Raises:
         UserError: the profile was never calibrated.
@@ -82,17 +91,18 @@ class BaselineMethod:
         model: ScoringModel | None = None,
         *,
         scores_only: bool = False,
+        scored_in: Path | None = None,
     ) -> None:
         self.settings: BaselineSettings = need_baseline(profile)
         self._parts, self._all_pairs, self._share, self._scores_only = parts, all_pairs, share, scores_only
+        self._scored_in = scored_in
         self._facts: dict[str, TextFacts] = {}
         self.device, self.model = parts.device, model
         self.models = {**parts.places, **({} if model is None else {"language_model": model.found})}
-        self.threshold: float | None = None if scores_only else need_threshold(profile)
-        known = self.settings.calibrated_with if isinstance(self.settings, ModelBaseline) else None
-        if not scores_only and (foreign := warn_about_encoder(known, parts.fingerprint)) is not None:
-            say([foreign])
-            self.threshold = None
+        if not scores_only:
+            need_threshold(profile)
+        self._rule = Threshold(None) if scores_only else settle_threshold(self.settings, parts.fingerprint)
+        self.threshold = self._rule.least
 
     def make_locator(self, finder: PassageFinder, store: Store) -> Locator:
         """Return what finds the passages of pairs; an alignment also knows the sentences that decided."""
@@ -121,27 +131,42 @@ class BaselineMethod:
 
     def score(self, planned: Sequence[DocumentPair], store: Store) -> list[ScoredByBaseline]:
         """Return the scores of the pairs, in order."""
-        collection = make_collection((pair.source for pair in self._all_pairs), self._facts)
-        scorer = self._parts.make_scorer(self.settings, collection, store)
+        variants = list_variants(self.settings) if self._scores_only else [self.settings]
+        scorers, own = [self._make_scorer(of, store) for of in variants], variants.index(self.settings)
+        scorer = scorers[own]
         if self._share is not None:
             planned = self._select_share(planned, scorer, self._share)
-        rows = score_pairs(planned, scorer, store, self._facts)
-        of_own = ((make_text_key(pair, scorer, self._facts),) for pair in planned)
-        keys = self._score_variants(planned, collection, store) if self._scores_only else of_own
+        rows = [self._score_with(of, planned, store) for of in scorers][own]
         scores = [math.nan] * len(rows) if self._scores_only else choose_scores(self.settings, rows).tolist()
+        keys = [tuple(make_text_key(pair, of, self._facts) for of in scorers) for pair in planned]
         return [
             ScoredByBaseline(pair, of, dict(zip(scorer.features, row, strict=True)), score)
             for pair, of, row, score in zip(planned, keys, rows, scores, strict=True)
         ]
 
-    def _score_variants(
-        self, pairs: Sequence[DocumentPair], collection: Collection, store: Store
-    ) -> list[tuple[str, ...]]:
-        """Score the pairs with all settings that a calibration chooses from; return the keys of each pair."""
-        scorers = [self._parts.make_scorer(of, collection, store) for of in list_variants(self.settings)]
-        for scorer in scorers:
-            score_pairs(pairs, scorer, store, self._facts)
-        return [tuple(make_text_key(pair, scorer, self._facts) for scorer in scorers) for pair in pairs]
+    def _make_scorer(self, settings: BaselineSettings, store: Store) -> PairScorer:
+        collection = make_collection((pair.source for pair in self._all_pairs), self._facts)
+        return self._parts.make_scorer(settings, collection, store)
+
+    def _score_with(self, scorer: PairScorer, pairs: Sequence[DocumentPair], store: Store) -> list[tuple[float, ...]]:
+        return score_pairs(pairs, scorer, store, self._facts, self._scored_in)
+
+    def calibrate(
+        self, scored: Sequence[ScoredByBaseline], known: Mapping[DocumentPair, bool], digest: str, store: Store
+    ) -> Calibrated:
+        """Choose the threshold, and n or weights; see `choose_settings`."""
+        pairs = [item.pair for item in scored]
+        labels = np.array([known[pair] for pair in pairs], dtype=bool)
+
+        def score(settings: BaselineSettings) -> list[tuple[float, ...]]:
+            return self._score_with(self._make_scorer(settings, store), pairs, store)
+
+        chosen, scores = choose_settings(self.settings, score, labels)
+        if isinstance(chosen, ModelBaseline):
+            given = self._parts.places.get("language_model")
+            name = {"model": given.name} if given is not None and given.where == "--model" else {}
+            chosen = chosen.model_copy(update={"calibrated_with": self._parts.fingerprint, **name})
+        return describe_choice(chosen, scores, labels, digest)
 
     def _select_share(self, pairs: Sequence[DocumentPair], scorer: PairScorer, share: Share) -> list[DocumentPair]:
         """Return the pairs of one shard; two pairs of the same texts are in the same one."""
@@ -180,36 +205,24 @@ class BaselineMethod:
     def _judge(
         self, item: ScoredByBaseline, names: Mapping[str, str], passages: tuple[Passage, ...], reason: str
     ) -> Verdict:
-        positive = self._decide(item)
-        record = {
-            **name_pair(item.pair, names),
-            "score": item.score,
-            "threshold": self.threshold,
-            "decision": positive,
-            **self._describe_nearness(item.score),
-            "baseline": self.settings.kind,
-            **({} if len(item.numbers) == 1 else item.numbers),
-            "warnings": [*warn_about_texts(item.numbers), *([reason] if positive and not passages else [])],
-        }
+        record = {**name_pair(item.pair, names), **judge_numbers(self.settings, self._rule, item.score, item.numbers)}
+        if record["decision"] and not passages:
+            record["warnings"].append(reason)
         return Verdict(item.pair, record, passages)
 
     def judge_failed(self, failed: FailedPair, names: Mapping[str, str]) -> Verdict:
         """Return the verdict about a pair that could not be read."""
-        decides = self.threshold is not None
         record = {
             **name_pair(failed.pair, names),
-            "score": None,
-            "threshold": self.threshold,
-            "decision": False if decides else None,
-            **self._describe_nearness(None),
+            **self._rule.judge(None),
             "baseline": self.settings.kind,
-            "warnings": [explain_failure(failed, decides)],
+            "warnings": [explain_failure(failed, self.threshold is not None)],
         }
         return Verdict(failed.pair, record, ())
 
-    def _describe_nearness(self, score: float | None) -> dict[str, bool | None]:
-        noise = self.settings.noise if isinstance(self.settings, Alignment) else None
-        return describe_nearness(score, self.threshold, noise)
+    def locate_gains(self, scored: Sequence[ScoredByBaseline], store: Store) -> Iterator[LocatedGains]:
+        """Yield nothing: no gains decide."""
+        return iter(())
 
     def _cover(self, pair: DocumentPair) -> tuple[Passage, ...]:
         return cover_both(self._facts[pair.suspicious.doc_id].length, self._facts[pair.source.doc_id].length)

@@ -3,14 +3,16 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pan_scdg.baselines.answers import Answerer, Complete
-from pan_scdg.baselines.bm25_pairs import Collection
+from pan_scdg.baselines.bm25_pairs import Bm25PairScorer, Collection
+from pan_scdg.baselines.char_ngrams import CharNgramScorer
+from pan_scdg.baselines.cosine import CosineScorer
 from pan_scdg.baselines.endpoint import choose_model_name
 from pan_scdg.baselines.local_instruct import LocalInstruct
-from pan_scdg.baselines.prompting import PromptJudge
-from pan_scdg.baselines.scorers import Given, PairScorer, make_scorer
+from pan_scdg.baselines.prompting import PromptJudge, make_endpoint_judge
+from pan_scdg.baselines.token_grams import ContainmentScorer, GramOverlapScorer
 from pan_scdg.baselines.vectors import VectorScorer
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
@@ -21,10 +23,22 @@ from pan_scdg.models.fit import Job, check_encoder_fits
 from pan_scdg.models.lock import read_provenance
 from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.profile import MatchSettings, ModelSettings, Profile
-from pan_scdg.profile.baseline import Alignment, BaselineSettings, Cosine, Prompted, VectorCosine
+from pan_scdg.profile.baseline import (
+    Alignment,
+    BaselineSettings,
+    Bm25Pairs,
+    CharNgrams,
+    Containment,
+    Cosine,
+    GramLogistic,
+    Prompted,
+    VectorCosine,
+)
+from pan_scdg.records import PairScorer
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
 
+Part = TypeVar("Part")
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -44,22 +58,47 @@ class BaselineParts(NamedTuple):
     local_judge: Callable[[Prompted, Store], PromptJudge] | None = None
 
     def make_scorer(self, settings: BaselineSettings, collection: Collection, store: Store) -> PairScorer:
-        """Return a scorer with these settings."""
-        if self.vectors is not None:
-            return self.vectors
+        """Return a scorer with these settings; nothing heavy is loaded before it scores.
+
+        Args:
+            settings: the table ``[baseline]`` of a profile.
+            collection: the sources, for the statistics of BM25.
+            store: keeps vectors and answers.
+
+        Raises:
+            ValueError: a part of the method is missing.
+        """
+        if isinstance(settings, CharNgrams):
+            return CharNgramScorer(settings.n)
+        if isinstance(settings, Containment):
+            return ContainmentScorer(settings.n)
+        if isinstance(settings, GramLogistic):
+            return GramOverlapScorer(settings.n)
+        if isinstance(settings, Bm25Pairs):
+            return Bm25PairScorer(settings.k1, settings.b, collection)
+        if isinstance(settings, VectorCosine):
+            return _require(self.vectors)
         if isinstance(settings, Alignment):
             return self.make_alignment(settings, store)
-        given = Given(store, collection, (), self.folder, self.fingerprint, self.device, self.local_judge)
-        return make_scorer(settings, given)
+        if isinstance(settings, Cosine):
+            folder, device, batch = _require(self.folder), self.device, settings.batch
+            return CosineScorer(settings, lambda: load_encoder(folder, device, batch), self.fingerprint, device, store)
+        if settings.served == "local":
+            return _require(self.local_judge)(settings, store)
+        return make_endpoint_judge(settings, store)
 
     def make_alignment(self, settings: Alignment | MatchSettings, store: Store | None) -> AlignmentScorer:
         """Return the scorer of an alignment; without a store it keeps nothing."""
-        folder, device = self.folder, self.device
-        if folder is None:
-            raise ValueError("the encoder of the alignment is missing")
+        folder, device = _require(self.folder), self.device
         return AlignmentScorer(
             lambda: load_encoder(folder, device, settings.batch), self.fingerprint, device, settings.batch, store
         )
+
+
+def _require(part: Part | None) -> Part:
+    if part is None:
+        raise ValueError("a part of this baseline is missing")
+    return part
 
 
 def need_baseline(profile: Profile) -> BaselineSettings:

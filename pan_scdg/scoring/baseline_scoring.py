@@ -7,23 +7,32 @@ is part of the store's key, and once more if a score is missing.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import TypeAdapter
 
 from pan_scdg.baselines.bm25_pairs import Collection, hash_collection
-from pan_scdg.baselines.scorers import PairScorer
 from pan_scdg.baselines.vectors import VectorScorer
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.logistic import LogisticFit, compute_probabilities
+from pan_scdg.logs import say
 from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.pan.text_alignment import read_text
-from pan_scdg.profile.baseline import MOST_CANDIDATES, Alignment, BaselineSettings, CharNgrams, GramLogistic
+from pan_scdg.profile.baseline import (
+    MOST_CANDIDATES,
+    Alignment,
+    BaselineSettings,
+    CharNgrams,
+    GramLogistic,
+    ModelBaseline,
+)
 from pan_scdg.progress import Progress
-from pan_scdg.records import DocumentPair, TextFile, TextPair
+from pan_scdg.records import DocumentPair, PairScorer, TextFile, TextPair
 from pan_scdg.scdg.aggregation import Floats
+from pan_scdg.scoring.pair_method import Threshold
 from pan_scdg.store import Store, make_key
 
 _NUMBERS = TypeAdapter(list[float], config=EXACT)
@@ -74,17 +83,28 @@ def make_text_key(pair: DocumentPair, scorer: PairScorer, facts: Mapping[str, Te
 
 
 def score_pairs(
-    pairs: Sequence[DocumentPair], scorer: PairScorer, store: Store, facts: Mapping[str, TextFacts]
+    pairs: Sequence[DocumentPair],
+    scorer: PairScorer,
+    store: Store,
+    facts: Mapping[str, TextFacts],
+    scored_in: Path | None = None,
 ) -> list[tuple[float, ...]]:
     """Return the scorer's values of every pair, in order; missing ones are computed and stored in steps.
 
     Raises:
-        UserError: a pair cannot be scored; values computed before remain stored.
+        UserError: a pair cannot be scored; values computed before remain stored. Or a value is missing, and
+            ``scored_in`` names a shard that should hold it.
     """
     keys = [make_text_key(pair, scorer, facts) for pair in pairs]
     stored = {key: store.read(key, lambda data: _unpack_values(data, scorer)) for key in dict.fromkeys(keys)}
     missing = {key: pair for key, pair in zip(keys, pairs, strict=True) if stored[key] is None}
     known = {key: values for key, values in stored.items() if values is not None}
+    if missing and scored_in is not None:
+        raise UserError(
+            "these scores were computed with another [baseline]",
+            "give the input, profile and model of `run --scores-only`",
+            scored_in,
+        )
     if missing:
         known |= _compute_missing(missing, scorer, store)
     return [known[key] for key in keys]
@@ -164,14 +184,26 @@ def warn_about_texts(numbers: Mapping[str, float]) -> list[str]:
     return warnings
 
 
-def warn_about_encoder(calibrated_with: str | None, fingerprint: str) -> str | None:
-    """Return the warning that a calibrated threshold does not apply to this model's scores; None if it does."""
-    if calibrated_with in (None, fingerprint):
-        return None
-    return (
-        f"warning: nothing is decided: the profile was calibrated with a model {str(calibrated_with)[:40]}, and this "
-        f"one is {fingerprint[:40]}; calibrate with this model, or use that one"
-    )
+def judge_numbers(
+    settings: BaselineSettings, rule: Threshold, score: float, numbers: Mapping[str, float]
+) -> dict[str, Any]:
+    """Return the fields of a record about a scored pair: verdict, method, its numbers if several, and warnings."""
+    several = {} if len(numbers) == 1 else numbers
+    return {**rule.judge(score), "baseline": settings.kind, **several, "warnings": warn_about_texts(numbers)}
+
+
+def settle_threshold(settings: BaselineSettings, fingerprint: str) -> Threshold:
+    """Return the threshold as far as it applies to this model's scores; a warning is logged if it does not."""
+    known = settings.calibrated_with if isinstance(settings, ModelBaseline) else None
+    if known not in (None, fingerprint):
+        say(
+            [
+                f"warning: nothing is decided: the profile was calibrated with a model {str(known)[:40]}, and this "
+                f"one is {fingerprint[:40]}; calibrate with this model, or use that one"
+            ]
+        )
+        return Threshold(None)
+    return Threshold(settings.threshold, settings.noise if isinstance(settings, Alignment) else None)
 
 
 def _pack_values(values: tuple[float, ...]) -> bytes:

@@ -90,13 +90,6 @@ def warn_about_range(facts: TargetFacts | None, calibration: Calibration | None,
     return list_range_warnings(facts, calibration.range, aggregate)
 
 
-def describe_nearness(score: float | None, threshold: float | None, noise: float | None) -> dict[str, bool | None]:
-    """Return ``near_threshold`` if the noise is known: another processor may then decide otherwise."""
-    if threshold is None or noise is None:
-        return {}
-    return {"near_threshold": None if score is None else abs(score - threshold) <= noise}
-
-
 def describe_negatives(score: float | None, calibration: Calibration | None) -> dict[str, Any]:
     """Return the share of development negatives that score at least as high and their number, if they are known."""
     if calibration is None or not calibration.negatives:

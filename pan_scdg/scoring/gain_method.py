@@ -1,23 +1,22 @@
 """The pair method SCDG: compare the aggregated gain with the threshold of the profile (paper, PAN25)."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
 from pan_scdg.notices import Notices
-from pan_scdg.pan.runs import open_gzip_text
 from pan_scdg.pan.text_alignment import read_text
+from pan_scdg.passages.finder import PassageFinder
+from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import Profile
 from pan_scdg.records import DocumentPair
-from pan_scdg.scdg.aggregation import Aggregate, Floats
+from pan_scdg.scdg.aggregation import Aggregate
 from pan_scdg.scdg.calibration_range import TargetFacts
-from pan_scdg.scdg.sequences import Offsets
 from pan_scdg.scoring.batches import Share
 from pan_scdg.scoring.calibration import (
-    describe_nearness,
     describe_negatives,
     explain_foreign_model,
     find_noise,
@@ -26,8 +25,17 @@ from pan_scdg.scoring.calibration import (
     warn_about_range,
 )
 from pan_scdg.scoring.features import load_gains
+from pan_scdg.scoring.gain_choice import calibrate_gains
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_method import Verdict, cover_both, explain_failure, name_pair
+from pan_scdg.scoring.pair_method import (
+    Calibrated,
+    LocatedGains,
+    Threshold,
+    Verdict,
+    cover_both,
+    explain_failure,
+    name_pair,
+)
 from pan_scdg.scoring.pair_plan import FailedPair, OnError, PlannedPair
 from pan_scdg.scoring.pairs import (
     ScoredPair,
@@ -49,7 +57,7 @@ class GainMethod:
     Args:
         profile: has a model, and a threshold.
         model: the language model.
-        keep_gains: store the gain of every token, for `write_gains`.
+        keep_gains: store the gain of every token, for `locate_gains`.
         share: score the batches of one shard only.
         scores_only: nothing will be judged, so that the profile needs no threshold.
 
@@ -78,7 +86,7 @@ class GainMethod:
         say([] if scores_only else warn_about_model(self.calibration, model))
         if explain_foreign_model(self.calibration, model) is not None:
             self.threshold = self.calibration = None
-        self._noise = find_noise(self.calibration, model)
+        self._rule = Threshold(self.threshold, find_noise(self.calibration, model))
 
     def identify(self) -> dict[str, Any]:
         """Return the fields that identify the model in the job."""
@@ -110,7 +118,7 @@ class GainMethod:
     def _judge(self, item: ScoredPair, names: Mapping[str, str], facts: TargetFacts | None) -> Verdict:
         plan, features = item.plan, item.features
         score = compute_score(features, self.aggregate, self.settings.weights)
-        positive = None if self.threshold is None else bool(score >= self.threshold)
+        verdict = self._rule.judge(score)
         warnings = []
         if plan.mode == "segments":
             warnings.append("scored in segments: the pair is longer than the profile's limit")
@@ -118,10 +126,7 @@ class GainMethod:
             warnings.append("the source document is empty")
         record = {
             **name_pair(plan.pair, names),
-            "score": score,
-            "threshold": self.threshold,
-            "decision": positive,
-            **describe_nearness(score, self.threshold, self._noise),
+            **verdict,
             "aggregation": self.aggregate.name,
             **describe_control(self.settings.control),
             "tokens": features.tokens,
@@ -131,44 +136,42 @@ class GainMethod:
             **describe_negatives(score, self.calibration),
             "warnings": warnings + warn_about_range(facts, self.calibration, self.aggregate),
         }
-        return Verdict(plan.pair, record, cover_both(plan.target_length, plan.source_length) if positive else ())
+        both = cover_both(plan.target_length, plan.source_length) if verdict["decision"] else ()
+        return Verdict(plan.pair, record, both)
 
     def judge_failed(self, failed: FailedPair, names: Mapping[str, str]) -> Verdict:
         """Return the verdict about a pair that could not be scored."""
-        decides = self.threshold is not None
         record = {
             **name_pair(failed.pair, names),
             **dict.fromkeys(("score", "tokens", "mean", "median", "positive_gain_rate")),
-            "threshold": self.threshold,
-            "decision": False if decides else None,
-            **describe_nearness(None, self.threshold, self._noise),
+            **self._rule.judge(None),
             "aggregation": self.aggregate.name,
             **describe_control(self.settings.control),
             **describe_negatives(None, self.calibration),
-            "warnings": [explain_failure(failed, decides)],
+            "warnings": [explain_failure(failed, self.threshold is not None)],
         }
         return Verdict(failed.pair, record, ())
 
-    def write_gains(self, path: Path, scored: Sequence[ScoredPair], store: Store) -> None:
-        """Write a JSON line per pair: the gain of each token in nats, rounded to 6 decimals, and its characters.
+    def calibrate(
+        self, scored: Sequence[ScoredPair], known: Mapping[DocumentPair, bool], digest: str, store: Store
+    ) -> Calibrated:
+        """Choose the threshold, and q, w or weights; see `calibrate_gains`."""
+        labels = np.array([known[item.pair] for item in scored], dtype=bool)
+        return calibrate_gains(self.settings, scored, labels, digest, self.model)
 
-        ``offsets`` holds the first character of each token in the suspicious document and the one behind its last.
-        """
-        with open_gzip_text(path) as file:
-            for pair, gains, offsets in self.locate_gains(scored, store):
-                values = [round(float(gain), 6) for gain in gains]
-                record = {**name_pair(pair, {}), **describe_control(self.settings.control), "gains": values}
-                file.write(json.dumps({**record, "offsets": offsets.tolist()}) + "\n")
-
-    def locate_gains(
-        self, scored: Sequence[ScoredPair], store: Store
-    ) -> Iterator[tuple[DocumentPair, Floats, Offsets]]:
-        """Yield each pair with the gains of its tokens, ``[n]`` nats, and their characters, ``[n, 2]``."""
+    def locate_gains(self, scored: Sequence[ScoredPair], store: Store) -> Iterator[LocatedGains]:
+        """Yield each pair with the gains of its tokens and their characters."""
+        if not self.keeps_gains:
+            return
         locator = make_locator(self.model)
         for item in scored:
-            pair = item.plan.pair
-            located = locator.locate(read_text(pair.suspicious), item.plan.mode == "segments")
-            yield pair, load_gains(store, item.plan.key, self.settings.control), located.offsets
+            located = locator.locate(read_text(item.pair.suspicious), item.plan.mode == "segments")
+            gains = load_gains(store, item.plan.key, self.settings.control)
+            yield LocatedGains(item.pair, gains, located.offsets)
+
+    def make_locator(self, finder: PassageFinder, store: Store) -> Locator:
+        """Return what finds the passages of pairs."""
+        return Locator(finder, None, None)
 
     def close(self) -> None:
         """End the worker processes."""

@@ -1,17 +1,27 @@
 """The protocol of pair methods, which pair detection uses: SCDG or a baseline."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import tomlkit
 
 from pan_scdg.models.find import FoundModel
 from pan_scdg.notices import Notices
+from pan_scdg.passages.finder import PassageFinder
+from pan_scdg.passages.locate import Locator
 from pan_scdg.records import DocumentPair, Passage
+from pan_scdg.scdg.aggregation import Floats
+from pan_scdg.scdg.sequences import Offsets
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import FailedPair, OnError
 from pan_scdg.store import Store
 
 Planned = TypeVar("Planned")
 Scored = TypeVar("Scored")
+Labels = npt.NDArray[np.bool_]
+"""True where the source was reused, ``[pairs]``."""
 
 
 class Verdict(NamedTuple):
@@ -20,6 +30,67 @@ class Verdict(NamedTuple):
     pair: DocumentPair
     record: Mapping[str, Any]
     passages: tuple[Passage, ...]
+
+
+class LocatedGains(NamedTuple):
+    """The gains of the tokens of a suspicious document, and where the tokens are."""
+
+    pair: DocumentPair
+    gains: Floats
+    """``[n]`` nats."""
+    offsets: Offsets
+    """First character of each token and the one behind its last, ``[n, 2]``."""
+
+
+class Threshold(NamedTuple):
+    """The least score of a positive pair, and what is known about scores near it."""
+
+    least: float | None
+    """None: nothing is decided."""
+    noise: float | None = None
+    """Largest difference of a score between processors; None: not measured."""
+
+    def judge(self, score: float | None) -> dict[str, Any]:
+        """Return the fields of a record about a score; None: the pair could not be scored, which is negative.
+
+        ``near_threshold`` is one of them if the noise is known: another processor may then decide otherwise.
+        """
+        record: dict[str, Any] = {"score": score, "threshold": self.least, "decision": None}
+        if self.least is None:
+            return record
+        record["decision"] = score is not None and bool(score >= self.least)
+        if self.noise is not None:
+            record["near_threshold"] = None if score is None else abs(score - self.least) <= self.noise
+        return record
+
+
+class Calibrated(NamedTuple):
+    """Chosen values of a profile, with their quality on the pairs they were chosen on."""
+
+    chosen: dict[str, Any]
+    """The threshold and the other chosen fields of the profile, by name."""
+    words: str
+    """The choice in words."""
+    f1: float
+    accuracy: float
+    pairs: int
+    positives: int
+    edit: Callable[[tomlkit.TOMLDocument], None]
+    """Write the choice into a profile file."""
+
+    def summarise(self) -> str:
+        """Return the choice and its quality in one line."""
+        return f"{self.words}: {describe_quality(self.f1, self.accuracy, self.pairs, self.positives)}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the choice and its quality as JSON values."""
+        quality = {"f1": self.f1, "accuracy": self.accuracy, "pairs": self.pairs, "positives": self.positives}
+        return {**self.chosen, **quality}
+
+
+def describe_quality(f1: float, accuracy: float, pairs: int, positives: int) -> str:
+    """Return the quality of a choice in words."""
+    return f"F1 {f1:.4f}, accuracy {accuracy:.4f} on {pairs} pairs ({positives} positive)"
 
 
 class PairMethod(Protocol[Planned, Scored]):
@@ -43,6 +114,10 @@ class PairMethod(Protocol[Planned, Scored]):
 
     def identify(self) -> dict[str, Any]:
         """Return the fields that identify the models in the job."""
+        ...
+
+    def make_locator(self, finder: PassageFinder, store: Store) -> Locator:
+        """Return what finds the passages of pairs."""
         ...
 
     def check(
@@ -76,6 +151,23 @@ class PairMethod(Protocol[Planned, Scored]):
 
     def judge_failed(self, failed: FailedPair, names: Mapping[str, str]) -> Verdict:
         """Return the verdict about a pair that could not be scored: negative, with the reason as a warning."""
+        ...
+
+    def locate_gains(self, scored: Sequence[Scored], store: Store) -> Iterator[LocatedGains]:
+        """Yield each pair with the gains of its tokens and their characters; nothing if they were not kept."""
+        ...
+
+    def calibrate(
+        self, scored: Sequence[Scored], known: Mapping[DocumentPair, bool], digest: str, store: Store
+    ) -> Calibrated:
+        """Choose the threshold of the profile, and its q, w, n or weights, on scored pairs.
+
+        Args:
+            scored: what `score` returned.
+            known: the truth of each pair.
+            digest: of the input.
+            store: holds the scores.
+        """
         ...
 
     def close(self) -> None:

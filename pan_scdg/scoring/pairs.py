@@ -34,6 +34,11 @@ class ScoredPair(NamedTuple):
     plan: PlannedPair
     features: GainStatistics
 
+    @property
+    def pair(self) -> DocumentPair:
+        """Return the pair itself."""
+        return self.plan.pair
+
 
 def check_pairs(
     pairs: Sequence[DocumentPair],

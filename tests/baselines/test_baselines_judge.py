@@ -7,10 +7,9 @@ import pytest
 
 from pan_scdg.baselines import endpoint
 from pan_scdg.baselines.prompting import make_endpoint_judge
-from pan_scdg.baselines.scorers import PairScorer
 from pan_scdg.errors import Interrupted, UserError
 from pan_scdg.profile.baseline import Prompted
-from pan_scdg.records import TextPair
+from pan_scdg.records import PairScorer, TextPair
 from pan_scdg.store import Store
 from tests.local_chat import Fault, LocalChat, serving
 

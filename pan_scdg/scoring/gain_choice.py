@@ -3,16 +3,18 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import tomlkit
 
 from pan_scdg.evaluation.logistic import fit_logistic
 from pan_scdg.profile import Calibration, PairSettings
 from pan_scdg.profile.baseline import LogisticWeights
 from pan_scdg.scdg.aggregation import Aggregate, Floats, GainStatistics
+from pan_scdg.scdg.calibration_range import find_range, thin_scores
 from pan_scdg.scdg.decision import choose_threshold
-from pan_scdg.scoring.pairs import compute_scores, select_statistics
+from pan_scdg.scoring.calibration import find_noise, measure_targets
+from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pair_method import Calibrated, Labels
+from pan_scdg.scoring.pairs import ScoredPair, compute_scores, select_statistics
 
 
 class Rule(NamedTuple):
@@ -34,7 +36,46 @@ class Rule(NamedTuple):
         return {} if name is None else {name: float(value) if name == "q" else int(value)}
 
 
-def choose_rule(features: Sequence[GainStatistics], labels: npt.NDArray[np.bool_], settings: PairSettings) -> Rule:
+def calibrate_gains(
+    settings: PairSettings, scored: Sequence[ScoredPair], labels: Labels, digest: str, model: ScoringModel
+) -> Calibrated:
+    """Return the choice on the scored pairs, and what later verdicts have to know of these; see `choose_rule`.
+
+    Args:
+        settings: aggregation, grid and the limit on false positives.
+        scored: the pairs.
+        labels: True where the source was reused, ``[pairs]``.
+        digest: of the input.
+        model: the language model that scored the pairs.
+    """
+    choice = choose_rule([item.features for item in scored], labels, settings)
+    facts = list(measure_targets(scored, model.tokenizer))
+    calibration = Calibration(
+        model=model.fingerprint,
+        dtype=model.settings.dtype,
+        noise=None if choice.aggregate.entry.statistics else find_noise(settings.calibration, model),
+        digest=digest,
+        pairs=len(labels),
+        positives=int(labels.sum()),
+        f1=round(choice.f1, 6),
+        accuracy=round(choice.accuracy, 6),
+        negatives=thin_scores(choice.scores[~labels]),
+        negative_pairs=int((~labels).sum()),
+        range=find_range(facts),
+    )
+
+    def edit(document: tomlkit.TOMLDocument) -> None:
+        if model.found.where == "--model":  # the threshold is of this model, not of the one in the profile
+            table: Any = document["model"]
+            table["name"] = model.found.name
+        _write_rule(document, choice, calibration, settings.over_long)
+
+    words = f"{choice.aggregate.name}, threshold {choice.threshold:.6f}"
+    chosen = {**choice.parameter, "threshold": choice.threshold}
+    return Calibrated(chosen, words, choice.f1, choice.accuracy, len(labels), int(labels.sum()), edit)
+
+
+def choose_rule(features: Sequence[GainStatistics], labels: Labels, settings: PairSettings) -> Rule:
     """Return the rule with the largest F1 for the aggregation of a profile (paper, Hyperparameter Selection).
 
     A logistic model is fitted on the same pairs before its threshold is chosen.
@@ -64,7 +105,7 @@ def choose_rule(features: Sequence[GainStatistics], labels: npt.NDArray[np.bool_
     )
 
 
-def write_rule(document: tomlkit.TOMLDocument, rule: Rule, calibration: Calibration, over_long: str) -> None:
+def _write_rule(document: tomlkit.TOMLDocument, rule: Rule, calibration: Calibration, over_long: str) -> None:
     """Write a rule and its calibration into the table ``[pairs]`` of a profile."""
     pairs: Any = document["pairs"]
     pairs.update({**rule.parameter, "threshold": rule.threshold})
