@@ -172,7 +172,7 @@ def open_clock(folder: Path, profile: Profile, rate: float) -> tuple[ScoringMode
         "probes": {},
     }
     settings = profile.need_model().model_copy(update=here)
-    model, engine = ScoringModel(settings, "cpu", folder=folder, workers=1), ClockEngine(rate, settings.pack_tokens)
+    model, engine = ScoringModel(settings, "cpu", folder=folder), ClockEngine(rate, settings.pack_tokens)
     model._engine = engine  # in the place of the one that would load the weights
     return model, engine
 

@@ -73,7 +73,6 @@ class Scorer:
             choose_device(self.profile, device),
             folder=None if model is None else Path(model),
             engine=engine,
-            workers=1,
             job="pairs" if self.profile.pairs else "retrieval",
         )
         if self.profile.pairs is not None:

@@ -24,7 +24,7 @@ LEVELS = (
     {"scoring"},
     {"passages"},
     {"retrieval", "lm", "models", "evaluation", "baselines"},
-    {"scdg", "pan"},
+    {"scdg", "pan", "cluster"},
     {
         "profile",
         "records",

@@ -8,6 +8,7 @@ import click
 from pan_scdg.cli.options import (
     FOLDER,
     GroupedCommand,
+    cluster_option,
     device_option,
     load_chosen_profile,
     model_option,
@@ -22,7 +23,7 @@ PLACE = click.Path(path_type=Path)
 HEADINGS = {
     "Input and output": ("output", "among", "template", "gains", "strict", "overwrite"),
     "Model": ("profile", "model", "device"),
-    "Speed": ("state",),
+    "Speed": ("state", "workers", "cluster"),
 }
 
 
@@ -41,6 +42,7 @@ HEADINGS = {
 @profile_option
 @model_option
 @device_option
+@cluster_option
 @state_option
 @click.option("--strict", is_flag=True, help="Treat warnings about the texts as errors.")
 @overwrite_option
@@ -74,7 +76,7 @@ def check(
     inputs = {"SUSPICIOUS": suspicious, "SOURCES": sources, "--template": template, "--model": rest["model"]}
     check_folders(output, rest["state"], inputs | {"--profile": find_profile_file(profile)})
     chosen = load_chosen_profile(profile)
-    computing = Computing(choose_device(chosen, device), rest["model"], state=rest["state"])
+    computing = Computing(choose_device(chosen, device), rest["model"], cluster=rest["cluster"], state=rest["state"])
     request = CheckRequest(suspicious, sources, output, template, rest["gains"], rest["overwrite"], rest["strict"])
     checked = check_texts(chosen, request, computing)
     say(checked.lines[:-1])

@@ -11,6 +11,7 @@ from pan_scdg.cli.options import (
     FILE_OR_STANDARD,
     FOLDER,
     GroupedCommand,
+    cluster_option,
     device_option,
     engine_option,
     gpu_option,
@@ -46,7 +47,7 @@ HEADINGS = {
         "overwrite",
     ),
     "Model": ("profile", "model", "device", "engine", "over_long", "vectors"),
-    "Speed": ("state", "workers", "share", "scores_only", "plan", "gpu", "as_json"),
+    "Speed": ("state", "workers", "cluster", "share", "scores_only", "plan", "gpu", "as_json"),
     "Retrieval": ("index", "search_memory", "candidates", "stop_after"),
     "TIRA": ("metadata",),
 }
@@ -84,9 +85,7 @@ HEADINGS = {
 @model_option
 @over_long_option
 @on_error_option
-@click.option(
-    "--workers", type=click.IntRange(1), metavar="N", help="Number of scoring processes.  [default: one for each GPU]"
-)
+@cluster_option
 @click.option(
     "--limit",
     type=click.IntRange(1),
@@ -173,7 +172,7 @@ def run(
         raise click.UsageError(f"--over-long has no effect: profile {chosen.name} decides pairs without gains")
     gpus = choose_gpus(chosen, rest["gpu"], device) if plan else ()
     device = "cpu" if gpus else choose_device(chosen, device)
-    computing = Computing(device, rest["model"], rest["engine"], rest["workers"], rest["state"], gpus)
+    computing = Computing(device, rest["model"], rest["engine"], rest["cluster"], rest["state"], gpus)
     if rest["scores_only"]:
         if found != "pairs":
             raise click.UsageError("--scores-only is for pairs")

@@ -1,7 +1,8 @@
 """Options that several commands share, and the reading of a profile."""
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +95,40 @@ def _read_array(of: str) -> tuple[str, str]:
             "for a part of the shards name their number: auto/N"
         )
     return number, count
+
+
+def _parse_workers(context: click.Context, _parameter: click.Parameter, value: int | None) -> None:
+    context.meta["workers"] = value
+
+
+def parse_cluster(context: click.Context, _parameter: click.Parameter, value: str | None) -> Any:
+    """Return the `Cluster` of ``--cluster`` and ``--workers``, which ends with the command."""
+    from pan_scdg.cluster.session import Cluster
+
+    if value is not None and value not in ("local", "auto") and not re.fullmatch(r"[\w.-]+:\d{1,5}", value):
+        raise click.BadParameter(f"{value[:80]!r} is not local, auto or HOST:PORT")
+    cluster = Cluster(value, context.meta["workers"])
+    context.call_on_close(cluster.close)
+    return cluster
+
+
+def cluster_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --workers and --cluster, whose one argument is ``cluster``."""
+    command = click.option(
+        "--cluster",
+        metavar="local|auto|HOST:PORT",
+        callback=parse_cluster,
+        help="Compute on all GPUs of this machine, of the Ray cluster that it is part of, or of the one at HOST:PORT.",
+    )(command)
+    return click.option(
+        "--workers",
+        type=click.IntRange(1),
+        metavar="N",
+        is_eager=True,
+        expose_value=False,
+        callback=_parse_workers,
+        help="Number of processes on each machine.  [default: one for each GPU]",
+    )(command)
 
 
 gpu_option = click.option(

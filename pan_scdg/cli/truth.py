@@ -9,6 +9,7 @@ import click
 from pan_scdg.cli.options import (
     FILE,
     FOLDER,
+    cluster_option,
     device_option,
     engine_option,
     gpu_option,
@@ -39,6 +40,7 @@ from pan_scdg.logs import say
 @over_long_option
 @vectors_option
 @state_option
+@cluster_option
 @click.option(
     "--scores",
     type=FOLDER,
@@ -66,6 +68,7 @@ def calibrate(
     over_long: str | None,
     vectors: Path | None,
     state: Path | None,
+    cluster: Any,
     scores: Path | None,
     more: tuple[Path, ...],
     as_json: bool,
@@ -106,14 +109,15 @@ def calibrate(
         if output is not None:
             check_folders(output, state, {**inputs, "--profile": find_profile_file(profile)})
         gpus = choose_gpus(chosen, gpu, device) if plan else ()
-        computing = Computing("cpu" if gpus else choose_device(chosen, device), model, engine, state=state, gpus=gpus)
+        at = "cpu" if gpus else choose_device(chosen, device)
+        computing = Computing(at, model, engine, cluster, state, gpus)
         _score_or_plan(chosen, request, computing, vectors, plan, as_json)
         return
     check_target(profile, write)
     check_file(write, "--write", {**inputs, "--profile": find_profile_file(profile)}, "a profile", holds_profile)
     shards = read_shards(folders) if folders else None
     if shards is None:
-        computing = Computing(choose_device(chosen, device), model, engine, state=state)
+        computing = Computing(choose_device(chosen, device), model, engine, cluster, state)
     else:
         computing = Computing(shards.job["device"], model, shards.job["engine"], state=state)
     notices = Notices()

@@ -209,7 +209,7 @@ def open_method(
     unused = {
         "--keep-gains": request.keep_gains,
         "--engine reference": computing.engine == "reference" and not measures,
-        "--workers": computing.workers is not None and not measures,
+        "--workers": computing.cluster.actors is not None and not measures,
     }
     refuse_unused(baseline, unused)
     ids = sorted({document.doc_id for pair in pairs for document in (pair.suspicious, pair.source)})

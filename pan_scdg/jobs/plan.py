@@ -5,6 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pan_scdg.cluster.session import Cluster
 from pan_scdg.jobs.output_mark import Partial
 from pan_scdg.jobs.plan_inputs import Counted, count_candidates, count_pairs, group_by_source
 from pan_scdg.jobs.plan_tokens import SHARE, Tokens, count_operations, estimate_hours
@@ -16,7 +17,7 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.profile import Profile
 from pan_scdg.scoring.candidates import select_scored
-from pan_scdg.scoring.model import ScoringModel, list_devices
+from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pairs import check_pairs
 
 NOT_KNOWN = (
@@ -138,16 +139,16 @@ def plan_pairs(profile: Profile, request: Request, computing: Computing) -> tupl
 def prepare_probe(computing: Computing) -> Computing:
     """Return the settings for one process, with the state folder only if it exists, since a plan creates none."""
     state = computing.state if computing.state is not None and computing.state.is_dir() else None
-    return replace(computing, workers=1, state=state)
+    return replace(computing, cluster=Cluster(actors=1), state=state)
 
 
 def _estimate_hours(model: ScoringModel, computing: Computing, tokens: Tokens) -> dict[str, float]:
-    """Return the hours on GPUs that are not here, shared by as many of them as there are workers."""
+    """Return the hours on GPUs that are not here, shared by as many of them as there are processes."""
     operations = count_operations(read_config(model.folder, weights=False), tokens)
     if operations is None:
         return {}
     again = tokens.full / tokens.packed if computing.engine == "reference" and tokens.packed else 1.0
-    return {gpu: estimate_hours(operations, gpu) * again / (computing.workers or 1) for gpu in computing.gpus}
+    return {gpu: estimate_hours(operations, gpu) * again / (computing.cluster.actors or 1) for gpu in computing.gpus}
 
 
 def plan_retrieval(
@@ -229,12 +230,12 @@ def make_plan(
         gpus = _estimate_hours(model, computing, counted.tokens)
         notes += model.incidents()
     if computing.gpus:
-        devices = computing.workers or 1
+        devices = computing.cluster.actors or 1
         notes.append(
             f"hours: estimated from published peaks of these GPUs, of which {SHARE:.0%} is assumed; not measured"
         )
     else:
-        devices = len(list_devices(computing.device, computing.workers)) if computing.device == "cuda" else 1
+        devices = len(computing.cluster.list_devices(computing.device)) if computing.device == "cuda" else 1
     return Plan(
         task=task,
         profile=profile,

@@ -1,11 +1,12 @@
 """Records of the options of a run, which the command line fills and the jobs read."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from pan_scdg import __version__
+from pan_scdg.cluster.session import Cluster
 from pan_scdg.jobs.output_mark import Partial
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.models.fit import Job
@@ -26,8 +27,8 @@ class Computing:
     model: Path | None = None
     """Folder of the language model; None: found by its name in the profile."""
     engine: EngineName = "packed"
-    workers: int | None = None
-    """Number of scoring processes; None: one per GPU. No result depends on it."""
+    cluster: Cluster = field(default_factory=Cluster)
+    """The devices to compute with. No result depends on it."""
     state: Path | None = None
     """Folder that caches scores for later runs; None: inside the output until it is published."""
     gpus: Sequence[str] = ()
@@ -44,7 +45,7 @@ class Computing:
             self.device,
             folder=self.model,
             engine=self.engine,
-            workers=self.workers,
+            cluster=self.cluster,
             state=self.state,
             job=job,
             scored_in=scored_in,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pan_scdg.lm.workers import Work
+from pan_scdg.lm.works import Work
 from pan_scdg.scdg.sequences import ScoringInput, Tokenizer
 
 AHEAD = 2

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -45,6 +45,21 @@ def fingerprint_weights(folder: Path, remembered: Path | None = None) -> str:
     except OSError as e:
         raise UserError(f"cannot be read: {e.strerror}", "check the checkpoint folder", e.filename) from e
     return hash_listing(digests)
+
+
+def check_same(folder: Path, compute: Callable[[Path], str], fingerprint: str) -> None:
+    """Raise UserError unless this machine has the same model in a folder as the one that takes its results.
+
+    Args:
+        folder: the model.
+        compute: returns the fingerprint of a folder.
+        fingerprint: what it returned on the other machine.
+    """
+    if not folder.is_dir():
+        raise UserError("the model folder does not exist", "every machine needs the model at the same path", folder)
+    if (found := compute(folder)) != fingerprint:
+        what = f"another model: its fingerprint is {found[:16]}, not {fingerprint[:16]}"
+        raise UserError(what, "copy the model to this machine again", folder)
 
 
 def fingerprint_metadata(folder: Path) -> dict[str, str]:

@@ -9,6 +9,7 @@ import click
 
 from pan_scdg.cli.options import (
     FOLDER,
+    cluster_option,
     device_option,
     engine_option,
     gpu_option,
@@ -70,6 +71,7 @@ overwrite_option = click.option("--overwrite", is_flag=True, help="Replace a fin
 SCORING_OPTIONS = (
     device_option,
     engine_option,
+    cluster_option,
     click.option(
         "--on-error",
         type=click.Choice(["stop", "leave-out"]),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.lifecycle import produce_result
 from pan_scdg.jobs.plan import prepare_probe
@@ -42,6 +43,8 @@ class StudyOptions:
     """Folder of the language model; None: the model cache."""
     device: str = "auto"
     engine: EngineName = "packed"
+    cluster: Cluster = field(default_factory=Cluster)
+    """The devices of the language model."""
     overwrite: bool = False
     on_error: OnError = "stop"
     share: Share | None = None
@@ -71,7 +74,7 @@ class StudyOptions:
             return Computing(self.shards.job["device"], self.model, self.shards.job["engine"], state=self.state)
         gpus = choose_gpus(profile, self.gpu, self.device) if self.plan else ()
         device = "cpu" if gpus else choose_device(profile, self.device)
-        return Computing(device, self.model, self.engine, state=self.state, gpus=gpus)
+        return Computing(device, self.model, self.engine, self.cluster, self.state, gpus)
 
     def open_model(
         self, settings: ModelSettings, computing: Computing, name: str = "language_model", job: Job = "pairs"

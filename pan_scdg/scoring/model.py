@@ -6,11 +6,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from pan_scdg.cluster.actors import Actors
+from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
 from pan_scdg.lm.ahead import make_ahead
 from pan_scdg.lm.attention import find_backend
 from pan_scdg.lm.engine import Engine, EngineName, make_engine
-from pan_scdg.lm.workers import Values, Work, Workers, score_work
+from pan_scdg.lm.works import Computed, ScoringOrders, Values, Work, score_work
 from pan_scdg.logs import say
 from pan_scdg.models.config import read_config
 from pan_scdg.models.devices import check_device, choose_dtype
@@ -32,7 +34,7 @@ class ScoringModel:
         device: "cpu" or "cuda".
         folder: the checkpoint; None: in the model cache or the Hugging Face cache.
         engine: computes log-probabilities; see `lm.engine`.
-        workers: number of processes; None: one per GPU. No result depends on it.
+        cluster: several devices to compute with; None: one device in this process. No result depends on it.
         state: folder that caches hashes of weights; None: no cache.
         job: errors suggest profiles for this job.
         counts_only: tokens are counted and nothing else, for which neither weights nor the device are needed.
@@ -51,7 +53,7 @@ class ScoringModel:
         *,
         folder: Path | None = None,
         engine: EngineName = "packed",
-        workers: int | None = None,
+        cluster: Cluster | None = None,
         state: Path | None = None,
         job: Job = "pairs",
         scored_in: Path | None = None,
@@ -73,8 +75,9 @@ class ScoringModel:
         self.tokenizer = load_tokenizer(self.folder, settings, self.config)
         self._loaded: LanguageModel | None = None
         self._engine: Engine | None = None
-        self.devices = list_devices(device, workers)
-        self._workers: Workers | None = None
+        self._cluster = cluster if cluster is not None and self.may_compute and cluster.needs_ray(device) else None
+        self._actors: Actors[Work, Computed] | None = None
+        self._actors_tokens, self._actors_splits = 0, list[dict[str, int]]()
         self._inherited: dict[str, None] = {}
 
     @property
@@ -111,7 +114,7 @@ class ScoringModel:
     def map(self, works: Iterable[Work]) -> Iterator[Values]:
         """Yield the target ids and log-probabilities of each work, in order; each work is a batch of its own.
 
-        One device computes in this process, while a thread tokenises the next works; several compute in a process each.
+        One device computes in this process, while a thread tokenises the next works; several compute in an actor each.
 
         Raises:
             UserError: the model may not compute, and a score is missing.
@@ -120,47 +123,59 @@ class ScoringModel:
             for _ in works:
                 raise UserError("a score is missing in all shards", "run them again with --overwrite", self._scored_in)
             return
-        if len(self.devices) == 1:
+        if self._cluster is None:
             for first in (rest := iter(works)):
                 engine = self.engine  # loaded before a thread begins, so that no two import a library at once
                 with closing(make_ahead(chain([first], rest), self.tokenizer)) as prepared:
                     for work in prepared:
                         yield score_work(work, self.tokenizer, engine)
             return
-        if self._workers is None:
-            self._workers = Workers(self.folder, self.settings, self._engine_name, self.devices, self.fingerprint)
-        yield from self._workers.map(works)
+        if self._actors is None:
+            orders = ScoringOrders(self.folder, self.settings, self._engine_name, self.fingerprint)
+            self._actors = Actors(self._cluster, orders, self.device)
+        for computed in self._actors.map(works):
+            self._actors_tokens += computed.tokens
+            self._actors_splits += computed.splits
+            yield computed.values
+
+    @property
+    def devices(self) -> list[str]:
+        """Return the device of each process on this machine."""
+        return [self.device] if self._cluster is None else self._cluster.list_devices(self.device)
+
+    def describe_actors(self) -> str:
+        """Return the number of processes and machines that compute, for people; nothing if it is this process."""
+        return "" if self._actors is None else self._actors.describe()
 
     def close(self) -> None:
-        """End the worker processes."""
-        if self._workers is not None:
-            self._workers.close()
+        """End the actors."""
+        if self._actors is not None:
+            self._actors.close()
 
     def unload(self) -> None:
         """Free the memory of the weights; incidents are kept."""
         self.inherit(self.incidents())
         self.close()
-        self._workers, self._engine, self._loaded = None, None, None
+        self._actors, self._engine, self._loaded = None, None, None
+        self._actors_tokens, self._actors_splits = 0, []
 
     @property
     def tokens(self) -> int:
         """Return the number of tokens that were computed so far."""
-        return sum(computer.tokens for computer in (self._engine, self._workers) if computer is not None)
+        return self._actors_tokens + (0 if self._engine is None else self._engine.tokens)
 
     def inherit(self, incidents: Iterable[str]) -> None:
         """Add the incidents of stored scores that are used."""
         self._inherited.update(dict.fromkeys(incidents))
 
     def incidents(self) -> list[str]:
-        """Return the incidents that may have changed last digits: smaller calls for lack of memory and lost workers."""
-        splits = [
-            split for computer in (self._engine, self._workers) if computer is not None for split in computer.splits
-        ]
-        deaths = [] if self._workers is None else self._workers.deaths
+        """Return the incidents that may have changed last digits: smaller calls for lack of memory and lost actors."""
+        splits = self._actors_splits + ([] if self._engine is None else self._engine.splits)
+        deaths = [] if self._actors is None else self._actors.deaths
         found = [
             *self._inherited,
             *(f"memory was short: from here on at most {split['pack_tokens']} tokens a call" for split in splits),
-            *(f"a worker ended and was replaced: {death}" for death in deaths),
+            *(f"a process ended and its batches were computed again: {death}" for death in deaths),
         ]
         return list(dict.fromkeys(found))
 
@@ -215,22 +230,6 @@ class ScoringModel:
         if self.settings.positions == PUBLISHED:
             return {}
         return {"positions": [self.settings.positions, self.settings.position_factor]}
-
-
-def list_devices(device: str, workers: int | None) -> list[str]:
-    """Return the device of each process: ``workers`` GPUs, or all of them, for "cuda".
-
-    Raises:
-        UserError: the machine has fewer GPUs than ``workers``.
-    """
-    if device != "cuda":
-        return [device] * (workers or 1)
-    import torch
-
-    count = torch.cuda.device_count()
-    if workers is not None and workers > count:
-        raise UserError(f"--workers is {workers}, but this machine has {count} GPUs", "lower --workers")
-    return [f"cuda:{number}" for number in range(workers or count)] if (workers or count) > 1 else [device]
 
 
 def _make_folder(folder: Path) -> Path:

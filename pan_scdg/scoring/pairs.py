@@ -7,7 +7,7 @@ import numpy as np
 
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.evaluation.logistic import LogisticFit, compute_probabilities
-from pan_scdg.lm.workers import Scored
+from pan_scdg.lm.works import Scored
 from pan_scdg.models.fit import explain_lack_of_memory
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Control, PairSettings

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from pan_scdg.digests import hash_text
 from pan_scdg.lm.ahead import TokenisedInputs
-from pan_scdg.lm.workers import Scored, Work
+from pan_scdg.lm.works import Scored, Work
 from pan_scdg.profile import Control, PairSettings, RetrievalSettings
 from pan_scdg.retrieval.sentences import find_sentence_spans
 from pan_scdg.scdg.control import add_control, shuffle_source

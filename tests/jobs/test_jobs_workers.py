@@ -1,4 +1,4 @@
-"""Jobs whose passes are computed by several processes."""
+"""Jobs whose passes are computed by several actors."""
 
 import gc
 import weakref
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
-from pan_scdg.scoring.model import list_devices
 
 Run = Callable[..., object]
 
@@ -31,13 +31,15 @@ def test_two_workers_write_the_same_bytes(
 def test_processes_for_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
-    assert list_devices("cpu", None) == ["cpu"]
-    assert list_devices("cpu", 2) == ["cpu", "cpu"]
-    assert list_devices("cuda", None) == ["cuda:0", "cuda:1", "cuda:2", "cuda:3"]
-    assert list_devices("cuda", 2) == ["cuda:0", "cuda:1"]
-    assert list_devices("cuda", 1) == ["cuda"]
+    assert Cluster().list_devices("cpu") == ["cpu"]
+    assert not Cluster("local").needs_ray("cpu")
+    assert Cluster("auto").needs_ray("cpu")
+    assert Cluster("local", 2).list_devices("cpu") == ["cpu", "cpu"]
+    assert Cluster().list_devices("cuda") == ["cuda:0", "cuda:1", "cuda:2", "cuda:3"]
+    assert Cluster(None, 2).list_devices("cuda") == ["cuda:0", "cuda:1"]
+    assert Cluster(None, 1).list_devices("cuda") == ["cuda"]
     with pytest.raises(UserError, match="--workers is 5, but this machine has 4 GPUs"):
-        list_devices("cuda", 5)
+        Cluster(None, 5).list_devices("cuda")
 
 
 def test_an_encoder_that_was_released_encodes_nothing() -> None:

@@ -1,0 +1,318 @@
+"""Compute works in actors, one for each device of a cluster: processes that can die, on machines that come and go.
+
+The result of a work does not depend on the actor, and results come in the order of the works. What an actor leaves
+unfinished when it ends is computed by others.
+"""
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from pan_scdg.cluster.actor import Actor, Orders, OutOfMemory, Place
+from pan_scdg.cluster.session import Cluster, Node, list_versions, unwrap_signals
+from pan_scdg.errors import Interrupted, UserError
+from pan_scdg.logs import say
+
+AHEAD = 2
+"""Works that an actor has at one time: one being computed, and the next."""
+HELD = 64
+"""Works for each actor that are unfinished or wait for an earlier one; bounds the memory of results."""
+DEATHS = 3
+"""Actors that may end of one work, or of loading on one device, before that is an error."""
+POLL = 2.0
+"""Seconds after which machines that came or went are looked for."""
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class _Lost(Exception):  # noqa: N818 - with the reason in words
+    """An actor ended, or its result was lost."""
+
+
+@dataclass(eq=False)
+class _Task:
+    work: Any
+    reference: Any = None
+    """Of Ray, for the result; None: no actor has the work."""
+    done: bool = False
+    result: Any = None
+    error: BaseException | None = None
+    deaths: int = 0
+    wanted: bool = True
+    """False: nobody asks for the result any more."""
+
+
+@dataclass(eq=False)
+class _Slot:
+    """A device and its actor."""
+
+    node: Node
+    name: str
+    actor: Any = None
+    loading: Any = None
+    """Of Ray, for the end of loading; None: loaded, or not begun."""
+    ready: bool = False
+    failures: int = 0
+    """Actors that ended one after the other before they had a work."""
+    tasks: deque[_Task] = field(default_factory=deque)
+    """In order; the first is being computed."""
+
+
+class Actors(Generic[Item, Result]):
+    """One process for each device of a cluster; a context manager.
+
+    Actors start when there is work. One that ends is replaced. A machine that joins gets its actors, and one that
+    cannot compute as this machine would is not used.
+
+    Args:
+        cluster: where the devices are.
+        orders: what each actor does first.
+        device: "cpu" or "cuda".
+    """
+
+    def __init__(self, cluster: Cluster, orders: Orders, device: str) -> None:
+        self._cluster, self._orders, self._device = cluster, orders, device
+        self._ray: Any = None
+        self._slots: list[_Slot] = []
+        self._queue: deque[_Task] = deque()
+        """Works that no actor has."""
+        self._refused: dict[str, UserError] = {}
+        self._looked = -POLL
+        self._closed = False
+        self.deaths: list[str] = []
+        """One line for each actor that ended."""
+        self.retried = 0
+        """Works that an actor had when it ended."""
+        self.lost = 0
+        """Machines that were used and are gone."""
+
+    def map(self, works: Iterable[Item]) -> Iterator[Result]:
+        """Yield the result of each work, in the order of the works.
+
+        Works are taken as they are needed: for each actor at most ``AHEAD`` are unfinished. Another map may begin
+        before this one is exhausted, even while this one takes a work.
+
+        Raises:
+            UserError: raised by a work, or no machine can be used.
+            Interrupted: ``DEATHS`` actors ended while computing the same work, or all machines are lost.
+            ValueError: the actors are closed.
+        """
+        source, window = iter(works), deque[_Task]()
+        try:
+            while True:
+                self._fill(source, window)
+                if not window:
+                    return
+                if not window[0].done:
+                    self._wait()
+                    continue
+                task = window.popleft()
+                if task.error is not None:
+                    raise task.error
+                yield task.result
+        finally:
+            for task in window:
+                task.wanted = False
+
+    def describe(self) -> str:
+        """Return the number of actors and machines, for people; nothing before the start."""
+        nodes = [slot.node.node_id for slot in self._slots if slot.ready]
+        lost = f", {self.lost} lost" if self.lost else ""
+        return f"{len(nodes)} processes, {len(set(nodes))} nodes{lost}" if self._slots else ""
+
+    def close(self) -> None:
+        """End all actors, whatever they are doing."""
+        self._closed = True
+        for slot in self._slots:
+            self._kill(slot)
+
+    def __enter__(self) -> "Actors[Item, Result]":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _fill(self, source: Iterator[Item], window: deque[_Task]) -> None:
+        """Take works until ``AHEAD`` per actor are unfinished, and hand them to actors."""
+        while len(window) < HELD * self._width and sum(not task.done for task in window) < AHEAD * self._width:
+            work = next(source, None)
+            if work is None:
+                break
+            self._look()
+            window.append(_Task(work))
+            self._queue.append(window[-1])
+        self._hand_out()
+
+    @property
+    def _width(self) -> int:
+        return max(1, len(self._slots))
+
+    def _hand_out(self) -> None:
+        """Give works to the actors that have the fewest."""
+        ready = [slot for slot in self._slots if slot.ready]
+        while self._queue and ready:
+            if not self._queue[0].wanted:
+                self._queue.popleft()
+                continue
+            slot = min(ready, key=lambda slot: len(slot.tasks))
+            if len(slot.tasks) >= AHEAD:
+                return
+            slot.tasks.append(self._queue.popleft())
+            slot.tasks[-1].reference = slot.actor.compute.remote(slot.tasks[-1].work)
+
+    def _wait(self) -> None:
+        """Wait until something has happened, and take it in."""
+        self._look()
+        references = [slot.loading for slot in self._slots if slot.loading is not None]
+        references += [slot.tasks[0].reference for slot in self._slots if slot.tasks]
+        with unwrap_signals():
+            done, _ = self._ray.wait(references, timeout=POLL)
+        for slot in list(self._slots) if done else []:
+            try:
+                if slot.loading in done:
+                    self._finish_loading(slot)
+                while slot.tasks and slot.tasks[0].reference in done:
+                    self._settle(slot.tasks[0])
+                    slot.tasks.popleft()
+            except _Lost as e:
+                self._replace(slot, str(e))
+        self._hand_out()
+
+    def _get(self, reference: Any, timeout: float | None = None) -> Any:
+        """Return the value of a reference; raise what the actor raised, or _Lost."""
+        errors = self._ray.exceptions
+        try:
+            with unwrap_signals():
+                return self._ray.get(reference, timeout=timeout)
+        except errors.RayTaskError as e:
+            if isinstance(e.cause, OutOfMemory):
+                raise _Lost("out of memory") from e
+            raise e.cause from e
+        except errors.RayError as e:
+            short = isinstance(e, errors.OutOfMemoryError) or "low on memory" in str(e)
+            raise _Lost("out of memory" if short else "it ended") from e
+
+    def _settle(self, task: _Task, timeout: float | None = None) -> None:
+        """Note the result of a task, or the exception that it raised; raise _Lost if there is neither."""
+        try:
+            task.result = self._get(task.reference, timeout)
+        except _Lost:
+            raise
+        except Exception as e:
+            task.error = e
+        task.done, task.reference, task.work = True, None, None
+
+    def _finish_loading(self, slot: _Slot) -> None:
+        """Let an actor have works, or do without its machine."""
+        reference, slot.loading = slot.loading, None
+        try:
+            self._get(reference)
+        except UserError as e:
+            if slot.node.here:
+                raise
+            self._refuse(slot.node, e)
+        else:
+            slot.ready, slot.failures = True, 0
+            self._looked = -POLL  # the next of this machine can load
+
+    def _refuse(self, node: Node, error: UserError) -> None:
+        """Use a machine no more, and say why."""
+        say([f"warning: {node.name} is not used: {error}"])
+        self._refused[node.node_id] = error
+        for slot in [slot for slot in self._slots if slot.node.node_id == node.node_id]:
+            self._give_back(slot)
+            self._slots.remove(slot)
+
+    def _replace(self, slot: _Slot, reason: str) -> None:
+        """Note the end of an actor, and count it against the work that was being computed."""
+        self.deaths.append(f"{slot.name}: {reason}")
+        loaded = slot.ready
+        unfinished = self._give_back(slot)
+        if unfinished:
+            unfinished[0].deaths += 1
+            if unfinished[0].deaths == DEATHS:
+                unfinished[0].error, unfinished[0].done = _describe_deaths("computing the same batch", reason), True
+                self._queue.remove(unfinished[0])
+        self._looked = -POLL
+        slot.failures += not loaded
+        if slot.failures == DEATHS:
+            error = _describe_deaths("loading", f"{slot.name}: {reason}")
+            if slot.node.here:
+                raise error
+            self._refuse(slot.node, UserError(str(error), "start Ray there again"))
+
+    def _give_back(self, slot: _Slot) -> list[_Task]:
+        """End an actor; return its unfinished works, which are the next to be handed out."""
+        unfinished = []
+        for task in slot.tasks:
+            try:
+                self._settle(task, timeout=0)
+            except _Lost:
+                task.reference = None
+                unfinished.append(task)
+        slot.tasks.clear()
+        self._queue.extendleft(reversed(unfinished))
+        self.retried += len(unfinished)
+        self._kill(slot)
+        return unfinished
+
+    def _kill(self, slot: _Slot) -> None:
+        if slot.actor is not None:
+            self._ray.kill(slot.actor)
+        slot.actor, slot.loading, slot.ready = None, None, False
+
+    def _look(self) -> None:
+        """Note machines that came or went, and start the actors that are missing."""
+        if self._closed:
+            raise ValueError("the actors are closed")
+        if time.monotonic() - self._looked < POLL:
+            return
+        self._looked = time.monotonic()
+        if self._ray is None:
+            self._ray = self._cluster.connect(self._device)
+        nodes = {node.node_id: node for node in self._cluster.list_nodes()}
+        gone = {slot.node.node_id for slot in self._slots} - nodes.keys()
+        for slot in [slot for slot in self._slots if slot.node.node_id in gone]:
+            self._slots.remove(slot)
+            self._replace(slot, "its machine is lost")
+        self.lost += len(gone)
+        for node in nodes.values():
+            if node.node_id not in self._refused:
+                self._staff(node)
+        if not self._slots:
+            if self._refused:
+                raise next(iter(self._refused.values()))
+            if self.lost:
+                raise Interrupted("all machines of the cluster that can compute are lost")
+            raise UserError("no machine of the cluster has a GPU", "start Ray where there are some, or --device cpu")
+
+    def _staff(self, node: Node) -> None:
+        """Start the actors of a machine that are missing; one of them loads at a time."""
+        own = [slot for slot in self._slots if slot.node.node_id == node.node_id]
+        for name in self._cluster.name_devices(node, self._device)[len(own) :]:
+            own.append(_Slot(node, name))
+            self._slots.append(own[-1])
+        for slot in own:
+            if slot.actor is None:
+                slot.actor = self._start(node)
+        waiting = [slot for slot in own if not slot.ready]
+        if waiting and all(slot.loading is None for slot in waiting):
+            place = Place(self._device, self._cluster.count_threads(), node.here)
+            waiting[0].loading = waiting[0].actor.load.remote(place, list_versions())
+
+    def _start(self, node: Node) -> Any:
+        """Return a new actor; Ray starts and retries nothing by itself, since what is lost is counted here."""
+        ray = self._ray
+        there = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node.node_id, soft=False)
+        options = {"num_cpus": 0, "num_gpus": int(self._device == "cuda"), "scheduling_strategy": there}
+        return ray.remote(Actor).options(max_restarts=0, max_task_retries=0, **options).remote(self._orders)
+
+
+def _describe_deaths(doing: str, reason: str) -> Interrupted:
+    return Interrupted(
+        f"{DEATHS} processes ended while {doing}, the last: {reason}; check whether a host ran out of memory "
+        "(fewer devices, or a smaller context or limit, need less)"
+    )

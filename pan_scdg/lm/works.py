@@ -1,0 +1,92 @@
+"""Units of scoring, and their computation in an actor of a cluster."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from pan_scdg.cluster.actor import OutOfMemory, Place
+from pan_scdg.lm.engine import Engine, EngineName, make_engine
+from pan_scdg.lm.logprobs import LogProbs
+from pan_scdg.models.fingerprint import check_same, fingerprint_weights
+from pan_scdg.models.load import load_model
+from pan_scdg.models.memory import is_out_of_memory
+from pan_scdg.profile import ModelSettings
+from pan_scdg.scdg.sequences import ScoringInput, TokenIds, Tokenizer
+
+
+class Work(Protocol):
+    """Inputs that are computed together; can be pickled."""
+
+    def make_inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
+        """Return the inputs to be scored, in a fixed order."""
+        ...
+
+
+class Scored(NamedTuple):
+    """The target ids of one input, ``[n]``, and their log-probabilities in nats, ``[n]``."""
+
+    target_ids: TokenIds
+    log_probs: LogProbs
+
+
+Values = list[Scored]
+"""The result of a work: one entry per input."""
+
+
+def score_work(work: Work, tokenizer: Tokenizer, engine: Engine) -> Values:
+    """Return the log-probabilities of the inputs of a work."""
+    items = work.make_inputs(tokenizer)
+    return [Scored(i.target_ids, v) for i, v in zip(items, engine.compute_log_probs(items), strict=True)]
+
+
+class Computed(NamedTuple):
+    """The result of a work, and what it took."""
+
+    values: Values
+    tokens: int
+    splits: list[dict[str, int]]
+    """See `Engine`."""
+
+
+@dataclass(frozen=True)
+class ScoringOrders:
+    """What an actor does before it scores; see `load_model` and `make_engine`."""
+
+    folder: Path
+    settings: ModelSettings
+    engine: EngineName
+    fingerprint: str
+
+    def prepare(self) -> None:
+        """Import the libraries."""
+        import torch  # noqa: F401
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+
+    def load(self, place: Place) -> Callable[[Work], Computed]:
+        """Return the function that scores a work.
+
+        Raises:
+            UserError: the model is not at this path, or it is another one.
+        """
+        import torch
+
+        if not place.here:
+            check_same(self.folder, fingerprint_weights, self.fingerprint)
+        torch.set_num_threads(place.threads)
+        lm = load_model(self.folder, self.settings, place.device, fingerprint=self.fingerprint)
+        engine = make_engine(self.engine, lm, self.settings)
+
+        def compute(work: Work) -> Computed:
+            tokens, splits = engine.tokens, len(engine.splits)
+            try:
+                values = score_work(work, lm.tokenizer, engine)
+            except Exception as e:
+                if is_out_of_memory(e):
+                    raise OutOfMemory(str(e)) from None
+                raise
+            return Computed(values, engine.tokens - tokens, engine.splits[splits:])
+
+        return compute
