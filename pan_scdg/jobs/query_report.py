@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from pan_scdg.jobs.evidence import EVIDENCE
-from pan_scdg.jobs.retrieval_results import SCORES
+from pan_scdg.jobs.retrieval_results import GAINS, SCORES
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.records import Query
 from pan_scdg.report.query_page import ExplainedPassage, RankedSource, ReportQuery
+from pan_scdg.report.records import TokenGains
 from pan_scdg.report.view import LARGEST
 from pan_scdg.retrieval.candidates import FirstStage
 
@@ -27,18 +28,20 @@ def list_report_queries(
     """Yield what the page shows of each query that has candidates.
 
     Args:
-        folder: has the scores, and the evidence if there is any.
+        folder: has the scores, and the evidence and the gains of tokens if there are any.
         queries: the queries, in the order of the scores.
         found: first-stage rankings by query.
     """
     passages = _read_evidence(folder / EVIDENCE)
+    gains = _read_gains(folder / GAINS, passages)
     texts = {query.query_id: query.text for query in queries}
     with gzip.open(folder / SCORES, "rt", encoding="utf-8") as file:
         for query_id, rows in groupby(map(json.loads, file), key=lambda row: str(row["query"])):
             explained = passages[query_id]
             shown = {passage.rank for passage in explained}
             kept = [row for row in rows if row["rank"] <= MOST_SOURCES or row["rank"] in shown]
-            yield ReportQuery(query_id, texts[query_id], _describe_sources(kept, found[query_id]), explained)
+            sources = _describe_sources(kept, found[query_id])
+            yield ReportQuery(query_id, texts[query_id], sources, explained, gains.get(query_id))
 
 
 def read_sources(corpus: Corpus, queries: Sequence[ReportQuery], most: int = LARGEST) -> dict[str, str]:
@@ -65,6 +68,19 @@ def _read_evidence(path: Path) -> defaultdict[str, list[ExplainedPassage]]:
                 values = (row[name] for name in ExplainedPassage._fields)
                 passages[row["query"]].append(ExplainedPassage(*values))
     return passages
+
+
+def _read_gains(path: Path, passages: Mapping[str, Sequence[ExplainedPassage]]) -> dict[str, TokenGains]:
+    """Return by query the gains of the tokens that begin in passages, each with the source of the passage."""
+    tokens: defaultdict[str, dict[tuple[int, int], float]] = defaultdict(dict)
+    if path.exists():
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            for row in map(json.loads, file):
+                places = [(p.begin, p.end) for p in passages[row["query"]] if p.document == row["document"]]
+                for (begin, end), gain in zip(row["offsets"], row["gains"]):
+                    if any(first <= begin < last for first, last in places):
+                        tokens[row["query"]][begin, end] = gain
+    return {name: TokenGains(*zip(*sorted(found.items()), strict=True)) for name, found in tokens.items()}
 
 
 def _describe_sources(rows: Sequence[Mapping[str, Any]], stage: FirstStage) -> list[RankedSource]:

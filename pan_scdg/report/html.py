@@ -25,9 +25,9 @@ BEGINNING = """<!doctype html>
 <meta name="generator" content="pan_scdg">
 """
 """Of every page."""
-BOTH = ("base.js", "pane.js", "reader.js", "route.js")
+BOTH = ("base.js", "pane.js", "gains.js", "reader.js", "route.js")
 """The scripts of this page and of that of source retrieval; classes come before those that extend them."""
-SCRIPTS = (*BOTH, "state.js", "names.js", "overview.js", "gains.js", "pair.js", "save.js", "start.js")
+SCRIPTS = (*BOTH, "state.js", "names.js", "overview.js", "pair.js", "save.js", "start.js")
 
 
 def write_report(report: Report, path: Path) -> None:
@@ -49,7 +49,6 @@ def render_report(report: Report, largest: int = LARGEST) -> str:
         "report.html.j2",
         SCRIPTS,
         page=arrange_page(report, largest),
-        levels={unit: {"edges": EDGES[unit], "legend": describe_levels(unit)} for unit in EDGES},
         legend=describe_levels("sentence"),
         report=report,
         summary=summarise(report),
@@ -65,7 +64,9 @@ def render_page(template: str, scripts: tuple[str, ...], **content: Any) -> str:
     style = join_files(STYLES)
     script = f'"use strict";\n{{{join_files(scripts)}}}\n'  # a block keeps names from the window
     page = open_templates().get_template(template)
-    return page.render(style=trust(style), script=trust(script), policy=_make_policy(style, script), **content)
+    levels = {unit: {"edges": EDGES[unit], "legend": describe_levels(unit)} for unit in EDGES}
+    policy = _make_policy(style, script)
+    return page.render(style=trust(style), script=trust(script), policy=policy, levels=levels, **content)
 
 
 def render_summary(report: Report) -> str:

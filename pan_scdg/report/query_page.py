@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg.passages.units import count_words
+from pan_scdg.report.grades import pack_gains
 from pan_scdg.report.html import BOTH, render_page
-from pan_scdg.report.records import ReportPassage
+from pan_scdg.report.records import ReportPassage, TokenGains
 from pan_scdg.report.text_view import Mark, Name, TextView
 from pan_scdg.report.texts import clean_text
-from pan_scdg.report.view import LARGEST, PAGE, PassageView, make_side, measure_side
+from pan_scdg.report.view import GAIN, LARGEST, PAGE, PassageView, make_side, measure_side
 from pan_scdg.report.wording import describe_explanation
 
 MOST_QUERIES = 1_000
@@ -61,6 +62,8 @@ class ReportQuery(NamedTuple):
     text: str
     sources: Sequence[RankedSource]
     passages: Sequence[ExplainedPassage]
+    gains: TokenGains | None = None
+    """Of the tokens in passages, each with the source that explains the passage best; None: they were not kept."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +113,9 @@ class QueryView:
             source = self.documents[p.document]
             here, there = map(self.text.to_units, (p.begin, p.end)), map(source.to_units, (p.begin2 or 0, p.end2 or 0))
             passages.append([*here, *there, places[p.document], p.rank])
-        return {"texts": [text.name.number for text in (self.text, *self.documents.values())], "passages": passages}
+        texts = [text.name.number for text in (self.text, *self.documents.values())]
+        gains = {} if self.query.gains is None else pack_gains(self.query.gains, self.text)
+        return {"texts": texts, "passages": passages, **gains}
 
     def name_anchor(self, passage: int) -> str:
         """Return the anchor of a passage's row."""
@@ -119,6 +124,8 @@ class QueryView:
     def measure(self) -> int:
         """Return the size without that of the sources' texts, in bytes, rounded up."""
         size = self.text.measure() + SECTION + SOURCE * len(self.query.sources)
+        if self.query.gains is not None:
+            size += GAIN * (len(self.query.gains.gains) + len(self.text.sentences))
         for p in self.query.passages:
             size += measure_side(self.text.text, p.begin, p.end)
             size += measure_side(self.documents[p.document].text, p.begin2 or 0, p.end2 or 0)

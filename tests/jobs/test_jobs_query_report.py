@@ -64,6 +64,7 @@ def test_the_page_shows_scores_routes_and_evidence_and_merging_writes_it_too(
         for line in found:
             expected[line["rank"]] = expected.get(line["rank"], "") + query["query"][line["begin"] : line["end"]]
         assert read_marks(section) == expected
+        assert ('"gains":[' in section) == bool(found)
         ranked = [line for line in scores if line["query"] == query["qid"]]
         shown = [line for line in ranked if line["rank"] <= 10 or line["rank"] in expected]
         rows = read_rows(section)

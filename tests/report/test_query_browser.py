@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,7 +44,7 @@ def finished(browser: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Fi
         for name in ("TIRA_INPUT_DATASET", "inputDataset", "TIRA_OUTPUT_DIR", "outputDir"):
             patch.delenv(name, raising=False)
         patch.setenv("PAN_SCDG_STATE", str(root / "state"))
-        assert run_command(["run", *where, "--report", "--no-metadata"]) == 0
+        assert run_command(["run", *where, "--report", "--keep-gains", "--no-metadata"]) == 0
     evidence: dict[str, list[dict[str, Any]]] = {}
     for line in map(json.loads, (output / "evidence.jsonl").read_text(encoding="utf-8").splitlines()):
         evidence.setdefault(line["query"], []).append(line)
@@ -82,6 +83,10 @@ def test_a_click_on_the_source_leads_back_to_the_query(page: "Page", finished: F
     assert page.evaluate(CHOSEN, 0) == finished.queries[name][lines[-1]["begin"] : lines[-1]["end"]]
     page.keyboard.press("n")
     assert page.evaluate(CHOSEN, 0) == finished.queries[name][lines[0]["begin"] : lines[0]["end"]]
+    page.keyboard.press("3")
+    page.locator('.pane[data-side="0"]').press("ArrowRight")
+    assert re.fullmatch(r"“.*” [+−]\d+\.\d\d nats", page.locator(".pair.open .readout").inner_text())
+    wait_until(page, "[...CSS.highlights].some(([name, ranges]) => name.startsWith('gain-') && ranges.size)")
     page.keyboard.press("]")
     page.locator("#query-2.open").wait_for()
     page.keyboard.press("Escape")

@@ -9,6 +9,7 @@ class QueryReader extends Reader {
   open() {
     super.open();
     for (const pane of this.panes) pane.mark(this.excluded);
+    if (this.panes.length) this.startGains(find(".slot", this.section));
   }
 
   /** Passages have one place in the query, and one in their own source. */
@@ -60,6 +61,7 @@ const makeReader = (section) => new QueryReader(section);
 const listShown = () => findAll("section.pair").map((section) => section.id);
 
 addEventListener("DOMContentLoaded", () => {
+  levels = JSON.parse(find("#levels").textContent);
   find("#print").addEventListener("click", () => print());
   find("#help-button").addEventListener("click", () => find("#help").showModal());
   startReading(listShown().length);

@@ -1,4 +1,4 @@
-// What is open: a pair or a query, in two panes, and the passage that is chosen in both.
+// What is open: a pair or a query, in two panes, the passage that is chosen in both, and the level of colour.
 
 let opened = null;
 
@@ -10,6 +10,7 @@ class Reader {
     this.chosen = 0;
     this.excluded = new Set();
     this.panes = [];
+    this.gains = null;
   }
 
   open() {
@@ -28,6 +29,7 @@ class Reader {
   }
 
   close() {
+    this.gains?.close();
     find(".slot", this.section)?.replaceChildren();
     for (const element of findAll(".chosen", this.section)) element.classList.remove("chosen");
     this.section.classList.remove("open");
@@ -88,4 +90,77 @@ class Reader {
     find(".explanation", this.section).textContent =
       about || (numbers.length ? "Choose a passage to see both of its sides." : "No passage to show.");
   }
+
+  /** Make the levels of colour work, as far as gains are known. */
+  startGains(slot) {
+    if (this.data.gains) this.gains = new Gains(this.data, this.panes[0]);
+    else for (const input of findAll("[name=level]:not([value=passage])", slot)) {
+      input.disabled = true;
+      input.parentElement.title = "The gains of these tokens were not kept";
+    }
+    this.listenForLevels(slot);
+  }
+
+  listenForLevels(slot) {
+    slot.addEventListener("change", (event) => {
+      if (event.target.name === "level") this.showLevel(event.target.value);
+    });
+    const [pane] = this.panes;
+    pane.element.addEventListener("pointermove", (event) => this.point(event));
+    pane.element.addEventListener("pointerleave", () => hideTooltip());
+    pane.element.addEventListener("scroll", () => hideTooltip());
+    pane.element.addEventListener("keydown", (event) => {
+      const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!by || !this.gains || this.gains.level === "passage") return;
+      event.preventDefault();
+      this.read(this.gains.step(by));
+    });
+  }
+
+  showLevel(level) {
+    if (!this.panes.length || (level !== "passage" && !this.gains)) return;
+    find(`[name=level][value=${level}]`, this.section).checked = true;
+    fillLegend(find(".legend", this.section), level);
+    this.gains?.show(level);
+    this.read(null);
+  }
+
+  /** Say the gain of a token or sentence. */
+  read(unit) {
+    find(".readout", this.section).textContent = unit ? this.describeUnit(unit) : "";
+  }
+
+  describeUnit(unit) {
+    const value = `${unit.gain < 0 ? "−" : "+"}${Math.abs(unit.gain).toFixed(2)} nats`;
+    if (unit.tokens > 1 || this.gains.level === "sentence") return `${value} per token, mean of ${unit.tokens} tokens`;
+    const block = this.panes[0].findBlock(unit.begin);
+    return `“${block.text.slice(unit.begin - block.begin, unit.end - block.begin).trim()}” ${value}`;
+  }
+
+  point(event) {
+    if (!this.gains || this.gains.level === "passage") return;
+    const caret = document.caretPositionFromPoint?.(event.clientX, event.clientY);
+    const old = caret ? null : document.caretRangeFromPoint?.(event.clientX, event.clientY);
+    const node = caret?.offsetNode ?? old?.startContainer;
+    const unit = node && event.target.closest("p")
+      ? this.gains.find(this.panes[0].findPlace(node, caret?.offset ?? old.startOffset)) : null;
+    if (unit) showTooltip(this.describeUnit(unit), event.clientX, event.clientY);
+    else hideTooltip();
+  }
+}
+
+function showTooltip(text, x, y) {
+  let tooltip = find(".tooltip");
+  if (!tooltip) {
+    tooltip = document.createElement("div");
+    tooltip.className = "tooltip";
+    document.body.append(tooltip);
+  }
+  tooltip.textContent = text;
+  tooltip.style.left = `${Math.min(x + 12, innerWidth - 220)}px`;
+  tooltip.style.top = `${y + 18}px`;
+}
+
+function hideTooltip() {
+  find(".tooltip")?.remove();
 }
