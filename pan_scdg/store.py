@@ -134,6 +134,8 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.used: dict[str, None] = {}
+        """Keys of the scores that the job has read or stored, in this order; see `use`."""
         self._file = folder / "scores.sqlite"
         self._lock = contextlib.ExitStack()
         self._lock.enter_context(lock_folder(folder))
@@ -215,8 +217,16 @@ class Store:
         except sqlite3.Error as e:
             raise UserError(f"cannot store a result: {e}", "choose another --state folder", self._file) from e
 
-    def export(self, keys: Iterable[str], path: Path) -> None:
-        """Write the existing entries of these keys to a new file; the same entries give the same bytes.
+    def use(self, keys: Iterable[str]) -> None:
+        """Count these scores among those that the job is made of, which `export` writes."""
+        self.used.update(dict.fromkeys(keys))
+
+    def export(self, path: Path, endings: Sequence[str] = ("",)) -> None:
+        """Write the used scores to a new file; the same entries give the same bytes.
+
+        Args:
+            path: the file.
+            endings: what the keys of the entries of a score end in; those that exist are written.
 
         Raises:
             UserError: the disk is full, or the store is damaged.
@@ -228,7 +238,8 @@ class Store:
                 db.execute("PRAGMA journal_mode=OFF")
                 db.execute(TABLE)
                 db.execute("BEGIN")
-                found = ((key, self.get(key)) for key in sorted(set(keys)))
+                keys = sorted(key + ending for key in self.used for ending in endings)
+                found = ((key, self.get(key)) for key in keys)
                 db.executemany("INSERT INTO entries VALUES (?, ?)", (item for item in found if item[1] is not None))
                 db.execute("COMMIT")
         except sqlite3.Error as e:

@@ -122,6 +122,17 @@ def small_encoder(encoder_package: Path) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def one_thread() -> Iterator[None]:
+    """Many threads only get into each other's way with matrices this small."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture
 def real_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use MiniLM itself, for a test of what it finds."""

@@ -38,7 +38,6 @@ LEVELS = (
         "resources",
         "bounded_json",
         "own_files",
-        "full_disk",
     },
 )
 NEIGHBOURS = {

@@ -227,8 +227,10 @@ def test_exported_entries_are_absorbed_and_the_file_depends_on_them_alone(tmp_pa
     with Store(tmp_path / "one") as one, Store(tmp_path / "two") as two:
         one.put(items.items())
         two.put(reversed([*items.items(), ("more", b"more")]))
-        one.export([*items, "not there", "key 3"], tmp_path / "first.sqlite")
-        two.export(list(reversed(items)), tmp_path / "second.sqlite")
+        one.use([*items, "not there", "key 3"])
+        two.use(reversed(items))
+        one.export(tmp_path / "first.sqlite")
+        two.export(tmp_path / "second.sqlite")
     assert (tmp_path / "first.sqlite").read_bytes() == (tmp_path / "second.sqlite").read_bytes()
     with Store(tmp_path / "three") as three:
         three.put([("key 1", b"former"), ("other", b"kept")])
@@ -246,4 +248,4 @@ def test_a_damaged_export_is_a_user_error_that_names_it(tmp_path: Path) -> None:
 
 def test_an_export_onto_a_full_disk_is_a_user_error(tmp_path: Path) -> None:
     with Store(tmp_path / "state") as store, pytest.raises(UserError, match="cannot be written"):
-        store.export(["key"], tmp_path / "no folder" / "scores.sqlite")
+        store.export(tmp_path / "no folder" / "scores.sqlite")

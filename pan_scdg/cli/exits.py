@@ -7,6 +7,7 @@ settings, and 3 stopped but resumable. A command whose answer is no, such as ``c
 
 import errno
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -18,13 +19,18 @@ import click
 
 from pan_scdg.cli.commands import cli
 from pan_scdg.cli.streams import ReaderGoneError, ResultsLostError, guard_streams
-from pan_scdg.errors import Interrupted, UserError
-from pan_scdg.full_disk import find_full_disk
+from pan_scdg.errors import Interrupted, UserError, UserErrors
 from pan_scdg.logs import say_error, show_logs
 
 READER_GONE = 128 + signal.SIGPIPE
 """The code that a shell reports of a program whose reader has ended, such as ``yes | head``."""
 DISK_FAULTS = {errno.EIO, errno.EROFS}
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+FULL_SAYINGS = re.compile(
+    "No space left on device|Disk quota exceeded|File too large|database or disk is full|disk I/O error"
+    r"|\d+ requested and \d+ written"
+)
+"""Messages of SQLite, NumPy and other programs about a full disk that carry no error number."""
 
 
 def _stop(_signal: int, _frame: object) -> NoReturn:
@@ -50,7 +56,7 @@ def run_command(arguments: list[str] | None = None) -> int:
     try:
         answer = cli.main(arguments, standalone_mode=False)
     except UserError as e:
-        if (fault := find_full_disk(e)) is not None:
+        if (fault := _find_full_disk(e)) is not None:
             return _full(fault)
         return max(_fail(line, 2) for line in str(e).split("\n"))
     except click.exceptions.NoArgsIsHelpError as e:
@@ -65,7 +71,7 @@ def run_command(arguments: list[str] | None = None) -> int:
     except ResultsLostError as e:
         return _fail(f"standard output: {e}; redirect it to a place that takes the results, and run again", 2)
     except OSError as e:
-        if (fault := find_full_disk(e)) is not None:
+        if (fault := _find_full_disk(e)) is not None:
             return _full(fault)
         if e.errno in (errno.EACCES, errno.EPERM) and e.filename is not None:
             return _fail(f"{e.filename}: {e.strerror}; make it accessible to this user, or choose another place", 2)
@@ -73,7 +79,7 @@ def run_command(arguments: list[str] | None = None) -> int:
             return _internal(e)
         return _fail(f"{e.filename or 'disk'}: {e.strerror}; correct that, and run the same command again", 3)
     except Exception as e:
-        fault = find_full_disk(e)
+        fault = _find_full_disk(e)
         return _internal(e) if fault is None else _full(fault)
     return answer if isinstance(answer, int) else 0  # the code of Context.exit; else what a command returns, None
 
@@ -101,3 +107,30 @@ def _log_traceback() -> Path:
     with tempfile.NamedTemporaryFile("w", prefix="pan_scdg-error-", suffix=".log", delete=False) as log:
         traceback.print_exc(file=log)
     return Path(log.name)
+
+
+def _find_full_disk(error: BaseException) -> str | None:
+    """Return where and how a disk was full, None if no cause of ``error`` is a full disk."""
+    seen: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in seen:
+        seen.append(cause)
+        if _is_full_disk(cause):
+            return _describe(error, cause)
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return None
+
+
+def _is_full_disk(cause: BaseException) -> bool:
+    if isinstance(cause, OSError) and cause.errno is not None:
+        return cause.errno in FULL
+    # a message of ours may quote names of files, which may say anything
+    return not isinstance(cause, UserError) and FULL_SAYINGS.search(str(cause)) is not None
+
+
+def _describe(error: BaseException, cause: BaseException) -> str:
+    if isinstance(error, UserError) and not isinstance(error, UserErrors):
+        return error.what if error.where is None else f"{error.where}: {error.what}"
+    if isinstance(cause, OSError) and cause.strerror:
+        return f"{cause.filename or 'disk'}: {cause.strerror}"
+    return f"disk: {cause}"

@@ -145,6 +145,23 @@ share_option = click.option(
 )
 
 
+def list_score_folders(
+    scores: Path | None, more: tuple[Path, ...], plan: bool, gpu: str | None, share: Any
+) -> tuple[Path, ...]:
+    """Return the folders of ``--scores``, once it is known that the options of scoring in parts go together.
+
+    Raises:
+        UsageError: they do not.
+    """
+    if more and scores is None:
+        raise click.UsageError(f"what is {str(more[0])[:100]!r}? folders of scores follow --scores")
+    if gpu is not None and not plan:
+        raise click.UsageError("--gpu needs --plan")
+    if sum((plan, share is not None, scores is not None)) > 1:
+        raise click.UsageError("--plan, --shard and --scores cannot be combined")
+    return () if scores is None else (scores, *more)
+
+
 def _silence(_context: click.Context, _parameter: click.Parameter, quiet: bool) -> None:
     if quiet:
         show_logs(quiet=True)

@@ -14,6 +14,7 @@ from pan_scdg.cli.options import (
     engine_option,
     gpu_option,
     json_option,
+    list_score_folders,
     load_chosen_profile,
     model_option,
     on_error_option,
@@ -99,8 +100,15 @@ def calibrate(
     from pan_scdg.notices import Notices
 
     chosen = load_chosen_profile(profile, over_long)
-    _check_calibrate_options(write, scores, more, plan, gpu, share, output, rest["limit"])
-    folders = () if scores is None else (scores, *more)
+    folders = list_score_folders(scores, more, plan, gpu, share)
+    if folders and rest["limit"] is not None:
+        raise click.UsageError("--limit has no effect: the scores are those of the pairs that they were made for")
+    if (output is None) != (share is None):
+        raise click.UsageError("--shard and --output need each other")
+    if (write is None) != (plan or share is not None):
+        raise click.UsageError(
+            "Missing option '--write'." if write is None else "--write has no effect with --plan or --shard"
+        )
     inputs = {"--input": directory, "--truth": truth, "--model": model, "--vectors": vectors}
     inputs |= {f"--scores {number}": folder for number, folder in enumerate(folders, 1)}
     check_state(state, inputs)
@@ -138,33 +146,6 @@ def _score_or_plan(chosen: Any, request: Any, computing: Any, vectors: Path | No
         show_plan("pairs", chosen, request, computing, FirstStageOptions(), as_json)
     else:
         say(detect_pairs(chosen, request, computing, vectors))
-
-
-def _check_calibrate_options(
-    write: Path | None,
-    scores: Path | None,
-    more: tuple[Path, ...],
-    plan: bool,
-    gpu: str | None,
-    share: Any,
-    output: Path | None,
-    limit: int | None,
-) -> None:
-    """Raise UsageError if options are missing or do not go together."""
-    if more and scores is None:
-        raise click.UsageError(f"what is {str(more[0])[:100]!r}? folders of scores follow --scores")
-    if gpu is not None and not plan:
-        raise click.UsageError("--gpu needs --plan")
-    if sum((plan, share is not None, scores is not None)) > 1:
-        raise click.UsageError("--plan, --shard and --scores cannot be combined")
-    if scores is not None and limit is not None:
-        raise click.UsageError("--limit has no effect: the scores are those of the pairs that they were made for")
-    if (output is None) != (share is None):
-        raise click.UsageError("--shard and --output need each other")
-    if (write is None) != (plan or share is not None):
-        raise click.UsageError(
-            "Missing option '--write'." if write is None else "--write has no effect with --plan or --shard"
-        )
 
 
 @click.command(short_help="Evaluate results against the truth.")

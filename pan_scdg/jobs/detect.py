@@ -153,11 +153,9 @@ def _stage_results(
     scored = method.score(planned, store)
     locator, verifier = detection.make_locator(store), detection.make_verifier(store)
     if request.share is not None:
-        keys = [key for item in scored for key in method.list_keys(item)]
         if locator is not None and verifier is not None:
             find_passages(list(method.judge(scored, names, store)), locator, verifier)
-            keys += verifier.keys
-        return write_shard(result.staged, store, keys)
+        return write_shard(result.staged, store)
     verdicts = {verdict.pair: verdict for verdict in method.judge(scored, names, store)}
     verdicts |= {item.pair: method.judge_failed(item, names) for item in failed}
     located = _locate([verdicts[pair] for pair in detection.pairs], locator, verifier)

@@ -250,8 +250,7 @@ def _stage_results(
             result.staged, corpus, queries, found, features, settings, store, locator, keep, matcher, cascade
         )
         return [*_write_page(profile, request, prepared, found, job, result.staged), *files]
-    matched = [] if matcher is None else matcher.keys.values()
-    return write_shard(result.staged, store, [*(key for _, key in features.values()), *matched], found)
+    return write_shard(result.staged, store, found)
 
 
 def _write_page(

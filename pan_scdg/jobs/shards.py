@@ -144,11 +144,9 @@ def open_model(
     return model
 
 
-def write_shard(
-    folder: Path, store: Store, keys: Iterable[str], first_stage: Mapping[str, FirstStage] | None = None
-) -> list[str]:
-    """Write the stored entries of ``keys`` and the first stage of source retrieval; return the names of the files."""
-    store.export([name for key in keys for name in (key, f"{key}/gains", f"{key}/ids")], folder / SCORES)
+def write_shard(folder: Path, store: Store, first_stage: Mapping[str, FirstStage] | None = None) -> list[str]:
+    """Write the used scores of a store and the first stage of source retrieval; return the names of the files."""
+    store.export(folder / SCORES, ("", "/gains", "/ids"))
     if first_stage is None:
         return [SCORES]
     write_stages(folder / CANDIDATES, first_stage)

@@ -13,7 +13,9 @@ from pan_scdg.cli.options import (
     device_option,
     engine_option,
     gpu_option,
+    list_score_folders,
     model_option,
+    overwrite_option,
     parse_share,
     quiet_option,
     state_option,
@@ -65,7 +67,6 @@ given_option = click.option(
     callback=parse_items("KIND=PATH"),
     help="Read a manifest or split from this file or folder. Can be repeated.",
 )
-overwrite_option = click.option("--overwrite", is_flag=True, help="Replace a finished output.")
 
 
 SCORING_OPTIONS = (
@@ -180,13 +181,9 @@ def open_study(
     from pan_scdg.jobs.shards import read_shards
     from pan_scdg.research.study import StudyOptions
 
-    if more_scores and scores is None:
-        raise click.UsageError(f"what is {str(more_scores[0])[:100]!r}? folders of scores follow --scores")
-    if (rest["as_json"] or rest["gpu"] is not None) and not rest["plan"]:
-        raise click.UsageError(f"{'--json' if rest['as_json'] else '--gpu'} needs --plan")
-    if sum((rest["plan"], rest["share"] is not None, scores is not None)) > 1:
-        raise click.UsageError("--plan, --shard and --scores cannot be combined")
-    given = () if scores is None else (scores, *more_scores)
+    given = list_score_folders(scores, more_scores, rest["plan"], rest["gpu"], rest["share"])
+    if rest["as_json"] and not rest["plan"]:
+        raise click.UsageError("--json needs --plan")
     numbered = {str(number): folder for number, folder in enumerate(given, 1)}
     named = {"model": rest["model"], "given": rest["given"], "scores": numbered}
     folders = find_folders(data, examples, rest["output"], rest["state"], **named, **read)

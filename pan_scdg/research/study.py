@@ -138,10 +138,12 @@ def produce_report(
             with result.compute(options.state) as store:
                 options.restore(store)
                 names = compute(store, result.staged, result.job)
-            incidents = [incident for model in models for incident in model.incidents()]
-            result.seal(names, incidents, origins=options.list_origins(places))
-    incidents = [incident for model in models for incident in model.incidents()]
-    return [*list_warnings(incidents), options.summarise(done)]
+            result.seal(names, _list_incidents(models), origins=options.list_origins(places))
+    return [*(f"warning: {incident}" for incident in _list_incidents(models)), options.summarise(done)]
+
+
+def _list_incidents(models: Sequence[ScoringModel]) -> list[str]:
+    return list(dict.fromkeys(incident for model in models for incident in model.incidents()))
 
 
 def require_gains(profile: Profile) -> PairSettings:
@@ -169,9 +171,9 @@ def describe_lost(lost: Mapping[str, str], of: str) -> str:
     return f"{len(lost)} of the {of} cannot be scored and are in no row. {reasons}."
 
 
-def warn_about_lost(lost: Mapping[str, str]) -> list[str]:
-    """Return a warning if there are queries that cannot be scored."""
-    return [f"warning: {len(lost)} queries cannot be scored"] if lost else []
+def warn_about_lost(count: int, what: Literal["pairs", "queries"]) -> list[str]:
+    """Return a warning if there are pairs or queries that cannot be scored."""
+    return [f"warning: {count} {what} cannot be scored"] if count else []
 
 
 def write_files(folder: Path, files: Mapping[str, str | bytes]) -> list[str]:
@@ -180,8 +182,3 @@ def write_files(folder: Path, files: Mapping[str, str | bytes]) -> list[str]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     return list(files)
-
-
-def list_warnings(incidents: Sequence[str]) -> list[str]:
-    """Return the incidents as warnings."""
-    return [f"warning: {incident}" for incident in incidents]

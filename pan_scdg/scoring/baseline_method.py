@@ -58,8 +58,6 @@ class ScoredByBaseline(NamedTuple):
     """A pair with the values that the method computed, by name, and the score that decides."""
 
     pair: DocumentPair
-    keys: tuple[str, ...]
-    """Of the values in the store: with these settings and, for a calibration, with those that it chooses from."""
     numbers: Mapping[str, float]
     score: float
     """nan if nothing is decided."""
@@ -138,10 +136,9 @@ class BaselineMethod:
             planned = self._select_share(planned, scorer, self._share)
         rows = [self._score_with(of, planned, store) for of in scorers][own]
         scores = [math.nan] * len(rows) if self._scores_only else choose_scores(self.settings, rows).tolist()
-        keys = [tuple(make_text_key(pair, of, self._facts) for of in scorers) for pair in planned]
         return [
-            ScoredByBaseline(pair, of, dict(zip(scorer.features, row, strict=True)), score)
-            for pair, of, row, score in zip(planned, keys, rows, scores, strict=True)
+            ScoredByBaseline(pair, dict(zip(scorer.features, row, strict=True)), score)
+            for pair, row, score in zip(planned, rows, scores, strict=True)
         ]
 
     def _make_scorer(self, settings: BaselineSettings, store: Store) -> PairScorer:
@@ -178,10 +175,6 @@ class BaselineMethod:
         names = list(lengths)
         own = {names[i] for i in share.select(names, list(lengths.values()))}
         return [pair for pair, key in zip(pairs, keys, strict=True) if key in own]
-
-    def list_keys(self, item: ScoredByBaseline) -> tuple[str, ...]:
-        """Return the store's keys of the values of a pair."""
-        return item.keys
 
     def judge(self, scored: Sequence[ScoredByBaseline], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
         """Yield the verdict about each pair, in order.

@@ -96,6 +96,7 @@ def score_pairs(
             ``scored_in`` names a shard that should hold it.
     """
     keys = [make_text_key(pair, scorer, facts) for pair in pairs]
+    store.use(keys)
     stored = {key: store.read(key, lambda data: _unpack_values(data, scorer)) for key in dict.fromkeys(keys)}
     missing = {key: pair for key, pair in zip(keys, pairs, strict=True) if stored[key] is None}
     known = {key: values for key, values in stored.items() if values is not None}

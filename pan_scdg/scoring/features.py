@@ -59,6 +59,7 @@ def save_features(
             items.append((f"{key}/gains", pack_array(np.stack(rows))))
             items.append((f"{key}/ids", pack_array(of.token_ids)))
     store.put(items)
+    store.use(values)
     return values
 
 
@@ -72,6 +73,7 @@ def load_features(
     values = store.read(key, _unpack)
     if values is None or (keep_gains and store.get(f"{key}/ids") is None):
         return None
+    store.use([key])
     return values if values.scores.keys() >= set(wanted) else _compute_again(store, key, wanted, baseline)
 
 

@@ -102,10 +102,6 @@ class GainMethod:
         """Compute the gain statistics of the pairs, in order."""
         return score_pairs(planned, self.model, self.settings, store, self.keeps_gains, self._share)
 
-    def list_keys(self, item: ScoredPair) -> tuple[str, ...]:
-        """Return the store's key of the statistics of a pair."""
-        return (item.plan.key,)
-
     def judge(self, scored: Sequence[ScoredPair], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
         """Yield the verdict about each pair, in order; the passage of a positive pair covers both documents."""
         known_range = None if self.calibration is None else self.calibration.range

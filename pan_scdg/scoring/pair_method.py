@@ -135,10 +135,6 @@ class PairMethod(Protocol[Planned, Scored]):
         """Score the pairs, in order; scores in the store are reused and new ones are added."""
         ...
 
-    def list_keys(self, item: Scored) -> Sequence[str]:
-        """Return the store's keys of a scored pair."""
-        ...
-
     def judge(self, scored: Sequence[Scored], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
         """Yield the verdict about each pair, in order.
 

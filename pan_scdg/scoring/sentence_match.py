@@ -7,9 +7,9 @@ import numpy.typing as npt
 
 from pan_scdg.digests import hash_text
 from pan_scdg.passages.scorer import AlignmentScorer, EncodedText
-from pan_scdg.passages.share import share_sentences
 from pan_scdg.profile import MatchSettings
 from pan_scdg.records import Query
+from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.store import Store, make_key, pack_array, unpack_floats
 
 ABSENT = -1.0
@@ -33,7 +33,7 @@ class SentenceMatcher:
     ) -> None:
         self.settings, self._scorer, self._store = settings, scorer, store
         self._texts = {query.query_id: query.text for query in queries}
-        self.keys: dict[tuple[str, str], str] = {}
+        self._keys: dict[tuple[str, str], str] = {}
         """The store's key of each measured candidate, by (query, document)."""
 
     def measure(self, names: Iterable[tuple[str, str]], document: str) -> None:
@@ -47,7 +47,8 @@ class SentenceMatcher:
         for query_id, doc_id in names:
             text = self._texts[query_id]
             key = self._make_key(text, document)
-            self.keys[query_id, doc_id] = key
+            self._keys[query_id, doc_id] = key
+            self._store.use([key])
             if self._store.get(key) is None:
                 todo[key] = text
         if todo:
@@ -77,7 +78,7 @@ class SentenceMatcher:
                 raise ValueError(f"{len(cosines)} cosines of {sentences} sentences")
             return cosines
 
-        found = self._store.read(self.keys[query_id, doc_id], unpack)
+        found = self._store.read(self._keys[query_id, doc_id], unpack)
         if found is None:
             raise ValueError(f"the candidate {doc_id} of the query {query_id} was not measured")
         return found
@@ -89,3 +90,27 @@ class SentenceMatcher:
         self._scorer.check_widths(query.vectors, document.vectors)
         cosines: npt.NDArray[np.float32] = (query.vectors @ document.vectors.T).max(axis=1)
         return np.round(cosines, DECIMALS)
+
+
+def share_sentences(cosines: Floats, words: npt.NDArray[np.integer], temperature: float) -> npt.NDArray[np.float64]:
+    """Return the share of a text's words that each document explains, ``[k]``; the shares sum up to 1.
+
+    The words of a sentence are divided by the softmax of its cosines over the temperature: documents on the same topic
+    match all sentences a little, and what counts is which one matches a sentence better than the others do.
+
+    Args:
+        cosines: of each sentence with the most similar one of each document, ``[k, u]``.
+        words: number of words of each sentence, ``[u]``.
+        temperature: differences of cosines that are small beside it count little.
+
+    Raises:
+        ValueError: there is no document, or shapes disagree.
+    """
+    if cosines.ndim != 2 or not len(cosines) or words.shape != cosines.shape[1:]:
+        raise ValueError(f"cosines of shape {cosines.shape} and words of shape {words.shape} do not fit")
+    if not words.sum():
+        return np.full(len(cosines), 1 / len(cosines))
+    scaled = cosines.astype(np.float64) / temperature
+    weights = np.exp(scaled - scaled.max(axis=0))
+    shares: npt.NDArray[np.float64] = (weights / weights.sum(axis=0)) @ (words / words.sum())
+    return shares

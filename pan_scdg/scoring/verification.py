@@ -67,8 +67,6 @@ class Verifier:
 
     def __init__(self, model: ScoringModel, store: Store | None) -> None:
         self.model, self._store = model, store
-        self.keys: dict[str, None] = {}
-        """The store's keys of all gains that were asked for."""
 
     def identify(self) -> dict[str, Any]:
         """Return what the numbers depend on."""
@@ -83,13 +81,14 @@ class Verifier:
     def measure(self, target: str, source: str, passage: Passage) -> PassageGains:
         """Return the gains of a passage of a target and a source, and their controls."""
         key = self.make_key(target, source, passage)
-        self.keys[key] = None
-        stored = None if self._store is None else self._store.read(key, lambda data: parse_as(data, _STORED))
+        if self._store is None:
+            return self._compute(self._build(target, source, passage))
+        self._store.use([key])
+        stored = self._store.read(key, lambda data: parse_as(data, _STORED))
         if stored is not None:
             return PassageGains(*map(tuple, stored))
         found = self._compute(self._build(target, source, passage))
-        if self._store is not None:
-            self._store.put([(key, json.dumps(found).encode())])
+        self._store.put([(key, json.dumps(found).encode())])
         return found
 
     def add_gains(self, target: str, source: str, found: Sequence[Evidence]) -> list[Evidence]:

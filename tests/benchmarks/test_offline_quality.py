@@ -1,7 +1,7 @@
 """The quality benchmark: forms are those of the package, nothing is scored twice, no kind judges itself."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from pan_scdg.scoring.pairs import check_pairs, score_pairs
 from pan_scdg.store import Store
 from tests.tolerances import log_prob_tolerance
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
 FIRST = "The tide turned before noon, and the nets came up empty again. Nobody on the quay said a word about it. "
@@ -70,17 +71,6 @@ def write_pairs(folder: Path, pairs: list[Pair]) -> Path:
         (folder / "truth" / f"s{n}-r{n}.xml").write_text(truth, encoding="utf-8")
     (folder / "pairs").write_text("".join(f"s{n}.txt r{n}.txt\n" for n in range(len(pairs))), encoding="utf-8")
     return folder
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Many threads only get into each other's way with matrices this small."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

@@ -111,7 +111,8 @@ def _make_shards(folder: Path) -> None:
         output.start()
         with Store(folder / f"state{number}") as store:
             store.put([("a", b"[1.0, 2.0]")])
-            output.seal(write_shard(output.staged, store, ["a"], STAGE))
+            store.use(["a"])
+            output.seal(write_shard(output.staged, store, STAGE))
         output.publish()
 
 
@@ -130,8 +131,9 @@ def _make_study_shards(folder: Path) -> None:
         output.start()
         with Store(folder / f"state{number}") as store:
             store.put([("a", b"[1.0, 2.0]")])
+            store.use(["a"])
             write_stages(output.staged / "candidates-01.jsonl.gz", STAGE)
-            output.seal(["candidates-01.jsonl.gz", *write_shard(output.staged, store, ["a"])])
+            output.seal(["candidates-01.jsonl.gz", *write_shard(output.staged, store)])
         output.publish()
 
 

@@ -3,7 +3,7 @@
 import gzip
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,19 +32,8 @@ class Outcome(NamedTuple):
     err: str
 
 
-@pytest.fixture(autouse=True, scope="session")
-def one_thread() -> Iterator[None]:
-    """Many threads only get into each other's way with matrices this small."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(autouse=True, scope="module")
-def fast_encoder(small_encoder: None) -> None:
+def fast_encoder(small_encoder: None, one_thread: None) -> None:
     """Encode with a small model, unless a test uses the fixture ``real_encoder``."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pan_scdg.baselines import scorers, token_grams
+from pan_scdg.baselines import token_grams
 from pan_scdg.baselines.bm25_pairs import compute_pair_score, count_statistics
 from pan_scdg.baselines.char_ngrams import compute_covered_share, find_passages
 from pan_scdg.baselines.cosine import choose_official_threshold
@@ -20,7 +20,7 @@ from pan_scdg.pan.detections import format_detection, read_decisions
 from pan_scdg.pan.text_alignment import name_detection, read_pairs, read_text
 from pan_scdg.profile import load_profile
 from pan_scdg.records import DocumentPair, Passage
-from pan_scdg.scoring import baseline_method, baseline_scoring
+from pan_scdg.scoring import baseline_method, baseline_parts, baseline_scoring
 from pan_scdg.store import Store
 
 Cli = Callable[..., Any]
@@ -178,7 +178,7 @@ def test_cosine_of_an_encoder_that_comes_along(
     def forbidden(*_: object) -> None:
         raise AssertionError("an encoder was loaded for what is stored")
 
-    monkeypatch.setattr(scorers, "load_encoder", forbidden)
+    monkeypatch.setattr(baseline_parts, "load_encoder", forbidden)
     assert run(pairs_input, tmp_path / "two", of, *where).code == 0
     assert scores_in(tmp_path / "two") == scores_in(tmp_path / "one")
 

@@ -1,10 +1,10 @@
 """Score the pairs of a check with the method of a profile, and describe them for the report."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from pan_scdg.jobs.check.common import FoundPair, note_common
 from pan_scdg.jobs.check.pairs import Places, make_pairs
 from pan_scdg.jobs.check.texts import CheckedText, Material
 from pan_scdg.notices import Notices
@@ -15,7 +15,22 @@ from pan_scdg.report.records import ReportPair, ReportPassage
 from pan_scdg.scoring.pair_method import PairMethod
 from pan_scdg.store import Store
 
+LEAST_MANY = 5
+"""So few documents are never many."""
+SHARE_MANY = 0.25
+"""Share of the documents of a side that makes a passage common."""
+LEAST_OVERLAP = 0.5
+"""Share of a passage that has to be in another one, so that both are the same."""
+
+Interval = tuple[int, int]
 COMMON = "all passages are ones that many of the texts share, which counts less"
+
+
+class FoundPair(NamedTuple):
+    """A pair that is shown, with its passages."""
+
+    places: Places
+    passages: tuple[ReportPassage, ...]
 
 
 class JudgedPair(NamedTuple):
@@ -71,7 +86,7 @@ def describe_pairs(material: Material, judged: Sequence[JudgedPair], locator: Lo
         for pair in shown:
             found.append(_find_passages(material, pair, locator))
             progress.update()
-    passages = dict(zip((pair.places for pair in found), note_common(found, material), strict=True))
+    passages = dict(zip((pair.places for pair in found), _note_common(found, material), strict=True))
     pairs = [_describe(material, pair, passages.get(_sort(material, pair.places), ())) for pair in judged]
     return sorted(pairs, key=lambda pair: (*rank_pair(pair), pair.suspicious, pair.source))
 
@@ -99,3 +114,39 @@ def _describe(material: Material, pair: JudgedPair, passages: tuple[ReportPassag
     if verdict.judgement == "likely" and counted and all(passage.note for passage in counted):
         return replace(verdict, judgement="unclear", warnings=(*verdict.warnings, COMMON))
     return verdict
+
+
+def _note_common(pairs: Sequence[FoundPair], material: Material) -> list[tuple[ReportPassage, ...]]:
+    """Return the passages of each pair, with a note on those that many documents share.
+
+    A passage is common if many suspicious texts have passages from its place in the source, or if many sources have
+    passages of its place in the suspicious text.
+    """
+    sides = ("texts", "texts") if material.among else ("sources", "suspicious texts")
+    counts = len(material.sources), len(material.suspicious)
+    places: defaultdict[tuple[str, int], list[tuple[int, Interval]]] = defaultdict(list)
+    for (i, j), passages in pairs:
+        for p in passages:
+            places[sides[1], i].append((j, (p.begin, p.end)))
+            places[sides[0], j].append((i, (p.begin2, p.end2)))
+    noted = []
+    for (i, j), passages in pairs:
+        rows = []
+        for p in passages:
+            notes = (
+                _explain(_count((p.begin2, p.end2), places[sides[0], j]), counts[1], sides[1]),
+                _explain(_count((p.begin, p.end), places[sides[1], i]), counts[0], sides[0]),
+            )
+            rows.append(p._replace(note=notes[0] or notes[1]))
+        noted.append(tuple(rows))
+    return noted
+
+
+def _count(place: Interval, others: Sequence[tuple[int, Interval]]) -> int:
+    """Return how many documents have a passage at this place."""
+    least = LEAST_OVERLAP * (place[1] - place[0])
+    return len({who for who, (begin, end) in others if min(end, place[1]) - max(begin, place[0]) >= least})
+
+
+def _explain(count: int, of: int, what: str) -> str:
+    return f"{count} of {of} {what} share it" if count >= max(LEAST_MANY, SHARE_MANY * of) else ""

@@ -18,9 +18,8 @@ from pan_scdg.jobs.check.pairs import (
     make_pairs,
     need_first_stage,
 )
-from pan_scdg.jobs.check.report import make_report
+from pan_scdg.jobs.check.report import PAGE, TABLE, make_report, write_files
 from pan_scdg.jobs.check.texts import Material, collect_texts
-from pan_scdg.jobs.check.write import PAGE, TABLE, write_files
 from pan_scdg.jobs.detect import open_method
 from pan_scdg.jobs.lifecycle import produce_result
 from pan_scdg.jobs.passage_gains import measure_gains

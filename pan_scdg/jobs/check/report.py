@@ -1,12 +1,19 @@
-"""Describe a check for the report: what was compared, with what, and what to know about it."""
+"""Describe a check for the report, and write it: page, table, passages, and texts taken out of other formats."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
+from pan_scdg.errors import UserError
 from pan_scdg.jobs.check.texts import Material
-from pan_scdg.jobs.check.write import PASSAGES, TABLE
+from pan_scdg.own_files import COMPONENT_BYTES
+from pan_scdg.report.html import write_report
+from pan_scdg.report.passage_lines import format_passages
 from pan_scdg.report.records import Report, ReportPair
 from pan_scdg.report.setting import UNDECIDED, Setting, list_facts
+from pan_scdg.report.table import format_csv
 
+PAGE, TABLE, PASSAGES = "report.html", "report.csv", "passages.jsonl"
+TEXTS = "texts"
 AMONG = "the texts were compared among each other: which one of a pair was written first is unknown"
 
 
@@ -42,3 +49,28 @@ def make_report(
         table_file=TABLE,
         passages_file=PASSAGES,
     )
+
+
+def write_files(folder: Path, material: Material, report: Report) -> list[str]:
+    """Write all files into an empty folder; return their names, the page last.
+
+    Raises:
+        UserError: a text's name is too long for the file that it is kept in.
+    """
+    extracted = ((side, text.shown) for side, text in material.list_texts() if text.extracted)
+    names = [_keep_text(folder, side, text.name, text.text) for side, text in extracted]
+    (folder / TABLE).write_text(format_csv(report), encoding="utf-8", newline="")
+    with open(folder / PASSAGES, "w", encoding="utf-8", newline="\n") as file:
+        file.writelines(format_passages(report))
+    write_report(report, folder / PAGE)
+    return [*names, PASSAGES, TABLE, PAGE]
+
+
+def _keep_text(folder: Path, side: str, name: str, text: str) -> str:
+    """Write a text that was taken out of another format; offsets refer to it."""
+    kept = f"{TEXTS}/{name}.txt" if side == TEXTS else f"{TEXTS}/{side}/{name}.txt"
+    if any(len(part.encode()) > COMPONENT_BYTES for part in kept.split("/")):
+        raise UserError("the name is too long for the file that its text is kept in", "shorten it", name)
+    (folder / kept).parent.mkdir(parents=True, exist_ok=True)
+    (folder / kept).write_text(text, encoding="utf-8", newline="")
+    return kept

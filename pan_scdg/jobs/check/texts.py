@@ -1,5 +1,6 @@
 """Read the texts of a check, mask what was given to everybody, and note what makes a verdict about them uncertain."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,15 +8,27 @@ from typing import NamedTuple
 
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.check.language import WARNING, seems_english
 from pan_scdg.notices import Notices
 from pan_scdg.pan.documents import read_any_document
 from pan_scdg.pan.text_folder import NamedText, read_texts
-from pan_scdg.passages.template import mask_template
 from pan_scdg.passages.units import PreparedText, count_words, prepare_text
+from pan_scdg.passages.verbatim import find_runs
 from pan_scdg.records import TextFile
 from pan_scdg.report.records import ReportText
 from pan_scdg.scoring.baseline_scoring import LEAST_WORDS
+
+_WORD = re.compile(r"[^\W\d_]+")
+_FREQUENT = """
+the of and to in a is that was it for on with as be at by this are from or have an not which were they their but has had
+his her its we you can all one there been if more when who will would so what about into than them these
+"""
+FREQUENT = frozenset(_FREQUENT.split())
+"""Words of every English text, about two of five; of other languages that share some, at most one of eight."""
+LEAST_ENGLISH, LEAST_JUDGED = 0.2, 20
+"""Least share of frequent words in an English text, and the least words of a text that is judged."""
+NOT_ENGLISH = "not calibrated for this language: the text does not seem to be English"
+RUN_WORDS = 5
+"""Words in a row that make a place of the given text: fewer occur in any text."""
 
 
 class CheckedText(NamedTuple):
@@ -83,12 +96,12 @@ def _make_texts(
     texts: Iterable[NamedText], side: str, template: PreparedText | None, notices: Notices
 ) -> Iterable[CheckedText]:
     for text in texts:
-        compared = text.text if template is None else mask_template(text.text, template)
+        compared = text.text if template is None else _mask_template(text.text, template)
         words = count_words(compared)
         warnings = list(text.warnings)
-        if not seems_english(compared):
+        if not _seems_english(compared):
             notices.add("not calibrated for this language (English is)", str(text.path))
-            warnings.append(WARNING)
+            warnings.append(NOT_ENGLISH)
         if words < LEAST_WORDS:
             warnings.append(f"{words} words, fewer than {LEAST_WORDS}: too short for a verdict")
         for warning in text.warnings:
@@ -101,3 +114,26 @@ def _make_texts(
             words,
             text.extracted,
         )
+
+
+def _mask_template(text: str, template: PreparedText) -> str:
+    """Return the text with blanks in the place of each run of words that the template has, too.
+
+    Offsets stay what they are. Punctuation between two runs is kept, which is no word.
+    """
+    parts, last = [], 0
+    for run in find_runs(prepare_text(text, 1), template, RUN_WORDS):
+        parts += [text[last : run.start], _blank(text[run.start : run.end])]
+        last = run.end
+    return "".join([*parts, text[last:]])
+
+
+def _blank(text: str) -> str:
+    """Return as many blanks as a text has characters; line breaks stay, since they part paragraphs."""
+    return "".join("\n" if character == "\n" else " " for character in text)
+
+
+def _seems_english(text: str) -> bool:
+    """Return whether enough words of a text are frequent English ones; True for a very short text."""
+    words = _WORD.findall(text.lower())
+    return len(words) < LEAST_JUDGED or sum(word in FREQUENT for word in words) >= LEAST_ENGLISH * len(words)

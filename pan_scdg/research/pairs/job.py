@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.lifecycle import produce_result
 from pan_scdg.jobs.plan import Plan, make_plan
 from pan_scdg.jobs.plan_inputs import count_pairs
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.jobs.shards import write_shard
 from pan_scdg.logs import say
-from pan_scdg.models.find import describe_models
 from pan_scdg.models.positions import PUBLISHED
 from pan_scdg.notices import Notices
 from pan_scdg.profile import ModelSettings, PairSettings, Profile
@@ -27,8 +25,14 @@ from pan_scdg.research.data.prepared import list_texts
 from pan_scdg.research.pairs.data import Data, Planned, plan_scoring, read_data
 from pan_scdg.research.pairs.scores import SCDG, Baseline, find_baselines, score_baseline, score_gains, write_scores
 from pan_scdg.research.report.page import Report, Section, write_report
-from pan_scdg.research.study import StudyOptions, describe_lost, list_warnings, require_gains, write_files
-from pan_scdg.scoring.batches import Share
+from pan_scdg.research.study import (
+    StudyOptions,
+    describe_lost,
+    produce_report,
+    require_gains,
+    warn_about_lost,
+    write_files,
+)
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pairs import score_pairs
 from pan_scdg.store import Store
@@ -140,26 +144,19 @@ def run_study(study: PairStudy) -> list[str]:
     """
     notices, options = Notices(), study.options
     with _prepare(study, notices) as prepared:
-        data, models, baselines = prepared.data, prepared.models, prepared.baselines
-        with produce_result(options.output, _identify(study, prepared), options.overwrite) as result:
-            if result.complete:
-                return [f"already complete: {options.output}"]
-            if result.needed:
-                places = {"language_model": models[SCDG].found}
-                for baseline in baselines:
-                    places |= {f"{baseline.profile.name} {k}": v for k, v in baseline.parts.places.items()}
-                say([describe_models(list(places.values()))])
-                with result.compute(options.state) as store:
-                    options.restore(store)
-                    if options.share is not None:
-                        names = write_shard(result.staged, store, _score_share(study, prepared, store, options.share))
-                    else:
-                        names = _write(study, _score(study, prepared, store), result.staged, result.job)
-                result.seal(names, _list_incidents(models), origins=options.list_origins(places))
-        warnings = list_warnings(_list_incidents(models))
-    count = sum(len(pairs.ids) for pairs in data.sets.values())
-    warnings += [f"warning: {sum(map(len, data.lost.values()))} pairs cannot be scored"] if data.lost else []
-    return [*notices.list_warnings(), *warnings, options.summarise(f"{count} pairs")]
+        places = {"language_model": prepared.models[SCDG].found}
+        for baseline in prepared.baselines:
+            places |= {f"{baseline.profile.name} {k}": v for k, v in baseline.parts.places.items()}
+        lines = produce_report(
+            options,
+            _identify(study, prepared),
+            places,
+            list(prepared.models.values()),
+            lambda store, folder, job: _compute(study, prepared, store, folder, job),
+            f"{sum(len(pairs.ids) for pairs in prepared.data.sets.values())} pairs",
+        )
+    lost = sum(map(len, prepared.data.lost.values()))
+    return [*notices.list_warnings(), *warn_about_lost(lost, "pairs"), *lines]
 
 
 def plan_study(study: PairStudy) -> tuple[list[Plan], list[str]]:
@@ -199,14 +196,15 @@ def _identify(study: PairStudy, prepared: _Prepared) -> dict[str, Any]:
     return study.options.identify(scoring, {"baselines": [baseline.identify() for baseline in prepared.baselines]})
 
 
-def _score_share(study: PairStudy, prepared: _Prepared, store: Store, share: Share) -> list[str]:
-    """Score the batches of one shard with every model; return their keys in the store."""
-    keys, settings = [], require_gains(study.profile)
+def _compute(study: PairStudy, prepared: _Prepared, store: Store, folder: Path, job: Mapping[str, Any]) -> list[str]:
+    """Write the report, or the scores of a shard by every model; return the names of the files."""
+    if (share := study.options.share) is None:
+        return _write(study, _score(study, prepared, store), folder, job)
     for name, model in prepared.models.items():
         for planned in prepared.planned[name].values():
-            keys += [item.plan.key for item in score_pairs(planned, model, settings, store, False, share)]
+            score_pairs(planned, model, require_gains(study.profile), store, False, share)
         model.unload()
-    return keys
+    return write_shard(folder, store)
 
 
 def _score(study: PairStudy, prepared: _Prepared, store: Store) -> Scored:
@@ -223,10 +221,6 @@ def _score(study: PairStudy, prepared: _Prepared, store: Store) -> Scored:
         model.unload()  # the memory of one device need not hold two models
     segmented = {name: sum(plan.mode == "segments" for plan in plans) for name, plans in prepared.planned[SCDG].items()}
     return Scored(data, tables, settings, study.profile, prepared.baselines, study.list_models(), segmented)
-
-
-def _list_incidents(models: Mapping[str, ScoringModel]) -> list[str]:
-    return list(dict.fromkeys(incident for model in models.values() for incident in model.incidents()))
 
 
 def _write(study: PairStudy, scored: Scored, folder: Path, job: Mapping[str, Any]) -> list[str]:

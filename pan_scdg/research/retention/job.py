@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.lifecycle import produce_result
 from pan_scdg.jobs.plan import Plan, make_plan
 from pan_scdg.jobs.plan_inputs import count_pairs
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.jobs.shards import write_shard
-from pan_scdg.logs import say
-from pan_scdg.models.find import describe_models
 from pan_scdg.notices import Notices
 from pan_scdg.profile import PairSettings, Profile
 from pan_scdg.research.data.prepared import list_texts
@@ -34,8 +31,14 @@ from pan_scdg.research.retention.scoring import (
     use_paper_gain,
 )
 from pan_scdg.research.retention.statistics import estimate_retention
-from pan_scdg.research.study import StudyOptions, describe_lost, list_warnings, require_gains, write_files
-from pan_scdg.scoring.batches import Share
+from pan_scdg.research.study import (
+    StudyOptions,
+    describe_lost,
+    produce_report,
+    require_gains,
+    warn_about_lost,
+    write_files,
+)
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pairs import score_pairs
 from pan_scdg.store import Store
@@ -103,26 +106,17 @@ def study_retention(study: RetentionStudy) -> list[str]:
     Raises:
         UserError: data, settings, models or output are not usable; the output is unchanged then.
     """
-    options, notices, incidents = study.options, Notices(), list[str]()
+    options, notices = study.options, Notices()
     prepared = _prepare(study, notices)
-    places = {name: model.found for name, _, model in prepared.models}
-    with produce_result(options.output, _identify(study, prepared), options.overwrite) as result:
-        if result.complete:
-            return [*notices.list_warnings(), f"already complete: {options.output}"]
-        if result.needed:
-            say([describe_models(list(places.values()))])
-            with result.compute(options.state) as store:
-                options.restore(store)
-                if options.share is not None:
-                    names = write_shard(result.staged, store, _score_share(prepared, store, options.share, incidents))
-                else:
-                    scored = _score(prepared, store, incidents)
-                    names = _write(study, prepared, scored, result.staged, result.job)
-            result.seal(names, incidents, origins=options.list_origins(places))
-    lost = _list_lost(prepared)
-    warnings = [*list_warnings(incidents), *([f"warning: {len(lost)} pairs cannot be scored"] if lost else [])]
-    count = len(next(iter(prepared.planned.values())).contexts)
-    return [*notices.list_warnings(), *warnings, options.summarise(f"{count} contexts")]
+    lines = produce_report(
+        options,
+        _identify(study, prepared),
+        {name: model.found for name, _, model in prepared.models},
+        [model for *_, model in prepared.models],
+        lambda store, folder, job: _compute(study, prepared, store, folder, job),
+        f"{len(next(iter(prepared.planned.values())).contexts)} contexts",
+    )
+    return [*notices.list_warnings(), *warn_about_lost(len(_list_lost(prepared)), "pairs"), *lines]
 
 
 def plan_retention(study: RetentionStudy) -> tuple[list[Plan], list[str]]:
@@ -178,28 +172,22 @@ def _identify(study: RetentionStudy, prepared: _Prepared) -> dict[str, Any]:
     return study.options.identify(scoring, {})
 
 
-def _score_share(prepared: _Prepared, store: Store, share: Share, incidents: list[str]) -> list[str]:
-    """Score the batches of one shard with every model; return their keys, and add incidents to ``incidents``."""
-    keys = []
+def _compute(
+    study: RetentionStudy, prepared: _Prepared, store: Store, folder: Path, job: Mapping[str, Any]
+) -> list[str]:
+    """Write the report, or the scores of a shard; return the names of the files."""
+    scored, share = dict[str, ScoredContexts](), study.options.share
     for name, settings, model in prepared.models:
-        plans = prepared.planned[name].plans
+        planned = prepared.planned[name]
         with closing(model):
-            scored = score_pairs(plans, model, use_paper_gain(settings), store, keep_gains=True, share=share)
-        keys += [item.plan.key for item in scored]
+            if share is None:
+                scored[name] = score_contexts(planned, model, settings, store)
+            else:
+                score_pairs(planned.plans, model, use_paper_gain(settings), store, True, share)
         model.unload()  # so that its memory is free for the next
-        incidents += [incident for incident in model.incidents() if incident not in incidents]
-    return keys
-
-
-def _score(prepared: _Prepared, store: Store, incidents: list[str]) -> dict[str, ScoredContexts]:
-    """Return the mean gains of every context by the name of the model; add incidents to ``incidents``."""
-    found = {}
-    for name, settings, model in prepared.models:
-        with closing(model):
-            found[name] = score_contexts(prepared.planned[name], model, settings, store)
-        model.unload()
-        incidents += [incident for incident in model.incidents() if incident not in incidents]
-    return found
+    if share is not None:
+        return write_shard(folder, store)
+    return _write(study, prepared, scored, folder, job)
 
 
 def _write(

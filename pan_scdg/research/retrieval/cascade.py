@@ -125,7 +125,7 @@ def study_cascade(study: CascadeStudy) -> list[str]:
         lambda store, folder, job: _compute(study, prepared, store, folder, job),
         f"a cascade on {len(data.queries)} queries",
     )
-    return [*notices.list_warnings(), *warn_about_lost(data.lost), *lines]
+    return [*notices.list_warnings(), *warn_about_lost(len(data.lost), "queries"), *lines]
 
 
 def plan_cascade(study: CascadeStudy) -> tuple[list[Plan], list[str]]:
@@ -152,8 +152,7 @@ def _compute(study: CascadeStudy, prepared: _Prepared, store: Store, folder: Pat
         reranker.model.unload()  # the other needs the memory
     small, large = scored
     if study.large.options.share is not None:
-        keys = [key for of in scored for _, key in of.values()]
-        return [*write_first_stages(study.large, searched, folder), *write_shard(folder, store, keys)]
+        return [*write_first_stages(study.large, searched, folder), *write_shard(folder, store)]
     order = rank_queries(stages, small, study.small.profile.need_retrieval(), store).rankings
     simulation = Simulation(stages, order, large, study.large.profile.need_retrieval(), store)
     findings = _find(study, prepared, stages, simulation)

@@ -144,7 +144,7 @@ def study_retrieval(study: RetrievalStudy) -> list[str]:
         lambda store, folder, job: _compute(study, prepared, store, folder, job),
         f"{len(study.rows)} rankings",
     )
-    return [*notices.list_warnings(), *warn_about_lost(prepared.data.lost), *lines]
+    return [*notices.list_warnings(), *warn_about_lost(len(prepared.data.lost), "queries"), *lines]
 
 
 def plan_retrieval(study: RetrievalStudy) -> tuple[list[Plan], list[str]]:
@@ -232,8 +232,7 @@ def _compute(
         with closing(reranker.model):
             scored = score_rows(study, data.corpus, reranker, stages, store)
     if study.options.share is not None:
-        keys = [key for _, key in scored.values()]
-        return [*write_first_stages(study, searched, folder), *write_shard(folder, store, keys)]
+        return [*write_first_stages(study, searched, folder), *write_shard(folder, store)]
     settings = study.profile.need_retrieval()
     rankings = make_rankings(
         study.rows, orders, stages, scored, settings, store, data.qrels, data.folds, study.search_on

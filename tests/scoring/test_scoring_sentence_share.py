@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from pan_scdg.passages.share import share_sentences
+from pan_scdg.scoring.sentence_match import share_sentences
 
 
 @st.composite
