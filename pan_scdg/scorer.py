@@ -15,27 +15,25 @@ from pan_scdg.pair_result import PairResult, Token
 from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator
-from pan_scdg.profile import Calibration, Profile, RetrievalSettings, load_profile
+from pan_scdg.profile import Profile, RetrievalSettings, load_profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import DocumentPair, Query, TextFile
 from pan_scdg.report.setting import Setting, describe_setting
 from pan_scdg.retrieval.ranking import Ranked, Ranking, rank_best
-from pan_scdg.scdg.aggregation import Aggregate, GainStatistics, choose_aggregate, list_stored
+from pan_scdg.scdg.aggregation import GainStatistics, choose_aggregate, list_stored
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.scoring.aligner import Aligner
 from pan_scdg.scoring.calibration import (
+    GainRule,
+    describe_gains,
     describe_negatives,
-    explain_foreign_model,
-    find_noise,
     measure_target,
     warn_about_model,
     warn_about_range,
 )
 from pan_scdg.scoring.candidates import prepare_targets
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_method import Threshold
 from pan_scdg.scoring.pair_plan import PlannedPair, plan_pairs
-from pan_scdg.scoring.pairs import choose_pair_aggregate, compute_score, describe_control
 from pan_scdg.scoring.passes import PairsWork, PassScorer, SourceWork
 from pan_scdg.scoring.token_offsets import TokenLocator, make_locator
 from pan_scdg.scoring.verification import Verifier
@@ -195,27 +193,22 @@ class Scorer:
 
     def _describe(self, plan: PlannedPair, gains: Gains) -> PairResult:
         """Return the verdict; a profile without q or w gets the average as its aggregated gain."""
-        settings, texts = self.profile.need_pairs(), plan.read_texts()
-        aggregate = choose_pair_aggregate(settings) or Aggregate("top", 100.0)
-        values = gains.summarise(list_stored("candidates", [aggregate]))
-        gain = compute_score(values, aggregate, settings.weights)
+        texts, rule = plan.read_texts(), self._rule
+        values = gains.summarise(list_stored("candidates", [rule.aggregate]))
+        gain = rule.compute_score(values)
         if self._aligner is None:
-            verdict = self._judge_gains(values, aggregate, gain, texts.target)
+            verdict = self._judge_gains(values, gain, texts.target)
         else:
             verdict = {**self._aligner.judge(texts.target, texts.source), "gain": gain}
         warnings = verdict.pop("warnings", None)
         record = {
             **verdict,
-            "aggregation": aggregate.name,
-            **describe_control(settings.control),
+            **rule.describe(),
             "mode": plan.mode,
-            "tokens": values.tokens,
-            "mean": values.mean,
-            "median": values.median,
-            "positive_gain_rate": values.positive_rate,
+            **describe_gains(values),
             "total_gain_nats": values.total,
             **{a.field: v for a, v in values.scores.items() if a.entry.parameter == "q"},
-            **describe_negatives(verdict["score"], self._calibration),
+            **describe_negatives(verdict["score"], rule.calibration),
             **({} if warnings is None else {"warnings": warnings}),
         }
         passages = None
@@ -247,23 +240,19 @@ class Scorer:
             models, identity = {**parts.places, **models}, {**parts.identity, **identity}
         return describe_setting(Setting(self.profile.name, None, models, identity))
 
-    @property
-    def _calibration(self) -> Calibration | None:
-        """Return what the threshold for gains was chosen on; None if that was another model."""
-        calibration = self.profile.need_pairs().calibration
-        return None if explain_foreign_model(calibration, self._model) else calibration
+    @cached_property
+    def _rule(self) -> GainRule:
+        return GainRule(self.profile.need_pairs(), self._model)
 
-    def _judge_gains(self, values: GainStatistics, aggregate: Aggregate, score: float, target: str) -> dict[str, Any]:
+    def _judge_gains(self, values: GainStatistics, score: float, target: str) -> dict[str, Any]:
         """Return the verdict by the aggregated gain."""
-        settings = self.profile.need_pairs()
-        foreign = explain_foreign_model(settings.calibration, self._model)
-        known = self._calibration
-        verdict = Threshold(None if foreign else settings.threshold, find_noise(known, self._model)).judge(score)
-        if foreign is not None:
-            verdict["warnings"] = [foreign]
-        if known is not None and known.range is not None:
+        rule = self._rule
+        verdict = rule.threshold.judge(score)
+        if rule.foreign is not None:
+            verdict["warnings"] = [rule.foreign]
+        if rule.calibration is not None and rule.calibration.range is not None:
             facts = measure_target(self._model.tokenizer, target, values)
-            verdict["warnings"] = warn_about_range(facts, known, aggregate)
+            verdict["warnings"] = warn_about_range(facts, rule.calibration, rule.aggregate)
         return verdict
 
     def _make_tokens(self, target: str, segments: bool, gains: Gains) -> Iterator[Token]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from pan_scdg.models.find import SHORT
 from pan_scdg.pan.text_alignment import read_text
-from pan_scdg.profile import Calibration
+from pan_scdg.profile import Calibration, PairSettings
 from pan_scdg.scdg.aggregation import Aggregate, GainStatistics
 from pan_scdg.scdg.calibration_range import (
     TargetFacts,
@@ -15,7 +15,8 @@ from pan_scdg.scdg.calibration_range import (
 )
 from pan_scdg.scdg.sequences import Tokenizer, encode_text
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pairs import ScoredPair
+from pan_scdg.scoring.pair_method import Threshold
+from pan_scdg.scoring.pairs import ScoredPair, choose_pair_aggregate, compute_score, describe_control
 
 
 def explain_foreign_model(calibration: Calibration | None, model: ScoringModel) -> str | None:
@@ -88,6 +89,44 @@ def warn_about_range(facts: TargetFacts | None, calibration: Calibration | None,
     if facts is None or calibration is None or calibration.range is None:
         return []
     return list_range_warnings(facts, calibration.range, aggregate)
+
+
+class GainRule:
+    """The rule of a profile for gains, as far as it applies to the scores of a model.
+
+    Args:
+        settings: the table ``[pairs]`` of the profile.
+        model: the language model.
+        decides: False: nothing is decided.
+    """
+
+    def __init__(self, settings: PairSettings, model: ScoringModel, *, decides: bool = True) -> None:
+        self._settings = settings
+        self.foreign = explain_foreign_model(settings.calibration, model)
+        """The reason why nothing is decided, if the threshold was calibrated with another model."""
+        self.calibration = None if self.foreign else settings.calibration
+        least = settings.threshold if decides and not self.foreign else None
+        self.threshold = Threshold(least, find_noise(self.calibration, model))
+        self.aggregate = choose_pair_aggregate(settings) or Aggregate("top", 100.0)
+        """The average, for a profile without q or w."""
+
+    def compute_score(self, values: GainStatistics) -> float:
+        """Return the score of a pair that is compared with the threshold."""
+        return compute_score(values, self.aggregate, self._settings.weights)
+
+    def describe(self) -> dict[str, str]:
+        """Return the fields of a record that name the aggregation and the control."""
+        return {"aggregation": self.aggregate.name, **describe_control(self._settings.control)}
+
+
+def describe_gains(values: GainStatistics) -> dict[str, float]:
+    """Return the fields of a record about the gains of a pair."""
+    return {
+        "tokens": values.tokens,
+        "mean": values.mean,
+        "median": values.median,
+        "positive_gain_rate": values.positive_rate,
+    }
 
 
 def describe_negatives(score: float | None, calibration: Calibration | None) -> dict[str, Any]:

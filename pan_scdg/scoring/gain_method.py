@@ -13,13 +13,12 @@ from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import Profile
 from pan_scdg.records import DocumentPair
-from pan_scdg.scdg.aggregation import Aggregate
 from pan_scdg.scdg.calibration_range import TargetFacts
 from pan_scdg.scoring.batches import Share
 from pan_scdg.scoring.calibration import (
+    GainRule,
+    describe_gains,
     describe_negatives,
-    explain_foreign_model,
-    find_noise,
     measure_targets,
     warn_about_model,
     warn_about_range,
@@ -30,7 +29,6 @@ from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_method import (
     Calibrated,
     LocatedGains,
-    Threshold,
     Verdict,
     cover_both,
     explain_failure,
@@ -41,8 +39,6 @@ from pan_scdg.scoring.pairs import (
     ScoredPair,
     check_pairs,
     choose_pair_aggregate,
-    compute_score,
-    describe_control,
     score_pairs,
 )
 from pan_scdg.scoring.token_offsets import make_locator
@@ -75,18 +71,14 @@ class GainMethod:
         scores_only: bool = False,
     ) -> None:
         self.settings = profile.need_pairs()
-        if scores_only:
-            self.aggregate, self.threshold = choose_pair_aggregate(self.settings) or Aggregate("mean", 0.0), None
-        else:
-            self.aggregate, self.threshold = need_rule(profile)
+        if not scores_only:
+            need_rule(profile)
+            say(warn_about_model(self.settings.calibration, model))
+        self._rule = GainRule(self.settings, model, decides=not scores_only)
+        self.threshold = self._rule.threshold.least
         self.model, self.device = model, model.device
         self.models = {"language_model": model.found}
-        self.calibration = self.settings.calibration
         self.keeps_gains, self._share = keep_gains, share
-        say([] if scores_only else warn_about_model(self.calibration, model))
-        if explain_foreign_model(self.calibration, model) is not None:
-            self.threshold = self.calibration = None
-        self._rule = Threshold(self.threshold, find_noise(self.calibration, model))
 
     def identify(self) -> dict[str, Any]:
         """Return the fields that identify the model in the job."""
@@ -104,7 +96,7 @@ class GainMethod:
 
     def judge(self, scored: Sequence[ScoredPair], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
         """Yield the verdict about each pair, in order; the passage of a positive pair covers both documents."""
-        known_range = None if self.calibration is None else self.calibration.range
+        known_range = None if self._rule.calibration is None else self._rule.calibration.range
         facts: Iterator[TargetFacts | None] = (
             iter([None] * len(scored)) if known_range is None else measure_targets(scored, self.model.tokenizer)
         )
@@ -113,8 +105,8 @@ class GainMethod:
 
     def _judge(self, item: ScoredPair, names: Mapping[str, str], facts: TargetFacts | None) -> Verdict:
         plan, features = item.plan, item.features
-        score = compute_score(features, self.aggregate, self.settings.weights)
-        verdict = self._rule.judge(score)
+        score = self._rule.compute_score(features)
+        verdict = self._rule.threshold.judge(score)
         warnings = []
         if plan.mode == "segments":
             warnings.append("scored in segments: the pair is longer than the profile's limit")
@@ -123,14 +115,10 @@ class GainMethod:
         record = {
             **name_pair(plan.pair, names),
             **verdict,
-            "aggregation": self.aggregate.name,
-            **describe_control(self.settings.control),
-            "tokens": features.tokens,
-            "mean": features.mean,
-            "median": features.median,
-            "positive_gain_rate": features.positive_rate,
-            **describe_negatives(score, self.calibration),
-            "warnings": warnings + warn_about_range(facts, self.calibration, self.aggregate),
+            **self._rule.describe(),
+            **describe_gains(features),
+            **describe_negatives(score, self._rule.calibration),
+            "warnings": warnings + warn_about_range(facts, self._rule.calibration, self._rule.aggregate),
         }
         both = cover_both(plan.target_length, plan.source_length) if verdict["decision"] else ()
         return Verdict(plan.pair, record, both)
@@ -140,10 +128,9 @@ class GainMethod:
         record = {
             **name_pair(failed.pair, names),
             **dict.fromkeys(("score", "tokens", "mean", "median", "positive_gain_rate")),
-            **self._rule.judge(None),
-            "aggregation": self.aggregate.name,
-            **describe_control(self.settings.control),
-            **describe_negatives(None, self.calibration),
+            **self._rule.threshold.judge(None),
+            **self._rule.describe(),
+            **describe_negatives(None, self._rule.calibration),
             "warnings": [explain_failure(failed, self.threshold is not None)],
         }
         return Verdict(failed.pair, record, ())
@@ -174,17 +161,15 @@ class GainMethod:
         self.model.close()
 
 
-def need_rule(profile: Profile) -> tuple[Aggregate, float | None]:
-    """Return the aggregation and the threshold of a profile.
+def need_rule(profile: Profile) -> None:
+    """Check that a profile can decide by gains.
 
     Raises:
         UserError: the profile was never calibrated.
     """
     settings = profile.need_pairs()
-    aggregate = choose_pair_aggregate(settings)
-    if aggregate is None or settings.threshold is None:
+    if choose_pair_aggregate(settings) is None or settings.threshold is None:
         raise make_uncalibrated_error(profile, "threshold")
-    return aggregate, settings.threshold
 
 
 def make_uncalibrated_error(profile: Profile, lacks: str) -> UserError:
