@@ -19,42 +19,6 @@ def format_duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / HOUR:.1f} h"
 
 
-class Forecast:
-    """Estimates once, after a minute of work, whether a stage takes more than an hour.
-
-    The first update tells nothing of the speed, since it includes the loading of the model.
-
-    Args:
-        what: the work, as the user sees it ("200000 pairs").
-        total: the size of all of it, in any unit.
-    """
-
-    def __init__(self, what: str, total: float) -> None:
-        self._what, self._left, self._done = what, total, 0.0
-        self._first = time.monotonic()
-        self._began: float | None = None
-        self._told = False
-
-    def skip(self, size: float) -> None:
-        """Subtract ``size`` from the work, since it was done before."""
-        self._left -= size
-
-    def update(self, size: float) -> str | None:
-        """Count ``size`` as done; return the forecast, once, or None."""
-        now = time.monotonic()
-        self._left -= size
-        if self._began is None:
-            self._began = now
-            return None
-        self._done += size
-        passed = now - self._began
-        if self._told or passed < INTERVAL or not self._done:
-            return None
-        needed = now - self._first + self._left / self._done * passed
-        self._told = needed > HOUR
-        return f"about {needed / HOUR:.1f} hours for {self._what}" if self._told else None
-
-
 class Progress:
     """A context manager that counts the finished items of one stage.
 
@@ -93,10 +57,6 @@ class Progress:
         elif time.monotonic() - self._told >= INTERVAL:
             self._told = time.monotonic()
             say([self.line()])
-
-    def say(self, line: str | None) -> None:
-        """Log a line, unless it is None."""
-        say([] if line is None else [line])
 
     def line(self) -> str:
         """Return stage, done of total, tokens per second and time left, as far as they are known."""

@@ -6,7 +6,7 @@ import pytest
 
 from pan_scdg import progress as progress_module
 from pan_scdg.logs import say, say_error, show_logs
-from pan_scdg.progress import INTERVAL, Forecast, Progress, format_duration
+from pan_scdg.progress import INTERVAL, Progress
 
 
 class Clock:
@@ -106,48 +106,3 @@ def test_quiet_leaves_warnings_and_errors(monkeypatch: pytest.MonkeyPatch, capsy
             say(["models: tiny", "warning: odd"])
         say_error("bad\nid \u00fc")
         assert _lines(capsys) == ["warning: odd", "error: bad\\nid \\xfc"]
-
-
-def test_more_than_an_hour_is_said_once_after_a_minute(clock: Clock) -> None:
-    forecast = Forecast("200 pairs", 200)
-    clock.now += 40
-    assert forecast.update(1) is None  # the model was loaded
-    clock.now += 30
-    assert forecast.update(1) is None, "half a minute is too short"
-    clock.now += 30
-    # 40 s for the first, 2 in 60 s since then, 197 to go: 40 + 60 + 197 * 30 s
-    assert forecast.update(1) == "about 1.7 hours for 200 pairs"
-    clock.now += 1000
-    assert forecast.update(1) is None, "once is enough"
-
-
-def test_less_than_an_hour_is_not_said_until_it_is_more(clock: Clock) -> None:
-    forecast = Forecast("100 pairs", 100)
-    assert forecast.update(1) is None
-    clock.now += 60
-    assert forecast.update(2) is None, "60 s + 97 * 30 s"
-    clock.now += 60
-    assert forecast.update(1) == "about 1.1 hours for 100 pairs"  # 120 s + 96 * 40 s
-
-
-def test_what_is_skipped_and_the_first_update_say_nothing_of_the_speed(clock: Clock) -> None:
-    forecast = Forecast("1000 pairs", 1000)
-    forecast.skip(500)
-    clock.now += 1800
-    assert forecast.update(30) is None
-    clock.now += 60
-    # half an hour, then 10 a minute; 460 to go
-    assert forecast.update(10) == f"about {(1860 + 46 * 60) / 3600:.1f} hours for 1000 pairs"
-
-
-def test_a_line_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress("scoring", None) as progress:
-        _lines(capsys)
-        progress.say("about 2.0 hours for 7 pairs")
-        progress.say(None)
-        assert _lines(capsys) == ["about 2.0 hours for 7 pairs"]
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(9.4, "9 s"), (89, "89 s"), (90, "2 min"), (7200, "2.0 h")])
-def test_durations_are_figures_for_people(seconds: float, text: str) -> None:
-    assert format_duration(seconds) == text

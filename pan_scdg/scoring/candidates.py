@@ -11,7 +11,7 @@ from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import RetrievalSettings
-from pan_scdg.progress import Forecast, Progress
+from pan_scdg.progress import Progress
 from pan_scdg.records import Document, Query
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.retrieval.ranking import Ranking
@@ -170,9 +170,7 @@ def score_candidates(
     # each query without a source is its own batch, so that no gain depends on the other queries
     known = _StoredFeatures(model, store, settings, keep_gains)
     scorer, waiting = PassScorer(model, store), deque[Group]()
-    total = sum(map(len, wanted.values()))
-    forecast = Forecast(f"{total} pairs", total)
-    with Progress("scoring candidates", total) as progress:
+    with Progress("scoring candidates", sum(map(len, wanted.values()))) as progress:
 
         def list_works() -> Iterator[SourceWork]:
             for group in read_groups(corpus, wanted, model, settings):
@@ -180,7 +178,6 @@ def score_candidates(
                     matcher.measure(chain.from_iterable(group.names), group.text)
                 if known.load(group):
                     progress.update(group.candidates)
-                    forecast.skip(group.candidates)
                 else:
                     waiting.append(group)
                     yield SourceWork(group.text, [target.text for target in group.targets], settings)
@@ -196,7 +193,6 @@ def score_candidates(
             ]
             known.save(group, gains)
             progress.update(group.candidates, tokens=scorer.tokens - before)
-            progress.say(forecast.update(group.candidates))
             before = scorer.tokens
     return known.features
 

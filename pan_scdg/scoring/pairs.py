@@ -12,7 +12,7 @@ from pan_scdg.models.fit import explain_lack_of_memory
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Control, PairSettings
 from pan_scdg.profile.baseline import LogisticWeights
-from pan_scdg.progress import Forecast, Progress
+from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair
 from pan_scdg.scdg.aggregation import Aggregate, Floats, GainStatistics, choose_aggregate, list_stored
 from pan_scdg.scdg.gains import Gains
@@ -141,15 +141,12 @@ def _compute_batches(
     works = (PairsWork(tuple(plan.prepare() for plan in plans), settings) for plans in missing)
     with Progress("scoring pairs", sum(map(len, missing))) as progress:
         before = scorer.tokens
-        count = sum(map(len, missing))
-        forecast = Forecast(f"{count} pairs", sum(plan.tokens for plans in missing for plan in plans))
         for plans, found in zip(missing, scorer.score_works(works), strict=True):
             each = zip(plans, _split_by_pair(plans, found, alone, settings), strict=True)
             yield {
                 p.key: scorer.assemble_gains(alone[_identify_target(p)], parts, settings.control) for p, parts in each
             }
             progress.update(len(plans), tokens=scorer.tokens - before)
-            progress.say(forecast.update(sum(plan.tokens for plan in plans)))
             before = scorer.tokens
 
 

