@@ -11,8 +11,7 @@ from pydantic import Field, ValidationError
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.pan.untrusted import is_file, read_utf8
 from pan_scdg.profile import SHIPPED, Profile, Table, list_profiles, load_profile
-from pan_scdg.scoring.baseline_method import need_threshold
-from pan_scdg.scoring.gain_method import need_rule
+from pan_scdg.scoring.pair_method import check_calibrated
 
 MANIFEST = "tira.yml"
 LARGEST = 1 << 14
@@ -98,10 +97,7 @@ def choose_submission(submissions: dict[str, Submission], name: str, manifest: P
 def _check_decides(profile: Profile, entry: Submission) -> None:
     """Raise UserError for a pair task whose profile has no threshold."""
     if entry.task.startswith("pan25"):
-        if profile.baseline is None:
-            need_rule(profile)
-        else:
-            need_threshold(profile)
+        check_calibrated(profile)
     else:
         profile.need_retrieval()
 

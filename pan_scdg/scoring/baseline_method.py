@@ -16,7 +16,7 @@ from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import Profile
-from pan_scdg.profile.baseline import Alignment, BaselineSettings, CharNgrams, GramLogistic, ModelBaseline
+from pan_scdg.profile.baseline import Alignment, BaselineSettings, CharNgrams, ModelBaseline
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, PairScorer, Passage
 from pan_scdg.scoring.baseline_choice import choose_settings, describe_choice
@@ -34,13 +34,13 @@ from pan_scdg.scoring.baseline_scoring import (
     settle_threshold,
 )
 from pan_scdg.scoring.batches import Share
-from pan_scdg.scoring.gain_method import make_uncalibrated_error
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_method import (
     Calibrated,
     LocatedGains,
     Threshold,
     Verdict,
+    check_calibrated,
     cover_both,
     explain_failure,
     name_pair,
@@ -98,7 +98,7 @@ class BaselineMethod:
         self.device, self.model = parts.device, model
         self.models = {**parts.places, **({} if model is None else {"language_model": model.found})}
         if not scores_only:
-            need_threshold(profile)
+            check_calibrated(profile)
         self._rule = Threshold(None) if scores_only else settle_threshold(self.settings, parts.fingerprint)
         self.threshold = self._rule.least
 
@@ -242,19 +242,6 @@ class BaselineMethod:
         """End the processes of the language model, if there is one."""
         if self.model is not None:
             self.model.close()
-
-
-def need_threshold(profile: Profile) -> float:
-    """Return the threshold of a baseline.
-
-    Raises:
-        UserError: the profile was never calibrated.
-    """
-    settings = need_baseline(profile)
-    if settings.threshold is None:
-        lacks_weights = isinstance(settings, GramLogistic) and settings.weights is None
-        raise make_uncalibrated_error(profile, "weights" if lacks_weights else "threshold")
-    return settings.threshold
 
 
 def _parse_passages(data: bytes) -> tuple[Passage, ...]:

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from pan_scdg.errors import UserError
 from pan_scdg.logs import say
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_text
@@ -30,6 +29,7 @@ from pan_scdg.scoring.pair_method import (
     Calibrated,
     LocatedGains,
     Verdict,
+    check_calibrated,
     cover_both,
     explain_failure,
     name_pair,
@@ -38,7 +38,6 @@ from pan_scdg.scoring.pair_plan import FailedPair, OnError, PlannedPair
 from pan_scdg.scoring.pairs import (
     ScoredPair,
     check_pairs,
-    choose_pair_aggregate,
     score_pairs,
 )
 from pan_scdg.scoring.token_offsets import make_locator
@@ -72,7 +71,7 @@ class GainMethod:
     ) -> None:
         self.settings = profile.need_pairs()
         if not scores_only:
-            need_rule(profile)
+            check_calibrated(profile)
             say(warn_about_model(self.settings.calibration, model))
         self._rule = GainRule(self.settings, model, decides=not scores_only)
         self.threshold = self._rule.threshold.least
@@ -159,22 +158,3 @@ class GainMethod:
     def close(self) -> None:
         """End the worker processes."""
         self.model.close()
-
-
-def need_rule(profile: Profile) -> None:
-    """Check that a profile can decide by gains.
-
-    Raises:
-        UserError: the profile was never calibrated.
-    """
-    settings = profile.need_pairs()
-    if choose_pair_aggregate(settings) is None or settings.threshold is None:
-        raise make_uncalibrated_error(profile, "threshold")
-
-
-def make_uncalibrated_error(profile: Profile, lacks: str) -> UserError:
-    """Return the error about a profile that cannot decide."""
-    return UserError(
-        f"profile {profile.name} has no {lacks} and cannot decide",
-        "calibrate it on pairs with truth: `calibrate --input DIR --profile NAME --write FILE`",
-    )

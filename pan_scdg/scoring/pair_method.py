@@ -7,15 +7,19 @@ import numpy as np
 import numpy.typing as npt
 import tomlkit
 
+from pan_scdg.errors import UserError
 from pan_scdg.models.find import FoundModel
 from pan_scdg.notices import Notices
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator
+from pan_scdg.profile import PairSettings, Profile
+from pan_scdg.profile.baseline import GramLogistic
 from pan_scdg.records import DocumentPair, Passage
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.sequences import Offsets
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import FailedPair, OnError
+from pan_scdg.scoring.pairs import choose_pair_aggregate
 from pan_scdg.store import Store
 
 Planned = TypeVar("Planned")
@@ -191,3 +195,16 @@ def cover_both(target: int, source: int) -> tuple[Passage, ...]:
 def explain_failure(failed: FailedPair, decides: bool) -> str:
     """Return the warning about a pair that could not be scored."""
     return f"{'not scored, decided negative' if decides else 'not scored'}: {failed.error.what}"
+
+
+def check_calibrated(profile: Profile) -> None:
+    """Raise UserError if a profile was never calibrated, so that it cannot decide about pairs."""
+    chosen = profile.baseline or profile.need_pairs()
+    has_parameter = not isinstance(chosen, PairSettings) or choose_pair_aggregate(chosen) is not None
+    if has_parameter and chosen.threshold is not None:
+        return
+    lacks = "weights" if isinstance(chosen, GramLogistic) and chosen.weights is None else "threshold"
+    raise UserError(
+        f"profile {profile.name} has no {lacks} and cannot decide",
+        "calibrate it on pairs with truth: `calibrate --input DIR --profile NAME --write FILE`",
+    )
