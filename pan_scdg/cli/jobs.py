@@ -215,8 +215,9 @@ def show_plan(
 @click.option("--index", "folder", type=FOLDER, required=True, help="Folder of the indexes.")
 @profile_option
 @device_option
+@cluster_option
 @quiet_option
-def index(directory: Path, folder: Path, profile: str, device: str) -> None:
+def index(directory: Path, folder: Path, profile: str, device: str, cluster: Any) -> None:
     """Build the indexes of a corpus that the first stage of a profile needs, for any number of runs.
 
     \b
@@ -235,7 +236,7 @@ def index(directory: Path, folder: Path, profile: str, device: str) -> None:
     chosen = load_chosen_profile(profile)
     settings = chosen.need_retrieval()
     encoder = load_retrieval_encoder(settings, choose_device(chosen, device))
-    for line in index_corpus(Corpus(directory, Notices()), folder, settings, encoder):
+    for line in index_corpus(Corpus(directory, Notices()), folder, settings, encoder, cluster):
         click.echo(line)
 
 

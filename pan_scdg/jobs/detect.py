@@ -181,6 +181,7 @@ def open_method(
     pairs: Sequence[DocumentPair],
     vectors: Path | None = None,
     merged: Shards | None = None,
+    encodes: bool = False,
 ) -> PairMethod[Any, Any]:
     """Return the method of a profile; its models are found and checked but not loaded.
 
@@ -192,6 +193,7 @@ def open_method(
         pairs: the pairs to decide.
         vectors: see `detect_pairs`.
         merged: see `detect_pairs`.
+        encodes: the devices encode the texts of an alignment, too.
 
     Raises:
         UserError: a model or vectors are missing, an option has no effect, or the profile cannot decide.
@@ -207,7 +209,8 @@ def open_method(
     unused = {
         "--keep-gains": request.keep_gains,
         "--engine reference": computing.engine == "reference" and not measures,
-        "--workers": computing.cluster.actors is not None and not measures,
+        "--workers": computing.cluster.actors is not None and not measures and not encodes,
+        "--cluster": computing.cluster.address is not None and not measures and not encodes,
     }
     refuse_unused(baseline, unused)
     ids = sorted({document.doc_id for pair in pairs for document in (pair.suspicious, pair.source)})

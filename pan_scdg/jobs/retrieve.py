@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.lifecycle import Attempt, produce_result
 from pan_scdg.jobs.output_mark import Partial
@@ -162,7 +163,7 @@ def retrieve_sources(
                     say(explain_scores(stages.candidates))
                 if merged is not None:
                     merged.restore(store)
-                files = _stage_results(profile, request, stages, prepared, store, job, result)
+                files = _stage_results(profile, request, stages, prepared, store, job, result, computing.cluster)
             origins = list_origins(prepared.places) if merged is None else merged.origins
             result.seal(files, prepared.list_incidents(), partial, origins)
     limited = [] if partial is None else [partial.format_warning()]
@@ -214,12 +215,15 @@ def _stage_results(
     store: Store,
     job: Mapping[str, Any],
     result: Attempt,
+    cluster: Cluster,
 ) -> list[str]:
     """Find candidates, score them, and stage the results; return their names."""
     settings, queries, model = prepared.settings, prepared.queries, prepared.model
     memory = stages.search_memory << 20
     corpus = prepared.corpus
-    found = prepared.given or find_candidates(corpus, queries, settings, prepared.encoder, store, stages.index, memory)
+    found = prepared.given or find_candidates(
+        corpus, queries, settings, prepared.encoder, store, stages.index, memory, cluster
+    )
     if prepared.given is None:
         where = stages.index or store.folder
         check_candidates(found, corpus, "rebuild the index, or delete the state", where)

@@ -86,7 +86,7 @@ class Encoder:
     def release(self) -> None:
         """Free the model's memory; the encoder is unusable afterwards."""
         self._model = None
-        gc.collect()  # the library's model refers to itself, and so does every copy for another GPU
+        gc.collect()  # the library's model refers to itself
         if self.device == "cuda":
             import torch
 
@@ -132,16 +132,6 @@ def load_encoder(name_or_folder: str | Path, device: str, batch: int = 32) -> En
     if type(model[-1]).__name__ == "Normalize":
         del model[-1]  # it would round in bfloat16 what `Encoder` normalises in float32 (paper, BGE-M3)
     return Encoder(model.eval(), folder, batch)
-
-
-def copy_to_gpus(encoder: Encoder) -> list[Encoder]:
-    """Return the encoder and, if it is on one of several GPUs, a copy of the model on every other GPU."""
-    if encoder.device != "cuda":
-        return [encoder]
-    import torch
-
-    others = range(1, torch.cuda.device_count())
-    return [encoder, *(load_encoder(encoder.folder, f"cuda:{number}", encoder.batch) for number in others)]
 
 
 def _check_complete(model: Any, folder: Path) -> None:

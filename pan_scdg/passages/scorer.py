@@ -1,5 +1,6 @@
 """Score pairs by their alignment: sentences that embeddings match, and passages that have their words in common."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.models.encoder import Encoder
+from pan_scdg.models.encoding import Encode, Texts
 from pan_scdg.passages.align import Alignment
 from pan_scdg.passages.match import CORRECTION, NEARBY, NEIGHBOURS, SENTENCES, measure_match
 from pan_scdg.passages.quotations import RULES
@@ -107,11 +109,32 @@ class AlignmentScorer:
         """Return the sentences of a text."""
         return prepare_text(text, self._settings.unit_words)
 
+    def store_all(self, texts: Iterable[str], store: Store, encode: Encode) -> Iterator[None]:
+        """Encode and store the sentences of texts; yield when one is done, or was before."""
+        pending: deque[tuple[str, npt.NDArray[np.int64]]] = deque()
+
+        def make_works() -> Iterator[list[Texts]]:
+            for text in texts:
+                key, sentences = self._make_key(text), list[str]()
+                if store.get(key) is None:
+                    sentences = [text[start:end] for start, end in self.split(text).spans.tolist()]
+                order = _order_sentences(sentences)
+                pending.append((key, order))
+                yield [Texts([sentences[i] for i in order])] if sentences else []
+
+        for found in encode(make_works()):
+            key, order = pending.popleft()
+            for vectors in found:
+                store.put([(key, pack_array(_restore_order(vectors, order)))])
+            yield
+
+    def _make_key(self, text: str) -> str:
+        parameters = {**self._encoded, "least_words": self._settings.unit_words, "text": hash_text(text)}
+        return make_key("sentence vectors", parameters)
+
     def encode_units(self, text: str, prepared: PreparedText) -> npt.NDArray[np.float32]:
         """Return the unit vectors of a text's sentences, ``[u, d]``, in half precision."""
-        parameters = {**self._encoded, "least_words": self._settings.unit_words, "text": hash_text(text)}
-        key = make_key("sentence vectors", parameters)
-        vectors = None
+        key, vectors = self._make_key(text), None
         if self._store is not None:
             vectors = self._store.read(key, lambda data: _unpack(data, len(prepared.spans)))
         if vectors is None:
@@ -123,15 +146,24 @@ class AlignmentScorer:
     def _compute_vectors(self, sentences: list[str]) -> npt.NDArray[np.float16]:
         if not sentences:
             return np.zeros((0, 0), np.float16)
-        # sentences of one length waste no computation on padding
-        order = sorted(range(len(sentences)), key=lambda i: (len(sentences[i]), i))
-        vectors = np.empty((len(sentences), self._encoder.dimension), np.float16)
-        vectors[order] = self._encoder.encode([sentences[i] for i in order])
-        return vectors
+        order = _order_sentences(sentences)
+        return _restore_order(self._encoder.encode([sentences[i] for i in order]), order)
 
     @cached_property
     def _encoder(self) -> Encoder:
         return self._load()
+
+
+def _order_sentences(sentences: list[str]) -> npt.NDArray[np.int64]:
+    """Return the order in which sentences are encoded: those of one length waste no computation on padding."""
+    return np.array(sorted(range(len(sentences)), key=lambda i: (len(sentences[i]), i)), np.int64)
+
+
+def _restore_order(vectors: npt.NDArray[np.float32], order: npt.NDArray[np.int64]) -> npt.NDArray[np.float16]:
+    """Return vectors that were computed in an order by their places in the text, in half precision."""
+    restored = np.empty(vectors.shape, np.float16)
+    restored[order] = vectors
+    return restored
 
 
 def _unpack(data: bytes, sentences: int) -> npt.NDArray[np.float16]:

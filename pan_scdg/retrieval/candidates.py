@@ -8,6 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Strict, TypeAdapter
 
+from pan_scdg.cluster.session import Cluster
 from pan_scdg.digests import hash_text
 from pan_scdg.logs import say
 from pan_scdg.models.encoder import Encoder, load_encoder
@@ -73,6 +74,7 @@ def find_candidates(
     store: Store,
     index: Path | None = None,
     memory: int = SEARCH_MEMORY,
+    cluster: Cluster | None = None,
 ) -> dict[str, FirstStage]:
     """Return the candidates of every query.
 
@@ -85,6 +87,7 @@ def find_candidates(
         index: folder of ready indexes (see `index.check_catalogue`), which is only read; None: they are built in
             the store's folder.
         memory: bytes that a dense search may use.
+        cluster: encodes the documents, if it has several devices.
 
     Raises:
         UserError: an index cannot be built or opened.
@@ -97,7 +100,7 @@ def find_candidates(
     if todo:
         folder = store.folder if index is None else index
         if index is None:
-            build_indexes(corpus, folder, parts, encoder, settings.dense)
+            build_indexes(corpus, folder, parts, encoder, settings.dense, cluster)
         with Progress("first stage", len(todo)) as progress:
             for query, routes in _search(list(todo.values()), folder, settings, encoder, parts, memory):
                 values = [(keys[query.query_id][route], json.dumps(found).encode()) for route, found in routes.items()]

@@ -10,8 +10,10 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field
 
+from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
-from pan_scdg.models.encoder import Encoder, copy_to_gpus
+from pan_scdg.models.encoder import Encoder
+from pan_scdg.models.encoding import open_encoding
 from pan_scdg.own_files import OwnRecord, read_record, write_atomically
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import Bm25Settings, DenseSettings, RetrievalSettings
@@ -115,7 +117,12 @@ def _describe_vectors(
 
 
 def build_indexes(
-    corpus: Corpus, folder: Path, parts: Mapping[str, Part], encoder: Encoder | None, dense: DenseSettings | None
+    corpus: Corpus,
+    folder: Path,
+    parts: Mapping[str, Part],
+    encoder: Encoder | None,
+    dense: DenseSettings | None,
+    cluster: Cluster | None = None,
 ) -> None:
     """Build the indexes that are missing or not complete, all in one pass over the corpus.
 
@@ -139,7 +146,8 @@ def build_indexes(
         progress = stack.enter_context(Progress("indexing the corpus", len(corpus)))
         documents = iter(corpus)
         if writers and encoder is not None and dense is not None:
-            documents = encode_documents(documents, writers, copy_to_gpus(encoder), dense)
+            encode = stack.enter_context(open_encoding(encoder, cluster))
+            documents = encode_documents(documents, writers, encode, dense)
         documents = _count_documents(documents, progress)
         if lexical is not None:
             _build_bm25(documents, folder / lexical.name, lexical.made_of["engine"])
@@ -230,7 +238,13 @@ def check_catalogue(folder: Path, corpus: str, parts: Mapping[str, Part]) -> Non
         )
 
 
-def index_corpus(corpus: Corpus, folder: Path, settings: RetrievalSettings, encoder: Encoder | None) -> list[str]:
+def index_corpus(
+    corpus: Corpus,
+    folder: Path,
+    settings: RetrievalSettings,
+    encoder: Encoder | None,
+    cluster: Cluster | None = None,
+) -> list[str]:
     """Build the indexes of a profile in an index folder; return a line for each.
 
     Raises:
@@ -239,6 +253,6 @@ def index_corpus(corpus: Corpus, folder: Path, settings: RetrievalSettings, enco
     parts = list_parts(settings, encoder, corpus.digest)
     with lock_folder(folder):
         write_catalogue(folder, corpus.digest, {})
-        build_indexes(corpus, folder, parts, encoder, settings.dense)
+        build_indexes(corpus, folder, parts, encoder, settings.dense, cluster)
         write_catalogue(folder, corpus.digest, parts)
     return [f"{part.kind}: {folder / part.name}" for part in parts.values()]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,9 +15,11 @@ from pan_scdg.baselines.local_instruct import LocalInstruct
 from pan_scdg.baselines.prompting import PromptJudge, make_endpoint_judge
 from pan_scdg.baselines.token_grams import ContainmentScorer, GramOverlapScorer
 from pan_scdg.baselines.vectors import VectorScorer
+from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
 from pan_scdg.models.encoder import load_encoder
+from pan_scdg.models.encoding import Encode, EncodingOrders, open_actors
 from pan_scdg.models.find import FoundModel, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.models.fit import Job, check_encoder_fits
@@ -93,6 +96,11 @@ class BaselineParts(NamedTuple):
         return AlignmentScorer(
             lambda: load_encoder(folder, device, settings.batch), self.fingerprint, device, settings.batch, store
         )
+
+    def open_actors(self, settings: Alignment, cluster: Cluster) -> AbstractContextManager[Encode]:
+        """Return a context in which the encoder of an alignment encodes on several devices."""
+        orders = EncodingOrders(_require(self.folder), settings.batch, self.fingerprint)
+        return open_actors(orders, self.device, cluster)
 
 
 def _require(part: Part | None) -> Part:

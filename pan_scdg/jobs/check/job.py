@@ -86,8 +86,11 @@ class _Check:
         """
         settings, scorer = self.profile.baseline, None
         if isinstance(settings, Alignment):
-            scorer = find_parts(settings, self.method.device, ()).make_alignment(settings, store)
-            encode_texts(self.material, scorer)
+            parts, cluster = find_parts(settings, self.method.device, ()), self.computing.cluster
+            scorer = parts.make_alignment(settings, store)
+            several = cluster.needs_ray(self.method.device)
+            actors = parts.open_actors(settings, cluster) if several else None
+            encode_texts(self.material, scorer, store, actors)
             if places is None:
                 threshold = self.method.threshold
                 # without a threshold nothing is decided, and every pair is shown
@@ -130,7 +133,7 @@ def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -
     common = Request(request.suspicious, request.output)
     known = [] if places is None else make_pairs(material, places)
     report = None
-    with closing(open_method(profile, common, computing, known, known)) as method:
+    with closing(open_method(profile, common, computing, known, known, encodes=True)) as method:
         finder = PassageFinder(profile.passages or PassageSettings(), method.device)
         setting = _find_models(profile, request, method, finder)
         job = _describe_job(profile, common, request, computing, material, setting, method.device)

@@ -1,10 +1,12 @@
 """Choose the pairs of a check: all of them, or beyond a limit those that a first stage leaves."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.check.texts import Material
+from pan_scdg.models.encoding import Encode
 from pan_scdg.passages.reachable import FirstStage
 from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.profile import PassageSettings, Profile
@@ -12,6 +14,7 @@ from pan_scdg.profile.baseline import Alignment
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair
 from pan_scdg.resources import count_cores
+from pan_scdg.store import Store
 
 MOST_PAIRS = 10_000
 """Up to this number all pairs are scored; of more, those that cannot be reuse are left out first."""
@@ -55,12 +58,22 @@ def need_first_stage(profile: Profile, pairs: int) -> Alignment:
     )
 
 
-def encode_texts(material: Material, scorer: AlignmentScorer) -> None:
-    """Encode each text, which takes most of the time, so that its progress is told; the store keeps the vectors."""
-    texts = {text.compared.text or "" for _, text in material.list_texts()}
-    with Progress("encoding texts", len(texts)) as progress:
-        for text in sorted(texts):
-            scorer.prepare(text)
+def encode_texts(
+    material: Material, scorer: AlignmentScorer, store: Store, actors: AbstractContextManager[Encode] | None
+) -> None:
+    """Encode each text, which takes most of the time, so that its progress is told; the store keeps the vectors.
+
+    Args:
+        material: the texts.
+        scorer: encodes in this process, and prepares texts.
+        store: that of the scorer.
+        actors: several devices that encode; None: this process does.
+    """
+    texts = sorted({text.compared.text or "" for _, text in material.list_texts()})
+    with Progress("encoding texts", len(texts)) as progress, ExitStack() as stack:
+        encode = None if actors is None else stack.enter_context(actors)
+        done = map(scorer.prepare, texts) if encode is None else scorer.store_all(texts, store, encode)
+        for _ in done:
             progress.update()
 
 

@@ -260,7 +260,8 @@ def find_stages(study: RetrievalStudy, prepared: Prepared, store: Store) -> dict
     queries, shards = prepared.data.queries, study.options.shards
     if shards is None:
         memory = choose_search_memory() << 20
-        search = Search(prepared.data.corpus, study.index, prepared.computing.device, memory)
+        computing = prepared.computing
+        search = Search(prepared.data.corpus, study.index, computing.device, memory, computing.cluster)
         return {**search_all(study.rows, queries, search, store)}
     found: dict[str, Stages] = {}
     for name, file in _name_stage_files(study).items():

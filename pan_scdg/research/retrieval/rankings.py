@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.retrieval import Qrels, Run
 from pan_scdg.jobs.retrieval_results import rank_queries
@@ -42,6 +43,8 @@ class Search(NamedTuple):
     device: str
     memory: int
     """Bytes that a dense search may use."""
+    cluster: Cluster | None = None
+    """Encodes the documents, if it has several devices."""
 
 
 class GivenRun(NamedTuple):
@@ -99,7 +102,7 @@ def _search(
         check_catalogue(search.ready, search.corpus.digest, list_parts(settings, encoder, search.corpus.digest))
 
     def search_routes(of: RetrievalSettings, by: Encoder | None) -> dict[str, FirstStage]:
-        return find_candidates(search.corpus, queries, of, by, store, search.ready, search.memory)
+        return find_candidates(search.corpus, queries, of, by, store, search.ready, search.memory, search.cluster)
 
     # route by route, so that one that another row has searched already is not searched again
     for route in settings.routes:

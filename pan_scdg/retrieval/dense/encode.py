@@ -1,16 +1,10 @@
-"""Encode the documents of a corpus on their way to the next index, in groups, on all GPUs."""
+"""Encode the documents of a corpus on their way to the next index, in groups, on all devices."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice
-from queue import SimpleQueue
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 
-import numpy as np
-import numpy.typing as npt
-
-from pan_scdg.models.encoder import Encoder
+from pan_scdg.models.encoding import Encode, Texts
 from pan_scdg.profile import DenseSettings
 from pan_scdg.records import Document
 from pan_scdg.retrieval.dense.vectors import VectorWriter
@@ -20,85 +14,42 @@ DOCUMENTS_A_GROUP = 64
 """Encoded together and stored together, since a document's vector depends on its neighbours in a batch."""
 Group = tuple[int, list[Document]]
 """Documents, after the position of the first one in the corpus."""
-Result = TypeVar("Result")
-
-
-class EncodedGroup(NamedTuple):
-    """Documents, the number of vectors of each, and the vectors one below the other."""
-
-    doc_ids: list[str]
-    counts: list[int]
-    vectors: npt.NDArray[np.float32]
 
 
 def encode_documents(
-    documents: Iterator[Document], writers: Sequence[VectorWriter], encoders: Sequence[Encoder], dense: DenseSettings
+    documents: Iterator[Document], writers: Sequence[VectorWriter], encode: Encode, dense: DenseSettings
 ) -> Iterator[Document]:
     """Yield the documents of a corpus unchanged, and write their vectors; continue where a process was stopped.
 
     Args:
         documents: the whole corpus.
         writers: of the folders of vectors that are not complete; the ``kind`` of each says what it stores.
-        encoders: the same model once for each device; what is written does not depend on their number.
+        encode: see `open_encoding`.
         dense: the profile's settings.
 
     Raises:
         UserError: a folder cannot be written.
     """
     stored = [writer.documents for writer in writers]
+    pending: deque[tuple[list[Document], list[list[list[str]]]]] = deque()
+    """Groups under way, with the texts of each document for each writer; none if it has the group already."""
 
-    def encode(encoder: Encoder, group: Group) -> list[EncodedGroup | None]:
-        start, own = group
-        return [
-            None if start < count else _encode_group(encoder, own, writer.manifest.kind, dense)
-            for writer, count in zip(writers, stored)
-        ]
+    def make_works() -> Iterator[list[Texts]]:
+        for start, group in _group_documents(documents):
+            kinds = [writer.manifest.kind if start >= count else None for writer, count in zip(writers, stored)]
+            cuts = [[] if kind is None else [_cut_texts(document, kind, dense) for document in group] for kind in kinds]
+            pending.append((group, cuts))
+            yield [Texts(list(chain(*cut)), dense.document_tokens) for cut in cuts if cut]
 
-    for (_, own), encoded in map_in_parallel(encode, encoders, _group_documents(documents)):
-        for writer, vectors in zip(writers, encoded):
-            if vectors is not None:
-                writer.append(*vectors)
-        yield from own
+    for encoded in encode(make_works()):
+        group, cuts = pending.popleft()
+        vectors = iter(encoded)
+        for writer, cut in zip(writers, cuts):
+            if cut:
+                writer.append([document.doc_id for document in group], list(map(len, cut)), next(vectors))
+        yield from group
     for writer in writers:
         writer.finish()
-
-
-def map_in_parallel(
-    encode: Callable[[Encoder, Group], Result], encoders: Sequence[Encoder], groups: Iterator[Group]
-) -> Iterator[tuple[Group, Result]]:
-    """Yield each group with its result, in order; at most twice as many groups as encoders are in memory.
-
-    Each encoder works on one group at a time, in a thread of its own: the work is done outside of Python's lock.
-    """
-    if len(encoders) == 1:
-        yield from ((group, encode(encoders[0], group)) for group in groups)
-        return
-    free: SimpleQueue[Encoder] = SimpleQueue()
-    for encoder in encoders:
-        free.put(encoder)
-
-    def work(group: Group) -> tuple[Group, Result]:
-        encoder = free.get()
-        try:
-            return group, encode(encoder, group)
-        finally:
-            free.put(encoder)
-
-    pending: deque[Future[tuple[Group, Result]]] = deque()
-    with ThreadPoolExecutor(len(encoders)) as pool:
-        for group in groups:
-            pending.append(pool.submit(work, group))
-            if len(pending) == 2 * len(encoders):
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-
-
-def _encode_group(encoder: Encoder, group: Sequence[Document], kind: str, dense: DenseSettings) -> EncodedGroup:
-    """Return the vectors of documents that are encoded together."""
-    cut = [_cut_texts(document, kind, dense) for document in group]
-    vectors = encoder.encode([text for texts in cut for text in texts], dense.document_tokens)
-    return EncodedGroup([document.doc_id for document in group], [len(texts) for texts in cut], vectors)
 
 
 def _cut_texts(document: Document, kind: str, dense: DenseSettings) -> list[str]:
