@@ -1,7 +1,9 @@
 """Report the progress of a stage: a bar on a terminal, otherwise a line when it begins and then one a minute."""
 
+import logging
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
@@ -9,6 +11,10 @@ from typing import Any
 from pan_scdg.logs import LOGGER, say, shows_notes
 
 INTERVAL = 60.0  # seconds between plain lines
+TICKS = logging.getLogger("pan_scdg.progress")
+"""Gets a record with the `Progress` as its field ``progress`` whenever one begins or advances."""
+TICKS.propagate = False
+TICKS.setLevel(logging.DEBUG)
 HOUR = 3600.0
 
 
@@ -25,15 +31,18 @@ class Progress:
     Args:
         stage: what is being done, as the user sees it.
         total: the number of items; None if it is not known beforehand.
+        describe: returns who does it, for people; nothing if it is this process.
     """
 
-    def __init__(self, stage: str, total: int | None) -> None:
+    def __init__(self, stage: str, total: int | None, describe: Callable[[], str] = str) -> None:
         self.stage, self.total, self.done, self.tokens = stage, total, 0, 0
+        self._describe = describe
         self._began = self._told = time.monotonic()
         self._open = ExitStack()
         self._bar: Any = None
 
     def __enter__(self) -> "Progress":
+        self._tick()
         if not shows_notes():
             return self
         if sys.stderr.isatty():
@@ -50,9 +59,10 @@ class Progress:
         """Count ``items`` more as done, for which the model read ``tokens`` tokens."""
         self.done += items
         self.tokens += tokens
+        self._tick()
         if self._bar is not None:
             if self.tokens:
-                self._bar.set_postfix_str(f"{self._rate():.0f} tokens/s", refresh=False)
+                self._bar.set_postfix_str(", ".join(self._list_details()), refresh=False)
             self._bar.update(items)
         elif time.monotonic() - self._told >= INTERVAL:
             self._told = time.monotonic()
@@ -62,11 +72,23 @@ class Progress:
         """Return stage, done of total, tokens per second and time left, as far as they are known."""
         parts = [f"{self.stage}: {self.done}" + ("" if self.total is None else f" of {self.total}")]
         if self.tokens:
-            parts.append(f"{self._rate():.0f} tokens/s")
-        if self.total and self.done:
-            left = (time.monotonic() - self._began) / self.done * (self.total - self.done)
-            parts.append(f"about {format_duration(left)} left")
+            parts += self._list_details()
+        if self.seconds_left is not None:
+            parts.append(f"about {format_duration(self.seconds_left)} left")
         return ", ".join(parts)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Return the time that the rest will take at the speed so far; None if nothing is done or the total unknown."""
+        if not self.total or not self.done:
+            return None
+        return (time.monotonic() - self._began) / self.done * (self.total - self.done)
+
+    def _list_details(self) -> list[str]:
+        return [f"{self._rate():.0f} tokens/s", *filter(None, [self._describe()])]
+
+    def _tick(self) -> None:
+        TICKS.debug("", extra={"progress": self})
 
     def _rate(self) -> float:
         return self.tokens / max(time.monotonic() - self._began, 1e-9)

@@ -15,6 +15,7 @@ from pan_scdg.cli.options import (
     device_option,
     engine_option,
     gpu_option,
+    json_option,
     load_chosen_profile,
     model_option,
     on_error_option,
@@ -296,4 +297,20 @@ def score(
     click.echo(json.dumps(result.record, indent=1))
 
 
-COMMANDS = (run, index, score)
+@click.command(short_help="Tell how far a run is that goes on elsewhere.")
+@click.argument("output", type=FOLDER)
+@json_option
+def status(output: Path, as_json: bool) -> None:
+    """Tell how far the run is that writes OUTPUT, in another process or on another machine.
+
+    \b
+    Example:
+      pan-scdg status out
+    """
+    from pan_scdg.jobs.status import read_status
+
+    report = read_status(output)
+    click.echo(json.dumps(report.to_json()) if as_json else "\n".join(report.to_lines()))
+
+
+COMMANDS = (run, index, score, status)

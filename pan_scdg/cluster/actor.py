@@ -18,6 +18,21 @@ class Place(NamedTuple):
     """On the machine of the process that started it."""
 
 
+class Crew(NamedTuple):
+    """Who computes."""
+
+    processes: int
+    nodes: int
+    lost: int
+    """Machines that were used and are gone."""
+    ended: int
+    """Processes that ended before their work was done."""
+
+    def __str__(self) -> str:
+        """Return the numbers, for people."""
+        return f"{self.processes} processes, {self.nodes} nodes" + (f", {self.lost} lost" if self.lost else "")
+
+
 class Orders(Protocol):
     """What an actor does before its first work; can be pickled."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from pan_scdg.cluster.actor import Actor, Orders, OutOfMemory, Place
+from pan_scdg.cluster.actor import Actor, Crew, Orders, OutOfMemory, Place
 from pan_scdg.cluster.session import Cluster, Node, list_versions, unwrap_signals
 from pan_scdg.errors import Interrupted, UserError
 from pan_scdg.logs import say
@@ -117,11 +117,10 @@ class Actors(Generic[Item, Result]):
             for task in window:
                 task.wanted = False
 
-    def describe(self) -> str:
-        """Return the number of actors and machines, for people; nothing before the start."""
+    def count(self) -> Crew:
+        """Return the number of actors and machines."""
         nodes = [slot.node.node_id for slot in self._slots if slot.ready]
-        lost = f", {self.lost} lost" if self.lost else ""
-        return f"{len(nodes)} processes, {len(set(nodes))} nodes{lost}" if self._slots else ""
+        return Crew(len(nodes), len(set(nodes)), self.lost, len(self.deaths))
 
     def close(self) -> None:
         """End all actors, whatever they are doing."""

@@ -129,7 +129,7 @@ def detect_pairs(
         with produce_result(request.output, job, request.overwrite) as result:
             if result.needed:
                 planned, failed = method.check(pairs, notices, request.on_error)
-                with result.compute(computing.state, request.metadata, method.model) as store:
+                with result.compute(computing.state, request.metadata, method.model, len(failed)) as store:
                     if detection.models:
                         say([describe_models(list(detection.models.values()))])
                     if merged is not None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from pan_scdg.jobs.output import Job, OutputDirectory, lock_output
 from pan_scdg.jobs.output_mark import Partial
 from pan_scdg.jobs.run_metadata import track_run
+from pan_scdg.jobs.status import write_status
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
 
@@ -33,18 +34,22 @@ class Attempt:
         return not self.complete and not self._directory.is_sealed()
 
     @contextmanager
-    def compute(self, state: Path | None, metadata: bool = False, model: ScoringModel | None = None) -> Iterator[Store]:
+    def compute(
+        self, state: Path | None, metadata: bool = False, model: ScoringModel | None = None, failed: int = 0
+    ) -> Iterator[Store]:
         """Remove a former result that is overwritten, and open the store, which a killed run may have begun.
 
         Args:
             state: the folder of the store; None: inside the output directory until it is published.
             metadata: stage ir-metadata.yml when the body ends; see `track_run`.
-            model: the language model of the job, for this file.
+            model: the language model of the job, for this file and the status.
+            failed: number of items that cannot be scored, for the status.
         """
         self._directory.start()
         with (
             Store(state or self._directory.hidden) as store,
             track_run(self.staged, self.job, metadata, model),
+            write_status(self._directory.hidden, failed, model),
         ):
             yield store
 

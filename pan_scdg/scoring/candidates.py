@@ -170,7 +170,7 @@ def score_candidates(
     # each query without a source is its own batch, so that no gain depends on the other queries
     known = _StoredFeatures(model, store, settings, keep_gains)
     scorer, waiting = PassScorer(model, store), deque[Group]()
-    with Progress("scoring candidates", sum(map(len, wanted.values()))) as progress:
+    with Progress("scoring candidates", sum(map(len, wanted.values())), model.describe_actors) as progress:
 
         def list_works() -> Iterator[SourceWork]:
             for group in read_groups(corpus, wanted, model, settings):

@@ -6,6 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from pan_scdg.cluster.actor import Crew
 from pan_scdg.cluster.actors import Actors
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
@@ -143,9 +144,13 @@ class ScoringModel:
         """Return the device of each process on this machine."""
         return [self.device] if self._cluster is None else self._cluster.list_devices(self.device)
 
+    def count_actors(self) -> Crew | None:
+        """Return the number of processes and machines that compute; None if it is this process."""
+        return None if self._actors is None else self._actors.count()
+
     def describe_actors(self) -> str:
-        """Return the number of processes and machines that compute, for people; nothing if it is this process."""
-        return "" if self._actors is None else self._actors.describe()
+        """Return `count_actors` for people; nothing if it is this process."""
+        return str(self.count_actors() or "")
 
     def close(self) -> None:
         """End the actors."""

@@ -63,7 +63,7 @@ def run(actors: Both, *works: Plain) -> set[int]:
 
 def find_pids(actors: Both, folder: Path) -> set[int]:
     """Return the numbers of both processes, each of which has to take one of these works."""
-    while actors.describe() != "2 processes, 1 nodes":
+    while str(actors.count()) != "2 processes, 1 nodes":
         list(actors.map([Plain(0)]))
     gate = folder / "gate"
     thread = threading.Thread(target=lambda: (until(lambda: len(list(folder.glob("waits*"))) == TWO), gate.touch()))
@@ -107,7 +107,7 @@ def test_an_actor_that_ends_is_replaced_and_nothing_is_lost(actors: Both, tmp_pa
     assert actors.deaths[lost:] == ["cpu: it ended"]
     assert 1 <= actors.retried - retried <= AHEAD
     assert len(before & find_pids(actors, tmp_path / "after")) == TWO - 1
-    assert actors.describe() == "2 processes, 1 nodes"
+    assert actors.count().ended == len(actors.deaths)
 
 
 def test_a_work_without_memory_goes_to_another_actor(actors: Both, tmp_path: Path) -> None:

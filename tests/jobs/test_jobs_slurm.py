@@ -79,17 +79,23 @@ def test_merge_needs_input_and_output_unless_it_lists(cli: Run, tmp_path: Path) 
     assert "Missing option '--input'" in cli("merge", tmp_path).err
 
 
+SKIP_OPTIONS = 'while [[ $1 == -* ]]; do shift; done; exec "$@"'
+RAY = 'echo "ray $1 $2 $3 $4 $5"; while [[ $1 != -- ]]; do shift; done; shift; exec "$@"'
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Callable[..., "subprocess.Popen[str]"]:
-    """``cluster(script, body of pan-scdg, *arguments)``: the process of a script with a stand-in for both programs."""
+    """``cluster(script, body of pan-scdg, *arguments)``: the process of a script with stand-ins for the programs."""
 
     def start(script: str, body: str, *arguments: str) -> "subprocess.Popen[str]":
         programs = tmp_path / "bin"
         programs.mkdir(exist_ok=True)
-        for name, text in (("pan-scdg", body), ("scontrol", 'echo "scontrol $*"')):
+        texts = {"pan-scdg": body, "scontrol": 'echo "scontrol $*"', "srun": SKIP_OPTIONS, "ray": RAY}
+        for name, text in texts.items():
             (programs / name).write_text(f"#!/usr/bin/env bash\n{text}\n")
             (programs / name).chmod(0o755)
         slurm = {"SLURM_ARRAY_JOB_ID": "77", "SLURM_ARRAY_TASK_ID": "2", "PATH": f"{programs}:{os.environ['PATH']}"}
+        slurm |= {"SLURM_JOB_ID": "77", "SLURM_JOB_NUM_NODES": "4", "HEAD": "node1"}
         pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         return subprocess.Popen([SCRIPTS / script, *arguments], env={**os.environ, **slurm}, **pipes)
 
@@ -122,3 +128,22 @@ def test_merge_waits_for_missing_shards(cluster: Any) -> None:
     assert "sbatch --array=3,7 examples/slurm/shard.sh out/run" in err
     process = cluster("merge.sh", 'echo "called $*" >&2', "out/run", "--input", "in")
     assert "called merge --input in --output out/run/merged out/run/shard-*" in process.communicate(timeout=60)[1]
+
+
+@pytest.mark.parametrize(("code", "queued"), [(0, ""), (3, "scontrol requeue 77\n")])
+def test_a_run_on_several_nodes_is_queued_again_if_it_stopped(code: int, queued: str, cluster: Any) -> None:
+    process = cluster("ray.sh", f'echo "$* ${{#RAY_AUTH_TOKEN}}"; exit {code}', "out", "--input", "in put")
+    out, err = process.communicate(timeout=60)
+    began = "ray symmetric-run --address node1:20077 --min-nodes 4\n"
+    assert out == f"{began}run --input in put --output out --cluster auto 64\n{queued}", err
+    assert process.returncode == code
+
+
+def test_the_signal_before_the_time_limit_reaches_the_run_on_several_nodes(cluster: Any, tmp_path: Path) -> None:
+    body = f"trap 'kill $!; sleep 0.3; exit 3' TERM; touch {tmp_path}/started; sleep 60 & wait"
+    process = cluster("ray.sh", body, "out")
+    while not (tmp_path / "started").exists():
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=60)[0].endswith("scontrol requeue 77\n")
+    assert process.returncode == 3

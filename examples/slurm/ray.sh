@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# One run on all GPUs of several nodes:
+#
+#   sbatch --nodes=4 examples/slurm/ray.sh OUTPUT RUN-OPTIONS...
+#
+# writes OUTPUT, with the options of `pan-scdg run` except --output and --cluster. Ray connects the nodes; all of them need
+# pan-scdg with the extra `cluster`, and the models at the same path. HEAD=ADDRESS names the first node, where its host name
+# is not what the others reach it by.
+#
+# Every score is stored in OUTPUT as soon as it is computed. A node that fails loses what it was computing, and others compute
+# that again. Before the time limit the run stops with exit code 3 and is queued again; it then goes on where it stopped.
+#SBATCH --job-name=pan-scdg
+#SBATCH --ntasks-per-node=1
+#SBATCH --exclusive
+#SBATCH --gres=gpu:8
+#SBATCH --time=24:00:00
+#SBATCH --signal=B:TERM@300
+#SBATCH --no-kill
+#SBATCH --requeue
+#SBATCH --open-mode=append
+set -uo pipefail
+
+output=$1
+shift
+export RAY_USAGE_STATS_ENABLED=0 RAY_SYMMETRIC_RUN_CLUSTER_WAIT_TIMEOUT=600
+export RAY_AUTH_MODE=token RAY_AUTH_TOKEN # without it, anybody in the network can use the cluster
+RAY_AUTH_TOKEN=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
+number=$(mktemp)
+
+srun --no-kill --kill-on-bad-exit=0 \
+    ray symmetric-run --address "${HEAD:-$(hostname)}:$((20000 + SLURM_JOB_ID % 20000))" --min-nodes "$SLURM_JOB_NUM_NODES" \
+    --include-dashboard=false --disable-usage-stats -- \
+    bash -c 'echo $$ >"$0"; exec pan-scdg run "$@"' "$number" "$@" --output "$output" --cluster auto &
+step=$!
+trap 'kill -TERM "$(<"$number")"' TERM # this script is on the first node, as the run is
+wait "$step"
+code=$?
+if ((code > 128)); then # the signal ended this wait, and the run is storing its last scores
+    wait "$step"
+    code=$?
+fi
+rm -f "$number"
+if ((code == 3)); then
+    scontrol requeue "$SLURM_JOB_ID"
+fi
+exit "$code"

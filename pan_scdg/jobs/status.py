@@ -1,0 +1,149 @@
+"""Tell how far a run is, also to other processes: a small file in its output that is replaced every few seconds."""
+
+import fcntl
+import json
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from pan_scdg.errors import UserError, one_line
+from pan_scdg.jobs.output_mark import read_mark
+from pan_scdg.own_files import HIDDEN, OwnRecord, read_record, refuse_link, write_atomically
+from pan_scdg.progress import TICKS, Progress, format_duration
+from pan_scdg.scoring.model import ScoringModel
+
+STATUS = "status.json"
+INTERVAL = 5.0
+"""Seconds between two versions of the file, unless another stage begins."""
+LARGEST = 1 << 16
+
+
+class Status(OwnRecord):
+    """The content of the file."""
+
+    stage: str
+    done: int
+    total: int | None
+    failed: int
+    """Pairs that cannot be scored."""
+    tokens: int
+    seconds_left: float | None
+    """Of the stage."""
+    processes: int
+    nodes: int
+    nodes_lost: int
+    processes_ended: int
+    written: float
+    """Seconds since 1970."""
+
+
+class _Writer(logging.Handler):
+    """Writes the file when a stage makes progress."""
+
+    def __init__(self, path: Path, failed: int, model: ScoringModel | None) -> None:
+        super().__init__()
+        self._path, self._failed, self._model = path, failed, model
+        self._stage, self._written = "", 0.0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Replace the file, if it is old or of another stage."""
+        progress: Progress = record.__dict__["progress"]
+        if progress.stage == self._stage and time.monotonic() - self._written < INTERVAL:
+            return
+        self._stage, self._written = progress.stage, time.monotonic()
+        crew = None if self._model is None else self._model.count_actors()
+        status = Status(
+            stage=progress.stage,
+            done=progress.done,
+            total=progress.total,
+            failed=self._failed,
+            tokens=progress.tokens,
+            seconds_left=progress.seconds_left,
+            processes=1 if crew is None else crew.processes,
+            nodes=1 if crew is None else crew.nodes,
+            nodes_lost=0 if crew is None else crew.lost,
+            processes_ended=0 if crew is None else crew.ended,
+            written=time.time(),
+        )
+        with suppress(OSError):  # a full disk is told by those who need it
+            write_atomically(self._path, json.dumps(status.model_dump()))
+
+
+@contextmanager
+def write_status(folder: Path, failed: int, model: ScoringModel | None) -> Iterator[None]:
+    """Write the status of the stages in the body to a file in a folder."""
+    writer = _Writer(folder / STATUS, failed, model)
+    TICKS.addHandler(writer)
+    try:
+        yield
+    finally:
+        TICKS.removeHandler(writer)
+
+
+class Report(NamedTuple):
+    """What is known about an output."""
+
+    state: Literal["complete", "running", "stopped"]
+    status: Status | None
+    """None: complete, or before the first stage."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of the JSON object."""
+        return {"state": self.state, **({} if self.status is None else self.status.model_dump())}
+
+    def to_lines(self) -> list[str]:
+        """Return lines for people."""
+        again = "; run the same command again to continue" if self.state == "stopped" else ""
+        lines = [f"state: {self.state}{again}"]
+        if self.status is None:
+            return lines
+        found = self.status
+        of = "" if found.total is None else f" of {found.total}"
+        lost = f", {found.nodes_lost} lost" if found.nodes_lost else ""
+        lines += [
+            f"stage: {one_line(found.stage)}",
+            f"done: {found.done}{of}",
+            f"failed: {found.failed}",
+            f"processes: {found.processes}, {found.processes_ended} ended and replaced",
+            f"nodes: {found.nodes}{lost}",
+        ]
+        if found.seconds_left is not None:
+            lines.append(f"left: about {format_duration(found.seconds_left)} of this stage")
+        return [*lines, f"written: {format_duration(max(0.0, time.time() - found.written))} ago"]
+
+
+def read_status(output: Path) -> Report:
+    """Return the status of a run, which may go on in another process or on another machine.
+
+    Raises:
+        UserError: the folder is no output of this program.
+    """
+    running = _is_locked(output)
+    if not running and read_mark(output) is not None:
+        return Report("complete", None)
+    hidden = output / HIDDEN
+    refuse_link(hidden)
+    if not hidden.is_dir():
+        raise UserError("holds neither a result nor an unfinished run", "give the --output of a run", output)
+    return Report("running" if running else "stopped", read_record(hidden / STATUS, Status, "remove it", LARGEST))
+
+
+def _is_locked(output: Path) -> bool:
+    """Return True if a run holds the lock of an output."""
+    try:
+        folder = os.open(output, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as e:
+        raise UserError(f"cannot be read: {e.strerror}", "give the --output of a run", output) from e
+    try:
+        fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # no locks on this file system
+        return False
+    finally:
+        os.close(folder)
+    return False

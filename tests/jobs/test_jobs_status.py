@@ -1,0 +1,66 @@
+"""The command status: a run that goes on, one that stopped, one that is complete, and files that others wrote."""
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pan_scdg.jobs import status
+from pan_scdg.jobs.output import lock_output
+from pan_scdg.own_files import HIDDEN
+from pan_scdg.progress import TICKS
+
+Cli = Callable[..., Any]
+
+
+@pytest.fixture
+def stopped(pairs_input: Path, run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The output of a run that stopped after its first batch."""
+    out = tmp_path / "out"
+    monkeypatch.setattr(status, "INTERVAL", 0.0)
+
+    class Stop(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            progress: Any = record.__dict__["progress"]
+            if progress.stage == "scoring pairs" and progress.done:
+                raise KeyboardInterrupt
+
+    handler = Stop()
+    TICKS.addHandler(handler)
+    assert run(pairs_input, out).code == 3
+    TICKS.removeHandler(handler)
+    return out
+
+
+def test_a_run_is_told_from_its_output_while_it_goes_on_and_afterwards(
+    stopped: Path, pairs_input: Path, run: Cli, cli: Cli
+) -> None:
+    done = cli("status", stopped)
+    assert done.out.startswith("state: stopped; run the same command again to continue\nstage: scoring pairs\ndone: ")
+    with lock_output(stopped):
+        found = json.loads(cli("status", stopped, "--json").out)
+    assert found["state"] == "running"
+    assert {"done", "total", "failed", "nodes", "nodes_lost", "processes", "seconds_left"} <= found.keys()
+    assert run(pairs_input, stopped).code == 0
+    assert cli("status", stopped).out == "state: complete\n"
+
+
+@pytest.mark.parametrize("content", ["{}", "[" * 9999, '{"stage": 1}', None])
+def test_a_status_that_others_wrote_is_one_line(content: str | None, tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / HIDDEN).mkdir()
+    path = tmp_path / HIDDEN / status.STATUS
+    if content is None:
+        path.symlink_to("/dev/zero")
+    else:
+        path.write_text(content)
+    done = cli("status", tmp_path)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert str(path) in done.err
+
+
+def test_what_is_no_output_is_an_error(tmp_path: Path, cli: Cli) -> None:
+    assert "holds neither a result nor an unfinished run" in cli("status", tmp_path).err
+    assert "cannot be read" in cli("status", tmp_path / "none").err
