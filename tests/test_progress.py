@@ -83,7 +83,7 @@ def test_the_real_bar_draws_on_stderr(monkeypatch: pytest.MonkeyPatch, capsys: p
     with Progress("scoring", 8) as progress:
         progress.update(2, tokens=5)
         progress._bar.refresh()
-        progress.say("about 2.0 hours")
+        say(["about 2.0 hours"])
         say(["warning: odd"])
     captured = capsys.readouterr()
     assert captured.out == ""
