@@ -10,7 +10,9 @@ import pytest
 
 FUZZ = Path(__file__).parent
 LENIENT = {"clusters", "texts", "weights-known"}
-"""Two read any text, and the last makes again what is damaged: of so few inputs they may refuse none."""
+"""Two read any text, and the last makes again what is damaged."""
+FEW = 64
+"""Inputs of which a target may refuse none; slow targets get fewer than others."""
 
 
 def fuzz(folder: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
@@ -27,7 +29,7 @@ def test_only_user_errors_leave_a_reader(tmp_path: Path, subtests: pytest.Subtes
         with subtests.test(name):
             assert not result["findings"], told
             assert result["read"]
-            assert result["refused"] or name in LENIENT
+            assert result["refused"] or name in LENIENT or result["inputs"] < FEW
             assert result["read"] + result["refused"] == result["inputs"]
     assert code == 0
 
