@@ -6,5 +6,5 @@ cd "$(dirname "$0")/.."
 
 folder=.venv/transformers5
 bash tools/install.sh requirements/transformers5.lock "$folder"
-PYTHONPATH=$PWD/$folder .venv/bin/python -m pytest --ignore tests/lm/test_lm_workers.py tests/lm \
+PYTHONPATH=$PWD/$folder .venv/bin/python -m pytest tests/lm \
     tests/jobs/test_jobs_ministral3.py "$@"

@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pan_scdg import __version__
 from pan_scdg.errors import UserError, need_packages, one_line
 
 OBJECTS = 80 << 20
@@ -21,7 +23,9 @@ OBJECTS = 80 << 20
 LONGEST = 40
 """Characters of the folder of Ray's files: its sockets lie 64 deeper, and the system allows 107."""
 SHARED_MEMORY = Path("/dev/shm")
-PACKAGES = ("pan-scdg", "numpy", "torch", "transformers")
+PACKAGES = ("numpy", "torch", "transformers")
+SECONDS = 10
+"""How long a cluster may take to answer."""
 LOOPBACK = "127.0.0.1"
 ONLY_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Without this, Ray replaces 127.0.0.1 by the address of a network, and listens on all of them."""
@@ -132,6 +136,7 @@ class Cluster:
                 _set_variables({**ONLY_LOOPBACK, "RAY_AUTH_TOKEN": secrets.token_hex(32)})
             else:
                 options, where = {"address": self.address}, f"the cluster {self.address}"
+                _check_address(self.address or "")
             _set_variables({"RAY_USAGE_STATS_ENABLED": "0"})
             before = signal.getsignal(signal.SIGTERM)
             ray = importlib.import_module("ray")
@@ -154,6 +159,16 @@ class Cluster:
             yield ray
 
 
+def _check_address(address: str) -> None:
+    """Raise UserError if nothing answers at HOST:PORT, for which Ray would wait for minutes."""
+    host, _, port = address.rpartition(":")
+    try:
+        if host:
+            socket.create_connection((host, int(port)), SECONDS).close()
+    except (OSError, OverflowError) as e:
+        raise UserError(f"no Ray cluster at {address}: {e}", "give HOST:PORT of ray start --head") from e
+
+
 def _make_local_options(folder: Path, gpus: int) -> dict[str, Any]:
     """Return the arguments of ``ray.init`` for processes on this machine that only it can reach."""
     options = {"address": "local", "include_dashboard": False, "_node_ip_address": LOOPBACK, "_temp_dir": str(folder)}
@@ -165,7 +180,7 @@ def _make_local_options(folder: Path, gpus: int) -> dict[str, Any]:
 
 def list_versions() -> dict[str, str]:
     """Return the versions of the packages that results depend on, by name."""
-    return {name: version(name) for name in PACKAGES}
+    return {"pan_scdg": __version__, **{name: version(name) for name in PACKAGES}}
 
 
 def check_versions(expected: dict[str, str]) -> None:

@@ -204,6 +204,7 @@ def test_ctrl_c_is_the_business_of_this_process(actors: Both, tmp_path: Path) ->
     assert find_pids(actors, tmp_path / "after") == before
 
 
+@pytest.mark.long
 def test_a_work_that_ends_every_actor_stops_the_run_and_closed_actors_take_nothing(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -216,6 +217,7 @@ def test_a_work_that_ends_every_actor_stops_the_run_and_closed_actors_take_nothi
         next(unfinished)
 
 
+@pytest.mark.long
 def test_a_model_that_cannot_be_loaded_is_told_at_once(cluster: Cluster, tmp_path: Path) -> None:
     orders = ScoringOrders(tmp_path / "none", SETTINGS, "packed", "")
     with Actors[Ids, Any](cluster, orders, "cpu") as both, pytest.raises(UserError) as caught:
@@ -223,9 +225,37 @@ def test_a_model_that_cannot_be_loaded_is_told_at_once(cluster: Cluster, tmp_pat
     assert (caught.value.what, caught.value.where) == ("the model folder does not exist", tmp_path / "none")
 
 
+@pytest.mark.long
 def test_one_actor_loads_after_the_other(cluster: Cluster, tmp_path: Path) -> None:
     """The first dies of it, and still the others' turn comes."""
     with Actors[Plain, tuple[int, int]](cluster, Run(tmp_path / "told"), "cpu") as both:
         find_pids(both, tmp_path / "works")
         assert both.deaths == ["cpu: it ended"]
     assert (tmp_path / "told").read_text().splitlines() == ["begins", *["begins", "ends"] * 2]
+
+
+def test_another_machine_that_cannot_compute_the_same_is_named_and_not_used(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    elsewhere = [node._replace(here=False, name="node7") for node in cluster.list_nodes()]
+    monkeypatch.setattr(cluster, "list_nodes", lambda: elsewhere)
+    caplog.set_level("WARNING", "pan_scdg")
+    monkeypatch.setattr("pan_scdg.logs.LOGGER.propagate", True)
+    orders = Run(error=UserError("another model", "copy it"))
+    with Actors[Plain, Any](cluster, orders, "cpu") as both, pytest.raises(UserError, match="another model; copy it"):
+        list(both.map([Plain(0)]))
+    assert set(caplog.messages) == {"warning: node7 is not used: another model; copy it"}
+
+
+def test_machines_that_are_lost_stop_a_run_that_can_be_resumed(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pan_scdg.cluster.actors.POLL", 0.2)
+    gate = tmp_path / "gate"
+    with Actors[Plain, Any](cluster, Run(), "cpu") as both:
+        assert next(both.map([Plain(0)]))[0] == 0
+        mapped = both.map([Slow(0, gate), Slow(1, gate)])
+        monkeypatch.setattr(cluster, "list_nodes", list)
+        with pytest.raises(Interrupted, match="all machines of the cluster that can compute are lost"):
+            list(mapped)
+        assert (both.count().lost, both.retried) == (1, 2)

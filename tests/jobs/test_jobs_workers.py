@@ -13,7 +13,8 @@ from pan_scdg.errors import UserError
 Run = Callable[..., object]
 
 
-@pytest.mark.parametrize("source", ["pairs", pytest.param("retrieval", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("source", ["pairs", "retrieval"])
 def test_two_workers_write_the_same_bytes(
     source: str,
     request: pytest.FixtureRequest,

@@ -1,0 +1,68 @@
+"""Where Ray is started and with what; none is started here."""
+
+import signal
+import socket
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from pan_scdg import errors
+from pan_scdg.cluster import session
+from pan_scdg.cluster.session import Cluster, make_folder, unwrap_signals
+from pan_scdg.errors import Interrupted, UserError
+
+
+def test_the_folder_of_ray_has_a_short_name_is_private_and_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("long" * 20)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(long))
+    with make_folder() as folder:
+        assert len(str(folder)) <= session.LONGEST
+        assert folder.parent.stat().st_mode & 0o077 == 0
+    assert not folder.parent.exists()
+    monkeypatch.setattr(session, "LONGEST", 3)
+    with pytest.raises(UserError, match="set TMPDIR to one"), make_folder():
+        pass
+
+
+@pytest.mark.parametrize("shared", [10**6, 10**9])
+def test_a_container_s_small_shared_memory_is_not_used(
+    shared: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session.shutil, "disk_usage", lambda _: type("Usage", (), {"free": shared}))
+    options = session._make_local_options(tmp_path, 2)
+    assert options["_node_ip_address"] == "127.0.0.1"
+    assert (options["include_dashboard"], options["num_gpus"]) == (False, 2)
+    assert options.get("_plasma_directory") == (str(tmp_path) if shared < session.OBJECTS else None)
+
+
+def test_a_machine_without_ray_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errors, "find_spec", lambda name: None if name == "ray" else find_spec(name))
+    with pytest.raises(UserError, match=r"the package ray is not installed; install the extra: .*\[cluster\]"):
+        Cluster("local", 2).connect("cpu")
+
+
+def test_an_address_where_nothing_answers_is_told_at_once() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+        with pytest.raises(UserError, match=f"no Ray cluster at {address}: "):
+            Cluster(address).connect("cpu")
+
+
+def test_a_signal_while_ray_waits_is_what_its_handler_raised() -> None:
+    with pytest.raises(Interrupted), unwrap_signals():
+        raise SystemError("returned a result with an exception set") from Interrupted(signal.SIGTERM)
+    with pytest.raises(SystemError), unwrap_signals():
+        raise SystemError
+
+
+def test_versions_of_another_machine_are_compared() -> None:
+    versions = session.list_versions()
+    session.check_versions(versions)
+    with pytest.raises(UserError, match=f"torch is {versions['torch']} there and 0 here"):
+        session.check_versions({**versions, "torch": "0"})
