@@ -1,8 +1,14 @@
 """Jobs whose passes are computed by several actors."""
 
 import gc
+import os
+import signal
+import subprocess
+import sys
+import time
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,6 +16,7 @@ import pytest
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
 
+ROOT = Path(__file__).parents[2]
 Run = Callable[..., object]
 
 
@@ -27,6 +34,43 @@ def test_two_workers_write_the_same_bytes(
     result = run(directory, tmp_path / "out", "--workers", "2", "--keep-gains")
     assert result.code == 0, result.err
     assert visible(tmp_path / "out") == visible(finished(directory))
+
+
+def list_own(mark: str) -> list[str]:
+    """Return the command lines of the processes that have inherited a variable with this value."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError):
+            if mark.encode() in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 3), (signal.SIGINT, 3), (signal.SIGKILL, -9)])
+def test_no_actor_outlives_the_command(number: signal.Signals, code: int, tmp_path: Path) -> None:
+    """After a kill, Ray's agents, which compute nothing, stay until they miss the rest of it."""
+    mark = f"mark-of-{tmp_path.name}-{os.getpid()}"
+    pairs = ROOT / "examples" / "pan25-pairs" / "test"
+    command = [sys.executable, ROOT / "entrypoint.py", "run", "--input", pairs, "--output", tmp_path / "out"]
+    more = ["--profile", "scdg-mini", "--workers", "2", "--state", tmp_path / "state"]
+    environment = {**os.environ, "MARK": mark}
+    with subprocess.Popen([*command, *more], env=environment, stderr=subprocess.PIPE, text=True) as process:
+        wait_until(lambda: sum("ray::Actor" in line for line in list_own(mark)) == 2)
+        time.sleep(1)
+        process.send_signal(number)
+        process.wait(60)
+    assert process.returncode == code
+    wait_until(lambda: all("Agent" in line for line in list_own(mark)) if code < 0 else not list_own(mark))
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if true():
+            return
+        time.sleep(0.1)
+    raise TimeoutError
 
 
 def test_processes_for_devices(monkeypatch: pytest.MonkeyPatch) -> None:
