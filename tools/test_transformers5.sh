@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests of lm/, but for those of processes, and one run from files to decisions with transformers 5: in .venv/transformers5, in
+# Tests of lm/, and one run from files to decisions with transformers 5: in .venv/transformers5, in
 # front of the packages of .venv, which stay as they are. Arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
