@@ -100,3 +100,9 @@ def serving(chat: LocalChat) -> Iterator[LocalChat]:
         chat.ended.set()
         server.shutdown()
         server.server_close()
+
+
+def until(happened: Callable[[], object]) -> bool:
+    """Wait until something is so, at most for a minute."""
+    pause = threading.Event()
+    return any(happened() or pause.wait(0.02) for _ in range(3000))

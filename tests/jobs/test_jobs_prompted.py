@@ -5,7 +5,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -16,7 +15,7 @@ import pytest
 
 from pan_scdg.baselines import endpoint
 from pan_scdg.baselines.local_instruct import LocalInstruct
-from tests.local_chat import Fault, LocalChat, serving
+from tests.local_chat import Fault, LocalChat, serving, until
 
 ROOT = Path(__file__).parents[2]
 PROFILE = """
@@ -92,12 +91,6 @@ def run(cli: Call, source: Path, judge: Callable[[str], Path], tmp_path: Path) -
     return call
 
 
-def until(happened: Callable[[], object]) -> bool:
-    """Wait until something is so, at most for a minute."""
-    pause = threading.Event()
-    return any(happened() or pause.wait(0.02) for _ in range(3000))
-
-
 def test_decides_by_the_labels_and_asks_once_a_pair(
     chat: LocalChat, run: Call, records: Records, tmp_path: Path
 ) -> None:
@@ -137,7 +130,7 @@ def test_an_outage_costs_nothing(
     assert run().code == 0
     assert visible(tmp_path / "out") == reference
     assert set(Counter(chat.answered).values()) == {1}
-    assert len(chat.answered) == PAIRS
+    assert until(lambda: len(chat.answered) == PAIRS)
 
 
 def stops_after(chat: LocalChat, count: int, fault: Fault) -> None:
@@ -167,7 +160,7 @@ def test_a_killed_run_asks_for_the_rest(chat: LocalChat, run: Call, source: Path
     stops_after(chat, 10**6, Fault())
     assert run("--state", tmp_path / "state").code == 0
     assert set(Counter(chat.answered).values()) == {1}
-    assert len(chat.answered) == PAIRS
+    assert until(lambda: len(chat.answered) == PAIRS)
 
 
 def kept(state: Path) -> int:
