@@ -214,11 +214,14 @@ def show_plan(
 @click.command(short_help="Build the indexes of a corpus for later runs.")
 @click.option("--input", "directory", type=FOLDER, required=True, help="Folder of the corpus.")
 @click.option("--index", "folder", type=FOLDER, required=True, help="Folder of the indexes.")
+@click.option(
+    "--add", is_flag=True, help="Add the corpus to those that the folder covers, without building them again."
+)
 @profile_option
 @device_option
 @cluster_option
 @quiet_option
-def index(directory: Path, folder: Path, profile: str, device: str, cluster: Any) -> None:
+def index(directory: Path, folder: Path, add: bool, profile: str, device: str, cluster: Any) -> None:
     """Build the indexes of a corpus that the first stage of a profile needs, for any number of runs.
 
     \b
@@ -231,13 +234,13 @@ def index(directory: Path, folder: Path, profile: str, device: str, cluster: Any
     from pan_scdg.notices import Notices
     from pan_scdg.pan.corpus import Corpus
     from pan_scdg.retrieval.candidates import load_retrieval_encoder
-    from pan_scdg.retrieval.index import index_corpus
+    from pan_scdg.retrieval.catalogue import index_corpus
 
     check_folders(folder, None, {"--input": directory, "--profile": find_profile_file(profile)}, "--index")
     chosen = load_chosen_profile(profile)
     settings = chosen.need_retrieval()
     encoder = load_retrieval_encoder(settings, choose_device(chosen, device))
-    for line in index_corpus(Corpus(directory, Notices()), folder, settings, encoder, cluster):
+    for line in index_corpus(Corpus(directory, Notices()), folder, settings, encoder, cluster, add):
         click.echo(line)
 
 

@@ -30,7 +30,7 @@ from pan_scdg.report.query_page import write_query_page
 from pan_scdg.report.setting import Setting, describe_setting
 from pan_scdg.retrieval.candidate_files import explain_scores, hash_candidates, read_candidates
 from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retrieval_encoder, locate_encoder
-from pan_scdg.retrieval.index import check_catalogue, list_parts
+from pan_scdg.retrieval.catalogue import check_index
 from pan_scdg.scdg.aggregation import choose_aggregate
 from pan_scdg.scoring.baseline_parts import BaselineParts, find_encoder_parts
 from pan_scdg.scoring.candidates import Target, prepare_targets, score_candidates
@@ -115,7 +115,7 @@ def prepare(
     counts_only = bool(computing.gpus)
     encoder = load_retrieval_encoder(settings, computing.device) if given is None and not counts_only else None
     if stages.index is not None and given is None and not counts_only:
-        check_catalogue(stages.index, corpus.digest, list_parts(settings, encoder, corpus.digest))
+        check_index(stages.index, corpus, settings, encoder)
     matching = None
     if settings.rerank and settings.match is not None and not counts_only:
         matching = find_encoder_parts(settings.match.model, computing.device, "retrieval")

@@ -4,7 +4,8 @@ import hashlib
 import os
 import zlib
 from array import array
-from collections.abc import Collection, Iterator, KeysView
+from collections.abc import Collection, Iterator, KeysView, Sequence
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
 
@@ -53,6 +54,20 @@ class Corpus:
     def __iter__(self) -> Iterator[Document]:
         for number, doc_id in enumerate(self._numbers):
             yield self._read(number, doc_id)
+
+    def hash_parts(self, counts: Sequence[int]) -> list[str]:
+        """Return the SHA-256 (hex) over ids and texts of the first documents, of those behind them, and so on.
+
+        Args:
+            counts: numbers of documents of the parts.
+        """
+        documents, found = iter(self), []
+        for count in counts:
+            digest = hashlib.sha256()
+            for field in (field.encode() for document in islice(documents, count) for field in document):
+                digest.update(len(field).to_bytes(8, "big") + field)
+            found.append(digest.hexdigest())
+        return found
 
     def select(self, wanted: Collection[str]) -> Iterator[Document]:
         """Yield the documents that ``wanted`` names and the corpus has, in the order of the corpus."""

@@ -53,6 +53,18 @@ class DenseSettings(Table):
     """Chunks kept per chunk of a whole query before the maximum per document."""
     depth: int = Field(default=1000, ge=1)
     batch: int = Field(default=32, ge=1)
+    search: Literal["exact", "ivf"] = Field(default="exact", exclude_if=lambda value: value == "exact")
+    """All vectors, or those in the inverted lists of faiss that are most like the query (extra ``ann``)."""
+    lists: int | None = Field(default=None, ge=1, exclude_if=lambda value: value is None)
+    """Number of lists of ``ivf``; None: about the root of the number of vectors."""
+    probes: int | None = Field(default=None, ge=1, exclude_if=lambda value: value is None)
+    """Number of lists that ``ivf`` reads for a query vector; None: see `ivf.choose_probes`."""
+
+    @model_validator(mode="after")
+    def _has_a_use_for_its_lists(self) -> "DenseSettings":
+        if self.search == "exact" and (self.lists, self.probes) != (None, None):
+            raise ValueError('lists and probes are for search = "ivf"')
+        return self
 
 
 class MatchSettings(Table):

@@ -20,8 +20,9 @@ from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import DenseSettings, RetrievalSettings, Route
 from pan_scdg.progress import Progress
 from pan_scdg.records import Query
+from pan_scdg.retrieval.catalogue import read_catalogue
 from pan_scdg.retrieval.dense.routes import DenseRoutes
-from pan_scdg.retrieval.index import Part, build_indexes, list_parts, open_bm25
+from pan_scdg.retrieval.index import Part, build_indexes, join_digests, list_parts, list_shards, open_bm25
 from pan_scdg.retrieval.ranking import Ranked, Ranking, fuse_by_comb_sum, fuse_by_daac, fuse_by_rrf
 from pan_scdg.store import Store, make_key
 
@@ -84,7 +85,7 @@ def find_candidates(
         settings: the profile's.
         encoder: the embedding model, for dense routes.
         store: rankings are stored here, and indexes in its folder.
-        index: folder of ready indexes (see `index.check_catalogue`), which is only read; None: they are built in
+        index: folder of ready indexes (see `catalogue.check_index`), which is only read; None: they are built in
             the store's folder.
         memory: bytes that a dense search may use.
         cluster: encodes the documents, if it has several devices.
@@ -92,7 +93,8 @@ def find_candidates(
     Raises:
         UserError: an index cannot be built or opened.
     """
-    parts = list_parts(settings, encoder, corpus.digest)
+    corpora = [corpus.digest] if index is None else read_catalogue(index).corpora
+    parts = list_parts(settings, encoder, join_digests(corpora))
     keys = {q.query_id: _make_route_keys(q, settings, parts) for q in queries}
     todo = {
         q.text: q for q in queries if any(store.get(key) is None for key in keys[q.query_id].values())
@@ -102,7 +104,7 @@ def find_candidates(
         if index is None:
             build_indexes(corpus, folder, parts, encoder, settings.dense, cluster)
         with Progress("first stage", len(todo)) as progress:
-            for query, routes in _search(list(todo.values()), folder, settings, encoder, parts, memory):
+            for query, routes in _search(list(todo.values()), folder, settings, encoder, corpora, memory):
                 values = [(keys[query.query_id][route], json.dumps(found).encode()) for route, found in routes.items()]
                 store.put(values)
                 progress.update()
@@ -166,7 +168,8 @@ def _list_search_settings(route: Route, settings: RetrievalSettings) -> dict[str
         "dense-sentence": ("query_tokens", "sentences", "kept_chunks"),
         "dense-full": ("query_words", "query_stride", "query_chunks", "full_query_tokens", "full_kept_chunks"),
     }[route]
-    return {name: dense[name] for name in ("query_prompt", "depth", *names)}
+    approximate = {name: dense[name] for name in ("search", "lists", "probes") if name in dense}
+    return approximate | {name: dense[name] for name in ("query_prompt", "depth", *names)}
 
 
 def _search(
@@ -174,15 +177,16 @@ def _search(
     folder: Path,
     settings: RetrievalSettings,
     encoder: Encoder | None,
-    parts: Mapping[str, Part],
+    corpora: Sequence[str],
     memory: int,
 ) -> Iterator[tuple[Query, dict[Route, Ranking]]]:
     """Yield the rankings of each query in order, a group of queries at a time."""
+    shards = list_shards(settings, encoder, corpora)
     with ExitStack() as stack:
         lexical = None
-        if "bm25" in parts:
-            lexical = stack.enter_context(open_bm25(folder / parts["bm25"].name, settings.bm25))
-        dense = None if encoder is None else DenseRoutes(folder, parts, settings.need_dense(), encoder, memory)
+        if any(route.startswith("bm25") for route in settings.routes):
+            lexical = stack.enter_context(open_bm25(folder, shards, settings.bm25))
+        dense = None if encoder is None else DenseRoutes(folder, shards, settings.need_dense(), encoder, memory)
         for start in range(0, len(queries), QUERIES_A_GROUP):
             group = queries[start : start + QUERIES_A_GROUP]
             texts = [query.text for query in group]

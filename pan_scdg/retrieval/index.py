@@ -1,51 +1,26 @@
 """Build, list and open the indexes of a corpus; they are never used for another corpus or setting."""
 
-import json
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Protocol
-
-from pydantic import Field
+from typing import Any, Literal, NamedTuple, Protocol
 
 from pan_scdg.cluster.session import Cluster
-from pan_scdg.errors import UserError
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.models.encoding import open_encoding
-from pan_scdg.own_files import OwnRecord, read_record, write_atomically
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import Bm25Settings, DenseSettings, RetrievalSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import Document
 from pan_scdg.retrieval.dense.encode import encode_documents
+from pan_scdg.retrieval.dense.rows import list_pieces
 from pan_scdg.retrieval.dense.vector_files import FORMAT, Manifest
-from pan_scdg.retrieval.dense.vectors import VectorWriter
+from pan_scdg.retrieval.dense.vectors import VectorWriter, open_vectors
 from pan_scdg.retrieval.index_folder import LAYOUTS, Engine
 from pan_scdg.retrieval.ranking import Ranking
-from pan_scdg.store import lock_folder, make_key
-
-CATALOGUE = "index.json"
-CATALOGUE_BYTES = 1 << 20
-REMAKE = "make one with the command index"
-MOST_TOLD = 8
-"""Differences that an error names."""
-Short = Annotated[str, Field(max_length=256)]
-
-
-class Entry(OwnRecord):
-    """An index in the catalogue."""
-
-    kind: Short
-    made_of: dict[Short, int | Short | None]
-
-
-class Catalogue(OwnRecord):
-    """``index.json``: the indexes of a folder, by name."""
-
-    corpus: Short
-    indexes: dict[Short, Entry]
+from pan_scdg.store import make_key
 
 
 class Lexical(Protocol):
@@ -77,7 +52,11 @@ class Part(NamedTuple):
 
 
 def list_parts(settings: RetrievalSettings, encoder: Encoder | None, corpus: str) -> dict[str, Part]:
-    """Return the indexes that the routes of a profile need, by purpose: ``bm25``, ``chunks``, ``abstracts``."""
+    """Return the indexes that the routes of a profile need, by purpose.
+
+    They are ``bm25``, ``chunks`` and ``abstracts``; ``chunks-ivf`` and ``abstracts-ivf`` if these are not searched
+    exactly.
+    """
     found = {}
     if any(route.startswith("bm25") for route in settings.routes):
         found["bm25"] = _describe_bm25(settings.bm25.engine, corpus)
@@ -90,7 +69,29 @@ def list_parts(settings: RetrievalSettings, encoder: Encoder | None, corpus: str
         found["chunks"] = _describe_vectors("chunks", encoder, dense.batch, corpus, cut | words)
     if "abstract" in settings.routes:
         found["abstracts"] = _describe_vectors("abstracts", encoder, dense.batch, corpus, cut)
+    if dense.search == "ivf":
+        made = {"lists": dense.lists, "ivf": LAYOUTS["ivf"]}
+        vectors = {name: part for name, part in found.items() if part.manifest is not None}
+        found |= {f"{name}-ivf": Part(f"{name}-ivf", {**part.made_of, **made}) for name, part in vectors.items()}
     return found
+
+
+def list_shards(settings: RetrievalSettings, encoder: Encoder | None, corpora: Sequence[str]) -> list[dict[str, Part]]:
+    """Return the indexes of each shard by purpose; see `list_parts`.
+
+    FTS5 and Terrier have no statistics over several indexes: they keep all documents in one, which is the last shard's.
+    """
+    shards = [list_parts(settings, encoder, corpus) for corpus in corpora]
+    if "bm25" in shards[-1] and settings.bm25.engine != "impact":
+        for parts in shards:
+            parts.pop("bm25")
+        shards[-1]["bm25"] = _describe_bm25(settings.bm25.engine, join_digests(corpora))
+    return shards
+
+
+def join_digests(corpora: Sequence[str]) -> str:
+    """Return what names the corpora of all shards together."""
+    return corpora[0] if len(corpora) == 1 else make_key("corpora", {"corpora": list(corpora)})
 
 
 def _describe_bm25(engine: Engine, corpus: str) -> Part:
@@ -123,10 +124,12 @@ def build_indexes(
     encoder: Encoder | None,
     dense: DenseSettings | None,
     cluster: Cluster | None = None,
+    grown_from: Path | None = None,
 ) -> None:
     """Build the indexes that are missing or not complete, all in one pass over the corpus.
 
-    Vectors that an earlier process has stored are not encoded again; a BM25 index is built as a whole.
+    Vectors that an earlier process has stored are not encoded again; a BM25 index and inverted lists are built as a
+    whole. An index of FTS5 begins as a copy of the one in ``grown_from``.
 
     Raises:
         UserError: the folder cannot be written or is in use, the corpus is empty, or an engine is not installed.
@@ -142,6 +145,7 @@ def build_indexes(
         if lexical is not None and os.path.lexists(folder / lexical.name):  # checked when it is opened
             lexical = None
         if not writers and lexical is None:
+            _build_lists(folder, parts, dense)
             return
         progress = stack.enter_context(Progress("indexing the corpus", len(corpus)))
         documents = iter(corpus)
@@ -150,16 +154,29 @@ def build_indexes(
             documents = encode_documents(documents, writers, encode, dense)
         documents = _count_documents(documents, progress)
         if lexical is not None:
-            _build_bm25(documents, folder / lexical.name, lexical.made_of["engine"])
+            _build_bm25(documents, folder / lexical.name, lexical.made_of["engine"], grown_from)
         deque(documents, maxlen=0)  # the vectors alone
+        _build_lists(folder, parts, dense)
 
 
-def _build_bm25(documents: Iterator[Document], path: Path, engine: str) -> None:
+def _build_lists(folder: Path, parts: Mapping[str, Part], dense: DenseSettings | None) -> None:
+    """Build the inverted lists that are missing, from complete vectors."""
+    for purpose, part in parts.items():
+        lists = parts.get(f"{purpose}-ivf")
+        if dense is None or part.manifest is None or lists is None or os.path.lexists(folder / lists.name):
+            continue
+        from pan_scdg.retrieval.dense.ivf import build_ivf
+
+        ((_, vectors),) = list_pieces(open_vectors(folder / part.name, part.manifest).chunks)
+        build_ivf(vectors, folder / lists.name, dense.lists)
+
+
+def _build_bm25(documents: Iterator[Document], path: Path, engine: str, grown_from: Path | None) -> None:
     """Build the BM25 index of a stream of documents."""
     if engine == "fts5":
         from pan_scdg.retrieval.bm25.fts5 import build_index as build_fts5
 
-        build_fts5(documents, path)
+        build_fts5(documents, path, grown_from)
     elif engine == "terrier":
         from pan_scdg.retrieval.bm25.terrier import build_index as build_terrier
 
@@ -170,8 +187,9 @@ def _build_bm25(documents: Iterator[Document], path: Path, engine: str) -> None:
         build_impact(documents, path)
 
 
-def open_bm25(path: Path, settings: Bm25Settings) -> Lexical:
-    """Open the BM25 index at ``path`` with the profile's engine."""
+def open_bm25(folder: Path, shards: Sequence[Mapping[str, Part]], settings: Bm25Settings) -> Lexical:
+    """Open the BM25 indexes of all shards with the profile's engine."""
+    path, *added = [folder / parts["bm25"].name for parts in shards if "bm25" in parts]
     if settings.engine == "fts5":
         from pan_scdg.retrieval.bm25.fts5 import Bm25Index
 
@@ -182,7 +200,7 @@ def open_bm25(path: Path, settings: Bm25Settings) -> Lexical:
         return TerrierIndex(path, settings)
     from pan_scdg.retrieval.bm25.impact import ImpactIndex
 
-    return ImpactIndex(path, settings)
+    return ImpactIndex(path, settings, added)
 
 
 def _count_documents(documents: Iterator[Document], progress: Progress) -> Iterator[Document]:
@@ -190,69 +208,3 @@ def _count_documents(documents: Iterator[Document], progress: Progress) -> Itera
     for document in documents:
         yield document
         progress.update()
-
-
-def write_catalogue(folder: Path, corpus: str, parts: Mapping[str, Part]) -> None:
-    """Add these indexes to the list of what a folder holds.
-
-    Raises:
-        UserError: the folder's indexes are of another corpus.
-    """
-    known = Catalogue(corpus=corpus, indexes={})
-    if os.path.lexists(folder / CATALOGUE):
-        known = read_catalogue(folder)
-    if known.corpus != corpus:
-        raise UserError("holds indexes of another corpus", "choose another --index folder", folder)
-    indexes = {part.name: Entry(kind=part.kind, made_of=part.made_of) for part in parts.values()}
-    known = Catalogue(corpus=corpus, indexes={**known.indexes, **indexes})
-    write_atomically(folder / CATALOGUE, json.dumps(known.model_dump(), indent=1, sort_keys=True) + "\n")
-
-
-def read_catalogue(folder: Path) -> Catalogue:
-    """Return the list of what an index folder holds.
-
-    Raises:
-        UserError: there is none, or it cannot be read.
-    """
-    found = read_record(folder / CATALOGUE, Catalogue, REMAKE, CATALOGUE_BYTES)
-    if found is None:
-        raise UserError("no index of a corpus", REMAKE, folder / CATALOGUE)
-    return found
-
-
-def check_catalogue(folder: Path, corpus: str, parts: Mapping[str, Part]) -> None:
-    """Raise UserError if an index folder is of another corpus or other settings, and name what differs."""
-    known = read_catalogue(folder)
-    if known.corpus != corpus:
-        raise UserError("was made for another corpus", "make one for this input with the command index", folder)
-    for part in parts.values():
-        if part.name in known.indexes:
-            continue
-        alike = [other.made_of for other in known.indexes.values() if other.kind == part.kind]
-        differ = [(k, other.get(k), v) for other in alike for k, v in part.made_of.items() if other.get(k) != v]
-        why = [f"{name} is {there!r}, not {wanted!r}" for name, there, wanted in differ]
-        raise UserError(
-            f"has no {part.kind} for this profile{': ' if why else ''}{'; '.join(why[:MOST_TOLD])}",
-            "run the command index with this profile, model and device",
-            folder,
-        )
-
-
-def index_corpus(
-    corpus: Corpus,
-    folder: Path,
-    settings: RetrievalSettings,
-    encoder: Encoder | None,
-    cluster: Cluster | None = None,
-) -> list[str]:
-    """Build the indexes of a profile in an index folder; return a line for each.
-
-    Raises:
-        UserError: see `build_indexes`; or the folder holds indexes of another corpus, or is in use.
-    """
-    parts = list_parts(settings, encoder, corpus.digest)
-    with lock_folder(folder):
-        write_catalogue(folder, corpus.digest, {})
-        build_indexes(corpus, folder, parts, encoder, settings.dense, cluster)
-        write_catalogue(folder, corpus.digest, parts)
-    return [f"{part.kind}: {folder / part.name}" for part in parts.values()]

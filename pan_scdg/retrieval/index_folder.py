@@ -7,15 +7,18 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from tokenize import TokenError
+from typing import Annotated, Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import Field
 
 from pan_scdg.errors import UserError
 from pan_scdg.own_files import InnerName, OwnRecord, open_own, read_record, refuse_link
 
-Engine = Literal["impact", "fts5", "terrier"]
-LAYOUTS: dict[Engine, int] = {"impact": 4, "fts5": 2, "terrier": 2}
+Engine = Literal["impact", "fts5", "terrier", "ivf"]
+LAYOUTS: dict[Engine, int] = {"impact": 4, "fts5": 2, "terrier": 2, "ivf": 1}
 """Raised when the files of an engine's index change their meaning: a folder of another layout is refused."""
 MANIFEST = "manifest.json"
 REDO = "delete it and run again"
@@ -123,6 +126,31 @@ def read_ids(path: Path, count: int) -> list[str]:
     if len(ids) != count:
         raise UserError(f"damaged: {len(ids)} documents instead of {count}", REDO, path)
     return list(ids)
+
+
+def read_array(path: Path, kinds: tuple[str, ...]) -> npt.NDArray[Any]:
+    """Return an array of one of these types from a ``.npy`` file, memory-mapped unless it is empty.
+
+    Raises:
+        UserError: it has another type, or another size than its header says.
+    """
+    with open_own(path) as file:
+        try:
+            # NumPy's stubs leave these two without types.
+            if np.lib.format.read_magic(file) != (1, 0):  # type: ignore[no-untyped-call]
+                raise ValueError("another version of the format")
+            header: tuple[tuple[int, ...], bool, np.dtype[Any]] = np.lib.format.read_array_header_1_0(file)  # type: ignore[no-untyped-call]
+        except (ValueError, SyntaxError, TokenError, RecursionError, MemoryError) as e:
+            raise UserError(f"damaged: {str(e)[:200]}", REDO, path) from e
+        shape, by_column, kind = header
+        begin, size = file.tell(), file.seek(0, 2)
+        count = 1
+        for length in shape:
+            count *= length
+        if kind.str not in kinds or by_column or min(shape, default=0) < 0 or size != begin + count * kind.itemsize:
+            raise UserError("damaged: another type or size than an index has", REDO, path)
+        # An empty array cannot be mapped.
+        return np.asarray(np.memmap(file, kind, "r", begin, shape) if count else np.empty(shape, kind))
 
 
 def _list_files(folder: Path) -> list[str]:

@@ -13,14 +13,14 @@ from target import Target
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Bm25Settings, load_profile
 from pan_scdg.records import Document, Query
-from pan_scdg.retrieval import index as corpus_index
-from pan_scdg.retrieval import index_folder
+from pan_scdg.retrieval import catalogue, index_folder
 from pan_scdg.retrieval.bm25 import fts5 as bm25_fts5
 from pan_scdg.retrieval.bm25 import impact as bm25_impact
 from pan_scdg.retrieval.bm25 import impact_arrays
 from pan_scdg.retrieval.candidate_files import read_candidates
 from pan_scdg.retrieval.dense import vectors
 from pan_scdg.retrieval.dense.vector_files import FORMAT, Manifest
+from pan_scdg.retrieval.index import Part
 
 DOCUMENTS = [
     Document("d/1", "The ferry left at six. Nobody waved."),
@@ -39,16 +39,18 @@ MADE_OF = Manifest(
     format=FORMAT,
     sealed=None,
 )
-PARTS = {"bm25": corpus_index.Part("bm25-fts5", {"corpus": "b" * 64, "engine": "fts5", "layout": 1})}
+PARTS = {"bm25": Part("bm25-fts5", {"corpus": "b" * 64, "engine": "fts5", "layout": 1})}
 RETRIEVAL = load_profile("offline").need_retrieval()
 
 
 def _make_catalogue(folder: Path) -> None:
-    corpus_index.write_catalogue(folder, "b" * 64, PARTS)
+    shard = catalogue.Shard(corpus="b" * 64, documents=3, content="c" * 64)
+    indexes = {part.name: catalogue.Entry(kind=part.kind, made_of=part.made_of) for part in PARTS.values()}
+    catalogue.write_catalogue(folder, catalogue.Catalogue(shards=[shard], indexes=indexes))
 
 
 def _catalogue(folder: Path) -> None:
-    corpus_index.check_catalogue(folder, "b" * 64, PARTS)
+    catalogue.check_parts(catalogue.read_catalogue(folder), folder, PARTS)
 
 
 def _write_vectors(folder: Path, finish: bool) -> None:
@@ -124,7 +126,7 @@ OWN, FILES = "pan_scdg.own_files", "pan_scdg.retrieval.dense.vector_files"
 VECTOR_FILES = {"manifest.json": JSON, "documents.jsonl": JSON, "vectors.f16": BYTES}
 ARRAYS = {f"index/{name}.npy": BYTES for name in impact_arrays.KINDS}
 INDEXES = (
-    Target("catalogue", _catalogue, {"index.json": JSON}, ("pan_scdg.retrieval.index", OWN), made=_make_catalogue),
+    Target("catalogue", _catalogue, {"index.json": JSON}, ("pan_scdg.retrieval.catalogue", OWN), made=_make_catalogue),
     Target(
         "vectors", _vectors, VECTOR_FILES, (FILES, "pan_scdg.retrieval.dense.vectors"), made=_make_vectors, rate=0.5
     ),

@@ -22,7 +22,7 @@ from pan_scdg.research.retrieval.grid import UPPER_TAILS, Candidates, Configurat
 from pan_scdg.research.retrieval.rows import Ranking
 from pan_scdg.retrieval.candidate_files import read_candidates
 from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retrieval_encoder
-from pan_scdg.retrieval.index import check_catalogue, list_parts
+from pan_scdg.retrieval.catalogue import check_index
 from pan_scdg.scdg.aggregation import Aggregate, choose_aggregate
 from pan_scdg.store import Store
 
@@ -99,7 +99,7 @@ def _search(
     settings: RetrievalSettings, queries: Sequence[Query], encoder: Encoder | None, search: Search, store: Store
 ) -> dict[str, FirstStage]:
     if search.ready is not None:
-        check_catalogue(search.ready, search.corpus.digest, list_parts(settings, encoder, search.corpus.digest))
+        check_index(search.ready, search.corpus, settings, encoder)
 
     def search_routes(of: RetrievalSettings, by: Encoder | None) -> dict[str, FirstStage]:
         return find_candidates(search.corpus, queries, of, by, store, search.ready, search.memory, search.cluster)

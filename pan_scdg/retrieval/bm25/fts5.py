@@ -1,6 +1,7 @@
 """BM25-Full and BM25-Sentence1 on SQLite FTS5 (paper, First-Stage PAN26 Retrieval: the original sparse routes)."""
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -33,20 +34,26 @@ MOST_OF_A_COMMON_TERM = 3e-6
 """More than a term in half of all documents or more can add to a score: FTS5 gives it an idf of 1e-6, times k1 + 1."""
 
 
-def build_index(documents: Iterable["Document"], folder: Path) -> None:
+def build_index(documents: Iterable["Document"], folder: Path, grown_from: Path | None = None) -> None:
     """Write the index of a stream of documents; ``folder`` exists only once the index is complete.
 
-    The texts themselves are not stored, and only one at a time is in memory.
+    The texts themselves are not stored, and only one at a time is in memory. The documents come behind those of the
+    index in ``grown_from``, which is copied.
 
     Raises:
         UserError: this Python's SQLite has no FTS5, or the index cannot be written.
         ValueError: a document id is repeated.
     """
     need_fts5()
+    count = 0
     with stage_folder(folder) as part:
+        if grown_from is not None:
+            with Bm25Index(grown_from, Bm25Settings()) as known:  # finds damage
+                count = known.count
+            shutil.copyfile(grown_from / DATABASE, part / DATABASE)
         try:
             with closing(sqlite3.connect(part / DATABASE, isolation_level=None)) as connection:
-                count = _fill(connection, documents)
+                count = _fill(connection, documents, count)
         except sqlite3.OperationalError as e:
             raise UserError(
                 f"the search index cannot be written: {e}",
@@ -58,22 +65,23 @@ def build_index(documents: Iterable["Document"], folder: Path) -> None:
         write_seal(part, "fts5", VERSION, count)
 
 
-def _fill(connection: sqlite3.Connection, documents: Iterable["Document"]) -> int:
-    """Write all documents and return their number."""
+def _fill(connection: sqlite3.Connection, documents: Iterable["Document"], count: int) -> int:
+    """Write all documents behind the ``count`` that are there, and return the number of all."""
     # A file that is thrown away when anything fails needs no journal.
     connection.execute("PRAGMA journal_mode = OFF")
     connection.execute("PRAGMA synchronous = OFF")
     connection.execute("BEGIN")
-    _create(connection)
-    row = -1
-    for row, document in enumerate(documents):
+    if not count:
+        _create(connection)
+    for document in documents:
         try:
-            connection.execute("INSERT INTO documents VALUES (?, ?)", (row, document.doc_id))
+            connection.execute("INSERT INTO documents VALUES (?, ?)", (count, document.doc_id))
         except sqlite3.IntegrityError as e:
             raise ValueError(f"document {document.doc_id!r} comes twice") from e
-        connection.execute("INSERT INTO texts (rowid, text) VALUES (?, ?)", (row, document.text))
+        connection.execute("INSERT INTO texts (rowid, text) VALUES (?, ?)", (count, document.text))
+        count += 1
     connection.execute("COMMIT")
-    return row + 1
+    return count
 
 
 def _create(connection: sqlite3.Connection) -> None:
@@ -109,7 +117,7 @@ class Bm25Index:
         need_fts5()
         self._settings, self._path = settings, folder / DATABASE
         self._frequencies: dict[str, int] = {}
-        self._count = check_seal(folder, "fts5", VERSION).documents
+        self.count = check_seal(folder, "fts5", VERSION).documents
         with self._explain_errors():
             # Immutable: no journal that lies beside the file is played back, and none is looked for.
             self._index = sqlite3.connect(f"{self._path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
@@ -160,7 +168,7 @@ class Bm25Index:
         """Rank the documents with any of the terms by FTS5's BM25 (k1 1.2, b 0.75), equal ones by document id."""
         if not terms:
             return []
-        rare = [term for term in terms if 2 * self._count_documents(term) < self._count]
+        rare = [term for term in terms if 2 * self._count_documents(term) < self.count]
         chosen = self._restrict_rows(rare, len(terms) - len(rare)) if 0 < len(rare) < len(terms) else ""
         with self._explain_errors():
             rows = self._index.execute(_SEARCH.format(chosen), (_match_any(terms), self._settings.depth))
@@ -190,8 +198,8 @@ class Bm25Index:
         if self._index.execute(_SCHEMA).fetchall() != wanted:
             raise sqlite3.DatabaseError("it has other tables than an index")
         count = self._index.execute("SELECT count(*) FROM documents").fetchone()[0]
-        if count != self._count:
-            raise sqlite3.DatabaseError(f"it holds {count} documents, not {self._count}")
+        if count != self.count:
+            raise sqlite3.DatabaseError(f"it holds {count} documents, not {self.count}")
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:

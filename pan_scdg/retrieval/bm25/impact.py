@@ -5,19 +5,23 @@ operations: nothing is quantised. numba compiles the one loop over postings; a s
 time and memory (benchmarks/results/first-stage.md).
 """
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
 from math import ceil, log2
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from pan_scdg.errors import UserError
 from pan_scdg.own_files import read_own_text
 from pan_scdg.profile import Bm25Settings
-from pan_scdg.retrieval.bm25.impact_arrays import read_arrays
+from pan_scdg.retrieval.bm25.impact_arrays import Array, Arrays, read_arrays
 from pan_scdg.retrieval.bm25.impact_build import DOC_IDS, STOPWORDS, build_index
 from pan_scdg.retrieval.bm25.terrier_formula import (
     K1,
@@ -29,7 +33,7 @@ from pan_scdg.retrieval.bm25.terrier_formula import (
 )
 from pan_scdg.retrieval.bm25.terrier_jars import TERRIER
 from pan_scdg.retrieval.bm25.terrier_terms import LONGEST, TermPipeline, pick_rarest
-from pan_scdg.retrieval.index_folder import check_seal, read_ids
+from pan_scdg.retrieval.index_folder import REDO, check_seal, read_ids
 from pan_scdg.retrieval.ranking import K, Ranked, Ranking
 from pan_scdg.retrieval.sentences import split_sentences
 
@@ -42,24 +46,50 @@ MARGIN = 1e-7
 Docs = npt.NDArray[np.int64]
 
 
-class ImpactIndex:
-    """An index written by ``build_index``, opened for reading. Use it as a context manager, in one thread.
+class Shard(NamedTuple):
+    """An index of some of the documents: its arrays, and which of all documents it holds."""
 
-    The postings are memory-mapped; besides them it takes 17 bytes a document and the document ids.
+    arrays: Arrays
+    documents: slice
+
+
+class ImpactIndex:
+    """Indexes written by ``build_index``, opened for reading as one. Use it as a context manager, in one thread.
+
+    Numbers of documents, frequencies of terms and the average length are those of all shards together, and parts are
+    added in the same order, so rankings and scores are those of one index of all documents, to the last bit. The
+    postings are memory-mapped; besides them it takes 25 bytes a document and the document ids.
     """
 
-    def __init__(self, folder: Path, settings: Bm25Settings) -> None:
-        """Open the index and read it through once, which finds damage and brings it into the system's cache.
+    def __init__(self, folder: Path, settings: Bm25Settings, added: Sequence[Path] = ()) -> None:
+        """Open the index in ``folder`` and those ``added`` to it.
+
+        Each is read through once, which finds damage and brings it into the system's cache.
 
         Raises:
-            UserError: the folder is missing, damaged or no such index.
+            UserError: a folder is missing, damaged or no such index, or two of them do not belong together.
         """
-        self._settings = settings
-        seal = check_seal(folder, "impact", TERRIER)
-        self._doc_ids = read_ids(folder / DOC_IDS, seal.documents)
-        self._pipeline = TermPipeline(read_own_text(folder / STOPWORDS, STOPWORDS_BYTES).split())
-        self._arrays = read_arrays(folder, seal.documents, seal.terms)
-        self._norms = compute_length_norms(self._arrays["lengths"])
+        self._settings, self._shards = settings, []
+        ids: list[str] = []
+        stopwords = ""
+        for place in (folder, *added):
+            seal = check_seal(place, "impact", TERRIER)
+            own = slice(len(ids), len(ids) + seal.documents)
+            ids += read_ids(place / DOC_IDS, seal.documents)
+            self._shards.append(Shard(read_arrays(place, seal.documents, seal.terms), own))
+            found = read_own_text(place / STOPWORDS, STOPWORDS_BYTES)
+            if place != folder and found != stopwords:
+                raise UserError(f"was made with other stopwords than {folder}", REDO, place)
+            stopwords = found
+        order = sorted(range(len(ids)), key=ids.__getitem__)
+        self._doc_ids = [ids[i] for i in order]
+        if any(one == other for one, other in pairwise(self._doc_ids)):
+            raise UserError("two shards of the index hold a document of the same id", REDO, folder)
+        self._numbers = np.empty(len(ids), np.int64)
+        self._numbers[order] = np.arange(len(ids))
+        self._pipeline = TermPipeline(stopwords.split())
+        self._norms = compute_length_norms(np.concatenate([shard.arrays["lengths"] for shard in self._shards]))
+        self._threads = ThreadPoolExecutor(min(len(self._shards), len(os.sched_getaffinity(0))))
 
     def search_sentences(self, query_text: str) -> Ranking:
         """Rank documents for a query: one search a sentence, the rankings fused by reciprocal rank with k = 60.
@@ -79,7 +109,8 @@ class ImpactIndex:
 
     def close(self) -> None:
         """Let go of the files."""
-        self._arrays = {}
+        self._threads.shutdown()
+        self._shards = []
 
     def __enter__(self) -> "ImpactIndex":
         return self
@@ -89,33 +120,42 @@ class ImpactIndex:
     ) -> None:
         self.close()
 
-    def _find_places(self, terms: set[str]) -> dict[str, int]:
-        """Return the place of each indexed term in the vocabulary."""
-        wanted = sorted(terms)
-        vocabulary = self._arrays["terms"]
-        if not wanted or not len(vocabulary):
-            return {}
-        names = np.array(wanted, f"S{LONGEST}")
-        places = np.minimum(np.searchsorted(vocabulary, names), len(vocabulary) - 1)
-        return {wanted[i]: int(places[i]) for i in np.flatnonzero(vocabulary[places] == names)}
+    def _find_places(self, terms: set[str]) -> list[dict[str, int]]:
+        """Return the place of each indexed term in the vocabulary of each shard."""
+        return [_find_in(shard.arrays["terms"], sorted(terms)) for shard in self._shards]
 
-    def _search(self, unit: dict[str, int], places: dict[str, int], limit: int) -> tuple[Docs, Docs]:
+    def _search(self, unit: dict[str, int], places: list[dict[str, int]], limit: int) -> tuple[Docs, Docs]:
         """Return the best documents of a unit by its rarest terms, and their scores in steps of 1e-9."""
-        starts, count = self._arrays["starts"], len(self._doc_ids)
-        sizes = {term: int(starts[p + 1] - starts[p]) for term in unit if (p := places.get(term, -1)) >= 0}
+        count, sizes = len(self._doc_ids), self._count_documents(unit, places)
         terms = order_terms({term: sizes[term] for term in pick_rarest(sizes, limit)}, count)
         if not terms:
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        rows = np.array([places[term] for term in terms])
-        weights = np.array([compute_idf(count, sizes[term]) for term in terms])
+        weights = {term: compute_idf(count, sizes[term]) for term in terms}
         scores, found = np.zeros(count), np.zeros(count, np.bool_)
-        postings = self._arrays["docs"], self._arrays["counts"]
-        compile_add_terms()(rows, weights, starts, *postings, self._norms, K1 + 1, scores, found)
+        add_terms = compile_add_terms()
+
+        def add(shard: Shard, own: dict[str, int]) -> None:
+            arrays, held = shard.arrays, [term for term in terms if term in own]
+            rows = np.array([own[term] for term in held], np.int64)
+            postings = arrays["starts"], arrays["docs"], arrays["counts"], self._norms[shard.documents]
+            factors = np.array([weights[term] for term in held])
+            add_terms(rows, factors, *postings, K1 + 1, scores[shard.documents], found[shard.documents])
+
+        list((map if len(self._shards) == 1 else self._threads.map)(add, self._shards, places))
         docs = np.flatnonzero(found)
         if len(docs) > self._settings.depth:
             cut = len(docs) - self._settings.depth
             docs = docs[scores[docs] >= np.partition(scores[docs], cut)[cut] - MARGIN]
-        return sort_best(docs, round_to_steps(scores[docs]), self._settings.depth)
+        return sort_best(self._numbers[docs], round_to_steps(scores[docs]), self._settings.depth)
+
+    def _count_documents(self, unit: Iterable[str], places: list[dict[str, int]]) -> dict[str, int]:
+        """Return how many documents of all shards hold each indexed term of a unit."""
+        sizes = dict.fromkeys(unit, 0)
+        for shard, own in zip(self._shards, places):
+            starts = shard.arrays["starts"]
+            for term in sizes.keys() & own.keys():
+                sizes[term] += int(starts[own[term] + 1] - starts[own[term]])
+        return {term: size for term, size in sizes.items() if size}
 
     def _fuse(self, rankings: list[Docs]) -> Ranking:
         """Fuse by reciprocal ranks; the sums are exact, as those of `ranking.sum_reciprocal_ranks` are."""
@@ -132,6 +172,15 @@ class ImpactIndex:
         return [Ranked(self._doc_ids[doc], score) for doc, score in zip(best.tolist(), totals[best].tolist())]
 
 
+def _find_in(vocabulary: Array, wanted: list[str]) -> dict[str, int]:
+    """Return the places of those sorted terms that a vocabulary has."""
+    if not wanted or not len(vocabulary):
+        return {}
+    names = np.array(wanted, f"S{LONGEST}")
+    places = np.minimum(np.searchsorted(vocabulary, names), len(vocabulary) - 1)
+    return {wanted[i]: int(places[i]) for i in np.flatnonzero(vocabulary[places] == names)}
+
+
 @cache
 def compile_add_terms() -> Callable[..., None]:
     """Return ``_add_terms`` as machine code; compiling takes a second, once a process.
@@ -141,7 +190,7 @@ def compile_add_terms() -> Callable[..., None]:
     """
     import numba
 
-    compiled: Callable[..., None] = numba.njit(_add_terms, error_model="numpy")
+    compiled: Callable[..., None] = numba.njit(_add_terms, error_model="numpy", nogil=True)
     return compiled
 
 

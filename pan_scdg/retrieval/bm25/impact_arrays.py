@@ -1,20 +1,16 @@
 """Read the arrays of `impact` from disk, and check every number that compiled code takes for an address."""
 
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.errors import UserError
-from pan_scdg.own_files import open_own
 from pan_scdg.retrieval.bm25.terrier_terms import LONGEST
-from pan_scdg.retrieval.index_folder import REDO
+from pan_scdg.retrieval.index_folder import REDO, read_array
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
-Shape = tuple[int, ...]
 
 KINDS: dict[str, tuple[str, ...]] = {
     "terms": (f"|S{LONGEST}",),
@@ -38,7 +34,7 @@ def read_arrays(folder: Path, documents: int, terms: int) -> Arrays:
     Raises:
         UserError: an array has a type, size or number that does not fit these numbers of documents and terms.
     """
-    found = {name: _read_array(folder / f"{name}.npy", KINDS[name]) for name in KINDS}
+    found = {name: read_array(folder / f"{name}.npy", KINDS[name]) for name in KINDS}
     if damaged := _find_damaged(found, documents, terms):
         raise UserError("damaged: not an array of a search index", REDO, folder / f"{damaged}.npy")
     return found
@@ -65,23 +61,3 @@ def _all_within(numbers: Array, count: int) -> bool:
     """Return whether all numbers are at least 0 and below ``count``, a piece at a time."""
     pieces = (numbers[start : start + _PIECE] for start in range(0, len(numbers), _PIECE))
     return all(bool(piece.min() >= 0 and piece.max() < count) for piece in pieces)
-
-
-def _read_array(path: Path, kinds: tuple[str, ...]) -> Array:
-    with open_own(path) as file:
-        try:
-            # NumPy's stubs leave these two without types.
-            if np.lib.format.read_magic(file) != (1, 0):  # type: ignore[no-untyped-call]
-                raise ValueError("another version of the format")
-            header: tuple[Shape, bool, np.dtype[Any]] = np.lib.format.read_array_header_1_0(file)  # type: ignore[no-untyped-call]
-        except (ValueError, SyntaxError, TokenError, RecursionError, MemoryError) as e:
-            raise UserError(f"damaged: {str(e)[:200]}", REDO, path) from e
-        shape, by_column, kind = header
-        begin, size = file.tell(), file.seek(0, 2)
-        count = 1
-        for length in shape:
-            count *= length
-        if kind.str not in kinds or by_column or min(shape, default=0) < 0 or size != begin + count * kind.itemsize:
-            raise UserError("damaged: another type or size than an index has", REDO, path)
-        # An empty array cannot be mapped.
-        return np.asarray(np.memmap(file, kind, "r", begin, shape) if count else np.empty(shape, kind))

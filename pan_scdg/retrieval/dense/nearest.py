@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.errors import UserError
-from pan_scdg.retrieval.dense.similarity import STEP, Float32s, Floats, Positions, bound_error, count_steps
+from pan_scdg.retrieval.dense.rows import Rows, list_pieces
+from pan_scdg.retrieval.dense.similarity import STEP, Float32s, Positions, bound_error, count_steps
 
 MEMORY = 1 << 30
 """Bytes that a search uses on its device, unless the caller sets another bound."""
@@ -49,7 +50,7 @@ class Nearest(NamedTuple):
 
 def find_nearest(
     queries: Float32s,
-    vectors: Floats,
+    vectors: Rows,
     kept: int,
     memory: int = MEMORY,
     device: str = "cpu",
@@ -86,7 +87,7 @@ def find_nearest(
         yield from (next(exact) if full else near for near, full in zip(found, overfull))
 
 
-def select_best(query: Float32s, vectors: Floats, found: Nearest, kept: int, device: str = "cpu") -> Nearest:
+def select_best(query: Float32s, vectors: Rows, found: Nearest, kept: int, device: str = "cpu") -> Nearest:
     """Return exactly the ``kept`` best candidates, equal ones by position."""
     positions, scores, error, sure = found
     if sure.all():
@@ -117,7 +118,7 @@ def plan_search(count: int, width: int, kept: int, memory: int) -> tuple[int, in
 
 
 def _select_top(
-    queries: Float32s, vectors: Floats, count: int, block: int, device: str
+    queries: Float32s, vectors: Rows, count: int, block: int, device: str
 ) -> Iterator[tuple[Float32s, Positions, float]]:
     """Yield the ``count`` largest products of each query vector, filled up with -inf; their positions; their error."""
     import torch
@@ -151,7 +152,7 @@ def _bound_places(scores: Float32s, positions: Positions, error: float, kept: in
 
 
 def _search_exactly(
-    queries: Float32s, vectors: Floats, kept: int, memory: int, device: str, order: Positions | None
+    queries: Float32s, vectors: Rows, kept: int, memory: int, device: str, order: Positions | None
 ) -> Iterator[Nearest]:
     """Yield exactly the ``kept`` best of each query vector, from the exact similarities with all vectors."""
     everything = np.arange(len(vectors))
@@ -162,19 +163,20 @@ def _search_exactly(
             yield Nearest(best, steps[best] * STEP, STEP, np.ones(len(best), bool))
 
 
-def _read_blocks(vectors: Floats, block: int, device: str) -> Iterator[tuple[int, Any]]:
+def _read_blocks(vectors: Rows, block: int, device: str) -> Iterator[tuple[int, Any]]:
     """Yield start and float32 tensor of each block of vectors, which the next block overwrites."""
     import torch
 
     # new memory for each block would take longer than filling it
     wide = torch.empty((min(block, len(vectors)), vectors.shape[1]), device=device)
-    for start in range(0, len(vectors), block):
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")  # and is not written
-            part = torch.from_numpy(vectors[start : start + block])
-        yield start, wide[: len(part)].copy_(part.to(device))
-        if isinstance(vectors, np.memmap) and isinstance(vectors.base, mmap.mmap):
-            vectors.base.madvise(mmap.MADV_DONTNEED)  # the pages stay in the system's cache while it has space
+    for first, piece in list_pieces(vectors):
+        for start in range(0, len(piece), block):
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="The given NumPy array is not writable")  # and is not written
+                part = torch.from_numpy(piece[start : start + block])
+            yield first + start, wide[: len(part)].copy_(part.to(device))
+            if isinstance(piece, np.memmap) and isinstance(piece.base, mmap.mmap):
+                piece.base.madvise(mmap.MADV_DONTNEED)  # the pages stay in the system's cache while it has space
 
 
 def _find_top(scores: Any, count: int) -> Any:

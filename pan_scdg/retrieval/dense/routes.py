@@ -8,9 +8,11 @@ import numpy.typing as npt
 
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.profile import DenseSettings, Route
-from pan_scdg.retrieval.dense.search import Integers, search_chunks, search_chunks_by_sum, search_documents
-from pan_scdg.retrieval.dense.similarity import Floats
-from pan_scdg.retrieval.dense.vectors import Vectors, open_vectors
+from pan_scdg.retrieval.dense.ivf import IvfIndex, IvfSearch
+from pan_scdg.retrieval.dense.nearest import find_nearest
+from pan_scdg.retrieval.dense.rows import Rows
+from pan_scdg.retrieval.dense.search import Find, Integers, search_chunks, search_chunks_by_sum, search_documents
+from pan_scdg.retrieval.dense.vectors import Vectors, open_vectors, stack_vectors
 from pan_scdg.retrieval.index import Part
 from pan_scdg.retrieval.ranking import Ranking
 from pan_scdg.retrieval.sentences import split_sentences
@@ -22,24 +24,29 @@ class DenseRoutes:
 
     Args:
         folder: holds the indexes.
-        parts: which ones; see `index.list_parts`.
-        memory: bytes that a search may use; it bounds the speed, not the result.
+        shards: which ones of each shard, by purpose; see `index.list_shards`.
+        memory: bytes that an exact search may use; it bounds the speed, not the result.
         settings: the profile's.
         encoder: for the queries; the corpus was encoded by the same.
 
     Raises:
-        UserError: an index is missing, not complete or damaged.
+        UserError: an index is missing, not complete or damaged, or a package is not installed.
     """
 
     def __init__(
-        self, folder: Path, parts: Mapping[str, Part], settings: DenseSettings, encoder: Encoder, memory: int
+        self, folder: Path, shards: Sequence[Mapping[str, Part]], settings: DenseSettings, encoder: Encoder, memory: int
     ) -> None:
         self._settings, self._encoder, self._memory = settings, encoder, memory
-        self._vectors: dict[str, Vectors] = {
-            purpose: open_vectors(folder / part.name, part.manifest)
-            for purpose, part in parts.items()
-            if part.manifest is not None
-        }
+        self._vectors: dict[str, Vectors] = {}
+        self._find: dict[str, Find] = {}
+        for purpose in (name for name, part in shards[0].items() if part.manifest is not None):
+            found = [open_vectors(folder / parts[purpose].name, parts[purpose].manifest) for parts in shards]
+            self._vectors[purpose], self._find[purpose] = stack_vectors(found), find_nearest
+            if settings.search == "ivf":
+                names = [parts[f"{purpose}-ivf"].name for parts in shards]
+                self._find[purpose] = IvfSearch(
+                    [IvfIndex(folder / name, *of.chunks.shape, settings.probes) for name, of in zip(names, found)]
+                )
 
     def search(self, route: Route, texts: Sequence[str]) -> list[Ranking]:
         """Return the ranking of each query text by one dense route.
@@ -59,7 +66,7 @@ class DenseRoutes:
         s, index = self._settings, self._vectors["abstracts"]
         # each alone: a vector depends on the others of its batch
         vectors = [self._encode([extract_title_abstract(text)], s.query_tokens) for text in texts]
-        place = (index.chunks, index.doc_ids, s.depth, self._memory, self._encoder.device)
+        place = (index.chunks, index.doc_ids, s.depth, self._memory, self._encoder.device, self._find["abstracts"])
         return search_documents(np.concatenate(vectors), *place)
 
     def _search_sentences(self, texts: Sequence[str]) -> list[Ranking]:
@@ -75,10 +82,11 @@ class DenseRoutes:
             [self._encode(of, s.full_query_tokens) for of in cut], *self._list_arguments(s.full_kept_chunks)
         )
 
-    def _list_arguments(self, kept: int) -> tuple[Floats, Integers, list[str], int, int, int, str]:
+    def _list_arguments(self, kept: int) -> tuple[Rows, Integers, list[str], int, int, int, str, Find]:
         """Return the arguments that all searches in chunks share."""
         index = self._vectors["chunks"]
-        return index.chunks, index.owner, index.doc_ids, kept, self._settings.depth, self._memory, self._encoder.device
+        place = (self._memory, self._encoder.device, self._find["chunks"])
+        return index.chunks, index.owner, index.doc_ids, kept, self._settings.depth, *place
 
     def _encode(self, units: Sequence[str], tokens: int | None) -> npt.NDArray[np.float32]:
         return self._encoder.encode(units, tokens, self._settings.query_prompt)

@@ -5,17 +5,20 @@ The routes differ in what is encoded and how many chunks are kept: ``dense-full`
 ``dense-sentence`` with its sentences, both with `search_chunks`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.retrieval.dense.nearest import MEMORY, Nearest, find_nearest, select_best
-from pan_scdg.retrieval.dense.similarity import STEP, Float32s, Floats, Steps, count_steps
+from pan_scdg.retrieval.dense.rows import Floats, Rows
+from pan_scdg.retrieval.dense.similarity import STEP, Float32s, Steps, count_steps
 from pan_scdg.retrieval.ranking import Ranked, Ranking, fuse_by_comb_sum, rank_best
 
 Integers = npt.NDArray[np.integer]
+Find = Callable[..., Iterator[Nearest]]
+"""A function with the arguments of `find_nearest`."""
 
 ABSENT = np.iinfo(np.int64).min
 """Stands for the similarity of a document that has no chunk among those kept."""
@@ -23,13 +26,14 @@ ABSENT = np.iinfo(np.int64).min
 
 def search_chunks(
     queries: Sequence[Floats],
-    chunk_vectors: Floats,
+    chunk_vectors: Rows,
     chunk_owner: Integers,
     doc_ids: Sequence[str],
     kept: int,
     depth: int,
     memory: int = MEMORY,
     device: str = "cpu",
+    find: Find = find_nearest,
 ) -> list[Ranking]:
     """Rank documents by their best chunk for any unit of a query (paper, Sentence1-Max and Full).
 
@@ -44,13 +48,14 @@ def search_chunks(
         depth: documents returned, equal ones by document id.
         memory: bytes to use on the device besides the arguments and the result; it bounds the speed, not the result.
         device: a torch device.
+        find: finds the vectors; see `ivf.IvfSearch` for another than the exact one.
 
     Raises:
         ValueError: shapes disagree, a value is not finite, ``kept`` or ``depth`` is below 1.
         UserError: ``memory`` is too small.
     """
     owner, rankings = np.asarray(chunk_owner), []
-    for vectors, found in _find_for_each(queries, chunk_vectors, owner, kept, depth, memory, device):
+    for vectors, found in _find_for_each(queries, chunk_vectors, owner, kept, depth, memory, device, find):
         needed = _bound_needed(found, owner, len(doc_ids), depth)
         steps = np.full(len(doc_ids), ABSENT, np.int64)
         for vector, near in zip(vectors, found):
@@ -64,13 +69,14 @@ def search_chunks(
 
 def search_chunks_by_sum(
     queries: Sequence[Floats],
-    chunk_vectors: Floats,
+    chunk_vectors: Rows,
     chunk_owner: Integers,
     doc_ids: Sequence[str],
     kept: int,
     depth: int,
     memory: int = MEMORY,
     device: str = "cpu",
+    find: Find = find_nearest,
 ) -> list[Ranking]:
     """Rank documents by the sum over sentences of their normalized similarity (paper, sentence-level CombSUM).
 
@@ -78,7 +84,7 @@ def search_chunks_by_sum(
     min-max normalized and summed across sentences. Arguments and errors are those of `search_chunks`.
     """
     owner, rankings = np.asarray(chunk_owner), []
-    for vectors, found in _find_for_each(queries, chunk_vectors, owner, kept, depth, memory, device):
+    for vectors, found in _find_for_each(queries, chunk_vectors, owner, kept, depth, memory, device, find):
         parts = []
         for vector, near in zip(vectors, found):
             best = select_best(vector, chunk_vectors, near, kept, device)
@@ -92,11 +98,12 @@ def search_chunks_by_sum(
 
 def search_documents(
     query_vectors: Floats,
-    doc_vectors: Floats,
+    doc_vectors: Rows,
     doc_ids: Sequence[str],
     depth: int,
     memory: int = MEMORY,
     device: str = "cpu",
+    find: Find = find_nearest,
 ) -> list[Ranking]:
     """Rank documents for each query by the similarity of their one vector with its own (paper, Linq-Abstract).
 
@@ -107,6 +114,7 @@ def search_documents(
         depth: documents returned, equal ones by document id.
         memory: as for `search_chunks`.
         device: a torch device.
+        find: finds the vectors; see `ivf.IvfSearch` for another than the exact one.
 
     Raises:
         ValueError: shapes disagree, a value is not finite, or ``depth`` is below 1.
@@ -118,14 +126,21 @@ def search_documents(
     order = np.empty(len(doc_ids), np.int64)
     order[sorted(range(len(doc_ids)), key=doc_ids.__getitem__)] = np.arange(len(doc_ids))
     rankings = []
-    for vector, found in zip(queries, find_nearest(queries, doc_vectors, depth, memory, device, order)):
+    for vector, found in zip(queries, find(queries, doc_vectors, depth, memory, device, order)):
         steps = count_steps(vector[None], doc_vectors, found.positions, device)[0]
         rankings.append(rank_best({doc_ids[i]: _to_score(s) for i, s in zip(found.positions, steps)}, depth))
     return rankings
 
 
 def _find_for_each(
-    queries: Sequence[Floats], chunks: Floats, owner: Integers, kept: int, depth: int, memory: int, device: str
+    queries: Sequence[Floats],
+    chunks: Rows,
+    owner: Integers,
+    kept: int,
+    depth: int,
+    memory: int,
+    device: str,
+    find: Find,
 ) -> Iterator[tuple[Float32s, list[Nearest]]]:
     """Yield for each query its vectors in float32, and the candidates for the ``kept`` best chunks of each."""
     if len(owner) != len(chunks):
@@ -135,7 +150,7 @@ def _find_for_each(
     vectors = [query.astype(np.float32) for query in queries]
     if not vectors:
         return
-    found = find_nearest(np.concatenate(vectors), chunks, kept, memory, device)
+    found = find(np.concatenate(vectors), chunks, kept, memory, device)
     for query in vectors:
         yield query, list(islice(found, len(query)))
 

@@ -10,12 +10,13 @@ from math import fsum
 import numpy as np
 import numpy.typing as npt
 
+from pan_scdg.retrieval.dense.rows import Rows
+
 STEP = 1e-6
 """Similarities are multiples of this."""
 PIECE_BYTES = 32 << 20
 """Size of the vectors that are converted to float64 at one time, with their originals."""
 
-Floats = npt.NDArray[np.floating]
 Float32s = npt.NDArray[np.float32]
 Steps = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.int64]
@@ -27,7 +28,7 @@ def bound_error(dimension: int) -> float:
     return (dimension + 1) * unit / (1 - (dimension + 1) * unit)
 
 
-def count_steps(queries: Float32s, vectors: Floats, positions: Positions, device: str = "cpu") -> Steps:
+def count_steps(queries: Float32s, vectors: Rows, positions: Positions, device: str = "cpu") -> Steps:
     """Return the exact inner products of query vectors ``[s, d]`` with the vectors at ``positions``, in steps.
 
     The products of two numbers of at most float32 precision are exact in float64, so only their sums are rounded.

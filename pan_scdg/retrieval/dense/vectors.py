@@ -16,6 +16,7 @@ import json
 import os
 import zlib
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -24,6 +25,7 @@ import numpy.typing as npt
 
 from pan_scdg.errors import UserError
 from pan_scdg.own_files import open_own, open_to_append, refuse_link
+from pan_scdg.retrieval.dense.rows import Rows, Stacked, list_pieces
 from pan_scdg.retrieval.dense.vector_files import (
     DOCUMENTS,
     MANIFEST,
@@ -46,8 +48,8 @@ class Vectors(NamedTuple):
     """Complete vectors of a corpus."""
 
     doc_ids: list[str]
-    chunks: npt.NDArray[np.float16]
-    """Unit vectors, a memory map ``[c, d]`` that never writes to the file; one a document if they are of abstracts."""
+    chunks: Rows
+    """Unit vectors, memory maps ``[c, d]`` that never write to the file; one a document if they are of abstracts."""
     owner: npt.NDArray[np.int64]
     """For each vector the position of its document in ``doc_ids``, ``[c]``."""
 
@@ -196,6 +198,16 @@ def open_vectors(folder: Path, manifest: Manifest) -> Vectors:
         # An empty file cannot be mapped.
         chunks = np.memmap(file, "<f2", "c", shape=shape) if size else np.empty(shape, "<f2")
     return Vectors([document.doc_id for document in documents], chunks, np.repeat(np.arange(len(counts)), counts))
+
+
+def stack_vectors(shards: Sequence[Vectors]) -> Vectors:
+    """Return the vectors of several shards as those of one corpus, the documents of the first shard first."""
+    if len(shards) == 1:
+        return shards[0]
+    firsts = accumulate((len(shard.doc_ids) for shard in shards), initial=0)
+    owner = np.concatenate([first + shard.owner for first, shard in zip(firsts, shards)])
+    ids = [doc_id for shard in shards for doc_id in shard.doc_ids]
+    return Vectors(ids, Stacked([piece for shard in shards for _, piece in list_pieces(shard.chunks)]), owner)
 
 
 def _write(file: IO[bytes], data: bytes) -> None:

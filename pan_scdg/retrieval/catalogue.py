@@ -1,0 +1,184 @@
+"""``index.json``: the corpora that an index folder covers, one shard each, and the indexes that it holds.
+
+A shard is never changed. To add one, its indexes are built beside the others, and then this file is replaced, so a
+folder is always searched as it was before or as it is after. Indexes that this file does not name have no meaning.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from pan_scdg.cluster.session import Cluster
+from pan_scdg.errors import UserError
+from pan_scdg.models.encoder import Encoder
+from pan_scdg.own_files import OwnRecord, read_record, write_atomically
+from pan_scdg.pan.corpus import Corpus
+from pan_scdg.profile import RetrievalSettings
+from pan_scdg.retrieval.index import Part, build_indexes, list_shards
+from pan_scdg.retrieval.index_folder import Count, read_ids
+from pan_scdg.store import lock_folder
+
+CATALOGUE, CATALOGUE_BYTES = "index.json", 16 << 20
+REMAKE = "make one with the command index"
+MOST_TOLD = 8
+"""Differences that an error names."""
+Short = Annotated[str, Field(max_length=256)]
+
+
+class Entry(OwnRecord):
+    """An index in the catalogue."""
+
+    kind: Short
+    made_of: dict[Short, int | Short | None]
+
+
+class Shard(OwnRecord):
+    """A corpus that the folder covers; the ids of its documents stand in a file beside the catalogue."""
+
+    corpus: Short
+    """Digest of the corpus file."""
+    documents: Count
+    content: Short
+    """Digest of ids and texts, which is the same where the corpus is a part of a larger file."""
+
+    @property
+    def ids(self) -> str:
+        """Return the name of the file of its document ids."""
+        return f"documents-{self.corpus[:16]}.jsonl"
+
+
+class Catalogue(OwnRecord):
+    """The shards of a folder in the order in which they were added, and its indexes by name."""
+
+    shards: list[Shard]
+    indexes: dict[Short, Entry]
+
+    @property
+    def corpora(self) -> list[str]:
+        """Return the digests of the corpora."""
+        return [shard.corpus for shard in self.shards]
+
+
+def read_catalogue(folder: Path) -> Catalogue:
+    """Return the list of what an index folder holds.
+
+    Raises:
+        UserError: there is none, or it cannot be read.
+    """
+    found = read_record(folder / CATALOGUE, Catalogue, REMAKE, CATALOGUE_BYTES)
+    if found is None or not found.shards:
+        raise UserError("no index of a corpus", REMAKE, folder / CATALOGUE)
+    return found
+
+
+def write_catalogue(folder: Path, known: Catalogue) -> None:
+    """Replace the list of what an index folder holds, in one step."""
+    write_atomically(folder / CATALOGUE, json.dumps(known.model_dump(), indent=1, sort_keys=True) + "\n")
+
+
+def check_index(folder: Path, corpus: Corpus, settings: RetrievalSettings, encoder: Encoder | None) -> None:
+    """Raise UserError if an index folder is of another corpus or other settings, and name what differs.
+
+    The corpus must consist of those of the shards, in the order in which they were added.
+    """
+    known = read_catalogue(folder)
+    if known.corpora != [corpus.digest]:
+        counts = [shard.documents for shard in known.shards]
+        contents = [shard.content for shard in known.shards]
+        if sum(counts) != len(corpus) or corpus.hash_parts(counts) != contents:
+            order = "" if len(counts) == 1 else f" ({len(counts)} corpora, in the order in which they were added)"
+            raise UserError(
+                f"was made for another corpus{order}", "make one for this input with the command index", folder
+            )
+    for parts in list_shards(settings, encoder, known.corpora):
+        check_parts(known, folder, parts)
+
+
+def check_parts(known: Catalogue, folder: Path, parts: Mapping[str, Part]) -> None:
+    """Raise UserError if a folder lacks one of these indexes, and name what differs."""
+    for part in parts.values():
+        if part.name in known.indexes:
+            continue
+        corpus = part.made_of["corpus"]
+        alike = [e.made_of for e in known.indexes.values() if e.kind == part.kind]
+        alike = [made_of for made_of in alike if made_of.get("corpus") == corpus] or alike
+        differ = [(k, other.get(k), v) for other in alike for k, v in part.made_of.items() if other.get(k) != v]
+        why = [f"{name} is {there!r}, not {wanted!r}" for name, there, wanted in differ]
+        raise UserError(
+            f"has no {part.kind} for this profile{': ' if why else ''}{'; '.join(why[:MOST_TOLD])}",
+            "run the command index with this profile, model and device",
+            folder,
+        )
+
+
+def index_corpus(
+    corpus: Corpus,
+    folder: Path,
+    settings: RetrievalSettings,
+    encoder: Encoder | None,
+    cluster: Cluster | None = None,
+    add: bool = False,
+) -> list[str]:
+    """Build the indexes of a profile in an index folder; return a line for each.
+
+    Args:
+        corpus: the documents.
+        folder: the index folder; created if it does not exist.
+        settings: the profile's.
+        encoder: the embedding model, for dense routes.
+        cluster: several devices to encode with; None: one device in this process.
+        add: the documents come to those that the folder covers already.
+
+    Raises:
+        UserError: see `build_indexes`; or the folder is in use, holds indexes of another corpus, or cannot be added to.
+    """
+    if add and not os.path.lexists(folder / CATALOGUE):
+        raise UserError("no index to add to", "make one with the command index, without --add", folder / CATALOGUE)
+    with lock_folder(folder):
+        known = read_catalogue(folder) if os.path.lexists(folder / CATALOGUE) else Catalogue(shards=[], indexes={})
+        shards = list(known.shards)
+        if corpus.digest not in known.corpora:
+            if shards and not add:
+                what = "holds indexes of another corpus"
+                raise UserError(what, "choose another --index folder, or add to that one with --add", folder)
+            _check_new(corpus, folder, known, list_shards(settings, encoder, known.corpora))
+            content = corpus.hash_parts([len(corpus)])[0]
+            shards.append(Shard(corpus=corpus.digest, documents=len(corpus), content=content))
+            ids = "".join(f"{json.dumps(doc_id)}\n" for doc_id in corpus.ids)
+            write_atomically(folder / shards[-1].ids, ids)
+        if not known.shards:
+            write_catalogue(folder, Catalogue(shards=shards, indexes={}))
+        corpora = [shard.corpus for shard in shards]
+        number = corpora.index(corpus.digest)
+        parts = list_shards(settings, encoder, corpora)[number]
+        # fts5 keeps all documents in one index, which the new one takes the place of
+        before = list_shards(settings, encoder, corpora[:-1])[-1] if number else {}
+        replaced = before.get("bm25") if "bm25" in parts and settings.bm25.engine == "fts5" else None
+        if replaced is not None and not {replaced.name, parts["bm25"].name} & known.indexes.keys():
+            what = f"has no index {replaced.kind} of the documents that were there before"
+            raise UserError(what, "make an index of all documents in another folder", folder)
+        grown_from = None if replaced is None else folder / replaced.name
+        build_indexes(corpus, folder, parts, encoder, settings.dense, cluster, grown_from)
+        indexes = {part.name: Entry(kind=part.kind, made_of=part.made_of) for part in parts.values()}
+        kept = {name: entry for name, entry in known.indexes.items() if replaced is None or name != replaced.name}
+        write_catalogue(folder, Catalogue(shards=shards, indexes={**kept, **indexes}))
+        if replaced is not None:
+            shutil.rmtree(folder / replaced.name, ignore_errors=True)
+    return [f"{part.kind}: {folder / part.name}" for part in parts.values()]
+
+
+def _check_new(corpus: Corpus, folder: Path, known: Catalogue, shards: Sequence[Mapping[str, Part]]) -> None:
+    """Raise UserError if the folder lacks this profile's indexes of its shards, or holds a document of the corpus."""
+    for parts in shards:
+        check_parts(known, folder, parts)
+    if any(part.kind == "bm25-terrier" for parts in shards for part in parts.values()):
+        raise UserError('an index of engine "terrier" cannot grow', 'use engine = "impact", which ranks alike', folder)
+    for shard in known.shards:
+        if twice := corpus.ids & set(read_ids(folder / shard.ids, shard.documents)):
+            what = f"{len(twice)} documents of the new corpus are in the index already, for example {min(twice)!r}"
+            raise UserError(what, "remove them from the new corpus, or make another index", folder)
