@@ -82,7 +82,7 @@ def list_shards(settings: RetrievalSettings, encoder: Encoder | None, corpora: S
     FTS5 and Terrier have no statistics over several indexes: they keep all documents in one, which is the last shard's.
     """
     shards = [list_parts(settings, encoder, corpus) for corpus in corpora]
-    if "bm25" in shards[-1] and settings.bm25.engine != "impact":
+    if settings.bm25.engine != "impact" and shards and "bm25" in shards[-1]:
         for parts in shards:
             parts.pop("bm25")
         shards[-1]["bm25"] = _describe_bm25(settings.bm25.engine, join_digests(corpora))

@@ -1,6 +1,7 @@
 """Job 2 in stages: every combination of routes, candidates that are written or given, and ready indexes."""
 
 import gzip
+import json
 import shutil
 from collections.abc import Callable, Mapping
 from itertools import groupby
@@ -12,6 +13,7 @@ import pytest
 
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.profile import load_profile
+from pan_scdg.retrieval.bm25.terrier_jars import find_jar_folder
 from pan_scdg.retrieval.dense import encode as corpus_vectors
 from pan_scdg.retrieval.sentences import split_sentences
 from pan_scdg.retrieval.units import cut_chunks, extract_title_abstract
@@ -143,6 +145,62 @@ def test_an_index_of_another_corpus_or_setting_is_refused_by_name(
     assert "make one with the command index" in result.err
     assert cli("index", "--input", retrieval_input, "--index", folder, "--profile", changed, *device).code == 0
     assert run(retrieval_input, tmp_path / "out", "--index", folder, profile=changed).code == 0
+
+
+@pytest.mark.parametrize("engine", ["impact", "fts5"])
+def test_an_index_that_was_added_to_gives_the_bytes_of_one_of_everything(
+    engine: str,
+    retrieval_input: Path,
+    run: Run,
+    cli: Run,
+    profile_with: With,
+    records: Read,
+    visible: Visible,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    jars = find_jar_folder()
+    if engine == "impact" and not any(jars.glob("terrier-assemblies*")):
+        pytest.skip("Terrier's stopwords are not here: python entrypoint.py models fetch terrier")
+    monkeypatch.setenv("PYTERRIER_HOME", str(jars))
+    settings = {"retrieval.bm25.engine": engine, "retrieval.rerank": False}
+    profile, documents = profile_with(settings), records(retrieval_input / "corpus.jsonl.gz")
+    where = ("--profile", profile, "--device", "cpu")
+    assert run(retrieval_input, tmp_path / "whole", profile=profile).code == 0
+    for number, part in enumerate((documents[:5], documents[5:6], documents[6:])):
+        (tmp_path / f"part-{number}").mkdir()
+        with gzip.open(tmp_path / f"part-{number}" / "corpus.jsonl.gz", "wt", encoding="utf-8") as file:
+            file.writelines(json.dumps(document) + "\n" for document in part)
+        more = ("--add",) if number else ()
+        made = cli("index", "--input", tmp_path / f"part-{number}", "--index", tmp_path / "index", *where, *more)
+        assert made.code == 0, made.err
+        if number == 1:
+            early = run(retrieval_input, tmp_path / "early", "--index", tmp_path / "index", profile=profile)
+            assert (early.code, early.err.count("\n")) == (2, 1)
+    done = run(retrieval_input, tmp_path / "out", "--index", tmp_path / "index", profile=profile)
+    assert done.code == 0, done.err
+    assert visible(tmp_path / "out") == visible(tmp_path / "whole")
+
+
+def test_an_index_is_added_to_only_where_it_fits(
+    retrieval_input: Path, write_retrieval: Callable[..., Path], cli: Run, profile_with: With, tmp_path: Path
+) -> None:
+    profile, changed = profile_with({}), profile_with({"retrieval.dense.chunk_words": 30})
+    device, folder = ("--device", "cpu", "--index", tmp_path / "index"), tmp_path / "index"
+    empty = cli("index", "--input", retrieval_input, "--profile", profile, *device, "--add")
+    assert (empty.code, empty.err.count("\n")) == (2, 1)
+    assert cli("index", "--input", retrieval_input, "--profile", profile, *device).code == 0
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    document = {"doc_id": "only", "default_text": "One document of a few words."}
+    new = write_retrieval([document])
+    refused = cli("index", "--input", new, "--profile", changed, *device, "--add")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    with gzip.open(retrieval_input / "corpus.jsonl.gz", "rt", encoding="utf-8") as file:
+        old = json.loads(file.readline())
+    again = cli("index", "--input", write_retrieval([document, old]), "--profile", profile, *device, "--add")
+    assert (again.code, again.err.count("\n")) == (2, 1)
+    assert old["doc_id"] in again.err
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
 def test_an_index_that_was_stopped_goes_on(

@@ -85,8 +85,8 @@ def build_ivf(vectors: Floats, folder: Path, lists: int | None = None) -> None:
         with (part / LISTS).open("xb") as file:
             for codes, positions, ends in _fill(faiss, index, vectors, owners, sizes, threads):
                 for begin, end in zip([0, *ends], ends):
-                    file.write(codes[begin:end])
-                    file.write(positions[begin:end])
+                    codes[begin:end].tofile(file)
+                    positions[begin:end].tofile(file)
         np.save(part / CENTROIDS, index.quantizer.reconstruct_n(0, lists))
         np.save(part / RANGES, faiss.vector_to_array(index.sq.trained))
         np.save(part / SIZES, sizes)
@@ -200,7 +200,7 @@ class IvfIndex:
             UserError: a position is not that of a vector.
         """
         found: Positions = self._index.search(query[None], min(count, self.count), params=self._probes)[1][0]
-        positions = np.unique(found[found != -1])
+        positions: Positions = np.unique(found[found != -1])
         if len(positions) and not 0 <= positions[0] <= positions[-1] < self.count:
             raise UserError("damaged: a vector that does not exist", REDO, self._folder / LISTS)
         return positions

@@ -40,13 +40,15 @@ class DenseRoutes:
         self._vectors: dict[str, Vectors] = {}
         self._find: dict[str, Find] = {}
         for purpose in (name for name, part in shards[0].items() if part.manifest is not None):
-            found = [open_vectors(folder / parts[purpose].name, parts[purpose].manifest) for parts in shards]
+            opened = [(part.name, part.manifest) for part in (parts[purpose] for parts in shards)]
+            found = [open_vectors(folder / name, manifest) for name, manifest in opened if manifest is not None]
             self._vectors[purpose], self._find[purpose] = stack_vectors(found), find_nearest
             if settings.search == "ivf":
-                names = [parts[f"{purpose}-ivf"].name for parts in shards]
-                self._find[purpose] = IvfSearch(
-                    [IvfIndex(folder / name, *of.chunks.shape, settings.probes) for name, of in zip(names, found)]
-                )
+                lists = []
+                for parts, vectors in zip(shards, found, strict=True):
+                    count, width = vectors.chunks.shape
+                    lists.append(IvfIndex(folder / parts[f"{purpose}-ivf"].name, count, width, settings.probes))
+                self._find[purpose] = IvfSearch(lists)
 
     def search(self, route: Route, texts: Sequence[str]) -> list[Ranking]:
         """Return the ranking of each query text by one dense route.
