@@ -23,7 +23,7 @@ from pan_scdg.retrieval.index import Part, build_indexes, list_shards
 from pan_scdg.retrieval.index_folder import Count, read_ids
 from pan_scdg.store import lock_folder
 
-CATALOGUE, CATALOGUE_BYTES = "index.json", 16 << 20
+CATALOGUE, CATALOGUE_BYTES = "index.json", 1 << 20
 REMAKE = "make one with the command index"
 MOST_TOLD = 8
 """Differences that an error names."""
