@@ -5,7 +5,7 @@ unfinished when it ends is computed by others.
 """
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -88,6 +88,8 @@ class Actors(Generic[Item, Result]):
         """Works that an actor had when it ended."""
         self.lost = 0
         """Machines that were used and are gone."""
+        self.computed = Counter[str]()
+        """Works that each machine has computed, by its name."""
 
     def map(self, works: Iterable[Item]) -> Iterator[Result]:
         """Yield the result of each work, in the order of the works.
@@ -120,7 +122,7 @@ class Actors(Generic[Item, Result]):
     def count(self) -> Crew:
         """Return the number of actors and machines."""
         nodes = [slot.node.node_id for slot in self._slots if slot.ready]
-        return Crew(len(nodes), len(set(nodes)), self.lost, len(self.deaths))
+        return Crew(len(nodes), len(set(nodes)), self.lost, len(self.deaths), self.retried, dict(self.computed))
 
     def close(self) -> None:
         """End all actors, whatever they are doing."""
@@ -176,6 +178,7 @@ class Actors(Generic[Item, Result]):
                 while slot.tasks and slot.tasks[0].reference in done:
                     self._settle(slot.tasks[0])
                     slot.tasks.popleft()
+                    self.computed[slot.node.name] += 1
             except _Lost as e:
                 self._replace(slot, str(e))
         self._hand_out()
@@ -252,6 +255,8 @@ class Actors(Generic[Item, Result]):
             except _Lost:
                 task.reference = None
                 unfinished.append(task)
+            else:
+                self.computed[slot.node.name] += 1
         slot.tasks.clear()
         self._queue.extendleft(reversed(unfinished))
         self.retried += len(unfinished)

@@ -19,7 +19,7 @@ from pan_scdg.scoring.model import ScoringModel
 STATUS = "status.json"
 INTERVAL = 5.0
 """Seconds between two versions of the file, unless another stage begins."""
-LARGEST = 1 << 16
+LARGEST = 1 << 20
 
 
 class Status(OwnRecord):
@@ -37,6 +37,10 @@ class Status(OwnRecord):
     nodes: int
     nodes_lost: int
     processes_ended: int
+    batches: dict[str, int]
+    """Computed by each node of a cluster."""
+    batches_retried: int
+    """That a process or node had when it ended."""
     written: float
     """Seconds since 1970."""
 
@@ -67,6 +71,8 @@ class _Writer(logging.Handler):
             nodes=1 if crew is None else crew.nodes,
             nodes_lost=0 if crew is None else crew.lost,
             processes_ended=0 if crew is None else crew.ended,
+            batches={} if crew is None else crew.computed,
+            batches_retried=0 if crew is None else crew.retried,
             written=time.time(),
         )
         with suppress(OSError):  # a full disk is told by those who need it
@@ -110,6 +116,7 @@ class Report(NamedTuple):
             f"failed: {found.failed}",
             f"processes: {found.processes}, {found.processes_ended} ended and replaced",
             f"nodes: {found.nodes}{lost}",
+            *(f"batches: {count} by {one_line(node)}" for node, count in found.batches.items()),
         ]
         if found.seconds_left is not None:
             lines.append(f"left: about {format_duration(found.seconds_left)} of this stage")

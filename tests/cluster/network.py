@@ -1,0 +1,134 @@
+"""Machines of a cluster on one: each in a network namespace of its own, joined by a bridge. Needs root."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+RAY = Path(sys.executable).with_name("ray")
+PORT = 6379
+OBJECTS = 80 << 20
+LOST_AFTER = {"RAY_health_check_period_ms": "1000", "RAY_health_check_timeout_ms": "2000"}
+"""For Ray's head: a machine is lost after about ten seconds without an answer, not half a minute."""
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+def may_use_namespaces() -> bool:
+    """Return True if network namespaces can be made and joined here."""
+    name = f"scdg-try-{os.getpid()}"
+    try:
+        ip("netns", "add", name)
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    try:
+        ip("-n", name, "link", "add", "bridge0", "type", "bridge")
+    except subprocess.CalledProcessError:
+        return False
+    finally:
+        ip("netns", "del", name)
+    return True
+
+
+class Machine:
+    """A namespace with an address, its processes, and its cable."""
+
+    def __init__(self, network: str, number: int) -> None:
+        self.address, self._name, self._cable = f"10.77.0.{number}", f"{network}-{number}", f"cable{number}"
+        ip("netns", "add", self._name)
+        ip("-n", self._name, "link", "set", "lo", "up")
+        ip("-n", network, "link", "add", self._cable, "type", "veth", "peer", "name", "eth0", "netns", self._name)
+        ip("-n", network, "link", "set", self._cable, "master", "bridge0", "up")
+        ip("-n", self._name, "address", "add", f"{self.address}/24", "dev", "eth0")
+        ip("-n", self._name, "link", "set", "eth0", "up")
+        self._network = network
+
+    def start(self, *command: str | Path, **variables: str) -> subprocess.Popen[str]:
+        """Start a command on this machine."""
+        return subprocess.Popen(
+            ["ip", "netns", "exec", self._name, *map(str, command)],
+            env={**os.environ, "OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0", **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def start_ray(self, head: "Machine", folder: Path, **variables: str) -> None:
+        """Start Ray's processes of this machine, as `ray start` does on a real one, and wait for them."""
+        where = ["--head", "--port", str(PORT), "--temp-dir", str(folder), "--include-dashboard=false"]
+        if head is not self:
+            where = ["--address", f"{head.address}:{PORT}"]
+        limits = ["--num-cpus", "0", "--object-store-memory", str(OBJECTS)]
+        ray = self.start(RAY, "start", "--node-ip-address", self.address, *limits, *where, **variables)
+        output, errors = ray.communicate(timeout=120)
+        assert ray.returncode == 0, output + errors
+
+    def list_processes(self, named: str = "") -> list[int]:
+        """Return the processes of this machine whose command line contains a text."""
+        found = subprocess.run(["ip", "netns", "pids", self._name], capture_output=True, text=True, check=True)
+        return [pid for pid in map(int, found.stdout.split()) if named in _read_command(pid)]
+
+    def signal(self, number: int, named: str = "") -> int:
+        """Send a signal to the processes of this machine, and return how many there were."""
+        pids = self.list_processes(named)
+        for pid in pids:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                continue
+        return len(pids)
+
+    def plug(self, on: bool) -> None:
+        """Put the cable in, or pull it."""
+        ip("-n", self._network, "link", "set", self._cable, "up" if on else "down")
+
+    def remove(self) -> None:
+        """End everything that runs here."""
+        while self.signal(9):
+            pass
+        ip("netns", "del", self._name)
+
+
+def _read_command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+class Network:
+    """Machines that reach one another, and nothing else."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._machines: list[Machine] = []
+
+    def add(self) -> Machine:
+        """Return a new machine."""
+        self._machines.append(Machine(self._name, len(self._machines) + 1))
+        return self._machines[-1]
+
+    def close(self) -> None:
+        """Remove all machines."""
+        for machine in self._machines:
+            machine.remove()
+
+
+@contextmanager
+def make_network() -> Iterator[Network]:
+    """Create a network without machines, and remove it with all that runs in it."""
+    name = f"scdg{os.getpid()}"
+    ip("netns", "add", name)
+    ip("-n", name, "link", "add", "bridge0", "type", "bridge")
+    ip("-n", name, "link", "set", "bridge0", "up")
+    network = Network(name)
+    try:
+        yield network
+    finally:
+        network.close()
+        ip("netns", "del", name)

@@ -1,0 +1,210 @@
+"""Runs on several machines, of which some die, are cut off, are slow or come late: the bytes of one process.
+
+The machines are network namespaces with a Ray node each (`network.py`); what one computes reaches the others through
+its cable only.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent))
+
+from network import LOST_AFTER, PORT, Machine, Network, make_network, may_use_namespaces
+
+pytestmark = pytest.mark.long
+if find_spec("ray") is None:
+    pytest.skip("needs ray", allow_module_level=True)
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = (sys.executable, ROOT / "entrypoint.py")
+SECONDS = 600
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[Network]:
+    if not may_use_namespaces():
+        pytest.skip("needs network namespaces")
+    with make_network() as network:
+        yield network
+
+
+@pytest.fixture(scope="module")
+def head(network: Network, tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    """The machine with Ray's head, on which the commands run."""
+    head = network.add()
+    # its sockets need short names
+    head.start_ray(head, Path("/tmp") / f"scdg-ray-{tmp_path_factory.getbasetemp().name}", **LOST_AFTER)
+    return head
+
+
+@pytest.fixture
+def add(network: Network, head: Machine) -> Iterator[Callable[[], Machine]]:
+    """Returns a function that returns a new machine with a Ray node."""
+    added = list[Machine]()
+
+    def add() -> Machine:
+        added.append(network.add())
+        added[-1].start_ray(head, Path())
+        return added[-1]
+
+    yield add
+    for machine in added:
+        machine.signal(signal.SIGKILL)
+
+
+class Job:
+    """A run of the program on all machines, and what `status` has told of it."""
+
+    def __init__(self, head: Machine, pairs: Path, output: Path) -> None:
+        where = ("--cluster", f"{head.address}:{PORT}", "--device", "cpu")
+        self._command = (*PROGRAM, "run", "--input", pairs, "--profile", "scdg-mini", "--output", output, *where)
+        self._head, self._output = head, output
+        self.seen: dict[str, Any] = {}
+        self.start()
+
+    def start(self) -> None:
+        """Start it, or start it again."""
+        self.process = self._head.start(*self._command)
+
+    def look(self) -> dict[str, Any]:
+        """Return what `status` tells now, and keep it."""
+        told = subprocess.run([*PROGRAM, "status", self._output, "--json"], capture_output=True, text=True, check=False)
+        if told.returncode == 0 and "batches" in (found := json.loads(told.stdout)):
+            self.seen = found
+        return self.seen
+
+    def has_done(self, machine: Machine) -> int:
+        """Return how many batches a machine has computed, as far as `status` told."""
+        counts: dict[str, int] = self.seen.get("batches", {})
+        return sum(count for name, count in counts.items() if f"({machine.address})" in name)
+
+    def until(self, reached: Callable[[], bool]) -> None:
+        """Wait until something is true of `seen`, while the run goes on."""
+        for _ in range(SECONDS):
+            self.look()
+            if reached():
+                return
+            assert self.process.poll() is None, self.process.communicate()
+            time.sleep(0.5)
+        raise TimeoutError(self.seen)
+
+    def finish(self) -> str:
+        """Wait for the end, and return what stood on standard error."""
+        while self.process.poll() is None:
+            self.look()
+            time.sleep(0.5)
+        _, errors = self.process.communicate()
+        assert self.process.returncode == 0, errors
+        return errors
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every source of the examples beside several documents, so that each machine has many batches."""
+    folder = tmp_path_factory.mktemp("pairs")
+    examples = ROOT / "examples/pan25-pairs/test"
+    for name in ("susp", "src"):
+        (folder / name).symlink_to(examples / name)
+    documents = [sorted(path.name for path in (examples / name).iterdir()) for name in ("susp", "src")]
+    lines = [f"{susp} {src}\n" for shift in range(6) for susp, src in zip(documents[0], documents[1][shift:])]
+    (folder / "pairs").write_text("".join(lines))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(pairs: Path, head: Machine, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The files of one process."""
+    output = tmp_path_factory.mktemp("one") / "out"
+    run = head.start(*PROGRAM, "run", "--input", pairs, "--profile", "scdg-mini", "--output", output, "--device", "cpu")
+    assert run.communicate()[1] is not None
+    assert run.returncode == 0
+    return read_files(output)
+
+
+@pytest.fixture
+def job(head: Machine, pairs: Path, tmp_path: Path) -> Iterator[Job]:
+    job = Job(head, pairs, tmp_path / "out")
+    yield job
+    print(json.dumps(job.seen))  # for the record: pytest -s
+    job.process.kill()
+
+
+def read_files(output: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in output.iterdir() if path.is_file() and path.name[0] != "."}
+
+
+def test_a_machine_dies_and_another_comes_late(
+    job: Job, add: Callable[[], Machine], expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    victim, other = add(), add()
+    job.until(lambda: min(job.has_done(victim), job.has_done(other)) > 0)
+    assert victim.signal(signal.SIGKILL)
+    late = add()
+    job.finish()
+    assert read_files(tmp_path / "out") == expected
+    assert (job.seen["nodes_lost"], job.seen["nodes"]) == (1, 3)
+    assert job.seen["batches_retried"] >= 1
+    assert job.has_done(late) >= 1
+
+
+def test_the_driver_is_killed_and_started_again(
+    job: Job, add: Callable[[], Machine], expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    machines = [add(), add()]
+    job.until(lambda: min(map(job.has_done, machines)) > 0)
+    done = job.seen["done"]
+    job.process.kill()
+    job.process.communicate()
+    assert not (tmp_path / "out/decisions.jsonl").exists()
+    job.seen = {}
+    job.start()
+    errors = job.finish()
+    assert read_files(tmp_path / "out") == expected
+    assert done, errors
+
+
+def test_a_machine_is_cut_off_for_thirty_seconds(
+    job: Job, add: Callable[[], Machine], expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    machines = [add(), add()]
+    job.until(lambda: min(map(job.has_done, machines)) > 0)
+    machines[0].plug(False)
+    timer = threading.Timer(30, machines[0].plug, [True])
+    timer.start()
+    job.finish()
+    timer.join()
+    assert read_files(tmp_path / "out") == expected
+    assert (job.seen["nodes_lost"], job.seen["nodes"]) == (1, 2)
+    assert job.seen["batches_retried"] >= 1
+
+
+def test_a_slow_machine_gets_less_to_do(
+    job: Job, add: Callable[[], Machine], expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    slow, other = add(), add()
+    job.until(lambda: min(job.has_done(slow), job.has_done(other)) > 0)
+    ends = threading.Event()
+
+    def slow_down() -> None:
+        while not ends.wait(0.1):
+            slow.signal(signal.SIGSTOP, named="ray::")
+            ends.wait(0.9)
+            slow.signal(signal.SIGCONT, named="ray::")
+
+    thread = threading.Thread(target=slow_down)
+    thread.start()
+    job.finish()
+    ends.set()
+    thread.join()
+    assert read_files(tmp_path / "out") == expected
+    assert 0 < job.has_done(slow) < job.has_done(other)
