@@ -63,7 +63,7 @@ class ScoringOrders:
         import torch  # noqa: F401
         from transformers.utils import logging
 
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        logging.disable_progress_bar()
 
     def load(self, place: Place) -> Callable[[Work], Computed]:
         """Return the function that scores a work.
