@@ -176,9 +176,8 @@ class Actors(Generic[Item, Result]):
                 if slot.loading in done:
                     self._finish_loading(slot)
                 while slot.tasks and slot.tasks[0].reference in done:
-                    self._settle(slot.tasks[0])
+                    self._settle(slot, slot.tasks[0])
                     slot.tasks.popleft()
-                    self.computed[slot.node.name] += 1
             except _Lost as e:
                 self._replace(slot, str(e))
         self._hand_out()
@@ -197,7 +196,7 @@ class Actors(Generic[Item, Result]):
             short = isinstance(e, errors.OutOfMemoryError) or "low on memory" in str(e)
             raise _Lost("out of memory" if short else "it ended") from e
 
-    def _settle(self, task: _Task, timeout: float | None = None) -> None:
+    def _settle(self, slot: _Slot, task: _Task, timeout: float | None = None) -> None:
         """Note the result of a task, or the exception that it raised; raise _Lost if there is neither."""
         try:
             task.result = self._get(task.reference, timeout)
@@ -206,6 +205,7 @@ class Actors(Generic[Item, Result]):
         except Exception as e:
             task.error = e
         task.done, task.reference, task.work = True, None, None
+        self.computed[slot.node.name] += 1
 
     def _finish_loading(self, slot: _Slot) -> None:
         """Let an actor have works, or do without its machine."""
@@ -251,12 +251,10 @@ class Actors(Generic[Item, Result]):
         unfinished = []
         for task in slot.tasks:
             try:
-                self._settle(task, timeout=0)
+                self._settle(slot, task, timeout=0)
             except _Lost:
                 task.reference = None
                 unfinished.append(task)
-            else:
-                self.computed[slot.node.name] += 1
         slot.tasks.clear()
         self._queue.extendleft(reversed(unfinished))
         self.retried += len(unfinished)

@@ -21,7 +21,7 @@ RETRIEVAL = EXAMPLES / "pan26-retrieval"
 
 PAIR = ("suspicious-document00101", "source-document00109")
 """The pair of the first verdict."""
-PAIR_LIMIT, QUERY_LIMIT = 6, 2
+PAIR_LIMIT, QUERY_LIMIT = 4, 1
 QUICK = {"routes": ("bm25-full",), "fusion": "none", "dense": None, "scored": 5}
 """Settings of source retrieval that keep the demo below a minute on two cores: BM25 alone finds the candidates."""
 

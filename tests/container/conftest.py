@@ -116,13 +116,6 @@ def finished(
     return files
 
 
-@pytest.fixture(params=["pairs", "retrieval"])
-def source(request: pytest.FixtureRequest) -> Path:
-    """Return each input in turn."""
-    path: Path = request.getfixturevalue(request.param)
-    return path
-
-
 @pytest.fixture
 def open_folder(tmp_path: Path) -> Callable[[str], Path]:
     """Return a function that makes a folder in which any user of the container may write."""

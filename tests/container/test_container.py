@@ -43,10 +43,11 @@ def test_a_change_of_the_code_installs_and_fetches_nothing_again(
 
 
 def test_results_are_those_of_a_run_without_container(
-    source: Path, finished: Callable[[Path], dict[str, bytes]], tmp_path: Path
+    pairs: Path, finished: Callable[[Path], dict[str, bytes]], tmp_path: Path
 ) -> None:
-    assert run_command(["run", "--input", str(source), "--output", str(tmp_path / "out"), "--device", "cpu"]) == 0
-    assert finished(source) == visible(tmp_path / "out")
+    """Of pairs; see `test_container_sockets` for source retrieval."""
+    assert run_command(["run", "--input", str(pairs), "--output", str(tmp_path / "out"), "--device", "cpu"]) == 0
+    assert finished(pairs) == visible(tmp_path / "out")
 
 
 def test_wrong_input_is_one_line_and_no_file(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pan_scdg.cli import run_command
 from tests.container.conftest import Docker, visible
 
 pytestmark = pytest.mark.container
@@ -38,20 +39,21 @@ def read_counters(printed: str) -> dict[tuple[str, str], int]:
     return found
 
 
-def test_a_run_neither_connects_nor_listens(
+def test_a_run_neither_connects_nor_listens_and_has_the_bytes_of_one_without_container(
     docker: Docker,
     image: str,
     network: tuple[str, ...],
-    pairs: Path,
-    finished: Callable[[Path], dict[str, bytes]],
+    retrieval: Path,
     open_folder: Callable[[str], Path],
+    tmp_path: Path,
 ) -> None:
     output = open_folder("out")
-    mounts = ("-v", f"{pairs}:/in:ro", "-v", f"{output}:/out", "--env", "OMP_NUM_THREADS")
+    mounts = ("-v", f"{retrieval}:/in:ro", "-v", f"{output}:/out", "--env", "OMP_NUM_THREADS")
     variables = ("-e", "inputDataset=/in", "-e", "outputDir=/out")
     command = "python /app/entrypoint.py && cat /proc/net/snmp*"
     done = docker("run", *network, *mounts, *variables, "--entrypoint", "sh", image, "-c", command)
-    assert visible(output) == finished(pairs)
+    assert run_command(["run", "--input", str(retrieval), "--output", str(tmp_path / "here"), "--device", "cpu"]) == 0
+    assert visible(output) == visible(tmp_path / "here")
     counted = read_counters(done.stdout)
     assert {name: counted[name] for name in COUNTED} == COUNTED
     assert set(re.findall(r"(?m)^Udp6(?:In|Out)Datagrams\s+(\d+)$", done.stdout)) <= {"0"}

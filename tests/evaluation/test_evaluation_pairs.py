@@ -91,12 +91,12 @@ def test_interval_equals_plain_resampling():
     labels = rng.integers(2, size=60)
     scores = labels + rng.normal(size=60)
     decisions = scores > 0.5
-    result = bootstrap_pairs(labels, scores, decisions, ["f1", "auroc"], seed=3, resamples=400)
-    plain = [compute_pair_metrics(labels[i], scores[i], decisions[i]) for i in rng.integers(60, size=(400, 60))]
+    result = bootstrap_pairs(labels, scores, decisions, ["f1", "auroc"], seed=3, resamples=150)
+    plain = [compute_pair_metrics(labels[i], scores[i], decisions[i]) for i in rng.integers(60, size=(150, 60))]
     for name in ("f1", "auroc"):
         low, high = np.percentile([p[name] for p in plain], [2.5, 97.5])
-        # Two independent sets of 400 resamples: their percentiles differ by little, and by something.
-        assert result[name] == pytest.approx((low, high), abs=0.05)
+        # Two independent sets of 150 resamples: their percentiles differ by little, and by something.
+        assert result[name] == pytest.approx((low, high), abs=0.07)
         assert low < compute_pair_metrics(labels, scores, decisions)[name] < high
 
 

@@ -24,7 +24,7 @@ def fuzz(folder: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
 
 
 def test_only_user_errors_leave_a_reader(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    code, results, told = fuzz(tmp_path, "--inputs", "128")
+    code, results, told = fuzz(tmp_path, "--inputs", "96")
     for name, result in results.items():
         with subtests.test(name):
             assert not result["findings"], told
@@ -36,7 +36,7 @@ def test_only_user_errors_leave_a_reader(tmp_path: Path, subtests: pytest.Subtes
 
 def test_the_harness_finds_what_is_planted(tmp_path: Path) -> None:
     code, results, told = fuzz(
-        tmp_path, "--planted", "--inputs", "64", "--case-seconds", "0.2", "--memory", str(1 << 29)
+        tmp_path, "--planted", "--inputs", "24", "--case-seconds", "0.2", "--memory", str(1 << 29)
     )
     assert code == 1
     found = {name: list(result["findings"]) for name, result in results.items()}
@@ -55,5 +55,5 @@ def test_the_harness_finds_what_is_planted(tmp_path: Path) -> None:
 
 
 def test_the_same_seed_gives_the_same_inputs(tmp_path: Path) -> None:
-    runs = [fuzz(tmp_path, "--only", "qrels", "truth", "--inputs", "512", "--seed", "7")[1] for _ in range(2)]
+    runs = [fuzz(tmp_path, "--only", "qrels", "truth", "--inputs", "96", "--seed", "7")[1] for _ in range(2)]
     assert runs[0] == runs[1]

@@ -43,7 +43,7 @@ def test_a_clicked_passage_is_the_recorded_one_on_both_sides(
             assert page.evaluate(MARKED, [0, i]) == texts[0][p.begin : p.end]
             assert page.evaluate(MARKED, [1, i]) == texts[1][p.begin2 : p.end2]
             assert f"passage {i} of {len(pair.passages)}" in page.locator(".place").inner_text()
-    assert sum(len(pair.passages) for pair in example_report.pairs) > 3
+    assert sum(len(pair.passages) for pair in example_report.pairs) >= 3
 
 
 def test_hostile_names_and_texts_are_shown_as_text(page: "Page", hostile_file: Path) -> None:

@@ -73,7 +73,7 @@ def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     offline = load_profile("scdg-mini")
     model = Computing("cpu").open_model(offline.model)
     scorer, facts = PassScorer(model, None), []
-    for file in sorted((EXAMPLES / "calibration" / "susp").glob("*.txt")):
+    for file in sorted((EXAMPLES / "calibration" / "susp").glob("*.txt"))[::2]:
         text = file.read_text(encoding="utf-8")
         alone = scorer.score_unconditional(build_pair_passes(model.tokenizer, "", text).unconditional)
         features = compute_statistics(np.asarray(alone), (), -float(alone.sum()))
