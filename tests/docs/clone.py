@@ -33,7 +33,7 @@ class Clone:
         # Copies: Python and the package resolve links, and would find the full examples beside the originals.
         shutil.copy(ROOT / "entrypoint.py", folder)
         shutil.copytree(ROOT / "pan_scdg", folder / "pan_scdg")
-        write_trimmed_examples(ROOT / "examples", folder / "examples", pairs=2, queries=3, documents=12)
+        write_trimmed_examples(ROOT / "examples", folder / "examples", pairs=2, queries=2, documents=12)
         environment = {**os.environ, "PAN_SCDG_STATE": str(folder / "state"), "HF_HUB_OFFLINE": "1", **variables}
         self._server = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("command_server.py"))],

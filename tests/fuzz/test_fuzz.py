@@ -36,7 +36,7 @@ def test_only_user_errors_leave_a_reader(tmp_path: Path, subtests: pytest.Subtes
 
 def test_the_harness_finds_what_is_planted(tmp_path: Path) -> None:
     code, results, told = fuzz(
-        tmp_path, "--planted", "--inputs", "24", "--case-seconds", "0.2", "--memory", str(1 << 29)
+        tmp_path, "--planted", "--inputs", "64", "--case-seconds", "0.2", "--memory", str(1 << 29)
     )
     assert code == 1
     found = {name: list(result["findings"]) for name, result in results.items()}
