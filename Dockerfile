@@ -59,13 +59,13 @@ RUN for model in $(echo "$MODELS" | tr , " "); do if [ "$model" = scdg-mini ]; t
 FROM packages
 WORKDIR /app
 # The image may run with a read-only root: what commands import is compiled now, not all 270 MB of sources.
-RUN python -c "import click, ir_measures, jinja2, lxml.etree, numba, pandas, pydantic.json_schema, pyterrier, tomlkit" \
-    && python -c "import scipy.stats, sentence_transformers.models, sklearn.linear_model, tirex_tracker" \
-    && python -c "import ray.autoscaler._private.monitor, ray.dashboard.agent, ray.dashboard.dashboard" \
-    && python -c "import ray._private.log_monitor, ray._private.runtime_env.agent.main, ray.util.scheduling_strategies" \
-    && python -c "import transformers.models.bert.modeling_bert, transformers.models.bert.tokenization_bert_fast" \
-    && python -c "import transformers.models.llama.modeling_llama, transformers.models.mistral.modeling_mistral" \
-    && python -c "import transformers.models.qwen2.modeling_qwen2, transformers.models.qwen3.modeling_qwen3"
+RUN python -c "import click, ir_measures, jinja2, lxml.etree, numba, pandas, pydantic.json_schema, pyterrier, tomlkit, \
+    scipy.stats, sentence_transformers.models, sklearn.linear_model, tirex_tracker, \
+    ray.autoscaler._private.monitor, ray.dashboard.agent, ray.dashboard.dashboard, \
+    ray._private.log_monitor, ray._private.runtime_env.agent.main, ray.util.scheduling_strategies, \
+    transformers.models.bert.modeling_bert, transformers.models.bert.tokenization_bert_fast, \
+    transformers.models.llama.modeling_llama, transformers.models.mistral.modeling_mistral, \
+    transformers.models.qwen2.modeling_qwen2, transformers.models.qwen3.modeling_qwen3"
 ENV HF_HUB_OFFLINE=1 \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \

@@ -17,8 +17,8 @@ from tests.report.reports import ROOT, make_small_report
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-PAIRS = (("110", "110"), ("113", "111"))
-"""Numbers of suspicious texts and sources; the second pair is a negative."""
+PAIRS = (("110", "110", None), ("113", "111", 2000))
+"""Numbers of suspicious texts and sources, and how many characters are kept; the second pair is a negative."""
 
 
 @pytest.fixture(scope="session")
@@ -40,9 +40,9 @@ def example_report(browser: "Browser") -> Report:
     folder = ROOT / "examples" / "pan25-pairs" / "test"
     reports = []
     with Scorer("offline", device="cpu") as scorer:
-        for a, b in PAIRS:
+        for a, b, kept in PAIRS:
             files = folder / "susp" / f"suspicious-document00{a}.txt", folder / "src" / f"source-document00{b}.txt"
-            target, source = (file.read_text(encoding="utf-8") for file in files)
+            target, source = (file.read_text(encoding="utf-8")[:kept] for file in files)
             reports.append(scorer.score(target, source).to_report((files[0].name, files[1].name)))
     return replace(
         reports[0],

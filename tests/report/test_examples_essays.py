@@ -51,6 +51,7 @@ def test_the_truth_names_files_that_exist() -> None:
     assert len(list((ESSAYS / "suspicious").iterdir())) == 12
 
 
+@pytest.mark.long
 def test_every_true_pair_is_above_every_false_one(checked: Checked) -> None:
     truth = read_truth()
     assert {(row["suspicious"], row["source"]) for row in checked.rows[: len(truth)]} == set(truth)
@@ -60,6 +61,7 @@ def test_every_true_pair_is_above_every_false_one(checked: Checked) -> None:
     assert "alice.txt" in checked.printed.splitlines()[2]
 
 
+@pytest.mark.long
 def test_a_clicked_passage_is_that_of_passages_jsonl(page: "Page", checked: Checked) -> None:
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for line in map(json.loads, (checked.folder / "passages.jsonl").read_text(encoding="utf-8").splitlines()):

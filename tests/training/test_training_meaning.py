@@ -95,6 +95,7 @@ def test_synonyms_are_found_for_whole_words_only(world: tuple[Any, list[int]]) -
     assert found == {token(tokenizer, "boat"): {token(tokenizer, "ship")}}
 
 
+@pytest.mark.long
 def test_a_start_with_meaning_expects_a_synonym_where_it_saw_the_word() -> None:
     torch.manual_seed(1)
     vocabulary, length = 6000, 120  # with fewer, every token is frequent, and frequent tokens mean little
