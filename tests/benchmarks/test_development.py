@@ -121,7 +121,6 @@ def test_same_bytes_in_another_process(pairs: list[Pair], tmp_path: Path):
     assert (tmp_path / "here.jsonl").read_bytes() == (tmp_path / "there.jsonl").read_bytes()
 
 
-@pytest.mark.long
 def test_every_kind_has_enough_of_both_labels(by_kind: dict[str, list[Pair]], pairs: list[Pair]):
     assert set(by_kind) == {*KINDS, *FEWEST}
     for kind, members in by_kind.items():

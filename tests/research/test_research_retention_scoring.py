@@ -91,7 +91,6 @@ def planted(model: ScoringModel, settings: PairSettings, pool: DistractorPool, p
     return carry_out(tuple(case(number, copied=True) for number in PAIRS), model, settings, pool, planted_state)
 
 
-@pytest.mark.long
 def test_copied_evidence_gives_a_slope_for_reused_tokens_and_none_for_new_ones(planted: Studied) -> None:
     results = estimate_retention(planted.scored.means)
     assert results.slopes.plagiarism.low > 3, "nats per token: a copy costs next to nothing"
