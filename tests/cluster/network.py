@@ -1,6 +1,7 @@
 """Machines of a cluster on one: each in a network namespace of its own, joined by a bridge. Needs root."""
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -12,6 +13,12 @@ from pathlib import Path
 RAY = Path(sys.executable).with_name("ray")
 PORT = 6379
 OBJECTS = 80 << 20
+EVERYWHERE = {
+    "OMP_NUM_THREADS": "1",
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": secrets.token_hex(32),
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
 LOST_AFTER = {"RAY_health_check_period_ms": "1000", "RAY_health_check_timeout_ms": "2000"}
 """For Ray's head: a machine is lost after about ten seconds without an answer, not half a minute."""
 
@@ -53,7 +60,7 @@ class Machine:
         """Start a command on this machine."""
         return subprocess.Popen(
             ["ip", "netns", "exec", self._name, *map(str, command)],
-            env={**os.environ, "OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0", **variables},
+            env={**os.environ, **EVERYWHERE, **variables},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
