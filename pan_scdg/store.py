@@ -26,7 +26,7 @@ from pydantic import TypeAdapter
 from pan_scdg.errors import UserError
 from pan_scdg.own_files import EXACT, parse_as
 
-ARITHMETIC = 3
+ARITHMETIC = 4
 """Version of the computations, part of every key; increased if the same settings give other values."""
 ENTRIES = "entries (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
 TABLE = f"CREATE TABLE IF NOT EXISTS {ENTRIES}"

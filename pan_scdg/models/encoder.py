@@ -2,7 +2,7 @@
 
 import gc
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,12 @@ from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.models.memory import is_out_of_memory
 from pan_scdg.models.weights import list_weight_files, read_tensors
 
+PADDING = 1 / 6
+"""Largest share of padding in a batch: less makes batches too small to be fast."""
+
 
 class Encoder:
-    """A loaded embedding model. Results depend only on the texts of one call, their order and ``batch``."""
+    """A loaded embedding model. Results depend only on the texts of one call and ``batch``, the largest batch."""
 
     def __init__(self, model: Any, folder: Path, batch: int) -> None:
         """Wrap a ``SentenceTransformer``; use ``load_encoder``.
@@ -44,7 +47,7 @@ class Encoder:
         """Return the unit vectors of texts, float32 ``[n, dimension]``.
 
         Args:
-            texts: encoded in the given order, ``batch`` at a time.
+            texts: those of similar lengths are encoded together.
             max_tokens: where a text is truncated, special tokens and prompt included; None: the model's own limit.
             prompt: put in front of each text; prompts that the model's folder suggests are not used.
 
@@ -60,11 +63,17 @@ class Encoder:
             )
         if self._model is None:
             raise ValueError("the encoder was released")
-        self._model.max_seq_length = self.max_tokens if max_tokens is None else max_tokens
+        self._model.max_seq_length = limit = self.max_tokens if max_tokens is None else max_tokens
         vectors = np.empty((len(texts), self.dimension), np.float32)
-        for start in range(0, len(texts), self.batch):
-            vectors[start : start + self.batch] = self._encode_batch(list(texts[start : start + self.batch]), prompt)
+        for places in plan_batches(self._count_tokens(texts, limit, prompt), self.batch):
+            vectors[places] = self._encode_batch([texts[place] for place in places], prompt)
         return vectors
+
+    def _count_tokens(self, texts: Sequence[str], limit: int, prompt: str) -> list[int]:
+        if not texts:
+            return []
+        ids = self.tokenizer([prompt + text for text in texts], truncation=True, max_length=limit)["input_ids"]
+        return list(map(len, ids))
 
     def _encode_batch(self, texts: list[str], prompt: str) -> npt.NDArray[np.float32]:
         tensor = self._model.encode(
@@ -96,6 +105,26 @@ class Encoder:
     def fingerprint(self) -> str:
         """The SHA-256 of the model's folder; see ``fingerprint_folder``."""
         return fingerprint_folder(self.folder)
+
+
+def plan_batches(tokens: Sequence[int], largest: int) -> Iterator[list[int]]:
+    """Yield the places of the texts that are encoded together, shortest first, with at most `PADDING` in a batch.
+
+    Args:
+        tokens: number of tokens of each text.
+        largest: number of texts in a batch.
+    """
+    batch = list[int]()
+    real = 0
+    for place in sorted(range(len(tokens)), key=tokens.__getitem__):
+        padded = (len(batch) + 1) * tokens[place]
+        if len(batch) == largest or padded - real - tokens[place] > PADDING * padded:
+            yield batch
+            batch, real = [], 0
+        batch.append(place)
+        real += tokens[place]
+    if batch:
+        yield batch
 
 
 def load_encoder(name_or_folder: str | Path, device: str, batch: int = 32) -> Encoder:

@@ -111,21 +111,19 @@ class AlignmentScorer:
 
     def store_all(self, texts: Iterable[str], store: Store, encode: Encode) -> Iterator[None]:
         """Encode and store the sentences of texts; yield when one is done, or was before."""
-        pending: deque[tuple[str, npt.NDArray[np.int64]]] = deque()
+        pending: deque[str] = deque()
 
         def make_works() -> Iterator[list[Texts]]:
             for text in texts:
                 key, sentences = self._make_key(text), list[str]()
                 if store.get(key) is None:
                     sentences = [text[start:end] for start, end in self.split(text).spans.tolist()]
-                order = _order_sentences(sentences)
-                pending.append((key, order))
-                yield [Texts([sentences[i] for i in order])] if sentences else []
+                pending.append(key)
+                yield [Texts(sentences)] if sentences else []
 
         for found in encode(make_works()):
-            key, order = pending.popleft()
-            for vectors in found:
-                store.put([(key, pack_array(_restore_order(vectors, order)))])
+            key = pending.popleft()
+            store.put([(key, pack_array(vectors.astype(np.float16))) for vectors in found])
             yield
 
     def _make_key(self, text: str) -> str:
@@ -146,24 +144,11 @@ class AlignmentScorer:
     def _compute_vectors(self, sentences: list[str]) -> npt.NDArray[np.float16]:
         if not sentences:
             return np.zeros((0, 0), np.float16)
-        order = _order_sentences(sentences)
-        return _restore_order(self._encoder.encode([sentences[i] for i in order]), order)
+        return self._encoder.encode(sentences).astype(np.float16)
 
     @cached_property
     def _encoder(self) -> Encoder:
         return self._load()
-
-
-def _order_sentences(sentences: list[str]) -> npt.NDArray[np.int64]:
-    """Return the order in which sentences are encoded: those of one length waste no computation on padding."""
-    return np.array(sorted(range(len(sentences)), key=lambda i: (len(sentences[i]), i)), np.int64)
-
-
-def _restore_order(vectors: npt.NDArray[np.float32], order: npt.NDArray[np.int64]) -> npt.NDArray[np.float16]:
-    """Return vectors that were computed in an order by their places in the text, in half precision."""
-    restored = np.empty(vectors.shape, np.float16)
-    restored[order] = vectors
-    return restored
 
 
 def _unpack(data: bytes, sentences: int) -> npt.NDArray[np.float16]:

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.models.encoder import Encoder, load_encoder
+from pan_scdg.models.encoder import PADDING, Encoder, load_encoder, plan_batches
 from pan_scdg.models.find import PACKAGED, find_encoder_folder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from tests.tolerances import check_vectors, vector_tolerance
@@ -65,6 +67,23 @@ def test_no_text_gives_no_vector(encoder: Encoder) -> None:
     assert encoder.encode([]).shape == (0, 384)
 
 
+@given(tokens=st.lists(st.integers(2, 300), max_size=60), largest=st.integers(1, 40))
+def test_batches_have_each_text_once_and_little_padding(tokens: list[int], largest: int) -> None:
+    batches = list(plan_batches(tokens, largest))
+    assert sorted(place for batch in batches for place in batch) == list(range(len(tokens)))
+    for batch in batches:
+        lengths = [tokens[place] for place in batch]
+        assert len(batch) <= largest
+        assert len(batch) * max(lengths) - sum(lengths) <= PADDING * len(batch) * max(lengths)
+
+
+def test_the_order_of_texts_does_not_matter(encoder: Encoder) -> None:
+    texts = [" ".join(["carries"] * n) for n in (1, 40, 2, 39, 3, 38, 80, 1)]
+    np.testing.assert_array_equal(encoder.encode(texts[::-1])[:-1], encoder.encode(texts)[:0:-1])
+    for vector, text in zip(encoder.encode(texts), texts, strict=True):
+        check_vectors(find_encoder_folder(NAME), vector, encoder.encode([text])[0])
+
+
 def test_vectors_without_direction_are_refused(encoder: Encoder) -> None:
     import torch
 
@@ -74,6 +93,9 @@ def test_vectors_without_direction_are_refused(encoder: Encoder) -> None:
 
         def get_embedding_dimension(self) -> int:
             return 3
+
+        def tokenizer(self, texts, **_):
+            return {"input_ids": [[1]] * len(texts)}
 
         def encode(self, texts, **_):
             return torch.zeros(len(texts), 3)

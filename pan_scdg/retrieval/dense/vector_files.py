@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 from pan_scdg.errors import UserError
 from pan_scdg.own_files import OwnRecord, open_own, parse_record, read_record, write_atomically
 
-FORMAT = 2
+FORMAT = 3
 """Raised when the files of a folder change their meaning."""
 MANIFEST, VECTORS, DOCUMENTS = "manifest.json", "vectors.f16", "documents.jsonl"
 _OTHER = "use the profile and the corpus that it was built with, or build it again in another folder"
