@@ -42,21 +42,26 @@ class FirstStage:
     """Finds the sources that a target can have been written from.
 
     Args:
-        sources: all sources.
+        sources: all sources; read one at a time.
         settings: weights of the score.
         passages: the parameters of the alignment.
         least: the score that a pair has to reach.
     """
 
     def __init__(
-        self, sources: Sequence[EncodedText], settings: Alignment, passages: PassageSettings, least: float
+        self, sources: Iterable[EncodedText], settings: Alignment, passages: PassageSettings, least: float
     ) -> None:
         self._settings, self._passages, self._least = settings, passages, least - MARGIN
         self._words = Vocabulary()
-        self._counts = [self._words.count_stems(source.prepared) for source in sources]
-        self._shared = SharedRuns([self._words.hash_runs(source.prepared, passages.run_words) for source in sources])
-        self._vectors = [source.vectors.astype(np.float16) for source in sources]
-        self._sizes = np.array([len(source.vectors) for source in sources], np.int64)
+        self._counts: list[WordCounts] = []
+        self._vectors: list[npt.NDArray[np.float16]] = []
+        runs: list[npt.NDArray[np.uint64]] = []
+        for source in sources:
+            self._counts.append(self._words.count_stems(source.prepared))
+            self._vectors.append(source.vectors.astype(np.float16))
+            runs.append(self._words.hash_runs(source.prepared, passages.run_words))
+        self._shared = SharedRuns(runs)
+        self._sizes = np.array(list(map(len, self._vectors)), np.int64)
 
     def find_all(self, targets: Iterable[EncodedText], threads: int) -> Iterator[list[int]]:
         """Yield for each target the places of the sources whose score with it may reach the limit, in order.

@@ -83,7 +83,7 @@ DAMAGED: dict[str, tuple[Damage, str]] = {
     "a count": (lambda i: edit(vectors(i) / "manifest.json", sealed={"documents": 10**18, "crc32": 0}), "manif"),
     "a digit too many": (lambda i: (vectors(i) / "manifest.json").write_text("9" * 5000), "manifest.json: is not as"),
     "no format": (lambda i: (vectors(i) / "manifest.json").write_text("{}"), "manifest.json: is not as"),
-    "an older format": (lambda i: edit(vectors(i) / "manifest.json", format=1), "format 1, this version reads 2"),
+    "an older format": (lambda i: edit(vectors(i) / "manifest.json", format=1), "format 1, this version reads 3"),
     "a manifest nested": (lambda i: (vectors(i) / "manifest.json").write_text("[" * 100_000), "manifest.json: is not"),
     "a manifest a pipe": (lambda i: replace_by(vectors(i) / "manifest.json", os.mkfifo), "not a regular file"),
     "a manifest a folder": (lambda i: replace_by(vectors(i) / "manifest.json", os.mkdir), "not a regular file"),

@@ -179,7 +179,7 @@ def test_damage_is_told(tmp_path: Path) -> None:
     (tmp_path / MANIFEST).write_text('{"format": 9}')
     with pytest.raises(UserError, match="format 9"):
         open_vectors(tmp_path, MADE_OF)
-    for text in ("[]", "{}", '{"format": 2}', "{", '{"format": 2, "other": 2}', "[" * 10_000):
+    for text in ("[]", "{}", '{"format": 3}', "{", '{"format": 3, "other": 2}', "[" * 10_000):
         (tmp_path / MANIFEST).write_text(text)
         with pytest.raises(UserError, match="not as this program wrote it"):
             VectorWriter(tmp_path, MADE_OF)

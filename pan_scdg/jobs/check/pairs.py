@@ -86,7 +86,7 @@ def find_candidates(material: Material, scorer: AlignmentScorer, settings: Align
         settings: weights of the score.
         least: the score from which on a pair is shown.
     """
-    sources = [scorer.prepare(text.compared.text or "") for text in material.sources]
+    sources = (scorer.prepare(text.compared.text or "") for text in material.sources)
     stage = FirstStage(sources, settings, PassageSettings(), least)
     left, right = _resolve_paths(material)
     found = set[Places]()
