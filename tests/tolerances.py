@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from pan_scdg.models.devices import can_compute
 from pan_scdg.scdg.sequences import ScoringInput
 
 DEVIATIONS = 3
@@ -35,6 +37,12 @@ def relative_error(dtype: str, steps: int, terms: int) -> float:
         return float(torch.finfo(getattr(torch, name)).eps) / 2
 
     return DEVIATIONS * sqrt(steps) * (unit(dtype) + unit("float32") * sqrt(terms))
+
+
+def skip_unless_computed(dtype: str) -> None:
+    """Skip a test on a CPU that does not compute in a type: torch's attention in bfloat16 needs its AVX-512."""
+    if not can_compute(dtype, "cpu"):
+        pytest.skip(f"torch cannot compute in {dtype} with this ATEN_CPU_CAPABILITY")
 
 
 def log_prob_tolerance(model: Any, length: int) -> float:

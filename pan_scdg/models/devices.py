@@ -26,6 +26,9 @@ and Slurm, and that of the NVIDIA container toolkit."""
 WSL_NODE = "dev/dxg"
 """The only device file of the Windows Subsystem for Linux, which exists for GPUs of other vendors too."""
 DRIVER_LIBRARY = "libcuda.so.1"
+PROBED = 64
+"""Positions of the attention that is tried: on a processor with AMX, torch's fails in bfloat16 from so many on if
+``ATEN_CPU_CAPABILITY`` hides its AVX-512."""
 FLASH_CAPABILITY = (8, 0)
 """The compute capability (Ampere) that FlashAttention-2 needs."""
 
@@ -153,7 +156,7 @@ def choose_dtype(settings: "ModelSettings", device: str) -> "ModelSettings":
         UserError: the device does not exist, or torch has no code for it.
     """
     check_device_exists(device)
-    if settings.dtype_without_bf16 is None or can_multiply("bfloat16", device):
+    if settings.dtype_without_bf16 is None or can_compute("bfloat16", device):
         return settings
     return settings.model_copy(update={"dtype": settings.dtype_without_bf16, "dtype_without_bf16": None})
 
@@ -161,16 +164,18 @@ def choose_dtype(settings: "ModelSettings", device: str) -> "ModelSettings":
 def check_device(settings: "ModelSettings", device: str) -> None:
     """Raise UserError unless ``device`` is usable and can compute with the profile's dtype and attention."""
     check_device_exists(device)
-    if not can_multiply(settings.dtype, device):
+    if not can_compute(settings.dtype, device):
         remedy = "choose another dtype in the profile"
-        if settings.dtype == "bfloat16":
+        if settings.dtype == "bfloat16" and device == "cpu":
+            remedy = 'set dtype = "float32" in the profile, or unset ATEN_CPU_CAPABILITY'
+        elif settings.dtype == "bfloat16":
             remedy = 'set dtype = "float16" or "float32" in the profile, or use a GPU of the Ampere generation or newer'
         raise UserError(f"{describe_device(device)} cannot compute in {settings.dtype}", remedy)
     if settings.attention in ("flash_attention_2", "varlen"):
         _check_flash(settings, device)
 
 
-def can_multiply(dtype: str, device: str) -> bool:
+def can_compute(dtype: str, device: str) -> bool:
     """Return True if ``device`` has native arithmetic in ``dtype``; the emulated bfloat16 of a GPU does not count."""
     import torch
 
@@ -178,8 +183,9 @@ def can_multiply(dtype: str, device: str) -> bool:
         with torch.cuda.device(device):
             return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     try:
-        square = torch.ones(2, 2, dtype=getattr(torch, dtype), device=device)
-        return bool((square @ square).sum() == 8)
+        ones = torch.ones(1, 1, PROBED, PROBED, dtype=getattr(torch, dtype), device=device)
+        attended = torch.nn.functional.scaled_dot_product_attention(ones, ones, ones)
+        return bool((ones @ ones == PROBED).all() and (attended == 1).all())
     except RuntimeError:
         return False
 

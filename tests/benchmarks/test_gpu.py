@@ -20,6 +20,7 @@ from benchmarks import gpu, gpu_attention, gpu_engines, gpu_rows, gpu_texts
 from benchmarks.scoring_models import check_weights, random_model
 from pan_scdg.lm import attention
 from pan_scdg.retrieval.dense import search as dense_search
+from tests.tolerances import skip_unless_computed
 
 ROOT = Path(__file__).parents[2]
 NUMBER = re.compile(r"-?[\d,.]+(e[-+]\d+)?|nan|-?inf")
@@ -52,6 +53,7 @@ def one_model_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_part_writes_its_table_without_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_unless_computed("bfloat16")
     monkeypatch.setattr(socket.socket, "connect", None, raising=False)
     page = tmp_path / "gpu.md"
     page.write_text("# On a GPU\n")
@@ -118,6 +120,8 @@ def test_a_failing_part_leaves_the_others(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_without_a_reference_nothing_is_called_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_unless_computed("bfloat16")
+
     def fail(*_: Any) -> None:
         raise RuntimeError("no kernel image is available")
 

@@ -172,7 +172,7 @@ def test_a_config_that_transformers_5_wrote_is_refused_by_4(copied: Path) -> Non
 def test_another_dtype_only_where_the_profile_permits_it(
     settings: ModelSettings, has_bf16: bool, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(devices, "can_multiply", lambda dtype, _: dtype != "bfloat16" or has_bf16)
+    monkeypatch.setattr(devices, "can_compute", lambda dtype, _: dtype != "bfloat16" or has_bf16)
     found = choose_dtype(settings, "cpu")
     assert found.dtype == dtype
     assert (found == settings) == (settings.dtype == dtype)
@@ -185,7 +185,7 @@ def test_another_dtype_only_where_the_profile_permits_it(
 
 def test_the_dtype_is_settled_once_and_never_behind_the_back(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Loading never changes the settings: without `choose_dtype` the result is an error, not another dtype."""
-    monkeypatch.setattr(devices, "can_multiply", lambda dtype, _: dtype != "bfloat16")
+    monkeypatch.setattr(devices, "can_compute", lambda dtype, _: dtype != "bfloat16")
     with pytest.raises(UserError, match="cpu cannot compute in bfloat16"):
         load_model(copied, SMALL, "cpu")
     assert str(load_model(copied, choose_dtype(SMALL, "cpu"), "cpu").model.dtype) == "torch.float16"

@@ -177,7 +177,7 @@ def test_a_gpu_without_bf16_needs_another_dtype(gpu: Gpu, monkeypatch: pytest.Mo
     gpu((7, 5), bf16=False)
     with pytest.raises(UserError, match=r'GeForce \(sm_75\) cannot compute in bfloat16; set dtype = "float16"'):
         check_device(ModelSettings(name="tiny"), "cuda")
-    monkeypatch.setattr(devices, "can_multiply", lambda dtype, _: dtype != "bfloat16")
+    monkeypatch.setattr(devices, "can_compute", lambda dtype, _: dtype != "bfloat16")
     check_device(choose_dtype(SMALL, "cuda"), "cuda")
 
 
@@ -193,7 +193,7 @@ def test_flash_attention_that_cannot_run_is_an_error_with_its_remedy(
     gpu: Gpu, monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], dtype: Any, said: str
 ) -> None:
     gpu(capability)
-    monkeypatch.setattr(devices, "can_multiply", lambda *_: True)
+    monkeypatch.setattr(devices, "can_compute", lambda *_: True)
     monkeypatch.setattr(devices.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(UserError, match=said):
         check_device(ModelSettings(name="tiny", dtype=dtype, attention="flash_attention_2"), "cuda")

@@ -48,9 +48,9 @@ def test_mistral3_is_loaded_as_what_its_config_says(tiny_folder: Callable[[str],
 
 
 def test_dtype_and_attention_are_those_of_the_profile(tiny_folder: Callable[[str], Path]) -> None:
-    settings = ModelSettings(name="tiny", dtype="bfloat16", attention="eager")
+    settings = ModelSettings(name="tiny", dtype="float16", attention="eager")
     model = load_model(tiny_folder("llama"), settings, "cpu").model
-    assert model.dtype == torch.bfloat16
+    assert model.dtype == torch.float16
     assert model.config._attn_implementation == "eager"
 
 
@@ -210,7 +210,7 @@ def test_unknown_device(copied: Path) -> None:
 
 def test_flash_attention_on_a_cpu(copied: Path) -> None:
     with pytest.raises(UserError, match=r"flash_attention_2 needs a GPU; set attention = \"sdpa\""):
-        load_model(copied, ModelSettings(name="tiny", attention="flash_attention_2"), "cpu")
+        load_model(copied, ModelSettings(name="tiny", dtype="float16", attention="flash_attention_2"), "cpu")
 
 
 def test_flash_attention_without_its_package_or_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +233,22 @@ def test_flash_attention_on_a_gpu_that_is_too_old(attention: str, monkeypatch: p
         devices._check_flash(settings, "cuda")
 
 
+def test_bfloat16_where_torch_attends_in_other_types_only(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = torch.nn.functional.scaled_dot_product_attention
+
+    def attend(query: torch.Tensor, *args: torch.Tensor) -> torch.Tensor:
+        if query.dtype == torch.bfloat16:
+            raise RuntimeError("pack_vnni2 is only supported when avx512 is supported")
+        return real(query, *args)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", attend)
+    with pytest.raises(UserError, match=r'cpu cannot compute in bfloat16; set dtype = "float32".*ATEN_CPU_CAPABILITY'):
+        load_model(copied, ModelSettings(name="tiny", dtype="bfloat16"), "cpu")
+    settings = ModelSettings(name="tiny", dtype="bfloat16", dtype_without_bf16="float32")
+    assert devices.choose_dtype(settings, "cpu").dtype == "float32"
+
+
 def test_dtype_that_the_device_cannot_do(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pan_scdg.models.devices.can_multiply", lambda dtype, device: dtype != "float16")
+    monkeypatch.setattr("pan_scdg.models.devices.can_compute", lambda dtype, device: dtype != "float16")
     with pytest.raises(UserError, match="cpu cannot compute in float16"):
         load_model(copied, ModelSettings(name="tiny", dtype="float16"), "cpu")
