@@ -11,7 +11,6 @@ from scipy import optimize, stats
 from pan_scdg.errors import UserError
 from pan_scdg.research.report.table import format_markdown, format_table_csv
 from pan_scdg.research.retention.contexts import LEVELS, make_contexts
-from pan_scdg.research.retention.job import format_means
 from pan_scdg.research.retention.report import list_fits, make_tables
 from pan_scdg.research.retention.scoring import average_gains
 from pan_scdg.research.retention.statistics import (
@@ -75,9 +74,6 @@ def test_rows_at_the_papers_size_and_their_average_over_seeds() -> None:
     found = average_seeds(rows)
     assert found.pair_ids == table.pair_ids
     np.testing.assert_allclose(found.gains, table.gains, atol=1e-12)
-    lines = format_means(rows).splitlines()
-    assert lines[0] == "pair_id,retention,seed,content,tokens,mean_gain"
-    assert lines[1:] == [",".join(map(str, row)) for row in rows.itertuples(index=False)], "numbers have every digit"
 
 
 @pytest.mark.parametrize("change", [slice(0, -1), [*range(150), 0], [], [0, *range(149)]])

@@ -100,7 +100,7 @@ def choose_configuration(qrels: Qrels, candidates: Mapping[str, Candidates], fol
         UserError: a role has fewer than two judged queries, or a grade is above 20.
     """
     development, holdout = split_qrels(qrels, folds)
-    plain = {query: make_run(found.doc_ids) for query, found in candidates.items()}
+    plain = make_runs({query: found.doc_ids for query, found in candidates.items()})
     grid = search_grid(development, candidates)
     both = [("coarse", plain), ("reranked", apply(grid[0].configuration, candidates))]
     return Frozen(grid, compare_rows(development, both), compare_rows(holdout, both))
@@ -122,12 +122,17 @@ def split_qrels(qrels: Qrels, folds: Sequence[QueryFold]) -> tuple[Qrels, Qrels]
 
 def apply(chosen: Configuration, candidates: Mapping[str, Candidates]) -> dict[str, list[tuple[str, float]]]:
     """Return the run of the reranked candidates of every query."""
-    return {query: make_run(rerank_by(found, chosen)) for query, found in candidates.items()}
+    return make_runs({query: rerank_by(found, chosen) for query, found in candidates.items()})
 
 
 def make_run(doc_ids: Sequence[str]) -> list[tuple[str, float]]:
     """Return documents with whole scores down to 1, so that every evaluator keeps this order."""
     return [(doc_id, float(len(doc_ids) - i)) for i, doc_id in enumerate(doc_ids)]
+
+
+def make_runs(orders: Mapping[str, Sequence[str]]) -> dict[str, list[tuple[str, float]]]:
+    """Return the run of the documents of each query."""
+    return {query_id: make_run(order) for query_id, order in orders.items()}
 
 
 def _require_two(qrels: Qrels) -> None:
