@@ -8,7 +8,7 @@ text of white space has none: the cosine with it is 0.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -155,17 +155,7 @@ VALUES = 100
 """Candidates, uniformly on [0, 1], both ends included; the published 0.727, 0.697 and 0.596 are 72, 69 and 59 / 99."""
 
 
-class OfficialChoice(NamedTuple):
-    """A threshold, with its quality on the pairs that it was chosen on."""
-
-    threshold: float
-    sensitivity: float
-    """Share of the positive pairs that score at least as much."""
-    specificity: float
-    """Share of the negative pairs that score less."""
-
-
-def choose_official_threshold(scores: npt.ArrayLike, labels: npt.ArrayLike) -> OfficialChoice:
+def choose_official_threshold(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     """Return the candidate with the largest sensitivity + specificity, the lowest of several, as the official program.
 
     There the scores are those of paragraph pairs, here of document pairs.
@@ -176,16 +166,12 @@ def choose_official_threshold(scores: npt.ArrayLike, labels: npt.ArrayLike) -> O
 
     Raises:
         UserError: all pairs have the same label.
-        ValueError: lengths differ, or a score is not finite.
     """
     values, truth = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=bool)
-    if values.ndim != 1 or values.shape != truth.shape or not np.isfinite(values).all():
-        raise ValueError(f"needs one finite score for each of the labels, not shapes {values.shape}, {truth.shape}")
     if truth.all() or not truth.any():
         missing = "negative" if len(truth) and truth.all() else "positive"
         raise UserError(f"there is no {missing} pair to calibrate on", "give pairs with and without reuse")
     candidates = np.linspace(0, 1, VALUES)
     above = np.array([np.mean(values[truth] >= t) for t in candidates])
     below = np.array([np.mean(values[~truth] < t) for t in candidates])
-    at = int(np.argmax(above + below))
-    return OfficialChoice(float(candidates[at]), float(above[at]), float(below[at]))
+    return float(candidates[np.argmax(above + below)])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pan_scdg.errors import need_packages
-from pan_scdg.evaluation.paired import JudgedPairs
+from pan_scdg.evaluation.pairs import JudgedPairs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

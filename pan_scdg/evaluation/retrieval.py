@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.resampling import Intervals, draw_resamples
+from pan_scdg.evaluation.resampling import RESAMPLES, SEED, Intervals, draw_resamples
 
 Qrels = Mapping[str, Mapping[str, int]]
 Run = Mapping[str, Sequence[tuple[str, float]]]
@@ -64,7 +64,9 @@ def compute_tira_ndcg(qrels: Qrels, run: Run) -> dict[str, float]:
     }
 
 
-def bootstrap_queries(values: Mapping[str, Mapping[str, float]], seed: int = 42, resamples: int = 1000) -> Intervals:
+def bootstrap_queries(
+    values: Mapping[str, Mapping[str, float]], seed: int = SEED, resamples: int = RESAMPLES
+) -> Intervals:
     """Return percentile 95 % intervals of the means of `compute_per_query`, over resampled queries of each measure."""
     intervals = Intervals()
     for name, of_query in values.items():
@@ -76,6 +78,17 @@ def bootstrap_queries(values: Mapping[str, Mapping[str, float]], seed: int = 42,
         means = [counts @ column / len(column) for counts in draw_resamples(len(column), resamples, seed)]
         intervals.add(name, np.concatenate(means))
     return intervals
+
+
+def bootstrap_query_differences(
+    first: Mapping[str, Mapping[str, float]], other: Mapping[str, Mapping[str, float]]
+) -> Intervals:
+    """Return the paired 95 % interval of the mean of each measure of ``other`` minus that of ``first``.
+
+    Both are those of `compute_per_query`; measures whose queries differ are left out.
+    """
+    shared = {name: values for name, values in first.items() if values and values.keys() == other.get(name, {}).keys()}
+    return bootstrap_queries({name: {q: other[name][q] - values[q] for q in values} for name, values in shared.items()})
 
 
 def _list_measures(qrels: Qrels) -> dict[str, Any]:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 NO_PARAMETER = 0.0
 """Stands for the parameter of a method that has none."""
 GRAM_OVERLAP = ("jaccard", "target_containment", "source_containment")
-"""Features of the 4-gram model, as `pan_scdg.baselines.token_grams` calls them."""
+"""Features of the 4-gram model, as `pan_scdg.baselines.lexical` calls them."""
 BASELINES, OURS = "Baselines", "SCDG"
 ScoresBy = Mapping[float, Floats]
 """Scores ``[pairs]`` by parameter."""
@@ -90,7 +90,7 @@ def publish_threshold(threshold: float) -> Rule:
 def choose_officially(scores_by: ScoresBy, labels: npt.NDArray[Any]) -> Choice:
     """Choose as the official embedding baseline does: among 100 values, by sensitivity + specificity."""
     (scores,) = scores_by.values()
-    return _judge(scores_by, labels, choose_official_threshold(scores, labels).threshold)
+    return _judge(scores_by, labels, choose_official_threshold(scores, labels))
 
 
 def _judge(scores_by: ScoresBy, labels: npt.NDArray[Any], threshold: float) -> Choice:

@@ -11,14 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.resampling import RESAMPLES, Intervals, run_randomisation_test
+from pan_scdg.evaluation.resampling import SWAPS, run_randomisation_test
 from pan_scdg.evaluation.retrieval import RETRIEVAL_METRICS, TIRA, Qrels, Run, bootstrap_queries, compute_per_query
 from pan_scdg.research.data.queries import QueryFold
 from pan_scdg.research.retrieval.grid import Candidates, Configuration, GridRow, rerank_by, search_grid
 
 METRICS = tuple(name for name in RETRIEVAL_METRICS if name != TIRA)
 """Columns of the paper's table; RR is its MRR, AP its MAP."""
-SEED = 42
 PerQuery = Mapping[str, Mapping[str, float]]
 """Values by measure and query."""
 
@@ -60,7 +59,7 @@ class Frozen(NamedTuple):
         return self.grid[0].configuration
 
 
-def compare_rows(qrels: Qrels, runs: Sequence[tuple[str, Run]], resamples: int = RESAMPLES) -> list[RetrievalRow]:
+def compare_rows(qrels: Qrels, runs: Sequence[tuple[str, Run]], resamples: int = SWAPS) -> list[RetrievalRow]:
     """Evaluate every run on all queries of ``qrels``, and compare it with the run before; missing queries count 0.
 
     Args:
@@ -84,11 +83,11 @@ def compare_rows(qrels: Qrels, runs: Sequence[tuple[str, Run]], resamples: int =
 
 def _compare(values: PerQuery, former: PerQuery, resamples: int) -> dict[str, Difference]:
     differences = {m: {query: value - former[m][query] for query, value in of.items()} for m, of in values.items()}
-    intervals: Intervals = bootstrap_queries(differences, SEED)
+    intervals = bootstrap_queries(differences)
     found = {}
     for metric, of in differences.items():
         column = np.array([of[query] for query in sorted(of)])
-        p_value = run_randomisation_test(column, SEED, resamples)
+        p_value = run_randomisation_test(column, resamples=resamples)
         found[metric] = Difference(math.fsum(column) / len(column), *intervals[metric], p_value)
     return found
 

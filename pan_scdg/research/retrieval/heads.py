@@ -9,7 +9,7 @@ from pan_scdg.evaluation.retrieval import Qrels, bootstrap_queries, compute_per_
 from pan_scdg.jobs.evidence import Ranking
 from pan_scdg.jobs.retrieval_results import Cascade, make_cascade, rank_queries
 from pan_scdg.profile import RetrievalSettings
-from pan_scdg.research.retrieval.comparison import SEED, make_runs
+from pan_scdg.research.retrieval.comparison import make_runs
 from pan_scdg.research.retrieval.data import Orders, Stages, list_ranked
 from pan_scdg.research.retrieval.grid import Scored
 from pan_scdg.store import Store
@@ -85,7 +85,7 @@ class Simulation:
                 if self.reranked.get(q, 0) > 1
             },
         }
-        intervals = bootstrap_queries(values, SEED)
+        intervals = bootstrap_queries(values)
         return Agreement(*(Estimate(compute_mean(of), *intervals[name]) for name, of in values.items()))
 
 
