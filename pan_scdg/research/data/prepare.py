@@ -236,24 +236,19 @@ def prepare_news(sources: Sources) -> News:
 def prepare_retention(sources: Sources) -> Retention:
     """Read or select the instances of the retention study; raises UserError as `prepare_pan25`."""
     file = sources.find_ready("retention-instances")
+    logs: list[Artefact] = []
     if file is not None:
         instances = read_instances(file)
         check_instances(instances, PairDocuments(sources.corpus), file)
-        return Retention(instances, [_describe_instances(instances, file)])
-    selection = select_instances(sources.corpus, sources.pool.explain_lack)
-    if not selection.instances:
-        raise UserError("no pair meets the conditions of an instance", "give more pairs", sources.folders.pan25)
-    log = Artefact(
-        "exclusion log",
-        {"retention/exclusion_log.jsonl": format_records(selection.rejected)},
-        {"candidates": len(selection.rejected), **describe_origin(None)},
-    )
-    return Retention(selection.instances, [_describe_instances(selection.instances, None), log])
-
-
-def _describe_instances(instances: Sequence[Instance], file: Path | None) -> Artefact:
+    else:
+        instances, rejected = select_instances(sources.corpus, sources.pool.explain_lack)
+        if not instances:
+            raise UserError("no pair meets the conditions of an instance", "give more pairs", sources.folders.pan25)
+        text, facts = format_records(rejected), {"candidates": len(rejected), **describe_origin(None)}
+        logs = [Artefact("exclusion log", {"retention/exclusion_log.jsonl": text}, facts)]
     facts = {"instances": len(instances), **describe_origin(file)}
-    return Artefact("instances", {"retention/instances.jsonl": format_records(instances)}, facts)
+    manifest = Artefact("instances", {"retention/instances.jsonl": format_records(instances)}, facts)
+    return Retention(instances, [manifest, *logs])
 
 
 _PREPARE: dict[str, Callable[[Sources], list[Artefact]]] = {

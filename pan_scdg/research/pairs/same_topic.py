@@ -108,16 +108,13 @@ def choose_pooled(scores: Floats, labels: Flags, own: Flags) -> PooledChoice:
     `pan_scdg.scdg.decision`); accuracy is compared as a count.
 
     Args:
-        scores: shape ``[pairs]``.
+        scores: finite, shape ``[pairs]``.
         labels: True for a pair of reuse, ``[pairs]``.
         own: True for a pair of PAN25, ``[pairs]``.
 
     Raises:
         UserError: all pairs have the same label.
-        ValueError: lengths differ, or a score is not finite.
     """
-    if not scores.shape == labels.shape == own.shape or scores.ndim != 1 or not np.isfinite(scores).all():
-        raise ValueError(f"scores, labels, own of shapes {scores.shape}, {labels.shape}, {own.shape}, or not finite")
     if labels.all() or not labels.any():
         missing = "negative" if len(labels) and labels.all() else "positive"
         raise UserError(f"there is no {missing} pair to choose a threshold on", "give pairs with and without reuse")
@@ -168,7 +165,6 @@ def evaluate_topic(method: TopicMethod, split: PairSplit, news_parts: Mapping[st
 
     Raises:
         UserError: the training pairs have one class alone.
-        KeyError: a pair or a column is not in the tables of the method.
     """
     news = {part: [pair for pair, of in news_parts.items() if of == part] for part in (TRAIN, TEST)}
     own_features, own_labels = _select(method, method.pan25, split.train)

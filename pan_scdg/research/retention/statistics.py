@@ -24,15 +24,13 @@ import numpy.typing as npt
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.report import Estimate
-from pan_scdg.evaluation.resampling import draw_resamples
+from pan_scdg.evaluation.resampling import RESAMPLES, SEED, draw_resamples
 from pan_scdg.research.retention.contexts import LEVELS
 from pan_scdg.research.retention.scoring import CONTENT
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-SEED = 42
-RESAMPLES = 1000
 OPTIMISERS = ("lbfgs", "bfgs", "cg", "powell")
 LEAST_SQUARES = "least squares"
 
@@ -110,7 +108,6 @@ def estimate_retention(means: "DataFrame") -> RetentionResults:
 
     Raises:
         UserError: a combination of pair, content, retention and seed is missing.
-        ValueError: there are fewer than two pairs.
     """
     table = average_seeds(means)
     return RetentionResults(estimate_curves(table), fit_mixed(table), resample_slopes(table))
@@ -136,11 +133,7 @@ def average_seeds(means: "DataFrame") -> MeanTable:
 
 
 def draw_weights(pairs: int) -> Floats:
-    """Return the share of each pair in each resample of as many pairs, ``[RESAMPLES, pairs]``.
-
-    Raises:
-        ValueError: there is no pair.
-    """
+    """Return the share of each pair in each resample of as many pairs, ``[RESAMPLES, pairs]``."""
     return np.concatenate(list(draw_resamples(pairs, RESAMPLES, SEED))) / pairs
 
 
@@ -169,14 +162,8 @@ def _summarise(values: Floats) -> Estimate:
 
 
 def fit_mixed(table: MeanTable) -> MixedFit:
-    """Fit the mixed model to the means of all pairs.
-
-    Raises:
-        ValueError: there are fewer than two pairs.
-    """
+    """Fit the mixed model to the means of all pairs, of which there are at least two."""
     pairs = len(table.pair_ids)
-    if pairs < 2:
-        raise ValueError("a random intercept needs at least two pairs")
     outcome, design = table.gains.ravel(), make_design(pairs)
     told: list[str] = []
     kept: list[_Fit] = []

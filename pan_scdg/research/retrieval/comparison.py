@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pan_scdg.errors import UserError
+from pan_scdg.evaluation.report import Estimate
 from pan_scdg.evaluation.resampling import SWAPS, run_randomisation_test
 from pan_scdg.evaluation.retrieval import RETRIEVAL_METRICS, TIRA, Qrels, Run, bootstrap_queries, compute_per_query
 from pan_scdg.research.data.queries import QueryFold
@@ -25,10 +26,8 @@ PerQuery = Mapping[str, Mapping[str, float]]
 class Difference(NamedTuple):
     """The mean difference from the row above on the same queries."""
 
-    mean: float
-    low: float
-    high: float
-    """The ends of a 95 % bootstrap interval over queries."""
+    mean: Estimate
+    """With a 95 % bootstrap interval over queries."""
     p_value: float
     """Of a two-sided paired randomisation test."""
 
@@ -88,7 +87,7 @@ def _compare(values: PerQuery, former: PerQuery, resamples: int) -> dict[str, Di
     for metric, of in differences.items():
         column = np.array([of[query] for query in sorted(of)])
         p_value = run_randomisation_test(column, resamples=resamples)
-        found[metric] = Difference(math.fsum(column) / len(column), *intervals[metric], p_value)
+        found[metric] = Difference(Estimate(math.fsum(column) / len(column), *intervals[metric]), p_value)
     return found
 
 

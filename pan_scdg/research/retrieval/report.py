@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pan_scdg.evaluation.report import Estimate
 from pan_scdg.evaluation.retrieval import Run
 from pan_scdg.pan.runs import format_run, open_gzip_text
 from pan_scdg.research.report.page import Report, Section
@@ -179,7 +178,7 @@ def make_difference_table(name: str, caption: str, rows: Sequence[RetrievalRow])
         cells: dict[str, Cell] = {"Row": row.name}
         for metric in HEADLINES:
             found = row.above.get(metric)
-            cells[f"{_name_measure(metric)}, difference"] = None if found is None else Estimate(*found[:3])
+            cells[f"{_name_measure(metric)}, difference"] = None if found is None else found.mean
             cells[f"{_name_measure(metric)}, p"] = None if found is None else found.p_value
         lines.append(cells)
     return make_table(name, caption, lines)
@@ -192,7 +191,7 @@ def make_all_difference_table(name: str, caption: str, rows: Sequence[RetrievalR
             "Row": row.name,
             "Above": above.name,
             "Measure": _name_measure(metric),
-            "Difference": Estimate(*found[:3]),
+            "Difference": found.mean,
             "p": found.p_value,
         }
         for above, row in zip(rows, rows[1:])
