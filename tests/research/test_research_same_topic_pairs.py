@@ -94,7 +94,7 @@ def test_pairs_are_of_two_eligible_articles_of_one_cluster_each(sizes: list[tupl
     assert {p.cluster_id for p in pairs} == eligible
     assert len(pairs) == len(eligible)
     for pair in pairs:
-        assert {pair.susp_article, pair.src_article} <= set(data[pair.cluster_id].find_eligible())
+        assert {pair.susp_article, pair.src_article} <= set(data[pair.cluster_id].measure_eligible())
         assert pair.susp_article != pair.src_article
     assert pairs == make_news_pairs(data.values(), seed)
 
