@@ -70,20 +70,15 @@ class CosineScorer:
     def encode_text(self, text: str) -> Vector:
         """Return the document vector of ``text``, ``[d]``; an empty one for white space."""
         key = make_key("document vector", {**self.identify(), "text": hash_text(text)})
-        stored = self._store.read(key, _unpack)
+        stored = self._store.read(key, lambda data: unpack_floats(data, 1))
         if stored is not None:
             return stored
-        vector = self._compute_vector(text)
+        encoder, limit = self._encoder
+        vector = np.zeros(0, np.float32)
+        if chunks := split_chunks(text, encoder.tokenizer, limit):
+            vector = encoder.encode(chunks, limit).mean(axis=0, dtype=np.float64).astype(np.float32)
         self._store.put([(key, pack_array(vector))])
         return vector
-
-    def _compute_vector(self, text: str) -> Vector:
-        encoder, limit = self._encoder
-        found = split_chunks(text, encoder.tokenizer, limit)
-        if not found:
-            return np.zeros(0, np.float32)
-        mean: Vector = encoder.encode(found, limit).mean(axis=0, dtype=np.float64).astype(np.float32)
-        return mean
 
     @cached_property
     def _encoder(self) -> tuple[Encoder, int]:
@@ -96,10 +91,6 @@ class CosineScorer:
                 encoder.folder,
             )
         return encoder, encoder.max_tokens if wanted is None else wanted
-
-
-def _unpack(data: bytes) -> Vector:
-    return unpack_floats(data, 1)
 
 
 def compute_cosine(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> float:
@@ -129,7 +120,7 @@ def split_chunks(text: str, tokenizer: Any, limit: int) -> list[str]:
     pieces, first = [], 0
     while first < len(starts) - 1:
         last = _find_boundary(starts, first, min(first + most, len(starts) - 1))
-        while (excess := _count_tokens(text[starts[first] : starts[last]], tokenizer) - limit) > 0:
+        while (excess := len(tokenizer(text[starts[first] : starts[last]], **options)["input_ids"]) - limit) > 0:
             shorter = _find_boundary(starts, first, max(first + 1, last - excess))
             if shorter >= last:
                 break  # one character has more tokens than the limit: the encoder cuts it
@@ -145,10 +136,6 @@ def _find_boundary(starts: Sequence[int], first: int, last: int) -> int:
         if starts[at] > starts[at - 1]:
             return at
     return next((at for at in range(last, len(starts)) if starts[at] > starts[first]), len(starts) - 1)
-
-
-def _count_tokens(piece: str, tokenizer: Any) -> int:
-    return len(tokenizer(piece, truncation=False, verbose=False)["input_ids"])
 
 
 VALUES = 100

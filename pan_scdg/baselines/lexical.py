@@ -4,7 +4,6 @@ A token is a run of letters and digits in lower case; an apostrophe, underscore 
 runs.
 """
 
-import hashlib
 import math
 import re
 from collections import Counter
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pan_scdg.baselines.char_ngrams import compute_covered_share
+from pan_scdg.digests import hash_text
 from pan_scdg.profile.baseline import Bm25Pairs, CharNgrams, Containment, GramLogistic
 from pan_scdg.records import TextPair
 
@@ -138,7 +138,7 @@ def _divide(part: int, whole: int) -> float:
 
 def hash_collection(digests: Iterable[str]) -> str:
     """Return the SHA-256 of the hashes of the documents' texts, independent of their order."""
-    return hashlib.sha256("\n".join(sorted(digests)).encode()).hexdigest()
+    return hash_text("\n".join(sorted(digests)))
 
 
 def count_statistics(texts: Iterable[str]) -> Statistics:

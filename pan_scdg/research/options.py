@@ -130,12 +130,7 @@ def add_options(*more: Callable[[Command], Command]) -> Callable[[Command], Comm
 def find_folders(data: Path | None, examples: bool, output: Path, state: Path | None, **read: Any) -> "DataFolders":
     """Return the folders of the data, once it is known that the study writes into none of them.
 
-    Args:
-        data: ``--data``.
-        examples: ``--examples``.
-        output: ``--output``.
-        state: ``--state``.
-        read: other options that name what is read: a path, or paths by name.
+    ``read`` are other options that name what is read: a path, or paths by name.
 
     Raises:
         UsageError: both ``--data`` and ``--examples`` are given, or neither.
@@ -168,7 +163,7 @@ def open_study(
     Args:
         data: ``--data``.
         examples: ``--examples``.
-        read: see `find_folders`; options of this study alone.
+        read: options of this study alone, see `find_folders`.
         scores: the first folder of ``--scores``.
         more_scores: the other folders.
         rest: the other fields of `StudyOptions`, by name.

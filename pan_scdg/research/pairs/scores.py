@@ -55,14 +55,7 @@ class Baseline(NamedTuple):
 def find_baselines(
     profiles: Sequence[Profile], sets: Sequence[PairSet], device: str, vectors: Path | None, state: Path | None
 ) -> list[Baseline]:
-    """Find the models and vectors of the baselines; nothing heavy is loaded.
-
-    Args:
-        profiles: the profiles of the baselines.
-        sets: all pairs to be scored.
-        device: "auto", "cpu" or "cuda".
-        vectors: folder of document vectors, for baselines that read them.
-        state: folder that keeps the digests of weights.
+    """Find the models of the baselines and the vectors of all documents of the sets; nothing heavy is loaded.
 
     Raises:
         UserError: a profile is not a baseline, two have one name, or a model or vectors are missing.

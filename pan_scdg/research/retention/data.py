@@ -35,10 +35,10 @@ def read_data(options: StudyOptions, most: int | None, seeds: int, notices: Noti
     """Read or select the instances, and read or make their contexts.
 
     Args:
-        options: those of all studies.
-        most: use the first instances; None: all.
-        seeds: use the first of the paper's five seeds.
-        notices: collects unusual findings.
+        options: those of the study.
+        most: number of instances, the first ones; None: all.
+        seeds: number of the paper's five seeds, the first ones.
+        notices: see `Notices`.
 
     Raises:
         UserError: data is missing or damaged, or has too few instances.

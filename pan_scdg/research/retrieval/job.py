@@ -91,15 +91,7 @@ def open_reranker(
     notices: Notices,
     name: str = "language_model",
 ) -> tuple[Reranker, dict[str, str]]:
-    """Find the model and tokenise the queries; return also why some of these cannot be scored.
-
-    Args:
-        study: its profile has the model.
-        computing: how it computes.
-        queries: all queries.
-        stack: closes the model.
-        notices: collects the queries that are cut.
-        name: the name of the model in the job.
+    """Find the model, whose name in the job is ``name``, and tokenise the queries; return why some cannot be scored.
 
     Raises:
         UserError: the model is not usable, or a query cannot be scored and none may be left out.
