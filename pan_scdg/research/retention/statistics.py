@@ -165,15 +165,15 @@ def fit_mixed(table: MeanTable) -> MixedFit:
     """Fit the mixed model to the means of all pairs, of which there are at least two."""
     pairs = len(table.pair_ids)
     outcome, design = table.gains.ravel(), make_design(pairs)
-    told: list[str] = []
+    messages: list[str] = []
     kept: list[_Fit] = []
     for optimiser in OPTIMISERS:
-        fit = _try_fit(outcome, design, optimiser, told)
+        fit = _try_fit(outcome, design, optimiser, messages)
         if fit is not None and fit.sound:
-            return _describe(fit, pairs, told)
+            return _describe(fit, pairs, messages)
         kept += [] if fit is None else [fit]
     best = max(kept, key=lambda fit: fit.likelihood, default=_fit_least_squares(outcome, design))
-    return _describe(best, pairs, told)
+    return _describe(best, pairs, messages)
 
 
 def make_design(pairs: int) -> Floats:
@@ -194,8 +194,8 @@ class _Fit(NamedTuple):
     """It converged, and not to a singular covariance."""
 
 
-def _try_fit(outcome: Floats, design: Floats, optimiser: str, told: list[str]) -> _Fit | None:
-    """Return the fit by one optimiser, None if it is not finite; add warnings and failures to ``told``."""
+def _try_fit(outcome: Floats, design: Floats, optimiser: str, messages: list[str]) -> _Fit | None:
+    """Return the fit by one optimiser, None if it is not finite; add warnings and failures to ``messages``."""
     from statsmodels.regression.mixed_linear_model import MixedLM
     from statsmodels.tools.sm_exceptions import SingularMatrixWarning
 
@@ -212,9 +212,9 @@ def _try_fit(outcome: Floats, design: Floats, optimiser: str, told: list[str]) -
                 reason = "a singular covariance" if singular else "no convergence"
         except (np.linalg.LinAlgError, ValueError, ZeroDivisionError) as e:
             reason = f"{type(e).__name__}: {e}"
-    told += [f"{optimiser}: {w.category.__name__}: {w.message}" for w in caught]
+    messages += [f"{optimiser}: {w.category.__name__}: {w.message}" for w in caught]
     if fit is None or not fit.sound:
-        told.append(f"{optimiser} failed: {reason}")
+        messages.append(f"{optimiser} failed: {reason}")
     return fit
 
 
@@ -225,7 +225,7 @@ def _fit_least_squares(outcome: Floats, design: Floats) -> _Fit:
     return _Fit(LEAST_SQUARES, np.asarray(result.params), np.asarray(result.cov_params()), -math.inf, False)
 
 
-def _describe(fit: _Fit, pairs: int, told: list[str]) -> MixedFit:
+def _describe(fit: _Fit, pairs: int, messages: list[str]) -> MixedFit:
     def test_slope(weights: list[int], sides: int) -> Coefficient:
         value = float(np.dot(weights, fit.coefficients))
         error = math.sqrt(float(np.dot(weights, fit.covariance @ np.array(weights))))
@@ -238,7 +238,7 @@ def _describe(fit: _Fit, pairs: int, told: list[str]) -> MixedFit:
         observations=pairs * len(CONTENT) * len(LEVELS),
         groups=pairs,
         optimiser=fit.optimiser,
-        warnings=tuple(dict.fromkeys(told)),
+        warnings=tuple(dict.fromkeys(messages)),
     )
 
 

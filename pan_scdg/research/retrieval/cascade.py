@@ -44,7 +44,7 @@ def make_studies(
 ) -> tuple[RetrievalStudy, RetrievalStudy]:
     """Return the studies of both models of a profile's cascade, whose head is not used: the same candidates.
 
-    ``candidates`` is a TREC run in the place of the profile's first stage.
+    ``candidates`` is a TREC run that replaces the profile's first stage.
 
     Raises:
         UserError: the profile has no cascade, or a manifest is given.
