@@ -30,7 +30,8 @@ def compute_retrieval_metrics(qrels: Qrels, run: Run) -> dict[str, float]:
     Raises:
         UserError: a grade above 20.
     """
-    return {name: _average(list(values.values())) for name, values in compute_per_query(qrels, run).items()}
+    values = {name: list(of_query.values()) for name, of_query in compute_per_query(qrels, run).items()}
+    return {name: float(np.mean(column)) if column else float("nan") for name, column in values.items()}
 
 
 def compute_per_query(qrels: Qrels, run: Run) -> dict[str, dict[str, float]]:
@@ -117,7 +118,3 @@ def _compute_linear_ndcg(grades: Mapping[str, int], ranking: Sequence[str]) -> f
 
 def _compute_dcg(gains: Sequence[int]) -> float:
     return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, start=1))
-
-
-def _average(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if len(values) else float("nan")

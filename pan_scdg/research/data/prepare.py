@@ -10,7 +10,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries, stream_corpus
 from pan_scdg.research.data.corpora import PairDocuments, TruePair, read_corpora
-from pan_scdg.research.data.folders import PARTS, DataFolders, check_kinds, find_ready
+from pan_scdg.research.data.folders import GIVEN, PARTS, DataFolders, find_ready
 from pan_scdg.research.data.news import (
     NewsPair,
     check_articles,
@@ -136,7 +136,8 @@ def _list_folders(part: str, sources: Sources) -> tuple[Path, ...]:
 
 def check_given(given: Mapping[str, Path], parts: Sequence[str]) -> None:
     """Raise UserError if a given file is of an unknown kind, or for another part than ``parts``."""
-    check_kinds(given)
+    if unknown := sorted(given.keys() - GIVEN.keys()):
+        raise UserError(f"unknown kind {unknown[0]!r}", f"give one of {', '.join(GIVEN)}", "--given")
     for kind in sorted(given):
         part = kind.partition("-")[0]
         if part not in parts:
