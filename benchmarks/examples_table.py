@@ -59,7 +59,7 @@ def pair_rows(half: Path, options: Computing, store: Store, profile_name: str) -
 def _auroc(labels: list[bool], scores: Any) -> Estimate:
     decisions = np.zeros(len(labels), dtype=bool)
     value = compute_pair_metrics(labels, scores, decisions)["auroc"]
-    return Estimate(value, *bootstrap_pairs(labels, scores, decisions, ["auroc"])["auroc"])
+    return Estimate(value, *bootstrap_pairs(labels, scores, decisions)["auroc"])
 
 
 def retrieval_rows(options: Computing, store: Store, profile_name: str) -> list[dict[str, Any]]:

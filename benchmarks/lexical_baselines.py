@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
-from pan_scdg.baselines.bm25_pairs import Bm25PairScorer, Collection, count_statistics
-from pan_scdg.baselines.char_ngrams import CharNgramScorer, extract_letters, find_passages
-from pan_scdg.baselines.token_grams import ContainmentScorer, GramOverlapScorer
-from pan_scdg.records import PairScorer, TextPair
+from pan_scdg.baselines.char_ngrams import extract_letters, find_passages
+from pan_scdg.baselines.lexical import Collection, Lexical, make_lexical_scorer
+from pan_scdg.profile.baseline import Bm25Pairs, CharNgrams, Containment, GramLogistic
+from pan_scdg.records import TextPair
 
 PAPER_PAIRS = 6791
 WORDS = 50_000
@@ -70,7 +70,8 @@ def drawn_pairs(count: int, characters: int) -> list[TextPair]:
     return pairs
 
 
-def all_of(scorer: PairScorer, pairs: list[TextPair]) -> Spent:
+def all_of(settings: Lexical, pairs: list[TextPair]) -> Spent:
+    scorer = make_lexical_scorer(settings, Collection("", lambda: [pair.source for pair in pairs]))
     return timed(lambda: list(scorer.score(pairs)))
 
 
@@ -80,16 +81,13 @@ def all_of(scorer: PairScorer, pairs: list[TextPair]) -> Spent:
 def main(count: int, characters: int) -> None:
     pairs = drawn_pairs(count, characters)
     extract_letters("")  # its table of characters is made once
-    sources = [pair.source for pair in pairs]
-    counting = timed(lambda: count_statistics(sources))
-    bm25 = Bm25PairScorer(1.2, 0.75, Collection("", lambda: sources))
     found = {
-        "char-ngrams, n = 50": all_of(CharNgramScorer(50), pairs),
-        "char-ngrams, n = 8": all_of(CharNgramScorer(8), pairs),
+        "char-ngrams, n = 50": all_of(CharNgrams(kind="char-ngrams", n=50), pairs),
+        "char-ngrams, n = 8": all_of(CharNgrams(kind="char-ngrams", n=8), pairs),
         "passages, n = 50": timed(lambda: [find_passages(p.target, p.source, 50) for p in pairs]),
-        "4-gram containment": all_of(ContainmentScorer(4), pairs),
-        "4-gram overlap": all_of(GramOverlapScorer(4), pairs),
-        "BM25": (lambda own: Spent(own.wall + counting.wall, own.cpu + counting.cpu))(all_of(bm25, pairs)),
+        "4-gram containment": all_of(Containment(kind="containment"), pairs),
+        "4-gram overlap": all_of(GramLogistic(kind="gram-logistic"), pairs),
+        "BM25": all_of(Bm25Pairs(kind="bm25"), pairs),
     }
     for name, spent in found.items():
         click.echo(line(name, spent, count))

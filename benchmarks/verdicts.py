@@ -143,7 +143,7 @@ def main(data: Path, development: Path, state: Path, profile: str) -> None:
         }
     click.echo("AUROC\n")
     click.echo(format_table(tabulate(items, methods), ["kind", "pairs", *methods]))
-    low, high = bootstrap_pairs(items.labels, scores, np.zeros(len(scores), np.bool_), ["auroc"])["auroc"]
+    low, high = bootstrap_pairs(items.labels, scores, np.zeros(len(scores), np.bool_))["auroc"]
     click.echo(f"\nalignment, all pairs: 95 % interval {low:.3f} to {high:.3f}")
     every = items.select(ALL)
     best = choose(scores, items, every, settings.most_false_positives)

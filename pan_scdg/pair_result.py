@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pan_scdg.passages.align import Evidence
-from pan_scdg.report.judge import judge_pair, make_passage, measure_text
+from pan_scdg.passages.units import count_words
+from pan_scdg.report.judge import SizedText, judge_pair, make_passage
 from pan_scdg.report.records import Report, ReportText, TokenGains
 from pan_scdg.scdg.aggregation import Floats
 
@@ -56,7 +57,7 @@ class PairResult:
         target, source = names
         gains = TokenGains(tuple((t.start, t.end) for t in self.tokens), tuple(t.gain for t in self.tokens))
         passages = tuple(map(make_passage, self.passages or ()))
-        sides = (measure_text(name, text) for name, text in zip(names, self.texts, strict=True))
+        sides = (SizedText(name, count_words(text)) for name, text in zip(names, self.texts, strict=True))
         pair = replace(judge_pair(self.record, *sides), passages=passages, gains=gains)
         return Report(
             f"{target} and {source}",

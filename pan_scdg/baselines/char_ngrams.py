@@ -10,15 +10,15 @@ Time and memory are linear whatever the texts hold: an n-gram is looked up in a 
 only where it stands there first. Most are ruled out before that.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.records import Passage, TextPair
+from pan_scdg.records import Passage
 
 TABLE_CHARACTERS = 1 << 26
 """Largest number of characters of n-grams in memory; a longer source is processed in several parts."""
@@ -47,23 +47,6 @@ class Letters(NamedTuple):
     """Position of each in the original text, ``[n]``."""
 
 
-class CharNgramScorer:
-    """The covered share of the target's letters and digits; see `compute_covered_share`."""
-
-    features: tuple[str, ...] = ("score",)
-
-    def __init__(self, n: int) -> None:
-        self.n = n
-
-    def identify(self) -> dict[str, Any]:
-        """Return the method and its n."""
-        return {"kind": "char-ngrams", "n": self.n}
-
-    def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
-        """Yield one number per pair, from 0 to 1; 0 if a text has fewer than n letters and digits."""
-        return ((compute_covered_share(pair.target, pair.source, self.n),) for pair in pairs)
-
-
 def extract_letters(text: str) -> Letters:
     """Return the letters and digits of ``text``, each lower-cased by itself, so that it stays one character."""
     codes = _build_lower_table()[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")]
@@ -81,11 +64,7 @@ def _build_lower_table() -> Codes:
 
 
 def compute_covered_share(target: str, source: str, n: int) -> float:
-    """Return the share of the target's letters and digits inside an n-gram that also occurs in the source.
-
-    Raises:
-        ValueError: ``n`` is below 1.
-    """
+    """Return the share of the target's letters and digits inside an n-gram that also occurs in the source."""
     letters = extract_letters(target)
     covered = _mark_covered(_find_ngrams(letters, extract_letters(source), n) >= 0, n)
     return float(covered.mean()) if covered.size else 0.0
@@ -95,9 +74,6 @@ def find_passages(target: str, source: str, n: int) -> tuple[Passage, ...]:
     """Return matches that cover what `compute_covered_share` counts, in the order of the target.
 
     A passage reaches from its first to its last letter on both sides, with everything that stands between them.
-
-    Raises:
-        ValueError: ``n`` is below 1.
     """
     this, other = extract_letters(target), extract_letters(source)
     return tuple(
@@ -114,8 +90,6 @@ def _locate_span(letters: Letters, start: int, length: int) -> tuple[int, int]:
 
 def _find_ngrams(target: Letters, source: Letters, n: int) -> Positions:
     """Return the first place of each n-gram of the target in the source, or -1; ``[len(target) - n + 1]``."""
-    if n < 1:
-        raise ValueError(f"an n-gram has at least 1 character, not {n}")
     found: Positions = np.full(max(0, len(target.text) - n + 1), -1, np.int64)
     if min(len(target.text), len(source.text)) < n:
         return found

@@ -8,7 +8,7 @@ text of white space has none: the cosine with it is 0.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -70,20 +70,15 @@ class CosineScorer:
     def encode_text(self, text: str) -> Vector:
         """Return the document vector of ``text``, ``[d]``; an empty one for white space."""
         key = make_key("document vector", {**self.identify(), "text": hash_text(text)})
-        stored = self._store.read(key, _unpack)
+        stored = self._store.read(key, lambda data: unpack_floats(data, 1))
         if stored is not None:
             return stored
-        vector = self._compute_vector(text)
+        encoder, limit = self._encoder
+        vector = np.zeros(0, np.float32)
+        if chunks := split_chunks(text, encoder.tokenizer, limit):
+            vector = encoder.encode(chunks, limit).mean(axis=0, dtype=np.float64).astype(np.float32)
         self._store.put([(key, pack_array(vector))])
         return vector
-
-    def _compute_vector(self, text: str) -> Vector:
-        encoder, limit = self._encoder
-        found = split_chunks(text, encoder.tokenizer, limit)
-        if not found:
-            return np.zeros(0, np.float32)
-        mean: Vector = encoder.encode(found, limit).mean(axis=0, dtype=np.float64).astype(np.float32)
-        return mean
 
     @cached_property
     def _encoder(self) -> tuple[Encoder, int]:
@@ -96,10 +91,6 @@ class CosineScorer:
                 encoder.folder,
             )
         return encoder, encoder.max_tokens if wanted is None else wanted
-
-
-def _unpack(data: bytes) -> Vector:
-    return unpack_floats(data, 1)
 
 
 def compute_cosine(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> float:
@@ -129,7 +120,7 @@ def split_chunks(text: str, tokenizer: Any, limit: int) -> list[str]:
     pieces, first = [], 0
     while first < len(starts) - 1:
         last = _find_boundary(starts, first, min(first + most, len(starts) - 1))
-        while (excess := _count_tokens(text[starts[first] : starts[last]], tokenizer) - limit) > 0:
+        while (excess := len(tokenizer(text[starts[first] : starts[last]], **options)["input_ids"]) - limit) > 0:
             shorter = _find_boundary(starts, first, max(first + 1, last - excess))
             if shorter >= last:
                 break  # one character has more tokens than the limit: the encoder cuts it
@@ -147,25 +138,11 @@ def _find_boundary(starts: Sequence[int], first: int, last: int) -> int:
     return next((at for at in range(last, len(starts)) if starts[at] > starts[first]), len(starts) - 1)
 
 
-def _count_tokens(piece: str, tokenizer: Any) -> int:
-    return len(tokenizer(piece, truncation=False, verbose=False)["input_ids"])
-
-
 VALUES = 100
 """Candidates, uniformly on [0, 1], both ends included; the published 0.727, 0.697 and 0.596 are 72, 69 and 59 / 99."""
 
 
-class OfficialChoice(NamedTuple):
-    """A threshold, with its quality on the pairs that it was chosen on."""
-
-    threshold: float
-    sensitivity: float
-    """Share of the positive pairs that score at least as much."""
-    specificity: float
-    """Share of the negative pairs that score less."""
-
-
-def choose_official_threshold(scores: npt.ArrayLike, labels: npt.ArrayLike) -> OfficialChoice:
+def choose_official_threshold(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     """Return the candidate with the largest sensitivity + specificity, the lowest of several, as the official program.
 
     There the scores are those of paragraph pairs, here of document pairs.
@@ -176,16 +153,12 @@ def choose_official_threshold(scores: npt.ArrayLike, labels: npt.ArrayLike) -> O
 
     Raises:
         UserError: all pairs have the same label.
-        ValueError: lengths differ, or a score is not finite.
     """
     values, truth = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=bool)
-    if values.ndim != 1 or values.shape != truth.shape or not np.isfinite(values).all():
-        raise ValueError(f"needs one finite score for each of the labels, not shapes {values.shape}, {truth.shape}")
     if truth.all() or not truth.any():
         missing = "negative" if len(truth) and truth.all() else "positive"
         raise UserError(f"there is no {missing} pair to calibrate on", "give pairs with and without reuse")
     candidates = np.linspace(0, 1, VALUES)
     above = np.array([np.mean(values[truth] >= t) for t in candidates])
     below = np.array([np.mean(values[~truth] < t) for t in candidates])
-    at = int(np.argmax(above + below))
-    return OfficialChoice(float(candidates[at]), float(above[at]), float(below[at]))
+    return float(candidates[np.argmax(above + below)])

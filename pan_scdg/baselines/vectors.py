@@ -6,7 +6,6 @@ and its name may lack the ``.txt``. The document's vector is the mean of the row
 baselines), where the official baseline compares paragraphs with each other.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.baselines.cosine import compute_cosine
-from pan_scdg.digests import hash_file
+from pan_scdg.digests import hash_file, hash_text
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.records import TextPair
 
@@ -43,7 +42,8 @@ class VectorScorer:
                 errors.append(e)
         if errors:
             raise UserErrors(errors)
-        self._digest = _hash_files(self._files)
+        listing = "".join(f"{doc_id}\n{hash_file(path)}\n" for doc_id, path in self._files.items())
+        self._digest = hash_text(listing)
 
     def identify(self) -> dict[str, Any]:
         """Return a hash of the bytes of all files."""
@@ -97,10 +97,3 @@ def read_vector(path: Path) -> npt.NDArray[np.float64]:
     if not np.isfinite(vector).all():
         raise UserError("contains a number that is not finite", "compute these vectors again", path)
     return np.asarray(vector)
-
-
-def _hash_files(files: dict[str, Path]) -> str:
-    digest = hashlib.sha256()
-    for doc_id, path in files.items():
-        digest.update(f"{doc_id}\n{hash_file(path)}\n".encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()

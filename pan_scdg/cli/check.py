@@ -82,6 +82,3 @@ def check(
     say(checked.lines[:-1])
     click.echo(checked.table, nl=False)
     say(checked.lines[-1:])
-
-
-COMMANDS = (check,)

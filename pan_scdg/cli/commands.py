@@ -6,8 +6,14 @@ from importlib.metadata import EntryPoint, entry_points
 import click
 
 from pan_scdg import __version__
-from pan_scdg.cli import check, compare, jobs, merge, start, tira, truth
+from pan_scdg.cli.check import check
+from pan_scdg.cli.jobs import index, run, score, status
+from pan_scdg.cli.merge import merge
+from pan_scdg.cli.models import models
 from pan_scdg.cli.options import quiet_option
+from pan_scdg.cli.start import demo, prepare, profiles
+from pan_scdg.cli.tira import tira
+from pan_scdg.cli.truth import calibrate, compare, evaluate
 
 REGISTERED = "pan_scdg.commands"
 """Name of the entry points by which packages register commands."""
@@ -47,6 +53,20 @@ def cli() -> None:
     """
 
 
-for module in (check, jobs, merge, truth, compare, start, tira):
-    for command in module.COMMANDS:
-        cli.add_command(command)
+for command in (
+    calibrate,
+    check,
+    compare,
+    demo,
+    evaluate,
+    index,
+    merge,
+    models,
+    prepare,
+    profiles,
+    run,
+    score,
+    status,
+    tira,
+):
+    cli.add_command(command)

@@ -314,6 +314,3 @@ def status(output: Path, as_json: bool) -> None:
 
     report = read_status(output)
     click.echo(json.dumps(report.to_json()) if as_json else "\n".join(report.to_lines()))
-
-
-COMMANDS = (run, index, score, status)

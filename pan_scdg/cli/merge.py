@@ -53,6 +53,3 @@ def merge(
     given = {f"SHARDS {number}": shard for number, shard in enumerate(shards, 1)}
     check_folders(output, None, {"--input": directory, "--model": model, **given})
     say(merge_shards(directory, output, shards, model, overwrite, report))
-
-
-COMMANDS = (merge,)

@@ -1,11 +1,10 @@
-"""The commands profiles, models, prepare and demo."""
+"""The commands profiles, prepare and demo."""
 
 import json
 from pathlib import Path
 
 import click
 
-from pan_scdg.cli.models import models
 from pan_scdg.cli.options import FILE, FOLDER, device_option, json_option, quiet_option, state_option
 
 MAIN_PROFILES = ("offline", "pan25-qwen3-0.6b", "pan25-qwen3-8b", "pan25-containment", "pan26-qwen3-8b")
@@ -81,6 +80,3 @@ def demo(output: Path, device: str, state: Path | None) -> None:
 
     for part in run_demo(output, choose_device(load_profile("offline"), device), state):
         click.echo(part)
-
-
-COMMANDS = (profiles, models, prepare, demo)

@@ -76,6 +76,3 @@ def call_client(name: str | None, manifest: Path, build_args: str | None, dry: b
     code = subprocess.run(words, check=False).returncode
     if code:
         raise UserError(f"tira-cli ended with {code}", "see its message above")
-
-
-COMMANDS = (tira,)

@@ -40,10 +40,9 @@ def fit_logistic(features: npt.ArrayLike, labels: npt.ArrayLike) -> LogisticFit:
 
     Raises:
         UserError: all pairs have the same label, or 100 iterations are not enough.
-        ValueError: shapes that do not fit, labels other than 0 and 1, or features that are not finite or whose
-            deviation is not.
+        ValueError: the deviation of a feature is not finite.
     """
-    values, truth = _check_features(features, labels)
+    values, truth = np.asarray(features, dtype=np.float64), np.asarray(labels, dtype=np.bool_)
     if truth.all() or not truth.any():
         missing = "negative" if truth.all() else "positive"
         raise UserError(f"there is no {missing} pair to fit a logistic model on", "give pairs with and without reuse")
@@ -59,19 +58,10 @@ def fit_logistic(features: npt.ArrayLike, labels: npt.ArrayLike) -> LogisticFit:
 
 
 def compute_probabilities(fit: LogisticFit, features: npt.ArrayLike) -> Floats:
-    """Return the probability of reuse of each pair, ``[pairs]``.
-
-    Raises:
-        ValueError: not as many features as were fitted, or one that is not finite.
-    """
+    """Return the probability of reuse of each pair, ``[pairs]``."""
     from scipy.special import expit
 
-    values = np.asarray(features, dtype=np.float64)
-    if values.ndim != 2 or values.shape[1] != len(fit.coefficients):
-        raise ValueError(f"features of shape {values.shape} for a fit of {len(fit.coefficients)}")
-    if not np.isfinite(values).all():
-        raise ValueError("a feature is not finite")
-    standard = (values - np.array(fit.mean)) / np.array(fit.scale)
+    standard = (np.asarray(features, dtype=np.float64) - np.array(fit.mean)) / np.array(fit.scale)
     # a sum over columns, not a matrix product, so that a probability does not depend on the other pairs
     logits = fit.intercept + (standard * np.array(fit.coefficients)).sum(axis=1)
     return np.asarray(expit(logits), dtype=np.float64)
@@ -86,14 +76,3 @@ def _compute_moments(values: Floats) -> tuple[Floats, Floats]:
         raise ValueError("the deviation of a feature is not finite")
     # a deviation can also vanish below the smallest float
     return np.where(constant, values[0], mean), np.where(constant | (scale == 0), 1.0, scale)
-
-
-def _check_features(features: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    values, truth = np.asarray(features, dtype=np.float64), np.asarray(labels)
-    if values.ndim != 2 or not values.shape[1] or truth.shape != values.shape[:1] or not len(truth):
-        raise ValueError(f"features and labels of shapes {values.shape} and {truth.shape}")
-    if not np.isin(truth, (0, 1)).all():
-        raise ValueError("labels are 0 or 1")
-    if not np.isfinite(values).all():
-        raise ValueError("a feature is not finite")
-    return values, truth.astype(np.bool_)

@@ -1,22 +1,32 @@
 """Measure pair decisions (paper, Evaluation Metrics): F1 and seven other measures."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.evaluation.resampling import Floats, Intervals, draw_resamples
+from pan_scdg.evaluation.resampling import RESAMPLES, SEED, Floats, Intervals, draw_resamples
 from pan_scdg.profile import Calibration
 
 Flags = npt.NDArray[np.bool_]
 PAIR_METRICS = ("precision", "recall", "f1", "fpr", "balanced_accuracy", "mcc", "auroc", "average_precision")
 
 
-class _Pairs(NamedTuple):
-    labels: npt.NDArray[np.bool_]
-    scores: Floats
-    decisions: npt.NDArray[np.bool_]
+class JudgedPairs(NamedTuple):
+    """Pairs with their truth, and their scores and decisions in a result, in one order."""
+
+    keys: Sequence[tuple[str, str]]
+    """Suspicious document and source."""
+    labels: Sequence[bool]
+    scores: Sequence[float]
+    decisions: Sequence[bool]
+    threshold: float | None
+
+    @property
+    def groups(self) -> list[str]:
+        """The suspicious document of each pair; pairs of one document are resampled together."""
+        return [key[0] for key in self.keys]
 
 
 def compute_pair_metrics(labels: npt.ArrayLike, scores: npt.ArrayLike, decisions: npt.ArrayLike) -> dict[str, float]:
@@ -24,17 +34,14 @@ def compute_pair_metrics(labels: npt.ArrayLike, scores: npt.ArrayLike, decisions
 
     Args:
         labels: 0 or 1 (or bool) for each pair, 1 for reuse; shape ``[pairs]``.
-        scores: higher for more reuse; used by auroc and average_precision alone.
+        scores: finite, higher for more reuse; used by auroc and average_precision alone.
         decisions: 0 or 1 (or bool) for each pair.
 
     Returns:
         Name -> value; nan where a measure is undefined (a class is missing, nothing is decided positive).
-
-    Raises:
-        ValueError: different lengths, labels or decisions other than 0 and 1, or a score that is not finite.
     """
-    pairs = _check_pairs(labels, scores, decisions)
-    true, decided = pairs.labels, pairs.decisions
+    true, decided = np.asarray(labels, dtype=np.bool_), np.asarray(decisions, dtype=np.bool_)
+    values = np.asarray(scores, dtype=np.float64)
     tp, fp = int(np.sum(true & decided)), int(np.sum(~true & decided))
     fn, tn = int(np.sum(true & ~decided)), int(np.sum(~true & ~decided))
     return {
@@ -45,41 +52,9 @@ def compute_pair_metrics(labels: npt.ArrayLike, scores: npt.ArrayLike, decisions
         "fpr": fp / (fp + tn) if fp + tn else float("nan"),
         "balanced_accuracy": _apply_sklearn("balanced_accuracy_score", true, decided, min(tp + fn, fp + tn) > 0),
         "mcc": _apply_sklearn("matthews_corrcoef", true, decided, min(tp + fp, tp + fn, tn + fp, tn + fn) > 0),
-        "auroc": _apply_sklearn("roc_auc_score", true, pairs.scores, min(tp + fn, fp + tn) > 0),
-        "average_precision": _apply_sklearn("average_precision_score", true, pairs.scores, tp + fn > 0),
+        "auroc": _apply_sklearn("roc_auc_score", true, values, min(tp + fn, fp + tn) > 0),
+        "average_precision": _apply_sklearn("average_precision_score", true, values, tp + fn > 0),
     }
-
-
-def bootstrap_pairs(
-    labels: npt.ArrayLike,
-    scores: npt.ArrayLike,
-    decisions: npt.ArrayLike,
-    metric_names: Sequence[str] = PAIR_METRICS,
-    seed: int = 42,
-    resamples: int = 1000,
-    groups: Sequence[object] | None = None,
-) -> Intervals:
-    """Return percentile 95 % intervals over resampled pairs, or over resampled whole groups of pairs.
-
-    Returns:
-        A dictionary name -> (low, high). Its ``skipped`` says in how many resamples each measure was undefined; these
-        are left out of the interval, which is (nan, nan) when none is left.
-
-    Raises:
-        ValueError: see `compute_pair_metrics`, an unknown measure, or not one group name per pair.
-    """
-    pairs = _check_pairs(labels, scores, decisions)
-    unknown = [name for name in metric_names if name not in PAIR_METRICS]
-    if unknown:
-        raise ValueError(f"unknown measures {unknown}; there are {PAIR_METRICS}")
-    blocks = [
-        compute_weighted_metrics(*pairs, counts)
-        for counts in draw_resamples(len(pairs.labels), resamples, seed, groups)
-    ]
-    intervals = Intervals()
-    for name in metric_names:
-        intervals.add(name, np.concatenate([block[name] for block in blocks]))
-    return intervals
 
 
 def _apply_sklearn(function: str, true: npt.NDArray[np.bool_], predicted: npt.NDArray[Any], defined: bool) -> float:
@@ -90,16 +65,52 @@ def _apply_sklearn(function: str, true: npt.NDArray[np.bool_], predicted: npt.ND
     return float(getattr(sklearn.metrics, function)(true, predicted))
 
 
-def _check_pairs(labels: npt.ArrayLike, scores: npt.ArrayLike, decisions: npt.ArrayLike) -> _Pairs:
-    true, decided = np.asarray(labels), np.asarray(decisions)
-    values = np.asarray(scores, dtype=np.float64)
-    if not (true.ndim == 1 and true.shape == values.shape == decided.shape):
-        raise ValueError(f"labels, scores, decisions of shapes {true.shape}, {values.shape}, {decided.shape}")
-    if not (np.isin(true, (0, 1)).all() and np.isin(decided, (0, 1)).all()):
-        raise ValueError("labels and decisions are 0 or 1")
-    if not np.isfinite(values).all():
-        raise ValueError("a score is not finite")
-    return _Pairs(true.astype(np.bool_), values, decided.astype(np.bool_))
+def bootstrap_pairs(
+    labels: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    decisions: npt.ArrayLike,
+    seed: int = SEED,
+    resamples: int = RESAMPLES,
+    groups: Sequence[object] | None = None,
+) -> Intervals:
+    """Return percentile 95 % intervals over resampled pairs, or over resampled whole groups of pairs.
+
+    Arguments are those of `compute_pair_metrics`; its measures may be undefined in some resamples, see `Intervals`.
+    """
+    flags, values = np.asarray(labels, dtype=np.bool_), np.asarray(scores, dtype=np.float64)
+    decided = np.asarray(decisions, dtype=np.bool_)
+    draws = draw_resamples(len(flags), resamples, seed, groups)
+    return _collect([compute_weighted_metrics(flags, values, decided, counts) for counts in draws])
+
+
+def bootstrap_pair_differences(first: JudgedPairs, other: JudgedPairs) -> Intervals:
+    """Return the paired 95 % interval of each measure of ``other`` minus that of ``first``.
+
+    Both are measured on the same resamples, so that the difficulty of the pairs cancels.
+
+    Raises:
+        ValueError: the results are not of the same pairs with the same labels.
+    """
+    if first.keys != other.keys or first.labels != other.labels:
+        raise ValueError("the results are not of the same pairs")
+
+    def measure(pairs: JudgedPairs, counts: Floats) -> dict[str, Floats]:
+        flags, decided = np.array(pairs.labels, dtype=np.bool_), np.array(pairs.decisions, dtype=np.bool_)
+        return compute_weighted_metrics(flags, np.array(pairs.scores, dtype=np.float64), decided, counts)
+
+    blocks = []
+    for counts in draw_resamples(len(first.labels), RESAMPLES, SEED, first.groups):
+        base = measure(first, counts)
+        blocks.append({name: values - base[name] for name, values in measure(other, counts).items()})
+    return _collect(blocks)
+
+
+def _collect(blocks: Sequence[Mapping[str, Floats]]) -> Intervals:
+    """Return the intervals of all measures from their values in blocks of resamples."""
+    intervals = Intervals()
+    for name in PAIR_METRICS:
+        intervals.add(name, np.concatenate([block[name] for block in blocks]))
+    return intervals
 
 
 def compute_weighted_metrics(labels: Flags, scores: Floats, decisions: Flags, counts: Floats) -> dict[str, Floats]:

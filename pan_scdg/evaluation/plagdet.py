@@ -13,14 +13,14 @@ wrongly or stops) and a length of 0 in all sides of a passage (it divides by zer
 one of two sides is compared as the official program does.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import log2
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.spans import Interval, count_distinct_characters
+from pan_scdg.evaluation.spans import Interval
 from pan_scdg.records import Span
 
 FURTHEST = 10**15
@@ -119,7 +119,7 @@ def _count_characters(spans: Iterable[Span]) -> int:
     for span in spans:
         documents.setdefault(("suspicious", span.suspicious), []).append(span.this_interval)
         documents.setdefault(("source", span.source), []).append(span.source_interval)
-    return sum(count_distinct_characters(intervals) for intervals in documents.values())
+    return sum(_count_places(_unite(np.array(intervals, dtype=np.int64))) for intervals in documents.values())
 
 
 def _compute_granularity(hits: Iterable[int]) -> float:
@@ -140,23 +140,24 @@ def measure_coverage(of: Sequence[Span], by: Sequence[Span]) -> Cover:
     source and a character of it.
     """
     found = Cover([0] * len(of), [0] * len(of), 0)
-    this: dict[str, list[Array]] = {}
-    source: dict[str, list[Array]] = {}
+    shared: dict[tuple[str, str], list[Array]] = {}
     for indices, others in _group_spans(of, by):
-        group = [of[i] for i in indices]
-        places, conditions = _build_intervals(group)
-        other_places, other_conditions = _build_intervals(others)
-        hits = _count_meeting(places, conditions, other_places, other_conditions)
-        covered, shared = _measure(places, conditions, other_places, other_conditions)
-        this.setdefault(group[0].suspicious, []).append(shared)
-        if (name := group[0].source) is not None:
-            named = np.array([b.source is not None for b in others], dtype=bool)
-            more, shared = _measure(conditions, places, other_conditions[named], other_places[named])
-            source.setdefault(name, []).append(shared)
-            covered += more
-        for i, hit, characters in zip(indices, hits, covered.tolist(), strict=True):
-            found.hits[i], found.characters[i] = hit, characters
-    return found._replace(common=_count_distinct(this) + _count_distinct(source))
+        this = np.array([b.this_interval for b in others], dtype=np.int64)
+        source = np.array([EVERYWHERE if b.source is None else b.source_interval for b in others], dtype=np.int64)
+        named = np.array([b.source is not None for b in others], dtype=bool)
+        for i in indices:
+            a = of[i]
+            meets = _meet(this, a.this_interval)
+            if a.source is not None:
+                meets &= _meet(source, a.source_interval)
+                pieces = _unite(np.clip(source[meets & named], *a.source_interval))
+                shared.setdefault(("source", a.source), []).append(pieces)
+                found.characters[i] += _count_places(pieces)
+            pieces = _unite(np.clip(this[meets], *a.this_interval))
+            shared.setdefault(("suspicious", a.suspicious), []).append(pieces)
+            found.characters[i] += _count_places(pieces)
+            found.hits[i] = int(np.count_nonzero(meets))
+    return found._replace(common=sum(_count_places(_unite(np.concatenate(parts))) for parts in shared.values()))
 
 
 def _group_spans(of: Sequence[Span], by: Sequence[Span]) -> Iterator[tuple[list[int], list[Span]]]:
@@ -174,70 +175,20 @@ def _group_spans(of: Sequence[Span], by: Sequence[Span]) -> Iterator[tuple[list[
             yield indices, found
 
 
-def _build_intervals(spans: Sequence[Span]) -> tuple[Array, Array]:
-    """Return first and last places in the suspicious document and in the source, one row per passage."""
-    this = np.array([s.this_interval for s in spans], dtype=np.int64)
-    source = [EVERYWHERE if s.source is None else s.source_interval for s in spans]
-    return this, np.array(source, dtype=np.int64)
+def _meet(intervals: Array, other: Interval) -> Array:
+    """Return True for each interval that has a place in common with another one."""
+    return (intervals[:, 0] < other[1]) & (intervals[:, 1] > other[0])
 
 
-def _count_meeting(of: Array, of_also: Array, by: Array, by_also: Array) -> list[int]:
-    """Count for each row of ``of`` the rows of ``by`` that meet it there and in the other document."""
-    order = np.argsort(by[:, 0], kind="stable")
-    by, by_also = by[order], by_also[order]
-    low = np.searchsorted(by[:, 0], of[:, 0] - (by[:, 1] - by[:, 0]).max(), "left")
-    high = np.searchsorted(by[:, 0], of[:, 1], "left")
-    counts = []
-    for place, also, first, last in zip(of, of_also, low, high, strict=True):
-        near, near_also = by[first:last], by_also[first:last]
-        meets = (near[:, 1] > place[0]) & (near_also[:, 1] > also[0]) & (near_also[:, 0] < also[1])
-        counts.append(int(np.count_nonzero(meets)))
-    return counts
+def _unite(intervals: Array) -> Array:
+    """Return the places of all intervals as disjoint intervals in their order, ``[n, 2]``."""
+    if not len(intervals):
+        return intervals
+    intervals = intervals[np.argsort(intervals[:, 0], kind="stable")]
+    reached = np.maximum.accumulate(intervals[:, 1])
+    apart = intervals[1:, 0] > reached[:-1]
+    return np.column_stack([intervals[np.append(True, apart), 0], reached[np.append(apart, True)]])
 
 
-def _measure(of: Array, of_also: Array, by: Array, by_also: Array) -> tuple[Array, Array]:
-    """Measure how many places of each row of ``of`` those rows of ``by`` hold that meet it in the other document.
-
-    Rows are visited by where they end in the other document: by then every row of ``by`` that begins before is known,
-    and it meets if it ends behind the begin. So the furthest end is all that is kept for a place.
-
-    Returns:
-        The numbers, and the distinct places of all as intervals, one a row.
-    """
-    cuts, places = np.unique(np.concatenate([of, by]), return_inverse=True)
-    places = places.reshape(-1, 2)
-    of_places, by_places = places[: len(of)], places[len(of) :]
-    widths = np.diff(cuts)
-    furthest = np.full(len(widths), -1, dtype=np.int64)
-    shared = np.zeros(len(widths), dtype=bool)
-    covered = np.zeros(len(of), dtype=np.int64)
-    waiting = iter(np.argsort(by_also[:, 0], kind="stable").tolist())
-    j = next(waiting, None)
-    for i in np.argsort(of_also[:, 1], kind="stable").tolist():
-        while j is not None and by_also[j, 0] < of_also[i, 1]:
-            span = slice(*by_places[j])
-            np.maximum(furthest[span], by_also[j, 1], out=furthest[span])
-            j = next(waiting, None)
-        span = slice(*of_places[i])
-        held = furthest[span] > of_also[i, 0]
-        covered[i] = widths[span][held].sum()
-        shared[span] |= held
-    return covered, _join_pieces(cuts, shared)
-
-
-def _join_pieces(cuts: Array, held: Array) -> Array:
-    """Return the intervals of the pieces between ``cuts`` that are held, adjacent ones as one."""
-    changes = np.flatnonzero(np.diff(np.concatenate([[False], held, [False]]).astype(np.int8)))
-    return cuts[changes].reshape(-1, 2)
-
-
-def _count_distinct(documents: Mapping[str, Sequence[Array]]) -> int:
-    """Count the distinct characters of all documents."""
-    total = 0
-    for parts in documents.values():
-        intervals = np.concatenate(parts)
-        intervals = intervals[np.argsort(intervals[:, 0], kind="stable")]
-        reached = np.maximum.accumulate(intervals[:, 1])
-        begins = np.maximum(intervals[1:, 0], reached[:-1])
-        total += int(np.maximum(intervals[1:, 1] - begins, 0).sum()) + int((intervals[:1, 1] - intervals[:1, 0]).sum())
-    return total
+def _count_places(intervals: Array) -> int:
+    return int((intervals[:, 1] - intervals[:, 0]).sum())

@@ -1,13 +1,14 @@
 """Draw the plots of evaluated pairs with matplotlib (extra ``studies``): ROC, precision and recall, and scores."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pan_scdg.errors import need_packages
-from pan_scdg.evaluation.paired import JudgedPairs
+from pan_scdg.evaluation.pairs import JudgedPairs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,11 +31,11 @@ def write_plots(folder: Path, results: Results) -> list[Path]:
     need_packages("studies", "matplotlib")
     folder.mkdir(parents=True, exist_ok=True)
     plots: dict[str, Callable[[Axes], None]] = {
-        "roc.png": lambda axes: draw_roc(axes, results),
-        "precision-recall.png": lambda axes: draw_precision_recall(axes, results),
+        "roc.png": partial(draw_roc, results=results),
+        "precision-recall.png": partial(draw_precision_recall, results=results),
     }
     for number, (name, pairs) in enumerate(results.items(), 1):
-        plots[f"scores-{number}.png"] = lambda axes, name=name, pairs=pairs: draw_scores(axes, name, pairs)  # type: ignore[misc]
+        plots[f"scores-{number}.png"] = partial(draw_scores, name=name, pairs=pairs)
     return [_write(folder / name, draw) for name, draw in plots.items()]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.resampling import Intervals, draw_resamples
+from pan_scdg.evaluation.resampling import RESAMPLES, SEED, Intervals, draw_resamples
 
 Qrels = Mapping[str, Mapping[str, int]]
 Run = Mapping[str, Sequence[tuple[str, float]]]
@@ -30,7 +30,8 @@ def compute_retrieval_metrics(qrels: Qrels, run: Run) -> dict[str, float]:
     Raises:
         UserError: a grade above 20.
     """
-    return {name: _average(list(values.values())) for name, values in compute_per_query(qrels, run).items()}
+    values = {name: list(of_query.values()) for name, of_query in compute_per_query(qrels, run).items()}
+    return {name: float(np.mean(column)) if column else float("nan") for name, column in values.items()}
 
 
 def compute_per_query(qrels: Qrels, run: Run) -> dict[str, dict[str, float]]:
@@ -64,7 +65,9 @@ def compute_tira_ndcg(qrels: Qrels, run: Run) -> dict[str, float]:
     }
 
 
-def bootstrap_queries(values: Mapping[str, Mapping[str, float]], seed: int = 42, resamples: int = 1000) -> Intervals:
+def bootstrap_queries(
+    values: Mapping[str, Mapping[str, float]], seed: int = SEED, resamples: int = RESAMPLES
+) -> Intervals:
     """Return percentile 95 % intervals of the means of `compute_per_query`, over resampled queries of each measure."""
     intervals = Intervals()
     for name, of_query in values.items():
@@ -76,6 +79,17 @@ def bootstrap_queries(values: Mapping[str, Mapping[str, float]], seed: int = 42,
         means = [counts @ column / len(column) for counts in draw_resamples(len(column), resamples, seed)]
         intervals.add(name, np.concatenate(means))
     return intervals
+
+
+def bootstrap_query_differences(
+    first: Mapping[str, Mapping[str, float]], other: Mapping[str, Mapping[str, float]]
+) -> Intervals:
+    """Return the paired 95 % interval of the mean of each measure of ``other`` minus that of ``first``.
+
+    Both are those of `compute_per_query`; measures whose queries differ are left out.
+    """
+    shared = {name: values for name, values in first.items() if values and values.keys() == other.get(name, {}).keys()}
+    return bootstrap_queries({name: {q: other[name][q] - values[q] for q in values} for name, values in shared.items()})
 
 
 def _list_measures(qrels: Qrels) -> dict[str, Any]:
@@ -104,7 +118,3 @@ def _compute_linear_ndcg(grades: Mapping[str, int], ranking: Sequence[str]) -> f
 
 def _compute_dcg(gains: Sequence[int]) -> float:
     return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, start=1))
-
-
-def _average(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if len(values) else float("nan")

@@ -10,19 +10,6 @@ from pan_scdg.records import Span
 
 Interval = tuple[int, int]
 """First character, and the one after the last."""
-
-
-def count_distinct_characters(intervals: Iterable[Interval]) -> int:
-    """Return the number of characters that at least one interval contains."""
-    total, reached = 0, 0
-    for start, end in sorted(intervals):
-        start = max(start, reached)
-        if end > start:
-            total += end - start
-            reached = end
-    return total
-
-
 THIS = ("this_offset", "this_length")
 SOURCE = ("source_offset", "source_length")
 

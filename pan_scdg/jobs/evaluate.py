@@ -10,13 +10,23 @@ from typing import Any
 from pydantic import JsonValue, ValidationError
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.paired import JudgedPairs, bootstrap_pair_differences, bootstrap_query_differences
-from pan_scdg.evaluation.pairs import bootstrap_pairs, compute_pair_metrics, describe_calibration
+from pan_scdg.evaluation.pairs import (
+    JudgedPairs,
+    bootstrap_pair_differences,
+    bootstrap_pairs,
+    compute_pair_metrics,
+    describe_calibration,
+)
 from pan_scdg.evaluation.plagdet import compute_plagdet
 from pan_scdg.evaluation.plots import write_plots
 from pan_scdg.evaluation.report import Estimate, format_table
 from pan_scdg.evaluation.resampling import Intervals
-from pan_scdg.evaluation.retrieval import bootstrap_queries, compute_per_query, compute_retrieval_metrics
+from pan_scdg.evaluation.retrieval import (
+    bootstrap_queries,
+    bootstrap_query_differences,
+    compute_per_query,
+    compute_retrieval_metrics,
+)
 from pan_scdg.evaluation.spans import read_span_files, read_spans
 from pan_scdg.jobs.detect import DECISIONS
 from pan_scdg.jobs.output_mark import Partial, read_mark
@@ -112,7 +122,7 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluat
     figures = compute_pair_metrics(judged.labels, judged.scores, judged.decisions)
     if undecided:
         figures = {name: figures[name] for name in OF_SCORES}
-    intervals = bootstrap_pairs(judged.labels, judged.scores, judged.decisions, list(figures), groups=judged.groups)
+    intervals = bootstrap_pairs(judged.labels, judged.scores, judged.decisions, groups=judged.groups)
     decided = UNDECIDED if undecided else f"{sum(judged.decisions)} decided positive"
     head = f"{len(keys)} pairs, {sum(judged.labels)} positive, {decided}"
     if not undecided:

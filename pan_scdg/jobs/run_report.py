@@ -9,13 +9,13 @@ from pan_scdg.jobs.passages import Located
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.passages.align import Alignment, Evidence
 from pan_scdg.passages.locate import Locator
-from pan_scdg.passages.units import prepare_text
+from pan_scdg.passages.units import count_words, prepare_text
 from pan_scdg.profile import PassageSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, Passage, TextFile
-from pan_scdg.report.judge import SizedText, judge_pair, make_passage, measure_text, rank_pair
+from pan_scdg.report.judge import SizedText, judge_pair, make_passage, rank_pair
 from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
-from pan_scdg.report.setting import UNDECIDED, Setting, list_facts
+from pan_scdg.report.setting import UNDECIDED, Setting, describe_setting
 from pan_scdg.report.view import MOST_DETAILS
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.sequences import Offsets
@@ -63,7 +63,7 @@ class RunTexts(Mapping[str, ReportText]):
         """Return the name and the size of a text, which is read once for this."""
         if doc_id not in self._sizes:
             name = self._shown[doc_id]
-            self._sizes[doc_id] = measure_text(name, self[name].text)
+            self._sizes[doc_id] = SizedText(name, count_words(self[name].text))
         return self._sizes[doc_id]
 
 
@@ -104,7 +104,7 @@ def make_run_report(
         sources,
         tuple(pairs),
         setting.threshold,
-        list_facts(setting, len(suspicious), len(sources)),
+        describe_setting(setting, suspicious_texts=len(suspicious), sources=len(sources)),
         () if setting.threshold is not None else (UNDECIDED,),
     )
 

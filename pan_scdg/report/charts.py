@@ -1,4 +1,4 @@
-"""The geometry of a page's charts: the histogram of scores, the gain along a text, and where its passages lie."""
+"""The page's charts: the histogram of scores, the matrix of pairs, the gain along a text, and its passages."""
 
 import math
 from collections.abc import Sequence
@@ -7,12 +7,15 @@ from typing import NamedTuple
 import numpy as np
 
 from pan_scdg.report.records import ReportPair, TokenGains
+from pan_scdg.report.text_view import Name
 
 WIDTH = 1000
 """Of a chart, in its own units; the page stretches it."""
 BINS = 30
 LEAST_RANGE = 1e-6
 """Scores that differ by less are drawn as equal ones: scores are written with six decimals."""
+MATRIX = 40
+"""Most rows, and most columns, of the matrix."""
 STEPS = 160
 """Points of a gain profile."""
 HEIGHT = 100
@@ -147,3 +150,27 @@ def draw_gains(gains: TokenGains, length: int) -> GainProfile | None:
     return GainProfile(
         " ".join([*closed, f"{WIDTH},{points[-1].split(',')[1]}", f"{WIDTH},{zero:.0f}"]), round(zero, 1), low, high
     )
+
+
+class Matrix(NamedTuple):
+    """The pairs with a sign of reuse; rows and columns are those of the best pairs first."""
+
+    rows: tuple[Name, ...]
+    columns: tuple[Name, ...]
+    cells: dict[tuple[Name, Name], int]
+    """Numbers of the pairs."""
+    is_complete: bool
+
+
+def make_matrix(pairs: Sequence[tuple[Name, Name, int]]) -> Matrix | None:
+    """Return the matrix of these pairs; None if there are fewer than two.
+
+    Args:
+        pairs: suspicious text, source and number of the pairs with a sign of reuse, best first.
+    """
+    if len(pairs) < 2:
+        return None
+    rows = list(dict.fromkeys(row for row, _, _ in pairs))
+    columns = list(dict.fromkeys(column for _, column, _ in pairs))
+    cells = {(row, column): number for row, column, number in pairs}
+    return Matrix(tuple(rows[:MATRIX]), tuple(columns[:MATRIX]), cells, max(len(rows), len(columns)) <= MATRIX)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from pan_scdg.report.records import TokenGains
 from pan_scdg.report.text_view import TextView
-from pan_scdg.report.texts import Span
+from pan_scdg.report.texts import Span, Stretch, cut_block
 
 EDGES: dict[str, tuple[float, ...]] = {
     "token": (-1.5, -0.5, 0.5, 1, 2, 3, 5),
@@ -17,14 +17,6 @@ NEUTRAL = 2
 """The level around 0, without a colour."""
 
 
-class GradedSentence(NamedTuple):
-    """A sentence without the space around it, and the level of its mean gain."""
-
-    begin: int
-    end: int
-    level: int
-
-
 class GradedText(NamedTuple):
     """A part of a text with the level of its gain; None: without a colour."""
 
@@ -32,9 +24,12 @@ class GradedText(NamedTuple):
     level: int | None
 
 
-def grade_sentences(gains: TokenGains, view: TextView) -> list[GradedSentence]:
-    """Return the sentences of a text that hold tokens; a token belongs to the sentence that it begins in."""
-    graded: list[GradedSentence] = []
+def grade_sentences(gains: TokenGains, view: TextView) -> list[Stretch]:
+    """Return the sentences of a text that hold tokens, without the space around them, and the levels of their means.
+
+    A token belongs to the sentence that it begins in.
+    """
+    graded: list[Stretch] = []
     tokens = sorted((begin, gain) for (begin, end), gain in zip(gains.spans, gains.gains, strict=True) if begin < end)
     starts = [begin for begin, _ in tokens]
     for begin, end in view.sentences:
@@ -42,21 +37,15 @@ def grade_sentences(gains: TokenGains, view: TextView) -> list[GradedSentence]:
         sentence = view.text[begin:end]
         if inside and sentence.strip():
             bare = begin + len(sentence) - len(sentence.lstrip()), begin + len(sentence.rstrip())
-            graded.append(GradedSentence(*bare, bisect_right(EDGES["sentence"], sum(inside) / len(inside))))
+            graded.append((*bare, bisect_right(EDGES["sentence"], sum(inside) / len(inside))))
     return graded
 
 
-def grade_part(text: str, part: Span, sentences: Sequence[GradedSentence]) -> list[GradedText]:
+def grade_part(text: str, part: Span, sentences: Sequence[Stretch]) -> list[GradedText]:
     """Return a part of a text, cut where the level changes."""
-    at, end = part
-    cut: list[GradedText] = []
-    for first, last, level in sentences:
-        begin, until = max(first, at), min(last, end)
-        if begin >= until or level == NEUTRAL:
-            continue
-        cut += [GradedText(text[at:begin], None), GradedText(text[begin:until], level)]
-        at = until
-    return [piece for piece in (*cut, GradedText(text[at:end], None)) if piece.text]
+    coloured = [sentence for sentence in sentences if sentence[2] != NEUTRAL]
+    pieces = cut_block(text, part, coloured)
+    return [GradedText(piece.text, None if piece.owner < 0 else piece.owner) for piece in pieces]
 
 
 def pack_gains(gains: TokenGains, view: TextView) -> dict[str, Any]:

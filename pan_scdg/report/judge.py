@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pan_scdg.passages.align import Evidence
-from pan_scdg.passages.units import count_words
 from pan_scdg.report.records import Judgement, ReportPair, ReportPassage
 from pan_scdg.scoring.baseline_scoring import LEAST_WORDS
 
@@ -20,11 +19,6 @@ class SizedText(NamedTuple):
 
     name: str
     words: int
-
-
-def measure_text(name: str, text: str) -> SizedText:
-    """Return the size of a text."""
-    return SizedText(name, count_words(text))
 
 
 def judge_pair(record: Mapping[str, Any], suspicious: SizedText, source: SizedText) -> ReportPair:

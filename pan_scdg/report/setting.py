@@ -21,17 +21,12 @@ class Setting(NamedTuple):
     """Name of the text that everybody was given."""
 
 
-def describe_setting(setting: Setting) -> dict[str, str]:
-    """Return program, profile and models with the first characters of their fingerprints."""
-    facts = {"program": f"pan_scdg {__version__}", "profile": setting.profile}
+def describe_setting(setting: Setting, **counts: int) -> dict[str, Any]:
+    """Return program, profile and models with the first characters of their fingerprints, and numbers of texts."""
+    facts: dict[str, Any] = {"program": f"pan_scdg {__version__}", "profile": setting.profile}
     for name, found in setting.models.items():
         weights = setting.identity.get(name, {}).get("weights", "")
         facts[name] = f"{found.name} {str(weights)[:SHORT]}".strip()
     if setting.template is not None:
         facts["template"] = f"{setting.template}; what a text has in common with it does not count"
-    return facts
-
-
-def list_facts(setting: Setting, suspicious: int, sources: int) -> dict[str, Any]:
-    """Return what decided, and the numbers of texts."""
-    return {**describe_setting(setting), "suspicious_texts": suspicious, "sources": sources}
+    return {**facts, **counts}

@@ -1,12 +1,17 @@
-"""The pairs of a report as a table: ``report.csv``, and the best of them for a terminal."""
+"""The pairs and passages of a report for other programs, and the best pairs for a terminal."""
 
 import csv
 import io
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
 
 from pan_scdg.errors import one_line
 from pan_scdg.evaluation.report import format_table
-from pan_scdg.report.records import Report, ReportPair
+from pan_scdg.pan.detections import format_decision
+from pan_scdg.report.records import Report, ReportPair, ReportPassage
+from pan_scdg.retrieval.sentences import find_sentence_spans
 
 COLUMNS = ("rank", "judgement", "score", "threshold", "suspicious", "source", "passages", "covered", "verbatim")
 MOST_SHOWN = 20
@@ -23,7 +28,10 @@ def format_csv(report: Report) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\r\n")
     writer.writerow([*COLUMNS, "warnings"])
-    for row, pair in zip(_list_rows(report), report.pairs, strict=True):
+    for rank, pair in enumerate(report.pairs, 1):
+        shares = measure_passages(pair, len(report.suspicious[pair.suspicious].text))
+        names = pair.suspicious, pair.source
+        row = (rank, pair.judgement, pair.score, report.threshold, *names, len(pair.passages), *shares)
         writer.writerow([*map(_format_field, row), escape_formula(one_line("; ".join(pair.warnings)))])
     return file.getvalue()
 
@@ -57,22 +65,6 @@ def _shorten(name: str) -> str:
     return name if len(name) <= MOST_CHARACTERS else f"...{name[3 - MOST_CHARACTERS :]}"
 
 
-def _list_rows(report: Report) -> Iterator[tuple[object, ...]]:
-    """Yield the columns of each pair."""
-    for rank, pair in enumerate(report.pairs, 1):
-        length = len(report.suspicious[pair.suspicious].text)
-        yield (
-            rank,
-            pair.judgement,
-            pair.score,
-            report.threshold,
-            pair.suspicious,
-            pair.source,
-            len(pair.passages),
-            *measure_passages(pair, length),
-        )
-
-
 def measure_passages(pair: ReportPair, length: int) -> tuple[float, float]:
     """Return the share of a text that passages cover, and the share of these that is verbatim, each from 0 to 1.
 
@@ -83,3 +75,39 @@ def measure_passages(pair: ReportPair, length: int) -> tuple[float, float]:
     covered = sum(passage.end - passage.begin for passage in pair.passages)
     verbatim = sum(passage.verbatim * (passage.end - passage.begin) for passage in pair.passages)
     return covered / max(1, length), verbatim / max(1, covered)
+
+
+def format_passages(report: Report) -> Iterator[str]:
+    """Yield a line of ``passages.jsonl`` for each passage of each pair, in the order of the report.
+
+    ``begin`` and ``end`` are characters of the suspicious text, ``begin2`` and ``end2`` of the source; ``sentences``
+    and ``sentences2`` are the whole sentences that they lie in.
+    """
+    for pair in report.pairs:
+        for passage in pair.passages:
+            yield format_decision(_describe_passage(report, pair, passage))
+
+
+def _describe_passage(report: Report, pair: ReportPair, passage: ReportPassage) -> Mapping[str, Any]:
+    left, right = report.suspicious[pair.suspicious].text, report.sources[pair.source].text
+    return {
+        "suspicious": pair.suspicious,
+        "source": pair.source,
+        **{name: value for name, value in passage._asdict().items() if name != "note"},
+        "sentences": list_sentences(left, passage.begin, passage.end),
+        "sentences2": list_sentences(right, passage.begin2, passage.end2),
+        "note": passage.note,
+    }
+
+
+def list_sentences(text: str, begin: int, end: int) -> list[str]:
+    """Return the sentences of a text that have a character between two places, without white space around them."""
+    starts, ends = _find_sentences(text)
+    chosen = range(bisect_right(ends, begin), bisect_left(starts, end))
+    return [sentence for i in chosen if (sentence := text[starts[i] : ends[i]].strip())]
+
+
+@lru_cache(maxsize=256)
+def _find_sentences(text: str) -> tuple[list[int], list[int]]:
+    spans = find_sentence_spans(text)
+    return [start for start, _ in spans], [end for _, end in spans]

@@ -1,5 +1,6 @@
 """A text of the page: its blocks, and which passage each of its characters belongs to."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,6 +10,7 @@ from pan_scdg.report.records import Report, ReportPair, ReportText
 from pan_scdg.report.texts import (
     Piece,
     Span,
+    Stretch,
     assign_owners,
     clean_text,
     cut_block,
@@ -45,7 +47,7 @@ class TextView:
     text: str
     warnings: tuple[str, ...]
     marks: list[Mark] = field(default_factory=list)
-    stretches: list[tuple[int, int, int]] = field(default_factory=list)
+    stretches: list[Stretch] = field(default_factory=list)
     """Marked stretches and the index of their mark, in order and without overlap."""
 
     def __post_init__(self) -> None:
@@ -68,14 +70,10 @@ class TextView:
 
     def cut(self) -> Iterator[Iterator[Piece]]:
         """Yield the pieces of each block."""
-        first = 0
-        for block in self.blocks:
-            while first < len(self.stretches) and self.stretches[first][1] <= block[0]:
-                first += 1
-            last = first
-            while last < len(self.stretches) and self.stretches[last][0] < block[1]:
-                last += 1
-            yield cut_block(self.text, block, self.stretches[first:last])
+        begins, ends = [begin for begin, _, _ in self.stretches], [end for _, end, _ in self.stretches]
+        for begin, end in self.blocks:
+            inside = self.stretches[bisect_right(ends, begin) : bisect_left(begins, end)]
+            yield cut_block(self.text, (begin, end), inside)
 
     def find_anchor(self, offset: int) -> str:
         """Return the anchor of the mark in which a character lies, or of the text if there is none."""

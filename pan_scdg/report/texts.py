@@ -15,6 +15,8 @@ LONGEST_BLOCK = 4_000
 """A block without a line break is cut behind a space after this many characters, otherwise after twice as many."""
 
 Span = tuple[int, int]
+Stretch = tuple[int, int, int]
+"""Begin, end, and the index of the passage or the level of the gain that it belongs to."""
 
 
 class Piece(NamedTuple):
@@ -22,7 +24,7 @@ class Piece(NamedTuple):
 
     text: str
     owner: int
-    """Index of the passage, -1 if there is none."""
+    """Index of the passage or level of the stretch, -1 if there is none."""
     start: int | None
     """Offset of the mark if this is its first piece: a mark may go on in the next block."""
 
@@ -67,8 +69,8 @@ def _find_cut(text: str, start: int, end: int) -> int:
     return min(end, start + 2 * LONGEST_BLOCK)
 
 
-def assign_owners(length: int, spans: Sequence[Span]) -> list[tuple[int, int, int]]:
-    """Return the marked stretches of a text as ``(begin, end, index of the span)``, in order and without overlap.
+def assign_owners(length: int, spans: Sequence[Span]) -> list[Stretch]:
+    """Return the stretches of a text that lie in spans, with the index of the span, in order and without overlap.
 
     Where spans overlap, the first one owns the characters.
     """
@@ -80,8 +82,8 @@ def assign_owners(length: int, spans: Sequence[Span]) -> list[tuple[int, int, in
     return [(start, end, int(owner[start])) for start, end in zip(cuts, cuts[1:]) if start < end and owner[start] >= 0]
 
 
-def cut_block(text: str, block: Span, stretches: Sequence[tuple[int, int, int]]) -> Iterator[Piece]:
-    """Yield the pieces of a block; ``stretches`` as `assign_owners` returns them."""
+def cut_block(text: str, block: Span, stretches: Sequence[Stretch]) -> Iterator[Piece]:
+    """Yield the pieces of a block, cut by stretches in order and without overlap."""
     at, end = block
     for first, last, owner in stretches:
         begin, until = max(first, at), min(last, end)

@@ -3,17 +3,26 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pan_scdg.passages.units import count_words
-from pan_scdg.report.charts import Band, GainProfile, Histogram, draw_gains, make_histogram, map_passages
-from pan_scdg.report.grades import GradedSentence, GradedText, grade_part, grade_sentences, pack_gains
-from pan_scdg.report.matrix import Matrix, make_matrix
+from pan_scdg.report.charts import (
+    Band,
+    GainProfile,
+    Histogram,
+    Matrix,
+    draw_gains,
+    make_histogram,
+    make_matrix,
+    map_passages,
+)
+from pan_scdg.report.grades import GradedText, grade_part, grade_sentences, pack_gains
 from pan_scdg.report.records import Report, ReportPair
 from pan_scdg.report.text_view import Mark, Name, TextView, TextViews
-from pan_scdg.report.texts import Span, measure_text
+from pan_scdg.report.texts import Span, Stretch, measure_text
 from pan_scdg.report.wording import describe_passage
 
 LARGEST = 20_000_000
@@ -41,8 +50,11 @@ class Row:
     pair: ReportPair
     left: TextView
     right: TextView
-    words: tuple[int, ...]
-    """Of the passages in the suspicious text."""
+
+    @cached_property
+    def words(self) -> list[int]:
+        """Return the numbers of words of the passages in the suspicious text."""
+        return [count_words(self.left.text[p.begin : p.end]) for p in self.pair.passages]
 
     @property
     def covered(self) -> int:
@@ -125,7 +137,7 @@ class Page:
 def arrange_page(report: Report, largest: int = LARGEST) -> Page:
     """Return the content of a page of at most ``largest`` bytes: details of the best pairs as long as they fit."""
     views = TextViews(report)
-    rows = tuple(_make_row(i, pair, *views.find(pair)) for i, pair in enumerate(report.pairs[:MOST_ROWS], 1))
+    rows = tuple(Row(i, pair, *views.find(pair)) for i, pair in enumerate(report.pairs[:MOST_ROWS], 1))
     room = largest - PAGE - ROW * len(rows)
     kept = min(sum(map(_measure_gains, rows)), int(GAINS_SHARE * room))
     chosen, left = _choose_details(rows, room - kept)
@@ -135,10 +147,6 @@ def arrange_page(report: Report, largest: int = LARGEST) -> Page:
     scores = [pair.score for pair in report.pairs if pair.score is not None]
     signs = [(row.left.name, row.right.name, row.number) for row in rows if row.pair.judgement != "no sign"]
     return Page(rows, details, texts, make_histogram(scores, report.threshold), make_matrix(signs))
-
-
-def _make_row(number: int, pair: ReportPair, left: TextView, right: TextView) -> Row:
-    return Row(number, pair, left, right, tuple(count_words(left.text[p.begin : p.end]) for p in pair.passages))
 
 
 def _choose_details(rows: Iterable[Row], room: int) -> tuple[list[Row], int]:
@@ -156,10 +164,8 @@ def _choose_details(rows: Iterable[Row], room: int) -> tuple[list[Row], int]:
 
 
 def _measure_passages(row: Row) -> int:
-    passages = row.pair.passages
-    return sum(measure_side(row.left.text, p.begin, p.end) for p in passages) + sum(
-        measure_side(row.right.text, p.begin2, p.end2) for p in passages
-    )
+    left, right = row.left.text, row.right.text
+    return sum(measure_side(left, p.begin, p.end) + measure_side(right, p.begin2, p.end2) for p in row.pair.passages)
 
 
 def measure_side(text: str, begin: int, end: int) -> int:
@@ -223,7 +229,7 @@ def _make_detail(row: Row, with_gains: bool) -> Detail:
     )
 
 
-def _make_passage(row: Row, i: int, sentences: Sequence[GradedSentence]) -> PassageView:
+def _make_passage(row: Row, i: int, sentences: Sequence[Stretch]) -> PassageView:
     passage = row.pair.passages[i]
     return PassageView(
         i + 1,
@@ -237,7 +243,7 @@ def _make_passage(row: Row, i: int, sentences: Sequence[GradedSentence]) -> Pass
     )
 
 
-def make_side(text: str, passage: Span, sentences: Sequence[GradedSentence] = ()) -> Side:
+def make_side(text: str, passage: Span, sentences: Sequence[Stretch] = ()) -> Side:
     """Return the text of a passage, without its middle if it is long."""
     (begin, end), half = passage, EXCERPT // 2
     if end - begin <= EXCERPT:

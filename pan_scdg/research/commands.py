@@ -112,19 +112,24 @@ _add_pair_options = add_study_options(
 )
 
 
-def _read_pair_options(
-    profile: str, baselines: tuple[str, ...], over_long: str | None, vectors: Path | None, **rest: Any
-) -> tuple[Any, Any, Path | None, Any]:
-    """Return profile, baselines, vectors and `StudyOptions`; a baseline that is named twice is one."""
+def _show_pair_study(
+    name: str,
+    write_sections: Any,
+    profile: str,
+    baselines: tuple[str, ...],
+    over_long: str | None,
+    vectors: Path | None,
+    positions: tuple[str, ...] = (),
+    **rest: Any,
+) -> None:
+    """Carry out or plan a study of pairs; a baseline that is named twice is one."""
+    from pan_scdg.research.pairs.job import PairStudy, prepare_study
+
     options = open_study(read={"vectors": vectors}, **rest)
-    chosen = [load_chosen_profile(name) for name in dict.fromkeys(baselines)]
-    return load_chosen_profile(profile, over_long), chosen, vectors, options
-
-
-def _show_pair_study(study: Any) -> None:
-    from pan_scdg.research.pairs.job import plan_study, run_study
-
-    show_study(study.options, lambda: run_study(study), lambda: plan_study(study))
+    chosen = [load_chosen_profile(baseline) for baseline in dict.fromkeys(baselines)]
+    scdg, with_news = load_chosen_profile(profile, over_long), name == "same-topic"
+    study = PairStudy(name, scdg, chosen, vectors, options, with_news, write_sections, positions)
+    show_study(options, lambda stack, notices: prepare_study(study, stack, notices))
 
 
 @studies.command(short_help="Evaluate every method on splits of the PAN25 pairs.")
@@ -135,7 +140,7 @@ def _show_pair_study(study: Any) -> None:
     type=click.Choice(["as-published", "extended", "yarn"]),
     help="Score with this position rule of the model. Repeatable: rows for each.  [default: as set in the profile]",
 )
-def pairs(examples: bool, more: tuple[str, ...], defaults: bool, positions: tuple[str, ...], **rest: Any) -> None:
+def pairs(examples: bool, more: tuple[str, ...], defaults: bool, **rest: Any) -> None:
     """Evaluate every method on every split of the PAN25 pairs: thresholds from training, eight measures on test.
 
     Compares SCDG (Average and Top-q) with the lexical baselines, with --examples also with MiniLM, and with each
@@ -146,11 +151,10 @@ def pairs(examples: bool, more: tuple[str, ...], defaults: bool, positions: tupl
     Example:
       pan-scdg studies pairs --examples --output out/pairs --state out/state
     """
-    from pan_scdg.research.pairs.split_study import DEFAULT, OFFLINE, make_study
+    from pan_scdg.research.pairs.split_study import DEFAULT, OFFLINE, write_sections
 
     usual = (*DEFAULT, *([OFFLINE] if examples else [])) if defaults else ()
-    chosen = _read_pair_options(examples=examples, baselines=(*usual, *more), **rest)
-    _show_pair_study(make_study(*chosen, positions))
+    _show_pair_study("pairs", write_sections, baselines=(*usual, *more), examples=examples, **rest)
 
 
 @studies.command("same-topic", short_help="Measure how often a shared topic is called reuse.")
@@ -165,9 +169,10 @@ def same_topic(more: tuple[str, ...], defaults: bool, **rest: Any) -> None:
     Example:
       pan-scdg studies same-topic --examples --output out/same-topic --state out/state
     """
-    from pan_scdg.research.pairs.same_topic import DEFAULT, make_study
+    from pan_scdg.research.pairs.same_topic import DEFAULT, write_sections
 
-    _show_pair_study(make_study(*_read_pair_options(baselines=(*(DEFAULT if defaults else ()), *more), **rest)))
+    usual = DEFAULT if defaults else ()
+    _show_pair_study("same-topic", write_sections, baselines=(*usual, *more), **rest)
 
 
 index_option = click.option("--index", type=FOLDER, help="Folder of indexes that the command index has built.")
@@ -219,7 +224,8 @@ def retrieval(
       pan-scdg studies retrieval --data my-data --profile pan26-qwen3-8b \\
           --run theirs=their-run.txt.gz --rerank theirs --output out --state state
     """
-    from pan_scdg.research.retrieval.job import RetrievalStudy, plan_retrieval, study_retrieval
+    from pan_scdg.research.retrieval.data import RetrievalStudy
+    from pan_scdg.research.retrieval.job import prepare_retrieval
     from pan_scdg.research.retrieval.rows import choose_rows, list_defaults, make_profile_row
 
     options = open_study(read={"index": index, "run": runs}, **rest)
@@ -228,7 +234,7 @@ def retrieval(
     firsts += [make_profile_row(load_chosen_profile(row), chosen) for row in rows]
     rankings, where = choose_rows(firsts, runs, rerank, search_on)
     study = RetrievalStudy(chosen, rankings, where, options, index)
-    show_study(options, lambda: study_retrieval(study), lambda: plan_retrieval(study))
+    show_study(options, lambda stack, notices: prepare_retrieval(study, stack, notices))
 
 
 @studies.command(short_help="Measure what a small model before the large one keeps and saves.")
@@ -249,11 +255,11 @@ def cascade(profile: str, candidates: Path | None, index: Path | None, **rest: A
     Example:
       pan-scdg studies cascade --examples --profile examples/cascade.toml --output out/cascade-study --state out/state
     """
-    from pan_scdg.research.retrieval.cascade import make_study, plan_cascade, study_cascade
+    from pan_scdg.research.retrieval.cascade import make_studies, prepare_cascade
 
     options = open_study(read={"index": index, "candidates": candidates}, **rest)
-    study = make_study(load_chosen_profile(profile), options, index, candidates)
-    show_study(options, lambda: study_cascade(study), lambda: plan_cascade(study))
+    both = make_studies(load_chosen_profile(profile), options, index, candidates)
+    show_study(options, lambda stack, notices: prepare_cascade(both, stack, notices))
 
 
 @studies.command(short_help="Measure gains as more of the evidence is in the context.")
@@ -281,11 +287,11 @@ def retention(profiles: tuple[str, ...], instances: int | None, seeds: int, **re
     Example:
       pan-scdg studies retention --examples --output out/retention --instances 4 --seeds 1
     """
-    from pan_scdg.research.retention.job import RetentionStudy, plan_retention, study_retention
+    from pan_scdg.research.retention.job import RetentionStudy, prepare_retention
 
     options = open_study(read={}, **rest)
     chosen = [load_chosen_profile(name) for name in profiles or ("offline",)]
     if options.model is not None and len(chosen) > 1:
         raise click.UsageError("--model is the folder of one model, and several profiles were named")
     study = RetentionStudy(chosen, options, instances, seeds)
-    show_study(options, lambda: study_retention(study), lambda: plan_retention(study))
+    show_study(options, lambda stack, notices: prepare_retention(study, stack, notices))

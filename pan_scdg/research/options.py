@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +23,11 @@ from pan_scdg.cli.options import (
 )
 from pan_scdg.errors import need_packages
 from pan_scdg.logs import say
+from pan_scdg.notices import Notices
 
 if TYPE_CHECKING:
     from pan_scdg.research.data.folders import DataFolders
-    from pan_scdg.research.study import StudyOptions
+    from pan_scdg.research.study import ReadyStudy, StudyOptions
 
 PACKAGES = ("pandas", "statsmodels", "matplotlib")
 """Packages of the extra ``studies``."""
@@ -58,15 +60,6 @@ def parse_items(names: str) -> Callable[[click.Context, click.Parameter, tuple[s
         return found
 
     return parse
-
-
-given_option = click.option(
-    "--given",
-    multiple=True,
-    metavar="KIND=PATH",
-    callback=parse_items("KIND=PATH"),
-    help="Read a manifest or split from this file or folder. Can be repeated.",
-)
 
 
 SCORING_OPTIONS = (
@@ -114,7 +107,13 @@ def add_options(*more: Callable[[Command], Command]) -> Callable[[Command], Comm
         click.option("--examples", is_flag=True, help="Read the bundled examples instead of --data."),
         click.option("--output", type=FOLDER, required=True, help="Folder for the results."),
         *more,
-        given_option,
+        click.option(
+            "--given",
+            multiple=True,
+            metavar="KIND=PATH",
+            callback=parse_items("KIND=PATH"),
+            help="Read a manifest or split from this file or folder. Can be repeated.",
+        ),
         state_option,
         model_option,
         quiet_option,
@@ -131,12 +130,7 @@ def add_options(*more: Callable[[Command], Command]) -> Callable[[Command], Comm
 def find_folders(data: Path | None, examples: bool, output: Path, state: Path | None, **read: Any) -> "DataFolders":
     """Return the folders of the data, once it is known that the study writes into none of them.
 
-    Args:
-        data: ``--data``.
-        examples: ``--examples``.
-        output: ``--output``.
-        state: ``--state``.
-        read: other options that name what is read: a path, or paths by name.
+    ``read`` are other options that name what is read: a path, or paths by name.
 
     Raises:
         UsageError: both ``--data`` and ``--examples`` are given, or neither.
@@ -169,7 +163,7 @@ def open_study(
     Args:
         data: ``--data``.
         examples: ``--examples``.
-        read: see `find_folders`; options of this study alone.
+        read: options of this study alone, see `find_folders`.
         scores: the first folder of ``--scores``.
         more_scores: the other folders.
         rest: the other fields of `StudyOptions`, by name.
@@ -192,18 +186,23 @@ def open_study(
     return StudyOptions(folders, shards=read_shards(given, study=True) if given else None, **rest)
 
 
-def show_study(options: "StudyOptions", run: Callable[[], list[str]], plan: Callable[[], Any]) -> None:
-    """Carry out a study, or print its plan.
+def show_study(options: "StudyOptions", prepare: Callable[[ExitStack, Notices], "ReadyStudy"]) -> None:
+    """Carry out a study, or print its plan, which writes nothing.
 
     Args:
         options: those of the study.
-        run: carries it out, and returns the lines to show.
-        plan: returns a plan for each model and set of inputs, and the lines to show.
+        prepare: reads and checks the data and finds the models, which the stack frees in the end.
     """
-    if not options.plan:
-        say(run())
-        return
-    plans, lines = plan()
-    as_json = json.dumps({"plans": [found.to_json() for found in plans]})
-    click.echo(as_json if options.as_json else "\n\n".join("\n".join(found.to_lines()) for found in plans))
-    say(lines)
+    from pan_scdg.research.study import produce_report
+
+    notices = Notices()
+    with ExitStack() as stack:
+        study = prepare(stack, notices)
+        if not options.plan:
+            lines = produce_report(options, study)
+            say([*notices.list_warnings(), *lines])
+            return
+        plans = study.plan()
+    as_json = json.dumps({"plans": [plan.to_json() for plan in plans]})
+    click.echo(as_json if options.as_json else "\n\n".join("\n".join(plan.to_lines()) for plan in plans))
+    say(notices.list_warnings())

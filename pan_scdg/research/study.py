@@ -1,14 +1,15 @@
-"""The options that all studies share, what they mean for models and jobs, and the files beside a report."""
+"""The life that all studies share: their options, a study that is ready to run, and the result that it produces."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.lifecycle import produce_result
-from pan_scdg.jobs.plan import prepare_probe
+from pan_scdg.jobs.plan import Plan, prepare_probe
 from pan_scdg.jobs.plan_tokens import choose_gpus
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.jobs.shards import Shards, open_model
@@ -77,69 +78,71 @@ class StudyOptions:
         return Computing(device, self.model, self.engine, self.cluster, self.state, gpus)
 
     def open_model(
-        self, settings: ModelSettings, computing: Computing, name: str = "language_model", job: Job = "pairs"
+        self,
+        settings: ModelSettings,
+        computing: Computing,
+        stack: ExitStack,
+        name: str = "language_model",
+        job: Job = "pairs",
     ) -> ScoringModel:
-        """Return a language model; it does not compute if shards hold all scores."""
-        return open_model(settings, prepare_probe(computing) if self.plan else computing, job, self.shards, name)
+        """Return a language model, which ``stack`` closes; it does not compute if shards hold all scores."""
+        computing = prepare_probe(computing) if self.plan else computing
+        return stack.enter_context(closing(open_model(settings, computing, job, self.shards, name)))
 
-    def identify(self, scoring: Mapping[str, Any], rest: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the job of this study, or of its shard.
-
-        Args:
-            scoring: everything that the scores of the language model depend on.
-            rest: everything else that the bytes of the report depend on.
-
-        Raises:
-            UserError: the shards were made from something else.
-        """
-        if self.share is not None:
-            return {**scoring, "shard": list(self.share)}
-        if self.shards is not None:
-            self.shards.check(scoring)
-        return {**scoring, **rest}
-
-    def restore(self, store: Store) -> None:
-        """Copy the scores of all shards into the store."""
-        if self.shards is not None:
-            self.shards.restore(store)
-
-    def list_origins(self, places: Mapping[str, FoundModel]) -> Mapping[str, Mapping[str, str]]:
-        """Return where the models were found that scored."""
-        return list_origins(places) if self.shards is None else {**list_origins(places), **self.shards.origins}
-
-    def summarise(self, done: str) -> str:
-        """Return the last line of a study about ``done``, its inputs in words."""
-        return f"studied {done}: {self.output}" if self.share is None else f"{self.share} of {done}: {self.output}"
+    def describe(self, computing: Computing) -> dict[str, Any]:
+        """Return the fields of the job that all studies have, besides task, profiles and models."""
+        return {"device": computing.device, "engine": computing.engine, "on_error": self.on_error}
 
 
-def produce_report(
-    options: StudyOptions,
-    identity: Mapping[str, Any],
-    places: Mapping[str, FoundModel],
-    models: Sequence[ScoringModel],
-    compute: Callable[[Store, Path, Mapping[str, Any]], list[str]],
-    done: str,
-) -> list[str]:
+class ReadyStudy(NamedTuple):
+    """A study whose data and models are checked, before anything is computed or written."""
+
+    scoring: Mapping[str, Any]
+    """All fields of the job that the scores of the language models depend on, without paths."""
+    places: Mapping[str, FoundModel]
+    """Its models by their names in the job."""
+    models: Sequence[ScoringModel]
+    """The language models, which may have incidents."""
+    inputs: str
+    """What is studied, in words."""
+    lost: int
+    """How many pairs or queries cannot be scored and are left out."""
+    kind: Literal["pairs", "queries"]
+    compute: Callable[[Store, Path, Mapping[str, Any]], list[str]]
+    """Writes the files of the report, or of a shard, from a store into a folder for a job; returns their names."""
+    plan: Callable[[], list[Plan]]
+    """Returns the cost of each language model and set of inputs."""
+    rest: Mapping[str, Any] = {}
+    """All other fields of the job that the bytes of the report depend on."""
+
+
+def produce_report(options: StudyOptions, study: ReadyStudy) -> list[str]:
     """Produce the report of a study, or its shard, unless it is complete; return the lines to show the user.
 
-    Args:
-        options: those of the study.
-        identity: its job.
-        places: its models by their names in the job.
-        models: the language models, which may have incidents.
-        compute: writes the files from a store into a folder for a job, and returns their names.
-        done: the inputs in words.
+    Raises:
+        UserError: the shards are of another study, or the output is not usable; it is unchanged then.
     """
-    with produce_result(options.output, identity, options.overwrite) as result:
+    shards, job = options.shards, {**study.scoring, **study.rest}
+    origins: Mapping[str, Mapping[str, str]] = list_origins(study.places)
+    if options.share is not None:
+        job = {**study.scoring, "shard": list(options.share)}
+    if shards is not None:
+        shards.check(study.scoring)
+        origins = {**origins, **shards.origins}
+    lost = [f"warning: {study.lost} {study.kind} cannot be scored"] if study.lost else []
+    with produce_result(options.output, job, options.overwrite) as result:
         if result.complete:
-            return [f"already complete: {options.output}"]
+            return [*lost, f"already complete: {options.output}"]
         if result.needed:
-            say([describe_models(list(places.values()))] if places else [])
+            say([describe_models(list(study.places.values()))] if study.places else [])
             with result.compute(options.state) as store:
-                options.restore(store)
-                names = compute(store, result.staged, result.job)
-            result.seal(names, _list_incidents(models), origins=options.list_origins(places))
-    return [*(f"warning: {incident}" for incident in _list_incidents(models)), options.summarise(done)]
+                if shards is not None:
+                    shards.restore(store)
+                names = study.compute(store, result.staged, result.job)
+            result.seal(names, _list_incidents(study.models), origins=origins)
+    done = f"studied {study.inputs}" if options.share is None else f"{options.share} of {study.inputs}"
+    incidents = [f"warning: {incident}" for incident in _list_incidents(study.models)]
+    return [*lost, *incidents, f"{done}: {options.output}"]
 
 
 def _list_incidents(models: Sequence[ScoringModel]) -> list[str]:
@@ -171,9 +174,9 @@ def describe_lost(lost: Mapping[str, str], of: str) -> str:
     return f"{len(lost)} of the {of} cannot be scored and are in no row. {reasons}."
 
 
-def warn_about_lost(count: int, what: Literal["pairs", "queries"]) -> list[str]:
-    """Return a warning if there are pairs or queries that cannot be scored."""
-    return [f"warning: {count} {what} cannot be scored"] if count else []
+def note_lost(count: int, kind: str) -> list[str]:
+    """Return the notes of a plan on what cannot be scored."""
+    return [f"{count} {kind} cannot be scored and will be left out"] if count else []
 
 
 def write_files(folder: Path, files: Mapping[str, str | bytes]) -> list[str]:

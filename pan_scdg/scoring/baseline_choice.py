@@ -46,7 +46,7 @@ def choose_settings(settings: BaselineSettings, score: Score, labels: Labels) ->
         settings = settings.model_copy(update={"weights": LogisticWeights(**fit._asdict())})
     scores = choose_scores(settings, rows)
     if isinstance(settings, Cosine | VectorCosine):
-        threshold = choose_official_threshold(scores, labels).threshold
+        threshold = choose_official_threshold(scores, labels)
     else:
         allowed = settings.most_false_positives if isinstance(settings, Alignment) else 1.0
         threshold = choose_threshold({0.0: scores}, labels, allowed).threshold

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from pan_scdg.baselines.answers import Answerer, Complete
-from pan_scdg.baselines.bm25_pairs import Bm25PairScorer, Collection
-from pan_scdg.baselines.char_ngrams import CharNgramScorer
 from pan_scdg.baselines.cosine import CosineScorer
 from pan_scdg.baselines.endpoint import choose_model_name
+from pan_scdg.baselines.lexical import Collection, make_lexical_scorer
 from pan_scdg.baselines.local_instruct import LocalInstruct
 from pan_scdg.baselines.prompting import PromptJudge, make_endpoint_judge
-from pan_scdg.baselines.token_grams import ContainmentScorer, GramOverlapScorer
 from pan_scdg.baselines.vectors import VectorScorer
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
@@ -71,14 +69,8 @@ class BaselineParts(NamedTuple):
         Raises:
             ValueError: a part of the method is missing.
         """
-        if isinstance(settings, CharNgrams):
-            return CharNgramScorer(settings.n)
-        if isinstance(settings, Containment):
-            return ContainmentScorer(settings.n)
-        if isinstance(settings, GramLogistic):
-            return GramOverlapScorer(settings.n)
-        if isinstance(settings, Bm25Pairs):
-            return Bm25PairScorer(settings.k1, settings.b, collection)
+        if isinstance(settings, CharNgrams | Containment | GramLogistic | Bm25Pairs):
+            return make_lexical_scorer(settings, collection)
         if isinstance(settings, VectorCosine):
             return _require(self.vectors)
         if isinstance(settings, Alignment):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import TypeAdapter
 
-from pan_scdg.baselines.bm25_pairs import Collection, hash_collection
+from pan_scdg.baselines.lexical import Collection, hash_collection
 from pan_scdg.baselines.vectors import VectorScorer
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError

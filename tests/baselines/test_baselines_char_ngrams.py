@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.baselines import char_ngrams
-from pan_scdg.baselines.char_ngrams import CharNgramScorer, compute_covered_share, extract_letters, find_passages
+from pan_scdg.baselines.char_ngrams import compute_covered_share, extract_letters, find_passages
+from pan_scdg.baselines.lexical import Collection, make_lexical_scorer
+from pan_scdg.profile.baseline import CharNgrams
 from pan_scdg.records import Passage, TextPair
 
 TEXTS = st.text(alphabet="aAbB1 .é", max_size=60)
@@ -114,13 +116,8 @@ def test_texts_of_one_letter_are_no_trap() -> None:
     assert sum(p.this_length for p in periodic) >= 100_000
 
 
-def test_n_must_be_positive() -> None:
-    with pytest.raises(ValueError, match="at least 1"):
-        compute_covered_share("abc", "abc", 0)
-
-
 def test_scorer_takes_pairs_as_they_come() -> None:
-    scorer = CharNgramScorer(4)
+    scorer = make_lexical_scorer(CharNgrams(kind="char-ngrams", n=4), Collection("", list))
     pairs = iter([TextPair("p", "s", "abcdefgh", "xxabcdxx"), TextPair("p", "s", "abc", "abc")])
     assert list(scorer.score(pairs)) == [(0.5,), (0.0,)]
     assert scorer.features == ("score",)

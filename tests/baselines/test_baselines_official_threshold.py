@@ -20,9 +20,7 @@ def test_the_first_best_of_a_hundred_candidates(positives: list[float], negative
         if both > best:
             best, expected = both, t
     labels = [True] * len(positives) + [False] * len(negatives)
-    choice = choose_official_threshold(positives + negatives, labels)
-    assert choice.threshold == expected
-    assert choice.sensitivity + choice.specificity == pytest.approx(best, abs=1e-15)
+    assert choose_official_threshold(positives + negatives, labels) == expected
 
 
 @pytest.mark.parametrize(("step", "published"), [(72, 0.727), (69, 0.697), (59, 0.596)])
@@ -31,16 +29,10 @@ def test_the_published_values_are_candidates(step: int, published: float) -> Non
 
 
 def test_several_best_thresholds_give_the_lowest() -> None:
-    choice = choose_official_threshold([0.9, 0.8, 0.1, 0.2], [1, 1, 0, 0])
-    assert choice == (pytest.approx(20 / 99), 1.0, 1.0)
+    assert choose_official_threshold([0.9, 0.8, 0.1, 0.2], [1, 1, 0, 0]) == pytest.approx(20 / 99)
 
 
 @pytest.mark.parametrize("labels", [[True, True], [False, False]])
 def test_one_class_alone_is_refused(labels: list[bool]) -> None:
     with pytest.raises(UserError, match="no (positive|negative) pair"):
         choose_official_threshold([0.1, 0.2], labels)
-
-
-def test_scores_that_cannot_be_ordered_are_a_mistake() -> None:
-    with pytest.raises(ValueError, match="finite"):
-        choose_official_threshold([0.1, float("nan")], [True, False])

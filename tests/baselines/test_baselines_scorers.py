@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from pan_scdg.baselines.bm25_pairs import Collection
+from pan_scdg.baselines.lexical import Collection
 from pan_scdg.baselines.prompting import PromptJudge
 from pan_scdg.baselines.vectors import VectorScorer
 from pan_scdg.profile import list_profiles, load_profile

@@ -5,14 +5,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.simple_pair_scores import four_gram_containment
-from pan_scdg.baselines.token_grams import (
-    ContainmentScorer,
-    GramOverlapScorer,
+from pan_scdg.baselines.lexical import (
+    Collection,
+    LexicalScorer,
     Overlap,
+    make_lexical_scorer,
     measure_covered_tokens,
     measure_overlap,
     split_tokens,
 )
+from pan_scdg.profile.baseline import Containment, GramLogistic
 from pan_scdg.records import TextPair
 
 TOKENS = st.lists(st.sampled_from("abc"), max_size=25)
@@ -21,6 +23,10 @@ NS = st.integers(1, 5)
 
 def grams(tokens: list[str], n: int) -> set[tuple[str, ...]]:
     return {tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)}
+
+
+def scorer_of(settings: Containment | GramLogistic) -> LexicalScorer:
+    return make_lexical_scorer(settings, Collection("", list))
 
 
 def test_tokens_keep_apostrophes_underscores_and_hyphens_inside_and_nowhere_else() -> None:
@@ -66,22 +72,22 @@ def test_hand_made_pair() -> None:
 
 
 def test_pairs_shorter_than_four_tokens_score_zero() -> None:
-    scorer = ContainmentScorer(4)
+    scorer = scorer_of(Containment(kind="containment"))
     texts = [("one two three", "one two three"), ("one two three four", "one two three"), ("", "")]
     assert list(scorer.score(TextPair("p", "s", t, s) for t, s in texts)) == [(0.0,)] * 3
 
 
 def test_scorers_say_what_they_give() -> None:
     pair = TextPair("p", "s", "a b c d e", "a b c d f")
-    containment, three = ContainmentScorer(4), GramOverlapScorer(4)
+    containment, three = scorer_of(Containment(kind="containment")), scorer_of(GramLogistic(kind="gram-logistic"))
     assert list(containment.score([pair])) == [(0.8,)]
     assert list(three.score([pair])) == [(1 / 3, 0.5, 0.5)]
     assert three.features == ("jaccard", "target_containment", "source_containment")
-    assert containment.identify() != ContainmentScorer(3).identify()
+    assert containment.identify() != scorer_of(Containment(kind="containment", n=3)).identify()
 
 
 @given(st.text(alphabet="ab '-.", max_size=80), st.text(alphabet="ab '-.", max_size=80))
 @settings(max_examples=50, deadline=None)
 def test_the_benchmarks_older_score_is_the_same_number(target: str, source: str) -> None:
-    (score,) = next(ContainmentScorer(4).score([TextPair("p", "s", target, source)]))
+    (score,) = next(scorer_of(Containment(kind="containment")).score([TextPair("p", "s", target, source)]))
     assert score == pytest.approx(four_gram_containment([(target, source)])[0], abs=1e-15)

@@ -45,13 +45,10 @@ def test_undefined_measures_are_nan():
     assert undefined([], []) == set(PAIR_METRICS)
 
 
-@pytest.mark.parametrize(
-    ("labels", "scores", "decisions"),
-    [([1, 0], [0.1], [1, 0]), ([1, 2], [0.1, 0.2], [1, 0]), ([1, 0], [0.1, math.nan], [1, 0]), ([[1]], [[0.1]], [[1]])],
-)
-def test_wrong_arguments(labels, scores, decisions):
-    with pytest.raises(ValueError, match=r"shapes|0 or 1|finite"):
-        compute_pair_metrics(labels, scores, decisions)
+@pytest.mark.parametrize("scores", [[0.1], [0.1, math.nan]])
+def test_scores_that_do_not_fit_are_an_error(scores):
+    with pytest.raises(ValueError, match=r"numbers of samples|NaN"):
+        compute_pair_metrics([1, 0], scores, [1, 0])
 
 
 rows = st.tuples(st.integers(0, 1), st.sampled_from([-1.0, 0.0, 0.25, 0.5]), st.integers(0, 1), st.integers(0, 3))
@@ -79,19 +76,12 @@ def test_counts_of_pairs_and_of_groups():
     assert set(grouped[:, 0] + grouped[:, 1] + grouped[:, 3]) == {3.0}
 
 
-def test_counts_need_items_and_group_names():
-    with pytest.raises(ValueError, match="at least one item"):
-        next(draw_resamples(0, 10, seed=1))
-    with pytest.raises(ValueError, match="group names"):
-        next(draw_resamples(2, 10, seed=1, groups=["a"]))
-
-
 def test_interval_equals_plain_resampling():
     rng = np.random.default_rng(7)
     labels = rng.integers(2, size=60)
     scores = labels + rng.normal(size=60)
     decisions = scores > 0.5
-    result = bootstrap_pairs(labels, scores, decisions, ["f1", "auroc"], seed=3, resamples=150)
+    result = bootstrap_pairs(labels, scores, decisions, seed=3, resamples=150)
     plain = [compute_pair_metrics(labels[i], scores[i], decisions[i]) for i in rng.integers(60, size=(150, 60))]
     for name in ("f1", "auroc"):
         low, high = np.percentile([p[name] for p in plain], [2.5, 97.5])
@@ -107,12 +97,12 @@ def test_same_seed_same_interval():
 
 
 def test_degenerate_resamples_are_skipped_and_counted():
-    result = bootstrap_pairs([1, 0], [0.9, 0.1], [1, 0], ["auroc", "recall"], resamples=400)
+    result = bootstrap_pairs([1, 0], [0.9, 0.1], [1, 0], resamples=400)
     # Half of all resamples of two pairs hold one class only; in the others the order is right.
     assert result["auroc"] == (1.0, 1.0)
     assert 140 < result.skipped["auroc"] < 260
-    nothing = bootstrap_pairs([1, 1], [0.9, 0.1], [1, 0], ["auroc"], resamples=10)
-    assert nothing.skipped == {"auroc": 10}
+    nothing = bootstrap_pairs([1, 1], [0.9, 0.1], [1, 0], resamples=10)
+    assert nothing.skipped["auroc"] == 10
     assert np.isnan(nothing["auroc"]).all()
 
 
@@ -120,16 +110,9 @@ def test_groups_widen_the_interval():
     # Twenty groups of ten equal pairs hold no more than twenty pairs do.
     labels = np.repeat([1, 0], 100)
     scores = np.repeat(np.random.default_rng(0).normal(size=20) + np.repeat([1, 0], 10), 10)
-    plain = bootstrap_pairs(labels, scores, scores > 0.5, ["auroc"], resamples=300)["auroc"]
-    grouped = bootstrap_pairs(
-        labels, scores, scores > 0.5, ["auroc"], resamples=300, groups=list(np.repeat(range(20), 10))
-    )
+    plain = bootstrap_pairs(labels, scores, scores > 0.5, resamples=300)["auroc"]
+    grouped = bootstrap_pairs(labels, scores, scores > 0.5, resamples=300, groups=list(np.repeat(range(20), 10)))
     assert np.diff(grouped["auroc"]) > 1.5 * np.diff(plain)
-
-
-def test_unknown_measure():
-    with pytest.raises(ValueError, match="unknown measures"):
-        bootstrap_pairs(LABELS, SCORES, DECISIONS, ["accuracy"])
 
 
 def test_blocks_of_resamples_make_a_whole(monkeypatch):

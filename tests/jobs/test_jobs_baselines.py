@@ -9,11 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pan_scdg.baselines import token_grams
-from pan_scdg.baselines.bm25_pairs import compute_pair_score, count_statistics
+from pan_scdg.baselines import lexical
 from pan_scdg.baselines.char_ngrams import compute_covered_share, find_passages
 from pan_scdg.baselines.cosine import choose_official_threshold
-from pan_scdg.baselines.token_grams import measure_covered_tokens, measure_overlap, split_tokens
+from pan_scdg.baselines.lexical import (
+    compute_pair_score,
+    count_statistics,
+    measure_covered_tokens,
+    measure_overlap,
+    split_tokens,
+)
 from pan_scdg.evaluation.logistic import LogisticFit, compute_probabilities, fit_logistic
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import format_detection, read_decisions
@@ -198,13 +203,13 @@ def test_stopped_again_and_again_it_goes_on_and_scores_every_pair_once(
     assert run(pairs_input, tmp_path / "whole", of).code == 0
     monkeypatch.setattr(baseline_scoring, "STEP", 1)
     scored: list[int] = []
-    real = token_grams.measure_covered_tokens
+    real = lexical.measure_covered_tokens
 
     def counted(*arguments: Any) -> float:
         scored.append(1)
         return real(*arguments)
 
-    monkeypatch.setattr(token_grams, "measure_covered_tokens", counted)
+    monkeypatch.setattr(lexical, "measure_covered_tokens", counted)
     for attempt in range(7):
         with monkeypatch.context() as patch:
             if attempt < 6:
@@ -344,7 +349,7 @@ def test_the_threshold_of_a_cosine_is_the_official_one(
     assert done.code == 0, done.err
     means = [[made[doc_id].mean(axis=0) for doc_id in ids(pair)] for pair in pairs]
     scores = [a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in means]
-    assert chosen.threshold == choose_official_threshold(scores, labels).threshold
+    assert chosen.threshold == choose_official_threshold(scores, labels)
 
 
 def test_calibration_leaves_scores_for_a_run(
@@ -357,7 +362,7 @@ def test_calibration_leaves_scores_for_a_run(
     def forbidden(*_: object) -> None:
         raise AssertionError("a pair was scored again")
 
-    monkeypatch.setattr(token_grams, "measure_covered_tokens", forbidden)
+    monkeypatch.setattr(lexical, "measure_covered_tokens", forbidden)
     assert run(pairs_input, tmp_path / "out", tmp_path / "chosen.toml", *state).code == 0
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pan_scdg.evaluation.paired import JudgedPairs, bootstrap_pair_differences, bootstrap_query_differences
-from pan_scdg.evaluation.pairs import compute_pair_metrics
+from pan_scdg.evaluation.pairs import JudgedPairs, bootstrap_pair_differences, compute_pair_metrics
 from pan_scdg.evaluation.resampling import draw_resamples
+from pan_scdg.evaluation.retrieval import bootstrap_query_differences
 from tests.jobs.conftest import Outcome
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

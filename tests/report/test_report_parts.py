@@ -4,9 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pan_scdg.report.charts import draw_gains, make_histogram, map_passages
+from pan_scdg.report.charts import draw_gains, make_histogram, make_matrix, map_passages
 from pan_scdg.report.grades import EDGES, NEUTRAL, describe_levels, grade_part, grade_sentences
-from pan_scdg.report.matrix import make_matrix
 from pan_scdg.report.records import ReportPair, ReportPassage, TokenGains
 from pan_scdg.report.text_view import Name, TextView
 from pan_scdg.report.texts import LONGEST_BLOCK, assign_owners, clean_text, cut_block, make_offset_map, split_blocks
@@ -80,12 +79,12 @@ def test_sentences_are_coloured_by_the_mean_of_their_tokens(text: str, places: l
     view = TextView(Name(1, "a"), clean_text(text), ())
     spans = tuple((min(a, len(text)), min(a + n, len(text))) for a, n, _ in places)
     graded = grade_sentences(TokenGains(spans, tuple(gain for *_, gain in places)), view)
-    for sentence in graded:
-        (place,) = [(a, b) for a, b in view.sentences if a <= sentence.begin <= sentence.end <= b]
+    for begin, end, level in graded:
+        (place,) = [(a, b) for a, b in view.sentences if a <= begin <= end <= b]
         inside = [gain for (a, b), (*_, gain) in zip(spans, places) if place[0] <= a < place[1] and a < b]
         edges = EDGES["sentence"]
-        assert all(sum(inside) / len(inside) >= edge - 1e-9 for edge in edges[: sentence.level])
-        assert all(sum(inside) / len(inside) < edge + 1e-9 for edge in edges[sentence.level :])
+        assert all(sum(inside) / len(inside) >= edge - 1e-9 for edge in edges[:level])
+        assert all(sum(inside) / len(inside) < edge + 1e-9 for edge in edges[level:])
     pieces = grade_part(view.text, (0, len(text)), graded)
     assert "".join(piece.text for piece in pieces) == view.text
     assert NEUTRAL not in {piece.level for piece in pieces}

@@ -18,9 +18,8 @@ from pan_scdg.research.data.splits import PairSplit
 from pan_scdg.research.pairs.methods import (
     NO_PARAMETER,
     Method,
-    choose_officially,
     evaluate_splits,
-    publish_threshold,
+    make_cosine_rule,
 )
 from pan_scdg.research.pairs.scores import make_score_table
 from pan_scdg.research.pairs.split_study import make_median_table
@@ -118,13 +117,13 @@ def test_rows_are_methods_by_splits_in_their_order() -> None:
 def test_a_published_threshold_is_taken_as_it_is() -> None:
     table = drawn(60, ("score",))
     split = halves(table, 3)
-    (found,) = study([table.method("Linq", rule=publish_threshold(0.697))], [split])
+    (found,) = study([table.method("Linq", rule=make_cosine_rule(0.697))], [split])
     truth = table.labels[table.rows(split.train)]
     decided = table.columns["score"][table.rows(split.train)] >= 0.697
     assert found["threshold"] == 0.697
     assert found["training_f1"] == pytest.approx(sk.f1_score(truth, decided))
     assert found["training_accuracy"] == np.mean(truth == decided)
-    (none,) = study([table.method("high", rule=publish_threshold(99.0))], [split])
+    (none,) = study([table.method("high", rule=make_cosine_rule(99.0))], [split])
     assert (none["training_f1"], none["recall"], none["mcc"]) == (0.0, 0.0, 0.0)
     assert math.isnan(none["precision"])
 
@@ -133,7 +132,7 @@ def test_the_official_rule_looks_at_sensitivity_and_specificity() -> None:
     """At 50/99 to 90/99 all four are right; of the 100 values the first is taken."""
     ids = ("a", "b", "c", "d")
     table = ScoreTable((*ids, "t"), np.array([1, 1, 0, 0, 1], bool), {"score": np.array([0.95, 0.91, 0.5, 0.2, 0.6])})
-    (found,) = study([table.method("cosine", rule=choose_officially)], [PairSplit("s", ids, ("t",))])
+    (found,) = study([table.method("cosine", rule=make_cosine_rule(None))], [PairSplit("s", ids, ("t",))])
     assert (found["threshold"], found["training_f1"], found["training_accuracy"]) == (50 / 99, 1.0, 1.0)
     assert found["recall"] == 1.0
 
@@ -175,19 +174,3 @@ def test_one_class_in_training_is_the_users_error() -> None:
     table = ScoreTable(("a", "b", "c"), np.array([True, True, False]), {"score": np.arange(3.0)})
     with pytest.raises(UserError, match="no negative pair"):
         study([table.method("BM25")], [PairSplit("s", ("a", "b"), ("c",))])
-
-
-def test_mixed_up_arguments_are_an_error() -> None:
-    table = drawn(10, ("score",))
-    with pytest.raises(ValueError, match="both parts"):
-        study([table.method("BM25")], [PairSplit("s", table.ids, table.ids[:1])])
-    with pytest.raises(ValueError, match="one name"):
-        study([table.method("BM25"), table.method("BM25")], [])
-
-
-@pytest.mark.parametrize(
-    ("ids", "values", "what"), [(("a", "a"), [1.0, 2.0], "one id"), (("a", "b"), [1.0, math.nan], "not finite")]
-)
-def test_what_is_no_table_of_scores_is_an_error(ids: tuple[str, ...], values: list[float], what: str) -> None:
-    with pytest.raises(ValueError, match=what):
-        make_score_table(ids, [True, False], {"score": np.array(values)})

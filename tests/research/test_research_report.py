@@ -88,11 +88,6 @@ def test_a_formula_is_a_text(text: str) -> None:
     assert list(csv.reader(io.StringIO(format_table_csv(table))))[1] == [f"'{text}"]
 
 
-def test_the_name_of_a_table_is_that_of_a_file() -> None:
-    with pytest.raises(ValueError, match="not the name of a table"):
-        make_table("../x", "x", [])
-
-
 def test_shares_are_bold_by_what_is_shown() -> None:
     rows = [{"M": name, "Rate": Percent(share)} for name, share in (("a", 0.25), ("b", 0.2500000001), ("c", math.nan))]
     text = format_markdown(make_table("x", "x", rows, {"Rate": "low"}))
@@ -120,11 +115,6 @@ def test_the_folder_holds_the_page_all_tables_and_a_manifest_of_digests(tmp_path
     assert "see &lt;b&gt;" in text
     assert "[scores](scores): 1 file" in text
     assert all((tmp_path / "a" / link).exists() for link in re.findall(r"\]\(([^)]+)\)", text))
-
-
-def test_two_tables_of_one_name_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="two tables have one name"):
-        write_report(tmp_path, Report("x", [Section("y", tables=[TABLE, TABLE])]))
 
 
 def test_a_page_shows_figures_once(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.errors import UserError
 from pan_scdg.evaluation.retrieval import compute_retrieval_metrics
 from pan_scdg.research.retrieval.grid import (
     FEATURES,
@@ -151,16 +150,3 @@ def test_candidates_are_put_together_from_a_ranking_and_stored_statistics() -> N
     assert make_candidates("q", [], scored).gains.shape == (0, 9)
     with pytest.raises(KeyError):
         make_candidates("q", [Ranked("unscored", 1.0)], scored)
-
-
-def test_wrong_arguments_are_an_error() -> None:
-    _qrels, candidates = drawn(1, 5, 8)
-    found = candidates["q0"]
-    with pytest.raises(ValueError, match="no judged"):
-        search_grid({}, candidates)
-    with pytest.raises(ValueError, match="repeat"):
-        search_grid({"q": {"d": 1}}, {"q": found._replace(doc_ids=("d",) * 5)})
-    with pytest.raises(ValueError, match="5 candidates"):
-        search_grid({"q": {"d": 1}}, {"q": found._replace(gains=found.gains[:, :8])})
-    with pytest.raises(UserError, match="grade 21"):
-        search_grid({"q0": {"d": 21}}, candidates)

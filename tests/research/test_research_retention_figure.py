@@ -56,8 +56,3 @@ def test_both_files_are_images_without_a_date() -> None:
 def test_points_and_intervals_are_what_is_drawn() -> None:
     wider = [replace(p, gain=p.gain._replace(high=0.5)) for p in POINTS]
     assert draw({"A": wider})["svg"] != draw({"A": POINTS})["svg"]
-
-
-def test_nothing_to_draw_is_an_error() -> None:
-    with pytest.raises(ValueError, match="needs the points of a model"):
-        draw({})

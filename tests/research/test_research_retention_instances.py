@@ -12,6 +12,7 @@ from pan_scdg.notices import Notices
 from pan_scdg.research.data.corpora import PairDocuments, TruePair, read_corpora
 from pan_scdg.research.data.records import format_records
 from pan_scdg.research.retention.instances import (
+    Instance,
     check_instances,
     read_instance,
     read_instances,
@@ -36,6 +37,10 @@ def corpus_of(folder: Path, truth: dict[str, str], susp: int = 5_000, src: int =
     texts = {s: letters(susp, i) for i, (s, _) in enumerate(pairs)}
     texts |= {r: letters(src, 1000 + i) for i, (_, r) in enumerate(pairs)}
     return read_corpora(write_corpus(folder, pairs, texts, truth), Notices())
+
+
+def place_of(instance: Instance) -> tuple[int, int, int, int]:
+    return instance.this_offset, instance.this_length, instance.source_offset, instance.source_length
 
 
 @pytest.fixture
@@ -107,7 +112,7 @@ def test_simple_goes_before_medium_before_hard_before_others(tmp_path: Path) -> 
         (instance,) = select_instances(corpus, fine).instances
         best = next(k for k in ("simple", "medium", "hard") if k in kinds[:left])
         assert instance.obfuscation == best
-        assert instance.passage[:4] == spans[best]
+        assert place_of(instance) == spans[best]
 
 
 def test_among_passages_of_one_class_the_same_generator_draws(tmp_path: Path) -> None:
@@ -116,7 +121,7 @@ def test_among_passages_of_one_class_the_same_generator_draws(tmp_path: Path) ->
     selection = select_instances(corpus_of(tmp_path / "x", truth), fine)
     generator, names = random.Random(42), sorted(f"{name}.xml" for name in truth)
     generator.shuffle(names)
-    assert [(i.xml_file, i.passage[:4]) for i in selection.instances] == [(n, generator.choice(spans)) for n in names]
+    assert [(i.xml_file, place_of(i)) for i in selection.instances] == [(n, generator.choice(spans)) for n in names]
 
 
 def test_instances_hold_no_text_and_are_read_and_checked_again(many: list[TruePair], tmp_path: Path) -> None:

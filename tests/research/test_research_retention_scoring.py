@@ -14,9 +14,8 @@ from pan_scdg.profile import PairSettings, load_profile
 from pan_scdg.research.retention.contexts import Context, make_contexts, read_context
 from pan_scdg.research.retention.distractors import DistractorPool, Span, read_pool
 from pan_scdg.research.retention.instances import Case
-from pan_scdg.research.retention.scoring import ScoredContexts, plan_contexts, score_contexts
+from pan_scdg.research.retention.scoring import NEW, REUSED, ScoredContexts, label_tokens, plan_contexts, score_contexts
 from pan_scdg.research.retention.statistics import average_seeds, estimate_retention
-from pan_scdg.research.retention.tokens import NEW, REUSED, label_tokens
 from pan_scdg.retrieval.sentences import find_sentence_spans
 from pan_scdg.scdg.sequences import build_pair_passes, encode_text
 from pan_scdg.scoring.model import ScoringModel

@@ -64,7 +64,7 @@ def test_one_file_of_clusters_and_no_other(tmp_path: Path) -> None:
 
 def test_the_limits_of_length_belong_to_the_range() -> None:
     (cluster,) = clusters((199, 200, 0, 32_000, 32_001))
-    assert cluster.find_eligible() == (1, 3)
+    assert list(cluster.measure_eligible()) == [1, 3]
 
 
 def test_pairs_are_drawn_as_the_rule_says() -> None:
@@ -85,7 +85,7 @@ def test_pairs_are_drawn_as_the_rule_says() -> None:
 @given(st.lists(st.lists(st.integers(150, 400), max_size=5).map(tuple), max_size=30), st.integers(0, 99))
 def test_pairs_are_of_two_eligible_articles_of_one_cluster_each(sizes: list[tuple[int, ...]], seed: int) -> None:
     data = {c.cluster_id: c for c in clusters(*sizes)}
-    eligible = {name for name, c in data.items() if len(c.find_eligible()) > 1}
+    eligible = {name for name, c in data.items() if len(c.measure_eligible()) > 1}
     if not eligible:
         with pytest.raises(UserError, match="no cluster has two articles"):
             make_news_pairs(data.values(), seed)
@@ -94,7 +94,7 @@ def test_pairs_are_of_two_eligible_articles_of_one_cluster_each(sizes: list[tupl
     assert {p.cluster_id for p in pairs} == eligible
     assert len(pairs) == len(eligible)
     for pair in pairs:
-        assert {pair.susp_article, pair.src_article} <= set(data[pair.cluster_id].find_eligible())
+        assert {pair.susp_article, pair.src_article} <= set(data[pair.cluster_id].measure_eligible())
         assert pair.susp_article != pair.src_article
     assert pairs == make_news_pairs(data.values(), seed)
 

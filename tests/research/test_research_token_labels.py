@@ -1,12 +1,11 @@
 """Labels of tokens against the paper's rules restated one by one."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.research.retention.distractors import Span
-from pan_scdg.research.retention.tokens import NEITHER, NEW, REUSED, label_tokens
+from pan_scdg.research.retention.scoring import NEITHER, NEW, REUSED, label_tokens
 
 LENGTH = 40
 SPANS = st.tuples(st.integers(0, LENGTH + 5), st.integers(0, LENGTH + 5)).map(lambda ends: Span(*sorted(ends)))
@@ -44,9 +43,3 @@ def test_each_rule_once() -> None:
     labels = label_tokens(tokens, Span(10, 16), [Span(17, 22), Span(10, 16)], LENGTH)
     #        outside, half in, more, half in another, inside it, outside, a third of each, no characters
     assert labels.tolist() == [NEW, REUSED, REUSED, REUSED, REUSED, NEW, NEITHER, NEITHER]
-
-
-def test_an_interval_outside_the_text_is_refused() -> None:
-    for interval in ([3, 41], [-1, 2], [5, 4]):
-        with pytest.raises(ValueError, match="an interval is not within 40 characters"):
-            label_tokens(np.array([interval]), Span(0, 5), [], LENGTH)

@@ -7,10 +7,9 @@ from pan_scdg.errors import UserError
 from pan_scdg.jobs.check.texts import Material
 from pan_scdg.own_files import COMPONENT_BYTES
 from pan_scdg.report.html import write_report
-from pan_scdg.report.passage_lines import format_passages
 from pan_scdg.report.records import Report, ReportPair
-from pan_scdg.report.setting import UNDECIDED, Setting, list_facts
-from pan_scdg.report.table import format_csv
+from pan_scdg.report.setting import UNDECIDED, Setting, describe_setting
+from pan_scdg.report.table import format_csv, format_passages
 
 PAGE, TABLE, PASSAGES = "report.html", "report.csv", "passages.jsonl"
 TEXTS = "texts"
@@ -43,7 +42,7 @@ def make_report(
         {text.shown.name: text.shown for text in material.sources},
         tuple(pairs),
         setting.threshold,
-        facts=list_facts(setting, left, right),
+        facts=describe_setting(setting, suspicious_texts=left, sources=right),
         warnings=(*warnings, *more),
         among=material.among,
         table_file=TABLE,

@@ -103,11 +103,9 @@ class PairDocuments:
     """
 
     def __init__(self, corpus: Iterable[TruePair]) -> None:
-        self._suspicious: dict[str, TextFile] = {}
-        self._sources: dict[str, TextFile] = {}
-        for true in corpus:
-            self._suspicious[true.pair.suspicious.reference] = true.pair.suspicious
-            self._sources[true.pair.source.reference] = true.pair.source
+        pairs = [true.pair for true in corpus]
+        self._suspicious = {pair.suspicious.reference: pair.suspicious for pair in pairs}
+        self._sources = {pair.source.reference: pair.source for pair in pairs}
 
     def check(self, pairs: Iterable[Names], where: Path) -> None:
         """Raise UserError if the corpora lack a document that the manifest in the file ``where`` names."""
@@ -122,22 +120,15 @@ class PairDocuments:
             )
 
     def find(self, names: Names) -> DocumentPair:
-        """Return the files of a pair.
-
-        Raises:
-            UserError: a document is missing.
-        """
+        """Return the files of a pair, which `check` has found."""
         susp, src = map(drop_folder, names)
-        if susp not in self._suspicious or src not in self._sources:
-            missing = src if susp in self._suspicious else susp
-            raise UserError(f"there is no document {missing!r} in the data", "add it", " ".join(names))
         return DocumentPair(self._suspicious[susp], self._sources[src], 0)
 
     def read(self, names: Names) -> tuple[str, str]:
         """Return the suspicious and the source text of a pair.
 
         Raises:
-            UserError: a document is missing or cannot be read.
+            UserError: a document cannot be read.
         """
         pair = self.find(names)
         return read_text(pair.suspicious), read_text(pair.source)

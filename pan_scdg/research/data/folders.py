@@ -56,12 +56,6 @@ def find_examples() -> DataFolders:
     return DataFolders(*(examples / name for name in names))
 
 
-def check_kinds(given: Mapping[str, Path]) -> None:
-    """Raise UserError if the user gives a file of an unknown kind."""
-    if unknown := sorted(given.keys() - GIVEN.keys()):
-        raise UserError(f"unknown kind {unknown[0]!r}", f"give one of {', '.join(GIVEN)}", "--given")
-
-
 def find_ready(kind: str, folders: DataFolders, given: Mapping[str, Path]) -> Path | None:
     """Return the file (for splits the folder) of a kind: the user's, else one beside the data, else None.
 

@@ -10,7 +10,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries, stream_corpus
 from pan_scdg.research.data.corpora import PairDocuments, TruePair, read_corpora
-from pan_scdg.research.data.folders import PARTS, DataFolders, check_kinds, find_ready
+from pan_scdg.research.data.folders import GIVEN, PARTS, DataFolders, find_ready
 from pan_scdg.research.data.news import (
     NewsPair,
     check_articles,
@@ -136,7 +136,8 @@ def _list_folders(part: str, sources: Sources) -> tuple[Path, ...]:
 
 def check_given(given: Mapping[str, Path], parts: Sequence[str]) -> None:
     """Raise UserError if a given file is of an unknown kind, or for another part than ``parts``."""
-    check_kinds(given)
+    if unknown := sorted(given.keys() - GIVEN.keys()):
+        raise UserError(f"unknown kind {unknown[0]!r}", f"give one of {', '.join(GIVEN)}", "--given")
     for kind in sorted(given):
         part = kind.partition("-")[0]
         if part not in parts:
@@ -236,24 +237,19 @@ def prepare_news(sources: Sources) -> News:
 def prepare_retention(sources: Sources) -> Retention:
     """Read or select the instances of the retention study; raises UserError as `prepare_pan25`."""
     file = sources.find_ready("retention-instances")
+    logs: list[Artefact] = []
     if file is not None:
         instances = read_instances(file)
         check_instances(instances, PairDocuments(sources.corpus), file)
-        return Retention(instances, [_describe_instances(instances, file)])
-    selection = select_instances(sources.corpus, sources.pool.explain_lack)
-    if not selection.instances:
-        raise UserError("no pair meets the conditions of an instance", "give more pairs", sources.folders.pan25)
-    log = Artefact(
-        "exclusion log",
-        {"retention/exclusion_log.jsonl": format_records(selection.rejected)},
-        {"candidates": len(selection.rejected), **describe_origin(None)},
-    )
-    return Retention(selection.instances, [_describe_instances(selection.instances, None), log])
-
-
-def _describe_instances(instances: Sequence[Instance], file: Path | None) -> Artefact:
+    else:
+        instances, rejected = select_instances(sources.corpus, sources.pool.explain_lack)
+        if not instances:
+            raise UserError("no pair meets the conditions of an instance", "give more pairs", sources.folders.pan25)
+        text, facts = format_records(rejected), {"candidates": len(rejected), **describe_origin(None)}
+        logs = [Artefact("exclusion log", {"retention/exclusion_log.jsonl": text}, facts)]
     facts = {"instances": len(instances), **describe_origin(file)}
-    return Artefact("instances", {"retention/instances.jsonl": format_records(instances)}, facts)
+    manifest = Artefact("instances", {"retention/instances.jsonl": format_records(instances)}, facts)
+    return Retention(instances, [manifest, *logs])
 
 
 _PREPARE: dict[str, Callable[[Sources], list[Artefact]]] = {

@@ -129,7 +129,9 @@ def write_parts(output: Path, parts: Parts) -> None:
             write_atomically(output / PREPARED, _format_index(index))
             for part, artefacts in parts.items():
                 files = {name: text for artefact in artefacts for name, text in artefact.files.items()}
-                _remove(output, part, _list_files(former.get(part, {})) - files.keys())
+                for name in _list_files(former.get(part, {})) - files.keys():
+                    if name.startswith(f"{part}/"):  # never anything outside the part's folder
+                        (output / name).unlink(missing_ok=True)
                 for name, text in files.items():
                     (output / name).parent.mkdir(parents=True, exist_ok=True)
                     write_atomically(output / name, text)
@@ -148,10 +150,3 @@ def _refuse_links(output: Path, names: Iterable[str]) -> None:
 def _list_files(artefacts: Mapping[str, Mapping[str, Any]]) -> set[str]:
     """Return the files that an index names for a part."""
     return {name for facts in artefacts.values() for name in facts.get("files", ())}
-
-
-def _remove(output: Path, part: str, names: set[str]) -> None:
-    """Remove files that a former run wrote for a part; never anything outside the part's folder."""
-    for name in names:
-        if ".." not in Path(name).parts and name.startswith(f"{part}/"):
-            (output / name).unlink(missing_ok=True)

@@ -4,9 +4,8 @@ The paper counts with Qwen3-8B-Base whatever model scores, so that all models ha
 resulting manifest). Where that tokenizer is not found, the profile's own counts, and reports say so.
 """
 
-import hashlib
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 
 from pan_scdg.digests import hash_file, hash_text
@@ -56,9 +55,8 @@ class TokenCounter:
             UserError: a document cannot be read.
         """
         files = {file.path: file for file in documents}
-        with ExitStack() as stack:
-            store = None if self._state is None else stack.enter_context(Store(self._state))
-            progress = stack.enter_context(Progress("counting tokens", len(files)))
+        opened = nullcontext() if self._state is None else Store(self._state)
+        with opened as store, Progress("counting tokens", len(files)) as progress:
             tokens = {}
             for path, file in files.items():
                 tokens[path] = self._count_text(read_text(file), store)
@@ -84,17 +82,13 @@ def _parse_count(data: bytes) -> int:
 def _digest_tokenizer(folder: Path) -> str:
     """Return the SHA-256 over the names and digests of the files of a tokenizer."""
     names = [n for n in (*METADATA, *TOKENIZER) if n not in NOT_OF_THE_TOKENIZER and (folder / n).is_file()]
-    listing = "".join(f"{hash_file(folder / name)}  {name}\n" for name in sorted(names))
-    return hashlib.sha256(listing.encode()).hexdigest()
+    return hash_text("".join(f"{hash_file(folder / name)}  {name}\n" for name in sorted(names)))
 
 
 def find_counter(settings: ModelSettings, model: Path | None = None, state: Path | None = None) -> TokenCounter:
     """Return the counter with the paper's tokenizer, or with the profile's own where that is not found.
 
-    Args:
-        settings: the model of the profile.
-        model: its folder; None: the model cache.
-        state: folder that keeps counts; None: none are kept.
+    Arguments are those of `TokenCounter`, for the model of the profile.
 
     Raises:
         UserError: neither is found, or the tokenizer that is found cannot be loaded.

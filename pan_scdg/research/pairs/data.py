@@ -44,14 +44,7 @@ class Data(NamedTuple):
 
 
 def read_data(settings: ModelSettings, options: StudyOptions, with_news: bool, notices: Notices, scratch: Path) -> Data:
-    """Read or make the manifests and splits, and find their pairs.
-
-    Args:
-        settings: the model of the profile.
-        options: those of all studies.
-        with_news: also the pairs of news.
-        notices: collects unusual findings.
-        scratch: folder of the articles.
+    """Read or make the manifests and splits, and find their pairs; articles of news are written to ``scratch``.
 
     Raises:
         UserError: data is missing or damaged, or a given file belongs to other data.
@@ -72,14 +65,7 @@ def read_data(settings: ModelSettings, options: StudyOptions, with_news: bool, n
 def plan_scoring(
     data: Data, models: Mapping[str, ScoringModel], settings: PairSettings, notices: Notices, on_error: OnError
 ) -> tuple[Data, Planned]:
-    """Return the data that every model can score, and how.
-
-    Args:
-        data: all pairs.
-        models: the language models by the name of their scores.
-        settings: of the profile.
-        notices: collects unusual findings.
-        on_error: "stop": what cannot be scored is an error.
+    """Return the data that every model can score, and how; models are by the name of their scores.
 
     Raises:
         UserError: see `check_pairs`.

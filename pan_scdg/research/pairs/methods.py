@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 NO_PARAMETER = 0.0
 """Stands for the parameter of a method that has none."""
 GRAM_OVERLAP = ("jaccard", "target_containment", "source_containment")
-"""Features of the 4-gram model, as `pan_scdg.baselines.token_grams` calls them."""
+"""Features of the 4-gram model, as `pan_scdg.baselines.lexical` calls them."""
 BASELINES, OURS = "Baselines", "SCDG"
 ScoresBy = Mapping[float, Floats]
 """Scores ``[pairs]`` by parameter."""
@@ -78,27 +78,22 @@ class Method(NamedTuple):
         return {NO_PARAMETER: Series(compute_probabilities(fit, everything), index=self.table.index)}
 
 
-def publish_threshold(threshold: float) -> Rule:
-    """Return the rule of a method whose threshold is published, as for the paper's embedding baselines."""
+def make_cosine_rule(threshold: float | None) -> Rule:
+    """Return the rule of a method whose threshold is not chosen by F1.
 
-    def rule(scores_by: ScoresBy, labels: npt.NDArray[Any]) -> Choice:
-        return _judge(scores_by, labels, threshold)
+    Args:
+        threshold: as published, for the paper's embedding baselines; None: chosen as the official embedding baseline
+            does, among 100 values, by sensitivity + specificity.
+    """
 
-    return rule
+    def judge(scores_by: ScoresBy, labels: npt.NDArray[Any]) -> Choice:
+        ((parameter, scores),) = scores_by.items()
+        chosen = choose_official_threshold(scores, labels) if threshold is None else threshold
+        decided = scores >= chosen
+        found, both = int((decided & labels).sum()), int(decided.sum()) + int(labels.sum())
+        return Choice(parameter, chosen, 2 * found / both if both else 0.0, float(np.mean(decided == labels)))
 
-
-def choose_officially(scores_by: ScoresBy, labels: npt.NDArray[Any]) -> Choice:
-    """Choose as the official embedding baseline does: among 100 values, by sensitivity + specificity."""
-    (scores,) = scores_by.values()
-    return _judge(scores_by, labels, choose_official_threshold(scores, labels).threshold)
-
-
-def _judge(scores_by: ScoresBy, labels: npt.NDArray[Any], threshold: float) -> Choice:
-    """Return a threshold that was not chosen by F1, with its F1 and accuracy on the training pairs."""
-    ((parameter, scores),) = scores_by.items()
-    decided = scores >= threshold
-    found, both = int((decided & labels).sum()), int(decided.sum()) + int(labels.sum())
-    return Choice(parameter, threshold, 2 * found / both if both else 0.0, float(np.mean(decided == labels)))
+    return judge
 
 
 def evaluate_splits(methods: Sequence[Method], splits: Sequence[PairSplit]) -> "DataFrame":
@@ -110,20 +105,13 @@ def evaluate_splits(methods: Sequence[Method], splits: Sequence[PairSplit]) -> "
 
     Raises:
         UserError: a training part has one class alone.
-        ValueError: two methods have one name, or the parts of a split share a pair.
-        KeyError: a pair or a column is not in the table of a method.
     """
     import pandas
 
-    names = [method.name for method in methods]
-    if len(set(names)) != len(names):
-        raise ValueError(f"two methods have one name: {names}")
     return pandas.DataFrame([_evaluate(method, split) for method in methods for split in splits])
 
 
 def _evaluate(method: Method, split: PairSplit) -> dict[str, Any]:
-    if set(split.train) & set(split.test):
-        raise ValueError(f"a pair is in both parts of {split.name}")
     training, test = list(split.train), list(split.test)
     labels, scores_by = method.table[LABEL], method.score(training)
     own = {parameter: scores.loc[training].to_numpy() for parameter, scores in scores_by.items()}
@@ -191,7 +179,7 @@ def _make_method(name: str, settings: BaselineSettings, table: "DataFrame") -> M
         return Method(name, BASELINES, table, {}, GRAM_OVERLAP)
     rule: Rule = choose_threshold
     if isinstance(settings, Cosine | VectorCosine):
-        rule = choose_officially if settings.threshold is None else publish_threshold(settings.threshold)
+        rule = make_cosine_rule(settings.threshold)
     return Method(name, BASELINES, table, {NO_PARAMETER: "score"}, rule=rule)
 
 

@@ -11,7 +11,6 @@ The paper calls its PAN25 split a fixed held-out one and does not say which of t
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,12 +19,11 @@ import numpy.typing as npt
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.logistic import TOLERANCE, LogisticFit, compute_probabilities, fit_logistic
 from pan_scdg.evaluation.pairs import compute_pair_metrics
-from pan_scdg.profile import Profile
 from pan_scdg.profile.baseline import BaselineSettings, CharNgrams, GramLogistic
 from pan_scdg.research.data.news import SEED, SPLIT_SEED
 from pan_scdg.research.data.pair_sets import NEWS, PAN25
 from pan_scdg.research.data.splits import TEST, TRAIN, PairSplit
-from pan_scdg.research.pairs.job import PairStudy, Scored, list_lost, list_segmented
+from pan_scdg.research.pairs.job import PairWork
 from pan_scdg.research.pairs.methods import GRAM_OVERLAP, name_baselines
 from pan_scdg.research.pairs.scores import (
     AVERAGE,
@@ -39,7 +37,6 @@ from pan_scdg.research.pairs.scores import (
 )
 from pan_scdg.research.report.page import Section, list_made, make_class_table, make_origin_table
 from pan_scdg.research.report.table import Cell, Percent, Table, make_table
-from pan_scdg.research.study import StudyOptions
 from pan_scdg.scdg.aggregation import Floats
 
 if TYPE_CHECKING:
@@ -111,16 +108,13 @@ def choose_pooled(scores: Floats, labels: Flags, own: Flags) -> PooledChoice:
     `pan_scdg.scdg.decision`); accuracy is compared as a count.
 
     Args:
-        scores: shape ``[pairs]``.
+        scores: finite, shape ``[pairs]``.
         labels: True for a pair of reuse, ``[pairs]``.
         own: True for a pair of PAN25, ``[pairs]``.
 
     Raises:
         UserError: all pairs have the same label.
-        ValueError: lengths differ, or a score is not finite.
     """
-    if not scores.shape == labels.shape == own.shape or scores.ndim != 1 or not np.isfinite(scores).all():
-        raise ValueError(f"scores, labels, own of shapes {scores.shape}, {labels.shape}, {own.shape}, or not finite")
     if labels.all() or not labels.any():
         missing = "negative" if len(labels) and labels.all() else "positive"
         raise UserError(f"there is no {missing} pair to choose a threshold on", "give pairs with and without reuse")
@@ -171,7 +165,6 @@ def evaluate_topic(method: TopicMethod, split: PairSplit, news_parts: Mapping[st
 
     Raises:
         UserError: the training pairs have one class alone.
-        KeyError: a pair or a column is not in the tables of the method.
     """
     news = {part: [pair for pair, of in news_parts.items() if of == part] for part in (TRAIN, TEST)}
     own_features, own_labels = _select(method, method.pan25, split.train)
@@ -206,19 +199,13 @@ def _score(fit: LogisticFit | None, features: Floats) -> Floats:
     return features[:, 0] if fit is None else compute_probabilities(fit, features)
 
 
-def make_study(
-    profile: Profile, baselines: Sequence[Profile], vectors: Path | None, options: StudyOptions
-) -> PairStudy:
-    """Return the same-topic study."""
-    return PairStudy("same-topic", profile, baselines, vectors, options, True, _write_sections)
-
-
-def _write_sections(scored: Scored) -> tuple[str, list[Section], dict[str, Any]]:
-    data = scored.data
+def write_sections(work: PairWork) -> tuple[str, list[Section], dict[str, Any]]:
+    """Return title, sections and seeds of the report."""
+    data = work.data
     if data.news is None:
         raise ValueError("the same-topic study needs news pairs")
     split = data.pan25.splits[0]
-    methods = list_topic_methods(scored.baselines, scored.tables[PAN25], scored.tables[NEWS])
+    methods = list_topic_methods(work.baselines, work.tables[PAN25], work.tables[NEWS])
     results = [evaluate_topic(method, split, data.news.parts) for method in methods]
     studied = (
         f"Training is the training part of {split.name} of PAN25 together with that of the news pairs, which count as "
@@ -226,7 +213,7 @@ def _write_sections(scored: Scored) -> tuple[str, list[Section], dict[str, Any]]
         "F1 on PAN25, accuracy, and the higher threshold. Then all is frozen and the test parts are decided.",
         "Two articles of one cluster report one event. Nobody has verified that neither was written from the other, so "
         "the share of news pairs that are decided positive is a proxy of a false-positive rate.",
-        f"SCDG is profile {scored.profile.name}: {scored.profile.description}.",
+        f"SCDG is profile {work.study.profile.name}: {work.study.profile.description}.",
     )
     sections = [
         Section("What was studied", studied),
@@ -236,12 +223,12 @@ def _write_sections(scored: Scored) -> tuple[str, list[Section], dict[str, Any]]
             tables=[_make_proxy_table(results), _make_utility_table(results), _make_threshold_table(results)],
             linked=[_make_model_table(results)],
         ),
-        Section("What is not the paper's", points=[*list_made(data.parts), *_list_differences(scored, split.name)]),
+        Section("What is not the paper's", points=[*list_made(data.parts), *_list_differences(work, split.name)]),
     ]
     return "Same-topic stress test", sections, {"news pairs": SEED, "news split": SPLIT_SEED, "PAN25 split": split.name}
 
 
-def _list_differences(scored: Scored, split: str) -> list[str]:
+def _list_differences(work: PairWork, split: str) -> list[str]:
     """Return sentences on what differs from the paper."""
     found = [
         f"The paper calls its PAN25 split a fixed held-out one and does not say which; this is {split}, the first.",
@@ -249,10 +236,10 @@ def _list_differences(scored: Scored, split: str) -> list[str]:
         "The solver of the logistic models is scikit-learn's, with the paper's objective; its tolerance is "
         f"{TOLERANCE:g}, for the paper's 1e-09 would not always reach the optimum to eight digits with it.",
     ]
-    for baseline in scored.baselines:
+    for baseline in work.baselines:
         if isinstance(baseline.settings, CharNgrams):
             found.append(f"Character n-grams have the n of the profile, {baseline.settings.n}.")
-    return [*found, *list_segmented(scored), *list_lost(scored)]
+    return [*found, *work.list_exceptions()]
 
 
 def _name_row(result: TopicResult) -> dict[str, Cell]:

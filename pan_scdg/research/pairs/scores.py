@@ -55,43 +55,28 @@ class Baseline(NamedTuple):
 def find_baselines(
     profiles: Sequence[Profile], sets: Sequence[PairSet], device: str, vectors: Path | None, state: Path | None
 ) -> list[Baseline]:
-    """Find the models and vectors of the baselines; nothing heavy is loaded.
-
-    Args:
-        profiles: the profiles of the baselines.
-        sets: all pairs to be scored.
-        device: "auto", "cpu" or "cuda".
-        vectors: folder of document vectors, for baselines that read them.
-        state: folder that keeps the digests of weights.
+    """Find the models of the baselines and the vectors of all documents of the sets; nothing heavy is loaded.
 
     Raises:
         UserError: a profile is not a baseline, two have one name, or a model or vectors are missing.
     """
     for profile in profiles:
         if profile.baseline is None:
-            raise UserError(
-                f"profile {profile.name} is not a baseline", "choose others with --baseline: see `profiles`"
-            )
+            what = f"profile {profile.name} is not a baseline"
+            raise UserError(what, "choose others with --baseline: see `profiles`")
     names = [SCDG, *(profile.name for profile in profiles)]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise UserError(f"two methods have the name {doubled[0]!r}", "leave one out, or rename its profile")
-    reads_vectors = [isinstance(profile.baseline, VectorCosine) for profile in profiles]
-    if vectors is not None and not any(reads_vectors):
+    readers = [profile.name for profile in profiles if isinstance(profile.baseline, VectorCosine)]
+    if vectors is not None and not readers:
         raise UserError("--vectors is given, and no baseline takes vectors", "add one with --baseline")
     ids = sorted({name for pairs in sets for name in pairs.facts})
-    return [
-        Baseline(
-            profile,
-            find_parts(
-                need_baseline(profile),
-                choose_device(profile, device),
-                ids,
-                vectors=vectors if reads else None,
-                state=state,
-            ),
-        )
-        for profile, reads in zip(profiles, reads_vectors, strict=True)
-    ]
+    found = []
+    for profile in profiles:
+        own = vectors if profile.name in readers else None
+        parts = find_parts(need_baseline(profile), choose_device(profile, device), ids, vectors=own, state=state)
+        found.append(Baseline(profile, parts))
+    return found
 
 
 def make_score_table(ids: Sequence[str], labels: Sequence[bool] | Any, columns: Mapping[str, Floats]) -> "DataFrame":
@@ -100,28 +85,15 @@ def make_score_table(ids: Sequence[str], labels: Sequence[bool] | Any, columns: 
     Args:
         ids: distinct pair ids.
         labels: True for each pair of reuse.
-        columns: numbers of each pair, by name.
-
-    Raises:
-        ValueError: two pairs have one id, lengths differ, or a number is not finite.
+        columns: finite numbers of each pair, by name.
     """
     import pandas
 
-    for name, values in columns.items():
-        if not np.isfinite(values).all():
-            raise ValueError(f"column {name!r} holds a number that is not finite")
-    table = pandas.DataFrame({LABEL: np.asarray(labels, dtype=np.bool_), **columns}, index=list(ids))
-    if not table.index.is_unique:
-        raise ValueError("two pairs have one id")
-    return table
+    return pandas.DataFrame({LABEL: np.asarray(labels, dtype=np.bool_), **columns}, index=list(ids))
 
 
 def select_features(table: "DataFrame", names: Sequence[str], ids: Iterable[str]) -> Floats:
-    """Return some columns of some pairs, ``[pairs, names]``.
-
-    Raises:
-        KeyError: the table lacks a column or a pair.
-    """
+    """Return some columns of some pairs, ``[pairs, names]``."""
     # in C order whatever pandas keeps, since the order of the summands moves the last digits of a mean
     return np.ascontiguousarray(table.loc[list(ids), list(names)].to_numpy(np.float64))
 
@@ -137,17 +109,13 @@ def score_gains(
     return make_score_table(pairs.ids, pairs.labels, columns)
 
 
-def list_statistics(statistics: Sequence[GainStatistics], grid: Iterable[float] = PAPER_GRID) -> dict[str, Floats]:
-    """Return mean, median, positive-gain rate and the mean of each top q of the gains of every pair.
-
-    Raises:
-        KeyError: the statistics of a pair lack a q of ``grid``.
-    """
+def list_statistics(statistics: Sequence[GainStatistics]) -> dict[str, Floats]:
+    """Return mean, median, positive-gain rate and the mean of each top q of the gains of every pair."""
     values = {
         AVERAGE: [s.mean for s in statistics],
         MEDIAN: [s.median for s in statistics],
         POSITIVE_RATE: [s.positive_rate for s in statistics],
-        **{name_top(q): [s.scores[Aggregate("top", q)] for s in statistics] for q in grid},
+        **{name_top(q): [s.scores[Aggregate("top", q)] for s in statistics] for q in PAPER_GRID},
     }
     return {name: np.array(column, dtype=np.float64) for name, column in values.items()}
 
@@ -173,11 +141,12 @@ def score_baseline(pairs: PairSet, baseline: Baseline, store: Store) -> "DataFra
     columns = {}
     renamed = pairs.rename_documents()
     collection = make_collection((pair.source for pair in renamed), pairs.facts)
-    for prefix, settings in _list_variants(baseline.settings).items():
+    for settings in list_variants(baseline.settings):
         scorer = baseline.parts.make_scorer(settings, collection, store)
         rows = score_with_baseline(renamed, scorer, store, pairs.facts)
         for name, values in zip(scorer.features, zip(*rows, strict=True), strict=True):
-            columns[prefix or name] = np.array(values, dtype=np.float64)
+            column = name_ngram(settings.n) if isinstance(settings, CharNgrams) else name
+            columns[column] = np.array(values, dtype=np.float64)
         if isinstance(settings, Alignment):
             columns["score"] = np.asarray(choose_scores(settings, rows), np.float64)
     return make_score_table(pairs.ids, pairs.labels, columns)
@@ -186,11 +155,6 @@ def score_baseline(pairs: PairSet, baseline: Baseline, store: Store) -> "DataFra
 def name_ngram(n: int) -> str:
     """Return the column of character n-grams of this length."""
     return f"n_{n}"
-
-
-def _list_variants(settings: BaselineSettings) -> dict[str, BaselineSettings]:
-    """Return settings by the column that they fill; the name is empty if the scorer names its columns."""
-    return {name_ngram(of.n) if isinstance(of, CharNgrams) else "": of for of in list_variants(settings)}
 
 
 def write_scores(path: Path, table: "DataFrame") -> None:

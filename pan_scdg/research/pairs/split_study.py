@@ -2,23 +2,21 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pan_scdg.evaluation.pairs import PAIR_METRICS
 from pan_scdg.models.positions import PUBLISHED
-from pan_scdg.profile import PAPER_GRID, Profile
+from pan_scdg.profile import PAPER_GRID
 from pan_scdg.profile.baseline import CharNgrams, Containment
 from pan_scdg.research.data.pair_sets import PAN25
 from pan_scdg.research.data.splits import SEEDS, PairSplit
-from pan_scdg.research.pairs.job import PairStudy, Scored, list_lost, list_segmented
+from pan_scdg.research.pairs.job import PairWork, list_models
 from pan_scdg.research.pairs.methods import describe_rule, evaluate_splits, list_methods, name_baselines
 from pan_scdg.research.pairs.scores import find_windows
 from pan_scdg.research.report.page import Section, list_made, make_class_table, make_origin_table
 from pan_scdg.research.report.table import Table, make_table
-from pan_scdg.research.study import StudyOptions
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -31,28 +29,10 @@ HEADINGS = dict(zip(PAIR_METRICS, ("Prec.", "Rec.", "F1", "FPR", "BAcc.", "MCC",
 """The eight measures as the paper's table heads them."""
 
 
-def make_study(
-    profile: Profile,
-    baselines: Sequence[Profile],
-    vectors: Path | None,
-    options: StudyOptions,
-    positions: Sequence[str] = (),
-) -> PairStudy:
-    """Return the pair study.
-
-    Args:
-        profile: SCDG.
-        baselines: rows beside it.
-        vectors: folder of document vectors, for baselines that read them.
-        options: those of all studies.
-        positions: position rules of the model that are compared, a group of rows each; none: the profile's.
-    """
-    return PairStudy("pairs", profile, baselines, vectors, options, False, _write_sections, positions)
-
-
-def _write_sections(scored: Scored) -> tuple[str, list[Section], dict[str, Any]]:
-    splits = scored.data.pan25.splits
-    methods = list_methods(scored.baselines, scored.tables[PAN25], scored.settings, scored.models)
+def write_sections(work: PairWork) -> tuple[str, list[Section], dict[str, Any]]:
+    """Return title, sections and seeds of the report."""
+    splits, profile = work.data.pan25.splits, work.study.profile
+    methods = list_methods(work.baselines, work.tables[PAN25], work.settings, list_models(work.study))
     results = evaluate_splits(methods, splits)
     sizes = sorted({(len(split.train), len(split.test)) for split in splits})
     studied = (
@@ -60,11 +40,11 @@ def _write_sections(scored: Scored) -> tuple[str, list[Section], dict[str, Any]]
         "split, parameter and threshold are those with the largest F1, ties by accuracy; on its test part a pair is "
         "positive when its score is at least the threshold. What is reported is the median of each measure over the "
         f"{len(splits)} splits.",
-        f"SCDG is profile {scored.profile.name}: {scored.profile.description}. Every pair was scored once, whatever "
+        f"SCDG is profile {profile.name}: {profile.description}. Every pair was scored once, whatever "
         "the number of splits and parameters.",
     )
     data = f"Training and test pairs of a split: {', '.join(f'{train} and {test}' for train, test in sizes)}."
-    parts, sets = scored.data.parts, scored.data.sets.values()
+    parts, sets = work.data.parts, work.data.sets.values()
     sections = [
         Section("What was studied", studied),
         Section("Data", [data], tables=[make_origin_table(parts), make_class_table(sets)]),
@@ -73,7 +53,7 @@ def _write_sections(scored: Scored) -> tuple[str, list[Section], dict[str, Any]]
             tables=[make_median_table(results), _make_choice_table(results)],
             linked=[_make_split_table(results)],
         ),
-        Section("What is not the paper's", points=[*list_made(parts), *_list_differences(scored)]),
+        Section("What is not the paper's", points=[*list_made(parts), *_list_differences(work)]),
     ]
     return "Pair-level classification", sections, {"splits": _name_seeds(splits)}
 
@@ -83,34 +63,36 @@ def _name_seeds(splits: Sequence[PairSplit]) -> list[int] | str:
     return list(SEEDS) if [split.name for split in splits] == made else "those of the given splits"
 
 
-def _list_differences(scored: Scored) -> list[str]:
+def _list_differences(work: PairWork) -> list[str]:
     """Return sentences on what differs from the paper."""
     found = [
         f"{name}: {describe_rule(baseline.settings)}."
-        for name, baseline in zip(name_baselines(scored.baselines), scored.baselines, strict=True)
+        for name, baseline in zip(name_baselines(work.baselines), work.baselines, strict=True)
     ]
-    kinds = {type(baseline.settings) for baseline in scored.baselines}
+    kinds = {type(baseline.settings) for baseline in work.baselines}
     if {CharNgrams, Containment} <= kinds:
         found.append(
             "The paper's text names character n-grams, its appendix describes the containment of token 4-grams only; "
             "both are rows here."
         )
     found.append(f"q of Top-q is chosen from {', '.join(f'{q:g}' for q in PAPER_GRID)} percent, as in the paper.")
-    if windows := find_windows(scored.settings):
+    if windows := find_windows(work.settings):
         widths = ", ".join(f"{w:g}" for w in windows)
         found.append(
-            f"The row {scored.settings.aggregation} is the aggregation of the profile, which the paper has not; "
+            f"The row {work.settings.aggregation} is the aggregation of the profile, which the paper has not; "
             f"w is chosen from {widths} tokens."
         )
-    for model in scored.models.values():
+    for model in list_models(work.study).values():
         if model.positions != PUBLISHED:
             found.append(
                 f"Positions of {model.name}: {model.positions}, {model.position_factor:g} times those of the "
                 "checkpoint. The paper does not say how its model had them."
             )
-    found += [*list_segmented(scored), *list_lost(scored)]
-    found.append("The MCC of decisions that are all alike is 0, as the paper's table has it.")
-    return found
+    return [
+        *found,
+        *work.list_exceptions(),
+        "The MCC of decisions that are all alike is 0, as the paper's table has it.",
+    ]
 
 
 def make_median_table(results: "DataFrame") -> Table:

@@ -10,7 +10,7 @@ The same tables give the same bytes.
 
 import platform
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,30 +62,19 @@ class Report(NamedTuple):
 
 
 def write_report(folder: Path, report: Report) -> list[str]:
-    """Write the report into ``folder``; return the names of all its files, the page last.
-
-    Raises:
-        ValueError: two tables have one name.
-    """
-    tables = [table for section in report.sections for table in (*section.tables, *section.linked)]
-    if len({table.name for table in tables}) < len(tables):
-        raise ValueError(f"two tables have one name: {[table.name for table in tables]}")
+    """Write the report into ``folder``; return the names of all its files, the page last."""
     names = list(report.files)
-    for table in tables:
-        for name, text in _format_table(table):
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(folder / name, text)
-            names.append(name)
+    (folder / "tables").mkdir(parents=True, exist_ok=True)
+    for table in (table for section in report.sections for table in (*section.tables, *section.linked)):
+        markdown = f"{escape_markdown(table.caption)}\n\n{format_markdown(table)}"
+        texts = {"md": markdown, "csv": format_table_csv(table), "tex": format_latex(table)}
+        for end, text in texts.items():
+            names.append(f"tables/{table.name}.{end}")
+            write_atomically(folder / names[-1], text)
     write_atomically(folder / PAGE, format_page(report))
     files = {name: hash_file(folder / name) for name in (*names, PAGE)}
     write_atomically(folder / MANIFEST, format_json({**report.made_from, "versions": list_versions(), "files": files}))
     return [*names, MANIFEST, PAGE]
-
-
-def _format_table(table: Table) -> Iterator[tuple[str, str]]:
-    yield f"tables/{table.name}.md", f"{escape_markdown(table.caption)}\n\n{format_markdown(table)}"
-    yield f"tables/{table.name}.csv", format_table_csv(table)
-    yield f"tables/{table.name}.tex", format_latex(table)
 
 
 def format_page(report: Report) -> str:

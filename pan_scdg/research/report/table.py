@@ -7,7 +7,6 @@ not ASCII are written as escapes, so that every LaTeX sets them.
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -44,23 +43,15 @@ class Percent(NamedTuple):
 Cell = str | int | float | Percent | Estimate | None
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table and its name, which is that of its files.
-
-    Raises:
-        ValueError: the name is no file name.
-    """
+class Table(NamedTuple):
+    """A table."""
 
     name: str
+    """That of its files."""
     caption: str
     rows: "DataFrame"
     better: Mapping[str, str]
     """The columns whose best values are bold: ``high`` or ``low`` values."""
-
-    def __post_init__(self) -> None:
-        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", self.name):
-            raise ValueError(f"{self.name!r} is not the name of a table")
 
     @property
     def body(self) -> "DataFrame":

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
-from pan_scdg.research.data.folders import find_ready
 from pan_scdg.research.data.prepare import CONTEXTS_KIND, Sources, check_given, prepare_retention
 from pan_scdg.research.data.prepared import Artefact, Parts, describe_origin
 from pan_scdg.research.data.records import format_records
@@ -35,10 +34,10 @@ def read_data(options: StudyOptions, most: int | None, seeds: int, notices: Noti
     """Read or select the instances, and read or make their contexts.
 
     Args:
-        options: those of all studies.
-        most: use the first instances; None: all.
-        seeds: use the first of the paper's five seeds.
-        notices: collects unusual findings.
+        options: those of the study.
+        most: number of instances, the first ones; None: all.
+        seeds: number of the paper's five seeds, the first ones.
+        notices: see `Notices`.
 
     Raises:
         UserError: data is missing or damaged, or has too few instances.
@@ -52,7 +51,7 @@ def read_data(options: StudyOptions, most: int | None, seeds: int, notices: Noti
             f"{len(instances)} instance is too few for an interval", "give more pairs", options.folders.retention
         )
     cases = read_cases(instances, sources.corpus)
-    file = find_ready(CONTEXTS_KIND, options.folders, options.given)
+    file = sources.find_ready(CONTEXTS_KIND)
     contexts = _read_or_make_contexts(file, cases, sources.pool, SEEDS[:seeds])
     manifest = Artefact(
         "contexts",

@@ -10,7 +10,7 @@ by one sentence; and texts are compared within a pair and seed.
 
 import hashlib
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -54,14 +54,10 @@ def divide(evidence: str) -> tuple[Span, ...]:
     cuts = [0]
     last = -1
     for k in range(1, CHUNKS):
-        last = _find_nearest(ends, last + 1, len(ends) - (CHUNKS - k), k * len(evidence))
+        left = range(last + 1, len(ends) - (CHUNKS - k))
+        last = min(left, key=lambda i: abs(CHUNKS * ends[i] - k * len(evidence)))
         cuts.append(ends[last])
     return tuple(_strip(evidence, start, end) for start, end in zip(cuts, [*cuts[1:], len(evidence)]))
-
-
-def _find_nearest(ends: list[int], first: int, last: int, eighths: int) -> int:
-    """Return the index from ``first`` to ``last - 1`` of the end that is nearest to ``eighths / 8``."""
-    return min(range(first, last), key=lambda i: abs(CHUNKS * ends[i] - eighths))
 
 
 def _strip(text: str, start: int, end: int) -> Span:
@@ -114,11 +110,18 @@ class DistractorPool:
             chunks = divide(evidence)
         except ValueError as e:
             return str(e)
-        for length in {chunk.end - chunk.start for chunk in chunks}:
-            texts = (self._make_text(place, length) for place in range(len(self.sentences)))
-            if length + TOLERANCE >= self._characters or len(set(_take_distinct(texts))) < CHUNKS:
-                return "the distractor pool is too small"
-        return None
+        fits = all(self._has_enough(length) for length in {chunk.end - chunk.start for chunk in chunks})
+        return None if fits else "the distractor pool is too small"
+
+    def _has_enough(self, length: int) -> bool:
+        """Return True if the pool has a distinct text of this length for each chunk."""
+        found: set[str] = set()
+        if length + TOLERANCE < self._characters:
+            for place in range(len(self.sentences)):
+                found.add(self._make_text(place, length))
+                if len(found) == CHUNKS:
+                    return True
+        return False
 
     def draw(self, wanted: int, generator: random.Random, used: set[str]) -> Distractor:
         """Return a distractor that begins at a random sentence, with a text that was not drawn before.
@@ -193,14 +196,3 @@ def _read_articles(directory: Path) -> Iterator[tuple[str, str]]:
         return
     for cluster in read_clusters(find_clusters(directory)):
         yield from ((f"{cluster.cluster_id}-{place}", text) for place, text in enumerate(cluster.articles) if text)
-
-
-def _take_distinct(texts: Iterable[str]) -> Iterator[str]:
-    """Yield the distinct texts, at most one for each chunk."""
-    seen: set[str] = set()
-    for text in texts:
-        if text not in seen:
-            yield text
-            seen.add(text)
-        if len(seen) == CHUNKS:
-            return

@@ -51,11 +51,6 @@ class Instance:
         """Return the names of both documents."""
         return self.susp_file, self.src_file
 
-    @property
-    def passage(self) -> Passage:
-        """Return the selected passage."""
-        return Passage(self.this_offset, self.this_length, self.source_offset, self.source_length, self.obfuscation)
-
 
 @dataclass(frozen=True)
 class Rejected:
@@ -162,11 +157,7 @@ def _make_instance(true: TruePair, passage: Passage, susp: str, evidence: str) -
         susp_file=true.pair.suspicious.reference,
         src_file=true.pair.source.reference,
         xml_file=true.xml_name,
-        obfuscation=passage.obfuscation,
-        this_offset=passage.this_offset,
-        this_length=passage.this_length,
-        source_offset=passage.source_offset,
-        source_length=passage.source_length,
+        **passage._asdict(),
         susp_characters=len(susp),
         susp_sha256=hash_text(susp),
         evidence_sha256=hash_text(evidence),

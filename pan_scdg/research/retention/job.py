@@ -5,10 +5,10 @@ and the report appears once all of it is complete.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
@@ -31,20 +31,10 @@ from pan_scdg.research.retention.scoring import (
     use_paper_gain,
 )
 from pan_scdg.research.retention.statistics import estimate_retention
-from pan_scdg.research.study import (
-    StudyOptions,
-    describe_lost,
-    produce_report,
-    require_gains,
-    warn_about_lost,
-    write_files,
-)
+from pan_scdg.research.study import ReadyStudy, StudyOptions, describe_lost, note_lost, require_gains, write_files
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pairs import score_pairs
 from pan_scdg.store import Store
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -60,25 +50,20 @@ class RetentionStudy:
     """Use the first N of the paper's five seeds."""
 
 
-class _Model(NamedTuple):
-    """A language model with the pair settings of its profile."""
-
-    name: str
-    settings: PairSettings
-    model: ScoringModel
-
-
-class _Prepared(NamedTuple):
+class _Work(NamedTuple):
     """The data and models of the study, checked, before anything is computed or written."""
 
+    study: RetentionStudy
     data: Data
-    models: Sequence[_Model]
+    models: Mapping[str, tuple[ScoringModel, PairSettings]]
+    """The language models with the pair settings of their profiles, by name."""
     planned: Mapping[str, PlannedContexts]
     """By the name of the model."""
-    computing: Computing
+    lost: Mapping[str, str]
+    """Why pairs are in no row, by id."""
 
 
-def _prepare(study: RetentionStudy, notices: Notices) -> _Prepared:
+def prepare_retention(study: RetentionStudy, stack: ExitStack, notices: Notices) -> ReadyStudy:
     """Read the data, find the models, and plan the scoring by each; what one cannot score is in no row.
 
     Raises:
@@ -88,139 +73,101 @@ def _prepare(study: RetentionStudy, notices: Notices) -> _Prepared:
         require_gains(profile)
     options = study.options
     computing = options.choose_computing(study.profiles[0])
-    data, models = read_data(options, study.instances, study.seeds, notices), _find_models(study, computing)
+    data = read_data(options, study.instances, study.seeds, notices)
+    models = _find_models(study, computing, stack)
     planned = {
         name: plan_contexts(data.cases, data.contexts, data.pool, model, settings, notices, options.on_error)
-        for name, settings, model in models
+        for name, (model, settings) in models.items()
     }
     lost = {name: why for of in planned.values() for name, why in of.lost.items()}
     if len(data.cases) - len(lost) < FEWEST_PAIRS:
         what = f"{len(lost)} of {len(data.cases)} instances cannot be scored, which leaves too few for an interval"
         raise UserError(what, "give more or shorter pairs", options.folders.retention)
-    return _Prepared(data, models, {name: of.leave_out(lost) for name, of in planned.items()}, computing)
-
-
-def study_retention(study: RetentionStudy) -> list[str]:
-    """Carry out the study, or score one shard of it; return the lines to show the user.
-
-    Raises:
-        UserError: data, settings, models or output are not usable; the output is unchanged then.
-    """
-    options, notices = study.options, Notices()
-    prepared = _prepare(study, notices)
-    lines = produce_report(
-        options,
-        _identify(study, prepared),
-        {name: model.found for name, _, model in prepared.models},
-        [model for *_, model in prepared.models],
-        lambda store, folder, job: _compute(study, prepared, store, folder, job),
-        f"{len(next(iter(prepared.planned.values())).contexts)} contexts",
+    work = _Work(study, data, models, {name: of.leave_out(lost) for name, of in planned.items()}, lost)
+    return ReadyStudy(
+        scoring=_identify(work, computing),
+        places={name: model.found for name, (model, _) in models.items()},
+        models=[model for model, _ in models.values()],
+        inputs=f"{len(next(iter(work.planned.values())).contexts)} contexts",
+        lost=len(lost),
+        kind="pairs",
+        compute=lambda store, folder, job: _compute(work, store, folder, job),
+        plan=lambda: _plan(work, computing),
     )
-    return [*notices.list_warnings(), *warn_about_lost(len(_list_lost(prepared)), "pairs"), *lines]
 
 
-def plan_retention(study: RetentionStudy) -> tuple[list[Plan], list[str]]:
-    """Return the cost of each model, and the lines to show; nothing is written.
-
-    Raises:
-        UserError: the study would be refused.
-    """
-    notices, plans = Notices(), list[Plan]()
-    prepared = _prepare(study, notices)
-    for profile, (name, settings, model) in zip(study.profiles, prepared.models, strict=True):
-        planned = prepared.planned[name].plans
-        lost = _list_lost(prepared)
-        notes = [f"{len(lost)} pairs cannot be scored and will be left out"] if lost else []
-        with closing(model):
-            counted = count_pairs(planned, model, use_paper_gain(settings))
-            plans.append(
-                make_plan("studies retention", profile.name, prepared.computing, model, counted, len(planned), notes)
-            )
-        model.unload()
-    return plans, notices.list_warnings()
-
-
-def _list_lost(prepared: _Prepared) -> Mapping[str, str]:
-    """Return why pairs are in no row, by id; the same for every model."""
-    return next(iter(prepared.planned.values())).lost
-
-
-def _find_models(study: RetentionStudy, computing: Computing) -> list[_Model]:
+def _find_models(
+    study: RetentionStudy, computing: Computing, stack: ExitStack
+) -> dict[str, tuple[ScoringModel, PairSettings]]:
     names = [profile.need_model().name for profile in study.profiles]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise UserError(f"two profiles have the model {doubled[0]}", "name each model once with --profile")
-    return [
-        _Model(name, profile.need_pairs(), study.options.open_model(profile.need_model(), computing, name))
+    return {
+        name: (study.options.open_model(profile.need_model(), computing, stack, name), profile.need_pairs())
         for name, profile in zip(names, study.profiles, strict=True)
-    ]
+    }
 
 
-def _identify(study: RetentionStudy, prepared: _Prepared) -> dict[str, Any]:
+def _identify(work: _Work, computing: Computing) -> dict[str, Any]:
     """Return everything that the bytes of the report, or of a shard, depend on, without paths."""
-    data = prepared.data
-    annotations = "".join(f"{case.pair_id} {list(map(list, case.reused))}\n" for case in data.cases)
-    scoring = {
+    annotations = "".join(f"{case.pair_id} {list(map(list, case.reused))}\n" for case in work.data.cases)
+    return {
         "task": "studies retention",
-        "profiles": [profile.model_dump(mode="json", exclude={"needs_gpu"}) for profile in study.profiles],
-        "models": {name: model.identify() for name, _, model in prepared.models},
-        "device": prepared.computing.device,
-        "engine": prepared.computing.engine,
-        "on_error": study.options.on_error,
-        "prepared": {name: hash_text(text) for name, text in list_texts(data.parts).items()},
+        "profiles": [profile.model_dump(mode="json", exclude={"needs_gpu"}) for profile in work.study.profiles],
+        "models": {name: model.identify() for name, (model, _) in work.models.items()},
+        **work.study.options.describe(computing),
+        "prepared": {name: hash_text(text) for name, text in list_texts(work.data.parts).items()},
         "annotations": hash_text(annotations),
     }
-    return study.options.identify(scoring, {})
 
 
-def _compute(
-    study: RetentionStudy, prepared: _Prepared, store: Store, folder: Path, job: Mapping[str, Any]
-) -> list[str]:
+def _plan(work: _Work, computing: Computing) -> list[Plan]:
+    """Return the cost of each model."""
+    plans = []
+    for profile, (name, (model, settings)) in zip(work.study.profiles, work.models.items(), strict=True):
+        planned, notes = work.planned[name].plans, note_lost(len(work.lost), "pairs")
+        counted = count_pairs(planned, model, use_paper_gain(settings))
+        plans.append(make_plan("studies retention", profile.name, computing, model, counted, len(planned), notes))
+        model.unload()
+    return plans
+
+
+def _compute(work: _Work, store: Store, folder: Path, job: Mapping[str, Any]) -> list[str]:
     """Write the report, or the scores of a shard; return the names of the files."""
-    scored, share = dict[str, ScoredContexts](), study.options.share
-    for name, settings, model in prepared.models:
-        planned = prepared.planned[name]
-        with closing(model):
-            if share is None:
-                scored[name] = score_contexts(planned, model, settings, store)
-            else:
-                score_pairs(planned.plans, model, use_paper_gain(settings), store, True, share)
+    scored, share = dict[str, ScoredContexts](), work.study.options.share
+    for name, (model, settings) in work.models.items():
+        planned = work.planned[name]
+        if share is None:
+            scored[name] = score_contexts(planned, model, settings, store)
+        else:
+            score_pairs(planned.plans, model, use_paper_gain(settings), store, True, share)
         model.unload()  # so that its memory is free for the next
-    if share is not None:
-        return write_shard(folder, store)
-    return _write(study, prepared, scored, folder, job)
+    return _write(work, scored, folder, job) if share is None else write_shard(folder, store)
 
 
-def _write(
-    study: RetentionStudy,
-    prepared: _Prepared,
-    scored: Mapping[str, ScoredContexts],
-    folder: Path,
-    job: Mapping[str, Any],
-) -> list[str]:
+def _write(work: _Work, scored: Mapping[str, ScoredContexts], folder: Path, job: Mapping[str, Any]) -> list[str]:
     """Write everything into ``folder``; return the names of the files, the page last."""
-    data = prepared.data
+    study, data = work.study, work.data
     results = {name: estimate_retention(found.means) for name, found in scored.items()}
     figure = draw({name: found.points for name, found in results.items()})
     images: dict[str, str | bytes] = {f"figures/retention.{kind}": image for kind, image in figure.items()}
     files = {
         **{f"prepared/{name}": text for name, text in list_texts(data.parts).items()},
-        **{f"scores/document_token_means-{name}.csv": format_means(found.means) for name, found in scored.items()},
+        **{
+            f"scores/document_token_means-{name}.csv": found.means.to_csv(index=False, lineterminator="\n")
+            for name, found in scored.items()
+        },
         **images,
     }
     sections = [
         Section("What was studied", _describe_study(study)),
-        Section("Data", [_count_contexts(prepared)], _list_facts(scored), [make_origin_table(data.parts)]),
+        Section("Data", [_count_contexts(work)], _list_facts(scored), [make_origin_table(data.parts)]),
         Section("Results", points=list_fits(results), tables=make_tables(results), figures=list(images)[:1]),
-        Section("What is not the paper's", points=[*list_made(data.parts), *_list_differences(study, prepared)]),
+        Section("What is not the paper's", points=[*list_made(data.parts), *_list_differences(work)]),
     ]
     made_from = {**job, "seeds": list(SEEDS[: study.seeds])}
     title = "Controlled retention of source evidence"
     return write_report(folder, Report(title, sections, write_files(folder, files), made_from))
-
-
-def format_means(means: "DataFrame") -> str:
-    """Return the mean gains of all contexts as CSV; numbers have every digit."""
-    return str(means.to_csv(index=False, lineterminator="\n"))
 
 
 def _describe_study(study: RetentionStudy) -> list[str]:
@@ -234,8 +181,8 @@ def _describe_study(study: RetentionStudy) -> list[str]:
     ]
 
 
-def _count_contexts(prepared: _Prepared) -> str:
-    contexts = next(iter(prepared.planned.values())).contexts
+def _count_contexts(work: _Work) -> str:
+    contexts = next(iter(work.planned.values())).contexts
     seeds, pairs = (len({getattr(context, name) for context in contexts}) for name in ("seed", "pair_id"))
     counts = f"{pairs} pairs, {len(LEVELS)} levels, seeds: {seeds}"
     return f"{counts}; {len(contexts)} contexts for each model."
@@ -249,11 +196,12 @@ def _list_facts(scored: Mapping[str, ScoredContexts]) -> list[str]:
     return lines
 
 
-def _list_differences(study: RetentionStudy, prepared: _Prepared) -> list[str]:
+def _list_differences(work: _Work) -> list[str]:
     """Return sentences on what differs from the paper."""
+    study = work.study
     seed = "The seed of a pair is made from a SHA-256 of its id, for Python's hash differs from process to process."
     found = [
-        *([seed] if prepared.data.contexts_file is None else []),
+        *([seed] if work.data.contexts_file is None else []),
         "Spans of every truth file of a suspicious document count as reused.",
         "The standard errors of the mixed model are from the first optimiser whose covariance is not singular.",
     ]
@@ -261,6 +209,6 @@ def _list_differences(study: RetentionStudy, prepared: _Prepared) -> list[str]:
         found.append(f"Only {study.seeds} of the paper's {len(SEEDS)} seeds.")
     if study.instances is not None:
         found.append(f"At most the first {study.instances} instances.")
-    if lost := _list_lost(prepared):
-        found.append(describe_lost(lost, f"{len(prepared.data.cases)} pairs"))
+    if work.lost:
+        found.append(describe_lost(work.lost, f"{len(work.data.cases)} pairs"))
     return found

@@ -8,9 +8,10 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from pan_scdg.evaluation.resampling import RESAMPLES
 from pan_scdg.research.report.table import Cell, Table, make_table
 from pan_scdg.research.retention.contexts import LEVELS
-from pan_scdg.research.retention.statistics import RESAMPLES, Coefficient, Point, RetentionResults
+from pan_scdg.research.retention.statistics import Coefficient, Point, RetentionResults
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -94,16 +95,11 @@ def draw(models: Mapping[str, Sequence[Point]]) -> dict[str, bytes]:
 
     Returns:
         The files: ``png`` (200 dots per inch) and ``svg``.
-
-    Raises:
-        ValueError: there is no model.
     """
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    if not models:
-        raise ValueError("a figure needs the points of a model")
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(SETTINGS)

@@ -18,16 +18,10 @@ from pan_scdg.notices import Notices
 from pan_scdg.profile import PairSettings
 from pan_scdg.records import DocumentPair, TextFile
 from pan_scdg.research.retention.contexts import Context, read_context
-from pan_scdg.research.retention.distractors import DistractorPool
+from pan_scdg.research.retention.distractors import DistractorPool, Span
 from pan_scdg.research.retention.instances import Case
-from pan_scdg.research.retention.tokens import (
-    NEITHER,
-    NEW,
-    REUSED,
-    Labels,
-    label_tokens,
-)
 from pan_scdg.research.study import OnError
+from pan_scdg.scdg.sequences import Offsets
 from pan_scdg.scoring.features import load_gains, load_ids
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import PlannedPair, make_pair_key, plan_pairs
@@ -38,8 +32,11 @@ from pan_scdg.store import Store
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+REUSED, NEW, NEITHER = 1, 0, -1
+"""Y of a token: in an annotated span, in none, or on a boundary (or no piece of the text at all)."""
 CONTENT = {REUSED: "plagiarism", NEW: "new"}
 """Names of the labels in results, in the order of `statistics.MeanTable`."""
+Labels = npt.NDArray[np.int8]
 
 
 class ScoredContexts(NamedTuple):
@@ -163,16 +160,9 @@ def average_gains(context: Context, gains: npt.NDArray[np.float64], labels: Labe
         context: the context behind which the target was scored.
         gains: gains of the scored tokens, ``[n]`` nats.
         labels: labels of the same tokens; those that are neither content are left out.
-
-    Raises:
-        ValueError: the lengths differ, or a content has no token.
     """
-    if gains.shape != labels.shape:
-        raise ValueError(f"{gains.shape} gains for {labels.shape} labels")
     for label, content in CONTENT.items():
         chosen = gains[labels == label]
-        if not len(chosen):
-            raise ValueError(f"{context.name}: no token of {content} content")
         yield {
             "pair_id": context.pair_id,
             "retention": context.retention,
@@ -212,3 +202,38 @@ def _label_targets(
             what = f"the target has no token of {missing[0]} content"
             errors[case.pair_id] = UserError(what, "leave this pair out, or see --on-error", case.pair_id)
     return found
+
+
+def label_tokens(offsets: Offsets, selected: Span, reused: Iterable[Span], characters: int) -> Labels:
+    """Return the label of each token (paper, Eq. supp-retention-token-label), ``[n]``.
+
+    The first that covers at least half of a token's characters decides: the selected span, the other annotated spans,
+    the text outside of all. A token without characters, such as BOS, is neither.
+
+    Args:
+        offsets: half-open intervals in characters of the target, ``[n, 2]``.
+        selected: the span whose source is the evidence.
+        reused: all annotated spans; they may overlap each other and ``selected``.
+        characters: the target's length; spans may reach beyond it, intervals may not.
+    """
+    starts, ends = offsets.T
+    of_selected = _mask([selected], characters)
+    of_others = _mask(reused, characters) & ~of_selected
+    size = ends - starts
+    covered, others = (_count_before(mask)[ends] - _count_before(mask)[starts] for mask in (of_selected, of_others))
+    new = size - covered - others
+    rules = [size == 0, 2 * covered >= size, 2 * others >= size, 2 * new >= size]
+    return np.select(rules, [NEITHER, REUSED, REUSED, NEW], NEITHER).astype(np.int8)
+
+
+def _mask(spans: Iterable[Span], characters: int) -> npt.NDArray[np.bool_]:
+    """Return True for each character in any of the spans, ``[characters]``."""
+    mask = np.zeros(characters, dtype=bool)
+    for start, end in spans:
+        mask[max(0, start) : max(0, end)] = True
+    return mask
+
+
+def _count_before(mask: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return the number of True values before each place, ``[characters + 1]``."""
+    return np.concatenate([[0], np.cumsum(mask, dtype=np.int64)])

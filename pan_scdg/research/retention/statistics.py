@@ -24,15 +24,13 @@ import numpy.typing as npt
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.report import Estimate
-from pan_scdg.evaluation.resampling import draw_resamples
+from pan_scdg.evaluation.resampling import RESAMPLES, SEED, draw_resamples
 from pan_scdg.research.retention.contexts import LEVELS
 from pan_scdg.research.retention.scoring import CONTENT
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-SEED = 42
-RESAMPLES = 1000
 OPTIMISERS = ("lbfgs", "bfgs", "cg", "powell")
 LEAST_SQUARES = "least squares"
 
@@ -110,7 +108,6 @@ def estimate_retention(means: "DataFrame") -> RetentionResults:
 
     Raises:
         UserError: a combination of pair, content, retention and seed is missing.
-        ValueError: there are fewer than two pairs.
     """
     table = average_seeds(means)
     return RetentionResults(estimate_curves(table), fit_mixed(table), resample_slopes(table))
@@ -136,11 +133,7 @@ def average_seeds(means: "DataFrame") -> MeanTable:
 
 
 def draw_weights(pairs: int) -> Floats:
-    """Return the share of each pair in each resample of as many pairs, ``[RESAMPLES, pairs]``.
-
-    Raises:
-        ValueError: there is no pair.
-    """
+    """Return the share of each pair in each resample of as many pairs, ``[RESAMPLES, pairs]``."""
     return np.concatenate(list(draw_resamples(pairs, RESAMPLES, SEED))) / pairs
 
 
@@ -169,24 +162,18 @@ def _summarise(values: Floats) -> Estimate:
 
 
 def fit_mixed(table: MeanTable) -> MixedFit:
-    """Fit the mixed model to the means of all pairs.
-
-    Raises:
-        ValueError: there are fewer than two pairs.
-    """
+    """Fit the mixed model to the means of all pairs, of which there are at least two."""
     pairs = len(table.pair_ids)
-    if pairs < 2:
-        raise ValueError("a random intercept needs at least two pairs")
     outcome, design = table.gains.ravel(), make_design(pairs)
-    told: list[str] = []
+    messages: list[str] = []
     kept: list[_Fit] = []
     for optimiser in OPTIMISERS:
-        fit = _try_fit(outcome, design, optimiser, told)
+        fit = _try_fit(outcome, design, optimiser, messages)
         if fit is not None and fit.sound:
-            return _describe(fit, pairs, told)
+            return _describe(fit, pairs, messages)
         kept += [] if fit is None else [fit]
     best = max(kept, key=lambda fit: fit.likelihood, default=_fit_least_squares(outcome, design))
-    return _describe(best, pairs, told)
+    return _describe(best, pairs, messages)
 
 
 def make_design(pairs: int) -> Floats:
@@ -207,8 +194,8 @@ class _Fit(NamedTuple):
     """It converged, and not to a singular covariance."""
 
 
-def _try_fit(outcome: Floats, design: Floats, optimiser: str, told: list[str]) -> _Fit | None:
-    """Return the fit by one optimiser, None if it is not finite; add warnings and failures to ``told``."""
+def _try_fit(outcome: Floats, design: Floats, optimiser: str, messages: list[str]) -> _Fit | None:
+    """Return the fit by one optimiser, None if it is not finite; add warnings and failures to ``messages``."""
     from statsmodels.regression.mixed_linear_model import MixedLM
     from statsmodels.tools.sm_exceptions import SingularMatrixWarning
 
@@ -225,9 +212,9 @@ def _try_fit(outcome: Floats, design: Floats, optimiser: str, told: list[str]) -
                 reason = "a singular covariance" if singular else "no convergence"
         except (np.linalg.LinAlgError, ValueError, ZeroDivisionError) as e:
             reason = f"{type(e).__name__}: {e}"
-    told += [f"{optimiser}: {w.category.__name__}: {w.message}" for w in caught]
+    messages += [f"{optimiser}: {w.category.__name__}: {w.message}" for w in caught]
     if fit is None or not fit.sound:
-        told.append(f"{optimiser} failed: {reason}")
+        messages.append(f"{optimiser} failed: {reason}")
     return fit
 
 
@@ -238,7 +225,7 @@ def _fit_least_squares(outcome: Floats, design: Floats) -> _Fit:
     return _Fit(LEAST_SQUARES, np.asarray(result.params), np.asarray(result.cov_params()), -math.inf, False)
 
 
-def _describe(fit: _Fit, pairs: int, told: list[str]) -> MixedFit:
+def _describe(fit: _Fit, pairs: int, messages: list[str]) -> MixedFit:
     def test_slope(weights: list[int], sides: int) -> Coefficient:
         value = float(np.dot(weights, fit.coefficients))
         error = math.sqrt(float(np.dot(weights, fit.covariance @ np.array(weights))))
@@ -251,7 +238,7 @@ def _describe(fit: _Fit, pairs: int, told: list[str]) -> MixedFit:
         observations=pairs * len(CONTENT) * len(LEVELS),
         groups=pairs,
         optimiser=fit.optimiser,
-        warnings=tuple(dict.fromkeys(told)),
+        warnings=tuple(dict.fromkeys(messages)),
     )
 
 

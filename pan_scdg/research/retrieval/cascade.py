@@ -1,8 +1,8 @@
 """``studies cascade``: what a small model may leave to the large one, and what that saves."""
 
 from collections.abc import Mapping
-from contextlib import closing
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.jobs.plan import Plan
 from pan_scdg.jobs.plan_inputs import count_candidates, group_by_source
 from pan_scdg.jobs.plan_tokens import count_operations
+from pan_scdg.jobs.requests import Computing
 from pan_scdg.jobs.retrieval_results import rank_queries
 from pan_scdg.jobs.shards import write_shard
 from pan_scdg.notices import Notices
@@ -17,57 +18,33 @@ from pan_scdg.profile import Profile
 from pan_scdg.research.data.queries import make_folds
 from pan_scdg.research.report.page import write_report
 from pan_scdg.research.retrieval.cascade_report import Costs, Findings, make_report
-from pan_scdg.research.retrieval.comparison import split_qrels
-from pan_scdg.research.retrieval.data import read_data
-from pan_scdg.research.retrieval.heads import Simulation, choose_head, compute_mean, make_runs, measure_ndcg
+from pan_scdg.research.retrieval.comparison import make_runs, split_qrels
+from pan_scdg.research.retrieval.data import Data, RetrievalStudy, Stages, list_documents, read_data
+from pan_scdg.research.retrieval.heads import Simulation, choose_head, compute_mean, measure_ndcg
 from pan_scdg.research.retrieval.job import (
-    Prepared,
     Reranker,
-    RetrievalStudy,
     describe_scoring,
     find_places,
     find_stages,
     open_reranker,
-    plan_retrieval,
+    plan_scoring,
     score_rows,
     write_first_stages,
 )
-from pan_scdg.research.retrieval.rankings import Stages, list_documents
 from pan_scdg.research.retrieval.report import write_gains, write_runs
 from pan_scdg.research.retrieval.rows import Ranking, make_profile_row
-from pan_scdg.research.study import StudyOptions, produce_report, warn_about_lost
+from pan_scdg.research.study import ReadyStudy, StudyOptions
 from pan_scdg.store import Store
 
 TASK = "studies cascade"
 
 
-@dataclass(frozen=True)
-class CascadeStudy:
-    """The study as the user asked for it: the same candidates, scored with two models."""
+def make_studies(
+    profile: Profile, options: StudyOptions, index: Path | None, candidates: Path | None
+) -> tuple[RetrievalStudy, RetrievalStudy]:
+    """Return the studies of both models of a profile's cascade, whose head is not used: the same candidates.
 
-    large: RetrievalStudy
-    """With the model of the profile."""
-    small: RetrievalStudy
-    """With the model of its cascade."""
-
-
-class _Prepared(NamedTuple):
-    """The data and both models, checked, before anything is computed or written."""
-
-    first: Prepared
-    """With folds of judged queries: fold 0 is the half that is reported on."""
-    large: Reranker
-    small: Reranker
-
-
-def make_study(profile: Profile, options: StudyOptions, index: Path | None, candidates: Path | None) -> CascadeStudy:
-    """Return the study of a profile's cascade, whose head is not used.
-
-    Args:
-        profile: has the table ``[retrieval.cascade]``.
-        options: those of all studies.
-        index: folder of indexes that the command index has built.
-        candidates: a TREC run in the place of the profile's first stage.
+    ``candidates`` is a TREC run that replaces the profile's first stage.
 
     Raises:
         UserError: the profile has no cascade, or a manifest is given.
@@ -81,90 +58,85 @@ def make_study(profile: Profile, options: StudyOptions, index: Path | None, cand
     given = candidates and Ranking(profile.name, run=candidates, reranked=True)
     study = RetrievalStudy(large, [given or make_profile_row(large, large)], profile.name, options, index)
     others = replace(study, profile=small.rerank_by_gains_alone(), options=replace(options, model=None))
-    return CascadeStudy(study, others)
+    return study, others
 
 
-def _prepare(study: CascadeStudy, notices: Notices) -> _Prepared:
+class _Work(NamedTuple):
+    """The data and both models, checked, before anything is computed or written."""
+
+    data: Data
+    """With folds of judged queries: fold 0 is the half that is reported on."""
+    large: Reranker
+    """With the model of the profile."""
+    small: Reranker
+    """With the model of its cascade."""
+    computing: Computing
+
+
+def prepare_cascade(studies: tuple[RetrievalStudy, RetrievalStudy], stack: ExitStack, notices: Notices) -> ReadyStudy:
     """Read the data, find both models, and tokenise the queries with both.
 
     Raises:
         UserError: data or models are not usable.
     """
-    options, settings = study.large.options, study.large.profile.need_retrieval()
-    computing = options.choose_computing(study.large.profile)
-    data = read_data(options, study.large.rows, settings, False, notices)
+    study, others = studies
+    options = study.options
+    computing = options.choose_computing(study.profile)
+    data = read_data(study, False, notices)
     data = data._replace(folds=make_folds(sorted(data.qrels), count=2))
     split_qrels(data.qrels, data.folds)
-    large, lost = open_reranker(study.large, computing, data.queries, notices)
+    large, lost = open_reranker(study, computing, data.queries, stack, notices)
     alone = replace(computing, model=None)  # --model is the folder of the large model
-    small, more = open_reranker(study.small, alone, data.queries, notices, "small_model")
+    small, more = open_reranker(others, alone, data.queries, stack, notices, "small_model")
     if lost := {**lost, **more}:
         data = data.leave_out(lost)
     large, small = (of._replace(targets=[t for t in of.targets if t.query_id not in lost]) for of in (large, small))
-    return _Prepared(Prepared(data, large, computing), large, small)
-
-
-def study_cascade(study: CascadeStudy) -> list[str]:
-    """Carry out the study, or score one shard of it; return the lines to show the user.
-
-    Raises:
-        UserError: data, settings, models or output are not usable; the output is unchanged then.
-    """
-    options, notices = study.large.options, Notices()
-    prepared = _prepare(study, notices)
-    data, small = prepared.first.data, prepared.small.model
-    places = find_places(study.large, prepared.large)
-    scoring = {**describe_scoring(study.large, prepared.first, places), "task": TASK}
-    scoring["models"] |= {"small_model": small.identify()}
-    scoring["small_profile"] = study.small.profile.model_dump(mode="json", exclude={"needs_gpu"})
-    lines = produce_report(
-        options,
-        options.identify(scoring, {}),
-        {**places, "small_model": small.found},
-        [small, prepared.large.model],
-        lambda store, folder, job: _compute(study, prepared, store, folder, job),
-        f"a cascade on {len(data.queries)} queries",
+    work, places = _Work(data, large, small, computing), find_places(study, large)
+    scoring = {**describe_scoring(study, data, large, computing, places), "task": TASK}
+    scoring["models"] |= {"small_model": small.model.identify()}
+    scoring["small_profile"] = others.profile.model_dump(mode="json", exclude={"needs_gpu"})
+    return ReadyStudy(
+        scoring=scoring,
+        places={**places, "small_model": small.model.found},
+        models=[small.model, large.model],
+        inputs=f"a cascade on {len(data.queries)} queries",
+        lost=len(data.lost),
+        kind="queries",
+        compute=lambda store, folder, job: _compute(work, store, folder, job),
+        plan=lambda: _plan(work),
     )
-    return [*notices.list_warnings(), *warn_about_lost(len(data.lost), "queries"), *lines]
 
 
-def plan_cascade(study: CascadeStudy) -> tuple[list[Plan], list[str]]:
-    """Return the costs of the small and of the large model, and the lines to show; nothing is written.
-
-    Raises:
-        UserError: the study would be refused.
-    """
-    small, lines = plan_retrieval(study.small)
-    large, _ = plan_retrieval(study.large)
-    named = [(plan, "small model") for plan in small] + [(plan, "large model") for plan in large]
-    return [replace(plan, task=f"{TASK}, {which}") for plan, which in named], lines
+def _plan(work: _Work) -> list[Plan]:
+    """Return the costs of the small and of the large model."""
+    plans = []
+    for name, reranker in (("small", work.small), ("large", work.large)):
+        plans.append(plan_scoring(work.data, reranker, work.computing, f"{TASK}, {name} model"))
+        reranker.model.unload()
+    return plans
 
 
-def _compute(study: CascadeStudy, prepared: _Prepared, store: Store, folder: Path, job: Mapping[str, Any]) -> list[str]:
+def _compute(work: _Work, store: Store, folder: Path, job: Mapping[str, Any]) -> list[str]:
     """Search, score with both models, simulate heads and evaluate; return the names of the files, the page last."""
-    (row,) = study.large.rows
-    searched = find_stages(study.large, prepared.first, store)
-    stages = {**searched, **{name: run.stages for name, run in prepared.first.data.runs.items()}}[row.name]
-    scored = []
-    for of, reranker in ((study.small, prepared.small), (study.large, prepared.large)):
-        with closing(reranker.model):
-            scored.append(score_rows(of, prepared.first.data.corpus, reranker, {row.name: stages}, store))
-        reranker.model.unload()  # the other needs the memory
-    small, large = scored
-    if study.large.options.share is not None:
-        return [*write_first_stages(study.large, searched, folder), *write_shard(folder, store)]
-    order = rank_queries(stages, small, study.small.profile.need_retrieval(), store).rankings
-    simulation = Simulation(stages, order, large, study.large.profile.need_retrieval(), store)
-    findings = _find(study, prepared, stages, simulation)
+    study, data = work.large.study, work.data
+    (row,) = study.rows
+    searched = find_stages(study, data, work.computing, store)
+    stages = {**searched, **{name: run.stages for name, run in data.runs.items()}}[row.name]
+    small, large = (score_rows(data, of, {row.name: stages}, store) for of in (work.small, work.large))
+    if study.options.share is not None:
+        return [*write_first_stages(study, searched, folder), *write_shard(folder, store)]
+    order = rank_queries(stages, small, work.small.study.profile.need_retrieval(), store).rankings
+    simulation = Simulation(stages, order, large, study.profile.need_retrieval(), store)
+    findings = _find(work, stages, simulation)
     runs = [(name, make_runs(of)) for name, of in findings.orders.items()]
     files = [*write_runs(folder, runs), *write_gains(folder, small, "scores/small.jsonl.gz")]
     files += write_gains(folder, large, "scores/large.jsonl.gz")
     return write_report(folder, make_report(findings, files, {"study": "cascade", **job}))
 
 
-def _find(study: CascadeStudy, prepared: _Prepared, stages: Stages, simulation: Simulation) -> Findings:
+def _find(work: _Work, stages: Stages, simulation: Simulation) -> Findings:
     """Choose the head on one half of the judged queries, and measure it on the other."""
-    data = prepared.first.data
+    data = work.data
     chosen_on, reported = split_qrels(data.qrels, data.folds)
     sizes = {head: compute_mean(measure_ndcg(chosen_on, simulation.rank(head))) for head in simulation.list_sizes()}
     full = compute_mean(measure_ndcg(chosen_on, simulation.full))
@@ -177,8 +149,8 @@ def _find(study: CascadeStudy, prepared: _Prepared, stages: Stages, simulation: 
         "Full run": simulation.full,
     }
     return Findings(
-        study.large.profile,
-        study.small.profile,
+        work.large.study.profile,
+        work.small.study.profile,
         len(data.corpus),
         {**{str(size): ndcg for size, ndcg in sizes.items()}, "all": full},
         head,
@@ -186,27 +158,24 @@ def _find(study: CascadeStudy, prepared: _Prepared, stages: Stages, simulation: 
         len(reported),
         orders,
         {name: simulation.compare(reported, of) for name, of in orders.items()},
-        _measure_costs(study, prepared, stages, simulation, head, reported.keys()),
+        _measure_costs(work, stages, simulation, head, reported.keys()),
         data.lost,
     )
 
 
-def _measure_costs(
-    study: CascadeStudy, prepared: _Prepared, stages: Stages, simulation: Simulation, head: int | None, queries: Any
-) -> Costs:
+def _measure_costs(work: _Work, stages: Stages, simulation: Simulation, head: int | None, queries: Any) -> Costs:
     """Return the tokens and operations of scoring some queries in full, and with a cascade."""
 
-    def count(of: RetrievalStudy, reranker: Reranker, candidates: Stages) -> tuple[float, float | None]:
+    def count(reranker: Reranker, candidates: Stages) -> tuple[float, float | None]:
+        settings = reranker.study.profile.need_retrieval()
         targets = list({t.text.digest: t for t in reranker.targets if t.query_id in queries}.values())
-        wanted = group_by_source(targets, candidates, settings := of.profile.need_retrieval())
-        corpus, in_all = prepared.first.data.corpus, sum(map(len, wanted.values()))
-        counted = count_candidates(corpus, targets, wanted, in_all, settings, reranker.model, len(wanted)).tokens
-        tokens = counted.full if prepared.first.computing.engine == "reference" else counted.packed
-        return tokens, count_operations(reranker.model.config, counted)
+        wanted = group_by_source(targets, candidates, settings)
+        in_all = sum(map(len, wanted.values()))
+        counted = count_candidates(work.data.corpus, targets, wanted, in_all, settings, reranker.model, len(wanted))
+        tokens = counted.tokens.full if work.computing.engine == "reference" else counted.tokens.packed
+        return tokens, count_operations(reranker.model.config, counted.tokens)
 
     heads = None if head is None else simulation.cut(head).heads
     return Costs(
-        count(study.large, prepared.large, stages),
-        None if heads is None else count(study.large, prepared.large, heads),
-        count(study.small, prepared.small, stages),
+        count(work.large, stages), None if heads is None else count(work.large, heads), count(work.small, stages)
     )

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from pan_scdg.profile import Profile
 from pan_scdg.research.report.page import Report, Section
 from pan_scdg.research.report.table import Table, make_table
-from pan_scdg.research.retrieval.heads import ENOUGH, Agreement, Orders
+from pan_scdg.research.retrieval.data import Orders
+from pan_scdg.research.retrieval.heads import ENOUGH, Agreement
 from pan_scdg.research.study import describe_lost
 
 Cost = tuple[float, float | None]

@@ -11,14 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.resampling import RESAMPLES, Intervals, run_randomisation_test
+from pan_scdg.evaluation.report import Estimate
+from pan_scdg.evaluation.resampling import SWAPS, run_randomisation_test
 from pan_scdg.evaluation.retrieval import RETRIEVAL_METRICS, TIRA, Qrels, Run, bootstrap_queries, compute_per_query
 from pan_scdg.research.data.queries import QueryFold
 from pan_scdg.research.retrieval.grid import Candidates, Configuration, GridRow, rerank_by, search_grid
 
 METRICS = tuple(name for name in RETRIEVAL_METRICS if name != TIRA)
 """Columns of the paper's table; RR is its MRR, AP its MAP."""
-SEED = 42
 PerQuery = Mapping[str, Mapping[str, float]]
 """Values by measure and query."""
 
@@ -26,10 +26,8 @@ PerQuery = Mapping[str, Mapping[str, float]]
 class Difference(NamedTuple):
     """The mean difference from the row above on the same queries."""
 
-    mean: float
-    low: float
-    high: float
-    """The ends of a 95 % bootstrap interval over queries."""
+    mean: Estimate
+    """With a 95 % bootstrap interval over queries."""
     p_value: float
     """Of a two-sided paired randomisation test."""
 
@@ -60,7 +58,7 @@ class Frozen(NamedTuple):
         return self.grid[0].configuration
 
 
-def compare_rows(qrels: Qrels, runs: Sequence[tuple[str, Run]], resamples: int = RESAMPLES) -> list[RetrievalRow]:
+def compare_rows(qrels: Qrels, runs: Sequence[tuple[str, Run]], resamples: int = SWAPS) -> list[RetrievalRow]:
     """Evaluate every run on all queries of ``qrels``, and compare it with the run before; missing queries count 0.
 
     Args:
@@ -84,12 +82,12 @@ def compare_rows(qrels: Qrels, runs: Sequence[tuple[str, Run]], resamples: int =
 
 def _compare(values: PerQuery, former: PerQuery, resamples: int) -> dict[str, Difference]:
     differences = {m: {query: value - former[m][query] for query, value in of.items()} for m, of in values.items()}
-    intervals: Intervals = bootstrap_queries(differences, SEED)
+    intervals = bootstrap_queries(differences)
     found = {}
     for metric, of in differences.items():
         column = np.array([of[query] for query in sorted(of)])
-        p_value = run_randomisation_test(column, SEED, resamples)
-        found[metric] = Difference(math.fsum(column) / len(column), *intervals[metric], p_value)
+        p_value = run_randomisation_test(column, resamples=resamples)
+        found[metric] = Difference(Estimate(math.fsum(column) / len(column), *intervals[metric]), p_value)
     return found
 
 
@@ -100,7 +98,7 @@ def choose_configuration(qrels: Qrels, candidates: Mapping[str, Candidates], fol
         UserError: a role has fewer than two judged queries, or a grade is above 20.
     """
     development, holdout = split_qrels(qrels, folds)
-    plain = {query: make_run(found.doc_ids) for query, found in candidates.items()}
+    plain = make_runs({query: found.doc_ids for query, found in candidates.items()})
     grid = search_grid(development, candidates)
     both = [("coarse", plain), ("reranked", apply(grid[0].configuration, candidates))]
     return Frozen(grid, compare_rows(development, both), compare_rows(holdout, both))
@@ -122,12 +120,17 @@ def split_qrels(qrels: Qrels, folds: Sequence[QueryFold]) -> tuple[Qrels, Qrels]
 
 def apply(chosen: Configuration, candidates: Mapping[str, Candidates]) -> dict[str, list[tuple[str, float]]]:
     """Return the run of the reranked candidates of every query."""
-    return {query: make_run(rerank_by(found, chosen)) for query, found in candidates.items()}
+    return make_runs({query: rerank_by(found, chosen) for query, found in candidates.items()})
 
 
 def make_run(doc_ids: Sequence[str]) -> list[tuple[str, float]]:
     """Return documents with whole scores down to 1, so that every evaluator keeps this order."""
     return [(doc_id, float(len(doc_ids) - i)) for i, doc_id in enumerate(doc_ids)]
+
+
+def make_runs(orders: Mapping[str, Sequence[str]]) -> dict[str, list[tuple[str, float]]]:
+    """Return the run of the documents of each query."""
+    return {query_id: make_run(order) for query_id, order in orders.items()}
 
 
 def _require_two(qrels: Qrels) -> None:

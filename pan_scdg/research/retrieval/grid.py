@@ -6,8 +6,8 @@ median, positive-gain rate), the mean of the positive gains and the standard dev
 open the order behind the first N candidates: here scores are normalised over these N, and the others keep their coarse
 order behind them.
 
-Nothing is sorted. The measures need the ranks of the judged documents alone, and a rank is one more than the number of
-candidates before it: with the same arithmetic and the same ties as `pan_scdg.scdg.rerank`.
+The measures need the ranks of the judged documents alone: with the same arithmetic and the same ties as
+`pan_scdg.scdg.rerank`.
 """
 
 import math
@@ -17,8 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.errors import UserError
-from pan_scdg.evaluation.retrieval import LARGEST_GRADE, Qrels
+from pan_scdg.evaluation.retrieval import Qrels
 from pan_scdg.retrieval.ranking import Ranked
 from pan_scdg.scdg.aggregation import Aggregate, Floats, GainStatistics
 from pan_scdg.scdg.decision import rerank, scale_min_max
@@ -70,23 +69,14 @@ class GridRow(NamedTuple):
 
 
 def list_features(statistics: GainStatistics) -> list[float]:
-    """Return the features of one candidate, in the order of `FEATURES`.
-
-    Raises:
-        KeyError: the statistics lack an upper tail.
-    """
+    """Return the features of one candidate, in the order of `FEATURES`."""
     tails = [statistics.scores[Aggregate("top", q)] for q in UPPER_TAILS.values()]
     moments = [statistics.positive_mean, statistics.deviation]
     return [*tails, statistics.mean, statistics.median, statistics.positive_rate, *moments]
 
 
 def make_candidates(query_id: str, ranking: Sequence[Ranked], scored: Scored, most: int | None = None) -> Candidates:
-    """Return the candidates of a first-stage ranking, with the gain features of the first ``most`` (None: of all).
-
-    Raises:
-        KeyError: a candidate was not scored, or its statistics lack an upper tail.
-        ValueError: see `list_features`.
-    """
+    """Return the candidates of a first-stage ranking, with the gain features of the first ``most`` (None: of all)."""
     gains = [list_features(scored[query_id, candidate.doc_id][0]) for candidate in ranking[:most]]
     coarse = np.array([candidate.score for candidate in ranking], dtype=np.float64)
     shape = (len(gains), len(FEATURES))
@@ -102,15 +92,7 @@ def search_grid(qrels: Qrels, candidates: Mapping[str, Candidates]) -> list[Grid
     """Return every configuration, the best first: by nDCG@10, R@10, R@100, then the order of `list_configurations`.
 
     Means are over the queries of ``qrels``; a query without candidates or without a relevant document counts 0.
-
-    Raises:
-        UserError: a grade is above 20.
-        ValueError: there is no query, its candidates repeat a document, or the features are not nine.
     """
-    if not qrels:
-        raise ValueError("there are no judged queries to choose on")
-    if (highest := max((grade for of in qrels.values() for grade in of.values()), default=0)) > LARGEST_GRADE:
-        raise UserError(f"qrels hold the grade {highest}", f"use grades up to {LARGEST_GRADE}")
     values = np.stack([_measure(qrels[query], candidates.get(query)) for query in qrels])
     # correctly rounded sums: whether two configurations tie must not depend on the order of the queries
     means = [[math.fsum(column) / len(values) for column in of.T] for of in values.transpose(1, 0, 2)]
@@ -131,7 +113,6 @@ def _measure(grades: Mapping[str, int], candidates: Candidates | None) -> Floats
     relevant = {doc_id: grade for doc_id, grade in grades.items() if grade > 0}
     if candidates is None or not relevant:
         return np.zeros((len(DEPTHS) * len(WEIGHTS) * len(FEATURES), 3))
-    _check(candidates)
     place = {doc_id: i for i, doc_id in enumerate(candidates.doc_ids) if doc_id in relevant}
     places = np.array(list(place.values()), dtype=np.intp)
     gains = np.array([2.0 ** relevant[doc_id] - 1 for doc_id in place])
@@ -150,14 +131,11 @@ def _rank(candidates: Candidates, places: Ranks, depth: int) -> Ranks:
     gain = np.stack([scale_min_max(column) for column in candidates.gains[:n].T])
     weights = np.array(WEIGHTS)[:, None, None]
     final = ((1 - weights) * coarse + weights * gain).reshape(len(WEIGHTS) * len(FEATURES), n)
-    alphabetical = np.empty(n, dtype=np.intp)
-    alphabetical[sorted(range(n), key=head.__getitem__)] = np.arange(n)
+    alphabetical = np.argsort(sorted(range(n), key=head.__getitem__))
+    order = np.lexsort((np.broadcast_to(alphabetical, final.shape), -final), axis=1)
     ranks = np.tile(places + 1, (len(final), 1))
-    for i, place in enumerate(places):
-        if place < n:
-            own = final[:, place, None]
-            before = (final > own) | ((final == own) & (alphabetical < alphabetical[place]))
-            ranks[:, i] = 1 + before.sum(axis=1)
+    moved = places < n
+    ranks[:, moved] = np.argsort(order, axis=1)[:, places[moved]] + 1
     return ranks
 
 
@@ -171,11 +149,3 @@ def _order_gains(ranks: Ranks, gains: Floats) -> Floats:
 
 def _discount(gains: Floats) -> Floats:
     return np.asarray((gains / _DISCOUNTS).sum(axis=-1), dtype=np.float64)
-
-
-def _check(candidates: Candidates) -> None:
-    n = len(candidates.doc_ids)
-    if len(set(candidates.doc_ids)) != n:
-        raise ValueError("the candidates of a query repeat a document")
-    if candidates.coarse.shape != (n,) or candidates.gains.shape != (min(n, len(candidates.gains)), len(FEATURES)):
-        raise ValueError(f"{n} candidates, coarse scores {candidates.coarse.shape}, gains {candidates.gains.shape}")

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pan_scdg.evaluation.report import Estimate
-from pan_scdg.evaluation.retrieval import Qrels, Run, bootstrap_queries, compute_per_query
+from pan_scdg.evaluation.retrieval import Qrels, bootstrap_queries, compute_per_query
 from pan_scdg.jobs.evidence import Ranking
 from pan_scdg.jobs.retrieval_results import Cascade, make_cascade, rank_queries
 from pan_scdg.profile import RetrievalSettings
-from pan_scdg.research.retrieval.comparison import SEED, make_run
+from pan_scdg.research.retrieval.comparison import make_runs
+from pan_scdg.research.retrieval.data import Orders, Stages, list_ranked
 from pan_scdg.research.retrieval.grid import Scored
-from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.store import Store
 
 SIZES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50, 75, 100, 150, 200, 300, 400, 500, 750)
@@ -19,8 +19,6 @@ SIZES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50, 75, 100, 150, 200, 300, 400, 500
 ENOUGH = 0.99
 """Share of the full run's nDCG@10 that a head must keep."""
 MEASURE, TOP = "nDCG@10", 10
-Orders = Mapping[str, Sequence[str]]
-"""Documents of each query, the best first."""
 
 
 class Agreement(NamedTuple):
@@ -48,15 +46,15 @@ class Simulation:
 
     def __init__(
         self,
-        stages: Mapping[str, FirstStage],
+        stages: Stages,
         small: Mapping[str, Ranking],
         large: Scored,
         settings: RetrievalSettings,
         store: Store,
     ) -> None:
         self._stages, self._small, self._large, self._settings, self._store = stages, small, large, settings, store
-        self.small = list_documents(small)
-        self.full = list_documents(rank_queries(stages, large, settings, store).rankings)
+        self.small = list_ranked(small)
+        self.full = list_ranked(rank_queries(stages, large, settings, store).rankings)
         self.reranked = {query_id: sum(score is not None for _, score in of) for query_id, of in small.items()}
 
     def cut(self, head: int) -> Cascade:
@@ -67,7 +65,7 @@ class Simulation:
         """Return the order of a cascade with a head of this size, as ``run`` writes it."""
         cascade = self.cut(head)
         ranked = rank_queries(cascade.heads, self._large, self._settings, self._store)
-        return list_documents(cascade.append_tails(ranked.rankings))
+        return list_ranked(cascade.append_tails(ranked.rankings))
 
     def list_sizes(self) -> list[int]:
         """Return the heads to compare, the smallest first."""
@@ -87,18 +85,8 @@ class Simulation:
                 if self.reranked.get(q, 0) > 1
             },
         }
-        intervals = bootstrap_queries(values, SEED)
+        intervals = bootstrap_queries(values)
         return Agreement(*(Estimate(compute_mean(of), *intervals[name]) for name, of in values.items()))
-
-
-def list_documents(rankings: Mapping[str, Ranking]) -> dict[str, list[str]]:
-    """Return the documents of each ranking."""
-    return {query_id: [doc_id for doc_id, _ in ranking] for query_id, ranking in rankings.items()}
-
-
-def make_runs(orders: Orders) -> Run:
-    """Return the run of each query's documents."""
-    return {query_id: make_run(order) for query_id, order in orders.items()}
 
 
 def measure_ndcg(qrels: Qrels, orders: Orders) -> dict[str, float]:

@@ -4,19 +4,16 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
-from pan_scdg.evaluation.report import Estimate
 from pan_scdg.evaluation.retrieval import Run
 from pan_scdg.pan.runs import format_run, open_gzip_text
-from pan_scdg.profile import Profile
-from pan_scdg.research.data.queries import QueryFold
 from pan_scdg.research.report.page import Report, Section
 from pan_scdg.research.report.table import Cell, Table, make_table
 from pan_scdg.research.retrieval.comparison import METRICS, Frozen, RetrievalRow
+from pan_scdg.research.retrieval.data import Data, RetrievalStudy
 from pan_scdg.research.retrieval.grid import FEATURES, UPPER_TAILS, GridRow, Scored, list_features
-from pan_scdg.research.retrieval.rankings import PAPER, Rankings, describe, has_own_configuration
+from pan_scdg.research.retrieval.rankings import PAPER, describe, has_own_configuration
 from pan_scdg.research.study import describe_lost
 
 FOLDS, GAINS = "prepared/folds.jsonl", "scores/gains.jsonl.gz"
@@ -26,22 +23,6 @@ HEADLINES = ("nDCG@10", "AP")
 """Measures whose differences stand on the page."""
 OURS = ", ".join(name for name in FEATURES if name not in UPPER_TAILS)
 TAG = "pan-scdg"
-
-
-class Setting(NamedTuple):
-    """The data and settings that the page mentions."""
-
-    profile: Profile
-    documents: int
-    queries: int
-    judged: int
-    folds: Sequence[QueryFold]
-    folds_made: bool
-    search_on: str | None
-    given: Sequence[str]
-    """Names of runs from elsewhere."""
-    lost: Mapping[str, str] = MappingProxyType({})
-    """Why queries cannot be scored and are in no row, by id."""
 
 
 def write_runs(folder: Path, runs: Sequence[tuple[str, Run]]) -> list[str]:
@@ -68,31 +49,31 @@ def write_gains(folder: Path, scored: Scored, name: str = GAINS) -> list[str]:
 
 
 def make_report(
-    setting: Setting,
+    study: RetrievalStudy,
+    data: Data,
     rows: Sequence[RetrievalRow],
-    rankings: Rankings,
+    frozen: Frozen | None,
     files: Sequence[str],
     made_from: Mapping[str, Any],
 ) -> Report:
     """Return the whole report; ``files`` are in its folder already."""
-    frozen = rankings.frozen
-    sections = [Section("What was studied", list(_describe_study(setting, frozen))), _make_row_section(setting, rows)]
+    sections = [Section("What was studied", list(_describe_study(study, data, frozen))), _make_row_section(data, rows)]
     if frozen is not None:
-        sections.append(_make_choice_section(setting, frozen))
-    sections.append(Section("What is not the paper's", points=list(_list_differences(setting, frozen))))
+        sections.append(_make_choice_section(study, data, frozen))
+    sections.append(Section("What is not the paper's", points=list(_list_differences(study, data, frozen))))
     return Report("Retrieval of sources, before and after SCDG", sections, files, made_from)
 
 
-def _describe_study(setting: Setting, frozen: Frozen | None) -> Iterator[str]:
+def _describe_study(study: RetrievalStudy, data: Data, frozen: Frozen | None) -> Iterator[str]:
     yield (
-        f"{setting.judged} judged queries of {setting.queries} against {setting.documents} documents. Every row is "
+        f"{len(data.qrels)} judged queries of {len(data.queries)} against {len(data.corpus)} documents. Every row is "
         "measured with the same judgements: nDCG with gains 2^grade - 1, the other measures with every grade above 0 "
         "as relevant; MRR and MAP are means of RR and AP. A judged query that a row lacks counts 0."
     )
     if frozen is None:
         yield "No row is reranked."
         return
-    profile = setting.profile
+    profile = study.profile
     yield (
         f"Gains are those of {profile.need_model().name} with the settings of the profile {profile.name} "
         f"({profile.description}), scored once for every query and candidate of a reranked row."
@@ -103,8 +84,8 @@ def _describe_study(setting: Setting, frozen: Frozen | None) -> Iterator[str]:
     )
 
 
-def _make_row_section(setting: Setting, rows: Sequence[RetrievalRow]) -> Section:
-    queries = f"over {setting.judged} queries"
+def _make_row_section(data: Data, rows: Sequence[RetrievalRow]) -> Section:
+    queries = f"over {len(data.qrels)} queries"
     against = "Against the row above: difference of means with a 95 % bootstrap interval over queries, and p of a"
     test = "two-sided paired randomisation test, not corrected for the number of rows"
     return Section(
@@ -117,12 +98,12 @@ def _make_row_section(setting: Setting, rows: Sequence[RetrievalRow]) -> Section
     )
 
 
-def _make_choice_section(setting: Setting, frozen: Frozen) -> Section:
-    held = sum(fold.role == "holdout" for fold in setting.folds)
+def _make_choice_section(study: RetrievalStudy, data: Data, frozen: Frozen) -> Section:
+    held = sum(fold.role == "holdout" for fold in data.folds)
     text = (
         f"{len(frozen.grid)} configurations (a feature of the gains, the number N of candidates that change their "
-        f"places, the weight of the gains) were compared on the {len(setting.folds) - held} development queries, with "
-        f"the candidates of {setting.search_on}, by nDCG@10, then R@10, then R@100. Chosen: {describe(frozen.chosen)}. "
+        f"places, the weight of the gains) were compared on the {len(data.folds) - held} development queries, with "
+        f"the candidates of {study.search_on}, by nDCG@10, then R@10, then R@100. Chosen: {describe(frozen.chosen)}. "
         f"The {held} queries of the hold-out had no part in it."
     )
     both = [*frozen.development, *frozen.holdout]
@@ -131,25 +112,25 @@ def _make_choice_section(setting: Setting, frozen: Frozen) -> Section:
         "Choice of the configuration",
         [text],
         tables=[
-            make_row_table("folds", f"{setting.search_on} on development and held-out queries", both, groups),
+            make_row_table("folds", f"{study.search_on} on development and held-out queries", both, groups),
             make_difference_table("folds-holdout", "On the hold-out, against the row above", frozen.holdout),
         ],
         linked=[make_grid_table("grid", "The grid on the development queries", frozen.grid)],
     )
 
 
-def _list_differences(setting: Setting, frozen: Frozen | None) -> Iterator[str]:
-    if setting.lost:
-        yield describe_lost(setting.lost, f"{setting.queries + len(setting.lost)} queries")
-    if setting.given:
+def _list_differences(study: RetrievalStudy, data: Data, frozen: Frozen | None) -> Iterator[str]:
+    if data.lost:
+        yield describe_lost(data.lost, f"{len(data.queries) + len(data.lost)} queries")
+    if data.runs:
         yield (
-            f"Runs from elsewhere: {', '.join(setting.given)}. They are measured as they are, equal scores in the "
+            f"Runs from elsewhere: {', '.join(data.runs)}. They are measured as they are, equal scores in the "
             "order of trec_eval; where one is reranked, its first documents are, equal scores by document id."
         )
     yield "Rows that are no ranking of a pan26 profile of this project with the paper's models are not the paper's."
     if frozen is None:
         return
-    if setting.folds_made:
+    if data.folds_file is None:
         yield (
             "Made here, since no file was given: the folds of the queries, from a seed. The authors' file is taken "
             "with --given pan26-folds=FILE."
@@ -157,9 +138,9 @@ def _list_differences(setting: Setting, frozen: Frozen | None) -> Iterator[str]:
     yield f"The paper names four of nine features, the upper tails; the others are ours: {OURS}."
     yield (
         "The paper does not say on which first stage it searched, only that the stronger ones were not searched "
-        f"again: here it is {setting.search_on}. Behind the first N candidates the coarse order stays as it is."
+        f"again: here it is {study.search_on}. Behind the first N candidates the coarse order stays as it is."
     )
-    settings, model = setting.profile.need_retrieval(), setting.profile.need_model().name
+    settings, model = study.profile.need_retrieval(), study.profile.need_model().name
     if settings.scored is not None:
         yield (
             f"The profile scores the first {settings.scored} candidates of a row: N is at most that many here, and the "
@@ -172,7 +153,7 @@ def _list_differences(setting: Setting, frozen: Frozen | None) -> Iterator[str]:
     if model != "Qwen3-8B-Base":
         yield f"The language model is {model}; the paper's is Qwen3-8B-Base."
     if has_own_configuration(settings, frozen.chosen):
-        yield f"Rows that {setting.profile.name} has in its own way are what run writes with it for these candidates."
+        yield f"Rows that {study.profile.name} has in its own way are what run writes with it for these candidates."
     if frozen.chosen != PAPER:
         yield f"The paper's configuration, {describe(PAPER)}, has rows of its own."
 
@@ -197,7 +178,7 @@ def make_difference_table(name: str, caption: str, rows: Sequence[RetrievalRow])
         cells: dict[str, Cell] = {"Row": row.name}
         for metric in HEADLINES:
             found = row.above.get(metric)
-            cells[f"{_name_measure(metric)}, difference"] = None if found is None else Estimate(*found[:3])
+            cells[f"{_name_measure(metric)}, difference"] = None if found is None else found.mean
             cells[f"{_name_measure(metric)}, p"] = None if found is None else found.p_value
         lines.append(cells)
     return make_table(name, caption, lines)
@@ -210,7 +191,7 @@ def make_all_difference_table(name: str, caption: str, rows: Sequence[RetrievalR
             "Row": row.name,
             "Above": above.name,
             "Measure": _name_measure(metric),
-            "Difference": Estimate(*found[:3]),
+            "Difference": found.mean,
             "p": found.p_value,
         }
         for above, row in zip(rows, rows[1:])
