@@ -309,7 +309,9 @@ def test_more_doubles_than_are_kept(device: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         set_plan(patch, 2, 9)
         found = search_chunks([queries], chunks, owner, doc_ids, 6, 20, search=nearest.ExactSearch(device=device))[0]
-        alone = search_documents(queries, chunks[:40], [f"d{-i:03}" for i in range(40)], 7, search=nearest.ExactSearch(device=device))
+        alone = search_documents(
+            queries, chunks[:40], [f"d{-i:03}" for i in range(40)], 7, search=nearest.ExactSearch(device=device)
+        )
     assert found == literal_search(queries, chunks, owner, doc_ids, 6, 20)
     ids = [f"d{-i:03}" for i in range(40)]
     assert alone == [literal_search([query], chunks[:40], range(40), ids, 40, 7) for query in queries]

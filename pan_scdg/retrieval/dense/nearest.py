@@ -73,9 +73,7 @@ class ExactSearch(NamedTuple):
             exact = self._find_exactly(part[overfull], vectors, kept, order)
             yield from (next(exact) if full else near for near, full in zip(found, overfull))
 
-    def _find_exactly(
-        self, queries: Float32s, vectors: Rows, kept: int, order: Positions | None
-    ) -> Iterator[Nearest]:
+    def _find_exactly(self, queries: Float32s, vectors: Rows, kept: int, order: Positions | None) -> Iterator[Nearest]:
         """Yield the ``kept`` best of each query vector, by the exact similarities with all vectors."""
         everything = np.arange(len(vectors))
         group = max(1, self.memory // (SLOT_BYTES * max(1, len(vectors))))
