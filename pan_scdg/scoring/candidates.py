@@ -183,7 +183,7 @@ def score_candidates(
                     yield SourceWork(group.text, [target.text for target in group.targets], settings)
 
         before = 0
-        for passes in scorer.score_works(list_works()):
+        for passes in model.map(list_works()):
             group = waiting.popleft()
             each = len(passes) // len(group.targets)
             parts = (passes[start : start + each] for start in range(0, len(passes), each))
@@ -192,8 +192,8 @@ def score_candidates(
                 for target, part in zip(group.targets, parts, strict=True)
             ]
             known.save(group, gains)
-            progress.update(group.candidates, tokens=scorer.tokens - before)
-            before = scorer.tokens
+            progress.update(group.candidates, tokens=model.tokens - before)
+            before = model.tokens
     return known.features
 
 

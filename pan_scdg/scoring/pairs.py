@@ -140,14 +140,14 @@ def _compute_batches(
             progress.update(tokens=tokens)
     works = (PairsWork(tuple(plan.prepare() for plan in plans), settings) for plans in missing)
     with Progress("scoring pairs", sum(map(len, missing)), scorer.model.describe_actors) as progress:
-        before = scorer.tokens
-        for plans, found in zip(missing, scorer.score_works(works), strict=True):
+        before = scorer.model.tokens
+        for plans, found in zip(missing, scorer.model.map(works), strict=True):
             each = zip(plans, _split_by_pair(plans, found, alone, settings), strict=True)
             yield {
                 p.key: scorer.assemble_gains(alone[_identify_target(p)], parts, settings.control) for p, parts in each
             }
-            progress.update(len(plans), tokens=scorer.tokens - before)
-            before = scorer.tokens
+            progress.update(len(plans), tokens=scorer.model.tokens - before)
+            before = scorer.model.tokens
 
 
 def _identify_target(plan: PlannedPair) -> tuple[str, Mode]:

@@ -73,10 +73,8 @@ def search_chunks(
     vectors, rankings = [query.astype(np.float32) for query in queries], []
     candidates = search.find(np.concatenate(vectors), chunks, kept)
     for query in vectors:
-        found = list(islice(candidates, len(query)))
-        needed, parts = np.full(len(doc_ids), -np.inf), list[Ranking]()
-        if fusion == "max":
-            needed = _bound_needed(found, owner, len(doc_ids), depth)
+        found, parts = list(islice(candidates, len(query))), list[Ranking]()
+        needed = _bound_needed(found if fusion == "max" else [], owner, len(doc_ids), depth)
         steps = np.full(len(doc_ids), ABSENT, np.int64)
         for vector, near in zip(query, found):
             if _reaches(near, needed, owner)[~near.sure].any():  # doubtful chunks may matter
@@ -86,8 +84,10 @@ def search_chunks(
             if fusion == "combsum":
                 parts.append(_list_present(steps, doc_ids))
                 steps.fill(ABSENT)
-        best = rank_best(dict(_list_present(steps, doc_ids)), depth) if fusion == "max" else None
-        rankings.append(fuse_by_comb_sum(parts, depth) if best is None else best)
+        if fusion == "combsum":
+            rankings.append(fuse_by_comb_sum(parts, depth))
+        else:
+            rankings.append(rank_best(dict(_list_present(steps, doc_ids)), depth))
     return rankings
 
 
