@@ -141,7 +141,7 @@ class Scorer:
         for doc_id, text in documents.items() if isinstance(documents, Mapping) else documents:
             if doc_id in gains:
                 raise UserError(f"the document id {doc_id!r} is repeated", "give each document its own id")
-            (found,) = scorer.score_works([SourceWork(text, [asked.text], settings)])
+            (found,) = self._model.map([SourceWork(text, [asked.text], settings)])
             gains[doc_id] = scorer.assemble_gains([asked.unconditional], found, settings.control)
         return rank_best(_aggregate(gains, settings), len(gains)) if gains else []
 
@@ -184,12 +184,9 @@ class Scorer:
         alone = [text.make_unconditional(tokenizer, settings) for text in texts]
         scorer = PassScorer(self._model, None)
         scorer.plan_unconditional(item for items in alone for item in items)
-        (found,) = scorer.score_works([PairsWork(texts, settings)])
-        start, each = 0, 1 if settings.control == "none" else 2
-        for plan, items in zip(plans, alone, strict=True):
-            end = start + each * len(items)
-            yield self._describe(plan, scorer.assemble_gains(items, found[start:end], settings.control))
-            start = end
+        (found,) = self._model.map([PairsWork(texts, settings)])
+        for plan, gains in zip(plans, scorer.assemble_batch(alone, found, settings.control), strict=True):
+            yield self._describe(plan, gains)
 
     def _describe(self, plan: PlannedPair, gains: Gains) -> PairResult:
         """Return the verdict; a profile without q or w gets the average as its aggregated gain."""

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, JsonValue
 
-from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.spans import read_spans
 from pan_scdg.jobs.detect import DECISIONS
@@ -19,7 +18,7 @@ from pan_scdg.jobs.retrieval_results import SCORES
 from pan_scdg.own_files import HIDDEN, MARK, InnerName, read_record
 from pan_scdg.pan.detections import read_decisions, read_score
 from pan_scdg.pan.runs import RUN_NAMES, find_run, read_run
-from pan_scdg.pan.untrusted import is_file, list_directory, open_regular
+from pan_scdg.pan.untrusted import hash_regular, is_file, list_directory
 from pan_scdg.records import Span
 from pan_scdg.retrieval.ranking import rank_best
 
@@ -79,7 +78,7 @@ def read_result(path: Path) -> Result:
             changed.
     """
     if not path.is_dir():
-        return Result(path, _read_rankings(find_run(path)), {"run": _hash_file(path)}, None)
+        return Result(path, _read_rankings(find_run(path)), {"run": hash_regular(path)}, None)
     list_directory(path)  # raises if it is not permitted
     mark = _read_mark(path)
     job = None if mark is None else mark.job
@@ -92,7 +91,7 @@ def read_result(path: Path) -> Result:
     if runs:
         run, scores = find_run(path), path / SCORES
         names = {"run": run, **({SCORES: scores} if is_file(scores) else {})}
-        return Result(path, _read_rankings(run), _hash_files(names), job)
+        return Result(path, _read_rankings(run), {name: hash_regular(file) for name, file in names.items()}, job)
     if not is_file(decisions) and not xml:
         unfinished = (path / HIDDEN).is_dir()
         what = "the run is not finished" if unfinished else "no result of a run is in it"
@@ -101,8 +100,8 @@ def read_result(path: Path) -> Result:
         _read_decisions(decisions) if is_file(decisions) else None, frozenset(read_spans(path, DETECTED))
     )
     names = {str(file.relative_to(path)): file for file in xml}
-    digests = _hash_files(names | ({DECISIONS: decisions} if found.decisions is not None else {}))
-    return Result(path, found, digests, job)
+    names |= {} if found.decisions is None else {DECISIONS: decisions}
+    return Result(path, found, {name: hash_regular(file) for name, file in names.items()}, job)
 
 
 def _list_detection_files(folder: Path) -> Iterator[Path]:
@@ -110,15 +109,6 @@ def _list_detection_files(folder: Path) -> Iterator[Path]:
     for path in sorted([*folder.glob("*.xml"), *folder.glob("*/*.xml")]):
         if not any(part.startswith(".") for part in path.relative_to(folder).parts):
             yield path
-
-
-def _hash_files(names: Mapping[str, Path]) -> dict[str, str]:
-    return {name: _hash_file(path) for name, path in names.items()}
-
-
-def _hash_file(path: Path) -> str:
-    open_regular(path).close()  # raises if it is not readable, or is a pipe that never ends
-    return hash_file(path)
 
 
 def _read_mark(folder: Path) -> Mark | None:

@@ -10,14 +10,13 @@ from pan_scdg.errors import UserError
 from pan_scdg.jobs.lifecycle import Attempt, produce_result
 from pan_scdg.jobs.output_mark import Partial
 from pan_scdg.jobs.query_report import list_report_queries, read_sources
-from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request, describe_job, take_first
+from pan_scdg.jobs.requests import PAGE, Computing, FirstStageOptions, Request, describe_job, list_lines, take_first
 from pan_scdg.jobs.retrieval_results import RUN, write_ranking
-from pan_scdg.jobs.run_report import PAGE
 from pan_scdg.jobs.shards import Shards, open_model, write_shard
 from pan_scdg.jobs.small_model import SmallModel, open_small_model
 from pan_scdg.logs import say
 from pan_scdg.models.encoder import Encoder
-from pan_scdg.models.find import FoundModel, describe_models
+from pan_scdg.models.find import FoundModel, describe_models, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.models.lock import list_origins
 from pan_scdg.notices import Notices
@@ -29,7 +28,7 @@ from pan_scdg.records import Query
 from pan_scdg.report.query_page import write_query_page
 from pan_scdg.report.setting import Setting, describe_setting
 from pan_scdg.retrieval.candidate_files import explain_scores, hash_candidates, read_candidates
-from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retrieval_encoder, locate_encoder
+from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retrieval_encoder
 from pan_scdg.retrieval.catalogue import check_index
 from pan_scdg.scdg.aggregation import choose_aggregate
 from pan_scdg.scoring.baseline_parts import BaselineParts, find_encoder_parts
@@ -123,7 +122,7 @@ def prepare(
     places |= {} if small is None else {"small_model": small.model.found}
     places |= {} if matching is None else {"sentence_encoder": matching.places["embedding_model"]}
     if encoder is not None or (merged is not None and "encoder" in merged.job["models"]):
-        places["encoder"] = locate_encoder(settings.need_dense())
+        places["encoder"] = find_encoder(settings.need_dense().model)
     return Prepared(
         settings, notices, queries, partial, model, targets, given, encoder, corpus, places, matching, small
     )
@@ -166,12 +165,8 @@ def retrieve_sources(
                 files = _stage_results(profile, request, stages, prepared, store, job, result, computing.cluster)
             origins = list_origins(prepared.places) if merged is None else merged.origins
             result.seal(files, prepared.list_incidents(), partial, origins)
-    limited = [] if partial is None else [partial.format_warning()]
-    if result.complete:
-        return [*limited, f"already complete: {request.output}"]
-    warnings = [f"warning: {incident}" for incident in prepared.list_incidents()]
-    page = [f"report: {request.output / PAGE}"] if request.report else []
-    return [*prepared.notices.list_warnings(), *warnings, *limited, _summarise(request, prepared), *page]
+    summary = _summarise(request, prepared)
+    return list_lines(request, result.complete, partial, prepared.notices, prepared.list_incidents(), summary)
 
 
 def _describe_retrieval_job(

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.passage_gains import measure_gains
-from pan_scdg.jobs.passages import Located
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.passages.align import Alignment, Evidence
 from pan_scdg.passages.locate import Locator
@@ -17,16 +16,11 @@ from pan_scdg.report.judge import SizedText, judge_pair, make_passage, measure_t
 from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
 from pan_scdg.report.setting import UNDECIDED, Setting, list_facts
 from pan_scdg.report.view import MOST_DETAILS
-from pan_scdg.scdg.aggregation import Floats
-from pan_scdg.scdg.sequences import Offsets
-from pan_scdg.scoring.pair_method import cover_both
+from pan_scdg.scoring.pair_method import LocatedGains, Verdict, cover_both
 from pan_scdg.scoring.verification import Verifier
 
-PAGE = "report.html"
 MOST_TOKENS = 1_000_000
 """Tokens whose gains are read for a page, which has room for fewer."""
-
-LocatedGains = tuple[DocumentPair, Floats, Offsets]
 
 
 class RunTexts(Mapping[str, ReportText]):
@@ -68,7 +62,7 @@ class RunTexts(Mapping[str, ReportText]):
 
 
 def make_run_report(
-    located: Sequence[Located],
+    verdicts: Sequence[Verdict],
     names: Mapping[str, str],
     setting: Setting,
     locator: Locator,
@@ -78,28 +72,28 @@ def make_run_report(
     """Return the report of a run.
 
     Args:
-        located: the verdicts, with the passages that the run has found.
+        verdicts: with the passages that the run has found.
         names: the user's own names of documents by id; may be empty.
         setting: what decided.
         locator: finds passages for the page where the run has looked for none.
         gains: of the tokens of some pairs.
         verifier: measures the gains of passages; None: they are those that the run has measured.
     """
-    suspicious = RunTexts((verdict.pair.suspicious for verdict, _ in located), names)
-    sources = RunTexts((verdict.pair.source for verdict, _ in located), names)
-    judged: list[tuple[ReportPair, Located]] = []
-    with Progress("judging pairs", len(located)) as progress:
-        for item in located:
-            pair, record, _ = item.verdict
+    suspicious = RunTexts((verdict.pair.suspicious for verdict in verdicts), names)
+    sources = RunTexts((verdict.pair.source for verdict in verdicts), names)
+    judged: list[tuple[ReportPair, Verdict]] = []
+    with Progress("judging pairs", len(verdicts)) as progress:
+        for verdict in verdicts:
+            pair = verdict.pair
             sizes = suspicious.measure(pair.suspicious.doc_id), sources.measure(pair.source.doc_id)
-            judged.append((judge_pair(record, *sizes), item))
+            judged.append((judge_pair(verdict.record, *sizes), verdict))
             progress.update()
     judged.sort(key=lambda item: (*rank_pair(item[0]), item[0].suspicious, item[0].source))
     pairs = list(_add_evidence(judged, suspicious, sources, locator, gains))
     if verifier is not None:
         pairs = measure_gains(pairs, lambda p: (suspicious[p.suspicious].text, sources[p.source].text), verifier)
     return Report(
-        f"{len(located):,} pairs of {len(suspicious):,} texts and {len(sources):,} sources",
+        f"{len(verdicts):,} pairs of {len(suspicious):,} texts and {len(sources):,} sources",
         suspicious,
         sources,
         tuple(pairs),
@@ -110,14 +104,15 @@ def make_run_report(
 
 
 def _add_evidence(
-    judged: Sequence[tuple[ReportPair, Located]],
+    judged: Sequence[tuple[ReportPair, Verdict]],
     suspicious: RunTexts,
     sources: RunTexts,
     locator: Locator,
     gains: Mapping[DocumentPair, TokenGains],
 ) -> Iterator[ReportPair]:
     """Yield the pairs with passages and gains; those that the page has no room for with what the run has found."""
-    for number, (pair, (verdict, found)) in enumerate(judged):
+    for number, (pair, verdict) in enumerate(judged):
+        found = verdict.evidence
         if not found and pair.judgement != "no sign" and number < MOST_DETAILS:
             found = _find(verdict.passages, suspicious[pair.suspicious].text, sources[pair.source].text, locator)
         yield replace(pair, passages=tuple(map(make_passage, found)), gains=gains.get(verdict.pair))

@@ -9,7 +9,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import CORPUS_NAMES, QUERIES_NAME, find_corpus
 from pan_scdg.pan.text_alignment import find_pairs_file, read_pairs
-from pan_scdg.pan.untrusted import is_file, list_directory, open_regular
+from pan_scdg.pan.untrusted import hash_regular, is_file, list_directory
 
 Task = Literal["pairs", "retrieval"]
 _WANTED = {
@@ -29,14 +29,13 @@ def detect_task(directory: Path, wanted: Literal["auto", "pairs", "retrieval"]) 
         if not _has_input(directory, wanted):
             raise UserError(f"no input for {wanted}: expected {_WANTED[wanted]}", "correct --input", directory)
         return wanted
-    pairs, retrieval = _has_input(directory, "pairs"), _has_input(directory, "retrieval")
-    if pairs and retrieval:
-        raise UserError(
-            "contains the input of both tasks", "choose one with --task pairs or --task retrieval", directory
-        )
-    if not pairs and not retrieval:
-        raise UserError(f"no input: expected {' or '.join(_WANTED.values())}", "correct --input", directory)
-    return "pairs" if pairs else "retrieval"
+    found: list[Task] = [task for task in ("pairs", "retrieval") if _has_input(directory, task)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        what, remedy = "contains the input of both tasks", "choose one with --task pairs or --task retrieval"
+        raise UserError(what, remedy, directory)
+    raise UserError(f"no input: expected {' or '.join(_WANTED.values())}", "correct --input", directory)
 
 
 def _has_input(directory: Path, task: Task) -> bool:
@@ -58,18 +57,10 @@ def hash_input(directory: Path, task: Task, corpus: str | None = None) -> str:
     """
     digest = hashlib.sha256()
     for name, path in sorted(_list_files(directory, task)):
-        content = corpus if corpus is not None and path.name in CORPUS_NAMES else _hash_file(path)
+        content = corpus if corpus is not None and path.name in CORPUS_NAMES else hash_regular(path)
         # digests have a fixed size, so that names and contents cannot run into each other
         digest.update(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest() + bytes.fromhex(content))
     return digest.hexdigest()
-
-
-def _hash_file(path: Path) -> str:
-    content = hashlib.sha256()
-    with open_regular(path) as file:
-        while block := file.read(1 << 20):
-            content.update(block)
-    return content.hexdigest()
 
 
 def _list_files(directory: Path, task: Task) -> Iterator[tuple[str, Path]]:

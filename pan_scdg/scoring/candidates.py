@@ -185,12 +185,8 @@ def score_candidates(
         before = 0
         for passes in model.map(list_works()):
             group = waiting.popleft()
-            each = len(passes) // len(group.targets)
-            parts = (passes[start : start + each] for start in range(0, len(passes), each))
-            gains = [
-                scorer.assemble_gains([target.unconditional], part, settings.control)
-                for target, part in zip(group.targets, parts, strict=True)
-            ]
+            alone = [[target.unconditional] for target in group.targets]
+            gains = list(scorer.assemble_batch(alone, passes, settings.control))
             known.save(group, gains)
             progress.update(group.candidates, tokens=model.tokens - before)
             before = model.tokens

@@ -12,7 +12,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.own_files import OwnRecord, parse_as
 from pan_scdg.profile import Control
 from pan_scdg.scdg.aggregation import AGGREGATIONS, Aggregate, GainStatistics
-from pan_scdg.scdg.gains import Gains, compute_baseline
+from pan_scdg.scdg.gains import Gains
 from pan_scdg.store import Store, pack_array, unpack_array, unpack_floats
 
 _TABLES = {kind.replace("-", "_"): kind for kind, entry in AGGREGATIONS.items() if entry.is_stored}
@@ -79,13 +79,21 @@ def load_features(
 
 def _compute_again(store: Store, key: str, wanted: Sequence[Aggregate], baseline: Control) -> GainStatistics | None:
     """Store and return the statistics of the gains that were kept; return None if they were not."""
+    gains = _load_kept(store, key, baseline)
+    if gains is None:
+        return None
+    values = gains.summarise(wanted)
+    store.put([(key, _pack(values))])
+    return values
+
+
+def _load_kept(store: Store, key: str, baseline: Control) -> Gains | None:
+    """Return what `save_features` kept, as gains over ``baseline``; None if it kept nothing."""
     ids, rows = load_ids(store, key), store.read(f"{key}/gains", lambda data: _unpack_rows(data, baseline))
     if ids is None or rows is None:
         return None
     unconditional, conditional, *control = rows
-    values = Gains(ids, unconditional, conditional, control[0] if control else None, baseline).summarise(wanted)
-    store.put([(key, _pack(values))])
-    return values
+    return Gains(ids, unconditional, conditional, control[0] if control else None, baseline)
 
 
 def _pack(values: GainStatistics) -> bytes:
@@ -131,11 +139,7 @@ def _unpack_ids(data: bytes) -> npt.NDArray[np.int64]:
 
 def load_gains(store: Store, key: str, baseline: Control = "none") -> npt.NDArray[np.float64]:
     """Return the gains over ``baseline`` that `save_features` kept, ``[n]`` nats."""
-    rows = store.read(f"{key}/gains", lambda data: _unpack_rows(data, baseline))
-    if rows is None:
+    gains = _load_kept(store, key, baseline)
+    if gains is None:
         raise UserError("the gains of a pair are missing", "delete the state and run again", store.folder)
-    unconditional, conditional, *control = rows
-    gains: npt.NDArray[np.float64] = conditional - compute_baseline(
-        unconditional, control[0] if control else None, baseline
-    )
-    return gains
+    return np.asarray(gains.gains, np.float64)

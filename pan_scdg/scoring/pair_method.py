@@ -10,6 +10,7 @@ import tomlkit
 from pan_scdg.errors import UserError
 from pan_scdg.models.find import FoundModel
 from pan_scdg.notices import Notices
+from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import PairSettings, Profile
@@ -34,6 +35,8 @@ class Verdict(NamedTuple):
     pair: DocumentPair
     record: Mapping[str, Any]
     passages: tuple[Passage, ...]
+    evidence: Sequence[Evidence] = ()
+    """The measured passages, those that do not count too; empty until they are searched."""
 
 
 class LocatedGains(NamedTuple):

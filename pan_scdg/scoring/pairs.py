@@ -7,7 +7,6 @@ import numpy as np
 
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.evaluation.logistic import LogisticFit, compute_probabilities
-from pan_scdg.lm.works import Scored
 from pan_scdg.models.fit import explain_lack_of_memory
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Control, PairSettings
@@ -142,10 +141,9 @@ def _compute_batches(
     with Progress("scoring pairs", sum(map(len, missing)), scorer.model.describe_actors) as progress:
         before = scorer.model.tokens
         for plans, found in zip(missing, scorer.model.map(works), strict=True):
-            each = zip(plans, _split_by_pair(plans, found, alone, settings), strict=True)
-            yield {
-                p.key: scorer.assemble_gains(alone[_identify_target(p)], parts, settings.control) for p, parts in each
-            }
+            items = [alone[_identify_target(plan)] for plan in plans]
+            gains = scorer.assemble_batch(items, found, settings.control)
+            yield dict(zip((plan.key for plan in plans), gains, strict=True))
             progress.update(len(plans), tokens=scorer.model.tokens - before)
             before = scorer.model.tokens
 
@@ -153,20 +151,6 @@ def _compute_batches(
 def _identify_target(plan: PlannedPair) -> tuple[str, Mode]:
     """Return the document and mode that determine the unconditional inputs of a pair."""
     return plan.pair.suspicious.doc_id, plan.mode
-
-
-def _split_by_pair(
-    plans: Sequence[PlannedPair],
-    found: Sequence[Scored],
-    alone: Alone,
-    settings: PairSettings,
-) -> Iterator[Sequence[Scored]]:
-    """Yield the scored inputs of each pair of a batch."""
-    start, each = 0, 1 if settings.control == "none" else 2
-    for plan in plans:
-        end = start + each * len(alone[_identify_target(plan)])
-        yield found[start:end]
-        start = end
 
 
 def describe_control(control: Control) -> dict[str, str]:

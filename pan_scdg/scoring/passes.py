@@ -6,6 +6,7 @@ The work classes can be pickled, since other processes compute them.
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -209,6 +210,20 @@ class PassScorer:
         known = list(passes)
         (found,) = self.model.map([TokenisedInputs([item for p in known for item in list_with_source(p)])])
         return self.assemble_gains([p.unconditional for p in known], found, baseline)
+
+    def assemble_batch(
+        self, alone: Sequence[Sequence[ScoringInput]], found: Sequence[Scored], baseline: Control
+    ) -> Iterator[Gains]:
+        """Yield the gains of each pair or candidate of a batch.
+
+        Args:
+            alone: for each of them, the unconditional input of each segment.
+            found: their scored inputs, one behind the other.
+            baseline: see `assemble_gains`.
+        """
+        each, rest = len(found) // max(1, sum(map(len, alone))), iter(found)
+        for items in alone:
+            yield self.assemble_gains(items, list(islice(rest, each * len(items))), baseline)
 
     def assemble_gains(self, alone: Sequence[ScoringInput], found: Sequence[Scored], baseline: Control) -> Gains:
         """Return the gains of one pair or candidate.

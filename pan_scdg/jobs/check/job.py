@@ -18,12 +18,12 @@ from pan_scdg.jobs.check.pairs import (
     make_pairs,
     need_first_stage,
 )
-from pan_scdg.jobs.check.report import PAGE, TABLE, make_report, write_files
+from pan_scdg.jobs.check.report import TABLE, make_report, write_files
 from pan_scdg.jobs.check.texts import Material, collect_texts
 from pan_scdg.jobs.detect import open_method
 from pan_scdg.jobs.lifecycle import produce_result
 from pan_scdg.jobs.passage_gains import measure_gains
-from pan_scdg.jobs.requests import Computing, Request, describe_job
+from pan_scdg.jobs.requests import PAGE, Computing, Request, describe_job
 from pan_scdg.logs import say
 from pan_scdg.models.find import describe_models
 from pan_scdg.models.lock import list_origins

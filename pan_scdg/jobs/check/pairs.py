@@ -40,7 +40,7 @@ def list_pairs(material: Material) -> Iterator[Places]:
 
 def _resolve_paths(material: Material) -> tuple[list[Path], list[Path]]:
     """Return the files of both sides: one that is on both is no source of itself."""
-    left, right = ([text.path.resolve() for text in side] for side in (material.suspicious, material.sources))
+    left, right = ([text.compared.path.resolve() for text in side] for side in (material.suspicious, material.sources))
     return left, right
 
 

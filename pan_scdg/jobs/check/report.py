@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.check.texts import Material
+from pan_scdg.jobs.requests import PAGE
 from pan_scdg.own_files import COMPONENT_BYTES
 from pan_scdg.report.html import write_report
 from pan_scdg.report.passage_lines import format_passages
@@ -12,7 +13,7 @@ from pan_scdg.report.records import Report, ReportPair
 from pan_scdg.report.setting import UNDECIDED, Setting, list_facts
 from pan_scdg.report.table import format_csv
 
-PAGE, TABLE, PASSAGES = "report.html", "report.csv", "passages.jsonl"
+TABLE, PASSAGES = "report.csv", "passages.jsonl"
 TEXTS = "texts"
 AMONG = "the texts were compared among each other: which one of a pair was written first is unknown"
 
