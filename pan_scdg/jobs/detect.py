@@ -177,15 +177,7 @@ def open_method(
 ) -> PairMethod[Any, Any]:
     """Return the method of a profile; its models are found and checked but not loaded.
 
-    Args:
-        profile: see `detect_pairs`.
-        request: see `detect_pairs`.
-        computing: see `detect_pairs`.
-        all_pairs: all pairs of the input.
-        pairs: the pairs to decide.
-        vectors: see `detect_pairs`.
-        merged: see `detect_pairs`.
-        encodes: the devices encode the texts of an alignment, too.
+    With ``encodes`` the devices encode the texts of an alignment, too; for the rest see `detect_pairs`.
 
     Raises:
         UserError: a model or vectors are missing, an option has no effect, or the profile cannot decide.
@@ -256,11 +248,7 @@ def write_gains(path: Path, located: Iterable[LocatedGains], about: Mapping[str,
     """Write a JSON line per pair: the gain of each token in nats, rounded to 6 decimals, and its characters.
 
     ``offsets`` holds the first character of each token in the suspicious document and the one behind its last.
-
-    Args:
-        path: the file.
-        located: the gains of each pair.
-        about: more fields of each line.
+    Each line also has the fields ``about`` the result.
     """
     with open_gzip_text(path) as file:
         for pair, gains, offsets in located:

@@ -16,13 +16,7 @@ MOST_PAIRS = 100
 def measure_gains(
     pairs: Iterable[ReportPair], read_texts: Callable[[ReportPair], tuple[str, str]], verifier: Verifier
 ) -> list[ReportPair]:
-    """Return the pairs, the passages of the best ones with their gains.
-
-    Args:
-        pairs: best first.
-        read_texts: returns the two texts of a pair.
-        verifier: measures passages; its store keeps what it has measured.
-    """
+    """Return the pairs, the passages of the best ones with their gains."""
     measured = list(pairs)
     chosen = [number for number, pair in enumerate(measured) if pair.passages][:MOST_PAIRS]
     locator = make_locator(verifier.model)

@@ -215,14 +215,7 @@ def make_plan(
 ) -> Plan:
     """Return the plan of scoring, with the measured speed of the model, or hours on GPUs that are not here.
 
-    Args:
-        task: what is planned.
-        profile: the name of the profile.
-        computing: device, engine, and the GPUs that the plan is for.
-        model: the language model, which is loaded unless tokens are only counted; None: nothing is scored.
-        counted: the tokens; None: nothing is scored.
-        pairs: number of pairs to score.
-        notes: sentences to show below the plan.
+    The model is loaded unless tokens are only counted. Without ``counted`` tokens nothing is scored.
     """
     speed, gpus, notes = None, dict[str, float](), list(notes)
     if model is not None and counted is not None:

@@ -25,13 +25,7 @@ MOST_SOURCES = 10
 def list_report_queries(
     folder: Path, queries: Sequence[Query], found: Mapping[str, FirstStage]
 ) -> Iterator[ReportQuery]:
-    """Yield what the page shows of each query that has candidates.
-
-    Args:
-        folder: has the scores, and the evidence and the gains of tokens if there are any.
-        queries: the queries, in the order of the scores.
-        found: first-stage rankings by query.
-    """
+    """Yield what the page shows of each query that has candidates."""
     passages = _read_evidence(folder / EVIDENCE)
     gains = _read_gains(folder / GAINS, passages)
     texts = {query.query_id: query.text for query in queries}

@@ -38,14 +38,7 @@ Tracker = subprocess.Popen[str]
 
 @contextmanager
 def track_run(staged: Path, job: Mapping[str, Any], wanted: bool, model: ScoringModel | None) -> Iterator[None]:
-    """Track the body of the context, and stage the file when it ends.
-
-    Args:
-        staged: the folder of staged results.
-        job: the job, which the file describes.
-        wanted: False: do nothing.
-        model: the language model of the run, if any.
-    """
+    """Track the body of the context, and stage the file when it ends."""
     tracker = _start_tracker() if wanted else None
     if tracker is None:
         yield

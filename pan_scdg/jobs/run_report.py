@@ -26,9 +26,7 @@ MOST_TOKENS = 1_000_000
 class RunTexts(Mapping[str, ReportText]):
     """The texts of one side by the names that are shown; each is read when it is asked for.
 
-    Args:
-        files: the documents.
-        names: the user's own names by id; used if no two of the documents have the same.
+    The user's own names are shown if no two of the documents have the same.
     """
 
     def __init__(self, files: Iterable[TextFile], names: Mapping[str, str]) -> None:
@@ -131,8 +129,7 @@ def _find(known: tuple[Passage, ...], target: str, source: str, locator: Locator
 def choose_gains(located: Iterable[LocatedGains]) -> dict[DocumentPair, TokenGains]:
     """Return the gains of the tokens of the first pairs, for a page.
 
-    Args:
-        located: gains and characters of the tokens of pairs, best first; read as far as needed.
+    They are read, best first, as far as needed.
     """
     chosen: dict[DocumentPair, TokenGains] = {}
     room = MOST_TOKENS

@@ -127,13 +127,6 @@ def open_model(
 ) -> ScoringModel:
     """Return the language model of a profile; it does not compute if ``merged`` shards hold all scores.
 
-    Args:
-        settings: the model of the profile.
-        computing: model folder, device and engine.
-        job: errors suggest profiles for this job.
-        merged: shards with all scores.
-        name: the name of the model in the job.
-
     Raises:
         UserError: see `ScoringModel`.
     """
@@ -170,10 +163,6 @@ class _Gathered(NamedTuple):
 
 def read_shards(folders: Sequence[Path], study: bool = False) -> Shards:
     """Read and check all shards of one job.
-
-    Args:
-        folders: the output of each shard.
-        study: the shards are of a study; else of ``run``.
 
     Raises:
         UserError: a shard is unfinished, damaged, given twice, missing, or of another job than the first.

@@ -103,14 +103,7 @@ def _check_decides(profile: Profile, entry: Submission) -> None:
 
 
 def make_call(entry: Submission, repository: Path, dry_run: bool, build_args: str | None = None) -> list[str]:
-    """Return the ``tira-cli`` call.
-
-    Args:
-        entry: the submission.
-        repository: its git work tree, which holds the Dockerfile.
-        dry_run: build and test it without uploading.
-        build_args: for ``docker build``, in one string.
-    """
+    """Return the ``tira-cli`` call."""
     mounted = ["--mount-hf-model", *entry.models] if entry.models else []
     # a value that begins with a dash must be one word with its option
     build: Sequence[str] = [] if build_args is None else [f"--build-args={build_args}"]

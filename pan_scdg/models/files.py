@@ -32,10 +32,7 @@ def check_entries(folder: Path, recursive: bool = False) -> None:
     """Raise UserError unless every visible entry of a model folder is a regular file or a folder.
 
     Opening anything else, such as a pipe, could block forever.
-
-    Args:
-        folder: the model's folder.
-        recursive: check inner folders too, which then must not be links: a fingerprint would not cover them.
+    With ``recursive``, inner folders are checked too; they must not be links, which a fingerprint would not cover.
 
     Raises:
         UserError: there is an entry of another kind, a file that is read into memory is too large, or the folder is

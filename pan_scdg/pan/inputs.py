@@ -47,10 +47,7 @@ def _has_input(directory: Path, task: Task) -> bool:
 def hash_input(directory: Path, task: Task, corpus: str | None = None) -> str:
     """Return the SHA-256 (hex) over the relative names and the bytes of the files that ``task`` reads.
 
-    Args:
-        directory: the input.
-        task: whose files.
-        corpus: SHA-256 (hex) of the corpus file, if it has been read already; then it is not read again.
+    A ``corpus`` file whose SHA-256 is given is not read again.
 
     Raises:
         UserError: a file is missing or cannot be read, see `read_pairs`.

@@ -11,10 +11,6 @@ from pan_scdg.scoring.baseline_scoring import choose_scores, judge_numbers, sett
 class Aligner:
     """Judges pairs as `BaselineMethod` does with the same settings; vectors are not kept.
 
-    Args:
-        settings: the table ``[baseline]`` of the profile.
-        device: "cpu" or "cuda".
-
     Raises:
         UserError: the embedding model is missing, damaged or larger than the memory.
     """

@@ -143,13 +143,7 @@ class PairMethod(Protocol[Planned, Scored]):
         ...
 
     def judge(self, scored: Sequence[Scored], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
-        """Yield the verdict about each pair, in order.
-
-        Args:
-            scored: what `score` returned.
-            names: the user's own names of documents by id; may be empty.
-            store: holds intermediate results.
-        """
+        """Yield the verdict about each pair, in order."""
         ...
 
     def judge_failed(self, failed: FailedPair, names: Mapping[str, str]) -> Verdict:
@@ -163,14 +157,7 @@ class PairMethod(Protocol[Planned, Scored]):
     def calibrate(
         self, scored: Sequence[Scored], known: Mapping[DocumentPair, bool], digest: str, store: Store
     ) -> Calibrated:
-        """Choose the threshold of the profile, and its q, w, n or weights, on scored pairs.
-
-        Args:
-            scored: what `score` returned.
-            known: the truth of each pair.
-            digest: of the input.
-            store: holds the scores.
-        """
+        """Choose the threshold of the profile, and its q, w, n or weights, on scored pairs."""
         ...
 
     def close(self) -> None:

@@ -49,12 +49,7 @@ class PairTokenizer:
 
 
 class PairTokens:
-    """Makes the inputs of pairs in as many processes as pay; a context manager.
-
-    Args:
-        model: whose tokenizer is used.
-        pairs: all that will be started.
-    """
+    """Makes the inputs of pairs in as many processes as pay; a context manager."""
 
     def __init__(self, model: ScoringModel, pairs: Iterable[DocumentPair]) -> None:
         processes = min(MOST, count_cores())

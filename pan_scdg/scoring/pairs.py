@@ -173,11 +173,6 @@ def compute_score(features: GainStatistics, aggregate: Aggregate, weights: Logis
 def compute_scores(features: Sequence[GainStatistics], aggregate: Aggregate, weights: LogisticWeights | None) -> Floats:
     """Return the score of each pair that is compared with the threshold, ``[pairs]``.
 
-    Args:
-        features: the statistics of the pairs.
-        aggregate: the aggregation of the profile.
-        weights: the fitted logistic model of an aggregation of several statistics.
-
     Raises:
         ValueError: the logistic model was not fitted.
     """

@@ -58,12 +58,7 @@ _STORED = TypeAdapter(Annotated[tuple[list[float], list[float]], Strict(False)],
 
 
 class Verifier:
-    """Measures gains of passages; equal texts and model give equal numbers, whatever else is measured.
-
-    Args:
-        model: the language model.
-        store: keeps the gains and the unconditional log-probabilities; None: nothing is kept.
-    """
+    """Measures gains of passages; equal texts and model give equal numbers, whatever else is measured."""
 
     def __init__(self, model: ScoringModel, store: Store | None) -> None:
         self.model, self._store = model, store

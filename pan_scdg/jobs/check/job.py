@@ -80,9 +80,7 @@ class _Check:
     def compare(self, places: list[Places] | None, store: Store) -> tuple[list[ReportPair], int]:
         """Return the pairs, best first, and how many were scored.
 
-        Args:
-            places: the pairs to score; None: there are too many, and a first stage chooses.
-            store: keeps scores and vectors.
+        Without ``places`` there are too many pairs, and a first stage chooses.
         """
         settings, scorer = self.profile.baseline, None
         if isinstance(settings, Alignment):
@@ -117,11 +115,6 @@ class _Check:
 
 def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -> Checked:
     """Compare every suspicious text with every source, and write a report.
-
-    Args:
-        profile: decides pairs, by alignment if there are more than `MOST_PAIRS`.
-        request: texts, output and options.
-        computing: models and device.
 
     Raises:
         UserError: a text cannot be read, or a model or the output is not usable; no result is published.

@@ -23,12 +23,7 @@ def make_report(
 ) -> Report:
     """Return the report of a check.
 
-    Args:
-        material: the texts.
-        pairs: best first.
-        setting: what decided.
-        warnings: about the texts.
-        left_out: number of pairs that a first stage left out.
+    ``left_out`` is the number of pairs that a first stage left out.
     """
     more = []
     if setting.threshold is None:

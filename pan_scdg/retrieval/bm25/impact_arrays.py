@@ -26,11 +26,6 @@ _PIECE = 1 << 22
 def read_arrays(folder: Path, documents: int, terms: int) -> Arrays:
     """Return the arrays by name, memory-mapped unless they are empty.
 
-    Args:
-        folder: holds a ``.npy`` file for each.
-        documents: number of documents.
-        terms: number of indexed terms.
-
     Raises:
         UserError: an array has a type, size or number that does not fit these numbers of documents and terms.
     """

@@ -22,13 +22,6 @@ from pan_scdg.retrieval.units import cut_chunks, extract_title_abstract
 class DenseRoutes:
     """Searches of one encoder in the vectors of a corpus.
 
-    Args:
-        folder: holds the indexes.
-        shards: which ones of each shard, by purpose; see `index.list_shards`.
-        memory: bytes that an exact search may use; it bounds the speed, not the result.
-        settings: the profile's.
-        encoder: for the queries; the corpus was encoded by the same.
-
     Raises:
         UserError: an index is missing, not complete or damaged, or a package is not installed.
     """
