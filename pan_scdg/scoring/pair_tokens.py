@@ -17,7 +17,7 @@ from pan_scdg.lm.processes import follow_parent, hold_back
 from pan_scdg.models.config import ModelConfig
 from pan_scdg.models.load import load_tokenizer
 from pan_scdg.profile import ModelSettings
-from pan_scdg.records import DocumentPair, TextFile
+from pan_scdg.records import DocumentPair
 from pan_scdg.resources import count_cores
 from pan_scdg.scdg.sequences import Passes, ScoringInput, Tokenizer, build_pair_passes, build_pair_unconditional
 from pan_scdg.scoring.model import ScoringModel
@@ -55,7 +55,7 @@ class PairTokens:
         processes = min(MOST, count_cores())
         self._here = PairTokenizer(model.tokenizer)
         self._pool: ProcessPoolExecutor | None = None
-        if processes > 1 and sum(map(_count_bytes, pairs)) >= LEAST:
+        if processes > 1 and _count_bytes(pairs) >= LEAST:
             orders = (model.folder, model.settings, model.config)
             self._pool = ProcessPoolExecutor(processes, get_context("spawn"), _start_process, orders)
         self.ahead = 0 if self._pool is None else 2 * processes
@@ -90,14 +90,11 @@ class PairTokens:
             ) from error
 
 
-def _count_bytes(pair: DocumentPair) -> int:
-    return sum(map(_measure_file, (pair.suspicious, pair.source)))
-
-
-def _measure_file(file: TextFile) -> int:
-    if file.text is not None:
-        return len(file.text)
-    return file.path.stat().st_size if file.path.is_file() else 0  # what is missing is named when it is read
+def _count_bytes(pairs: Iterable[DocumentPair]) -> int:
+    """Return the bytes of the texts; a file that is missing is named when it is read."""
+    files = [file for pair in pairs for file in (pair.suspicious, pair.source)]
+    known = sum(len(file.text) for file in files if file.text is not None)
+    return known + sum(file.path.stat().st_size for file in files if file.text is None and file.path.is_file())
 
 
 @dataclass
