@@ -230,7 +230,7 @@ class Scorer:
 
     @cached_property
     def _facts(self) -> Mapping[str, str]:
-        """Return what a report says about program, profile and models."""
+        """Return the lines of a report about program, profile and models."""
         models, identity = {"language_model": self._model.found}, {"language_model": self._model.identify()}
         if self._aligner is not None:
             parts = self._aligner.parts

@@ -27,7 +27,7 @@ Pair = tuple[str, str]
 """Ids of a suspicious document and a source; an empty one where a passage names no source."""
 
 
-class Mark(BaseModel):
+class RunRecord(BaseModel):
     """The record of a finished output; fields of other versions are ignored."""
 
     job: dict[str, JsonValue]
@@ -55,7 +55,7 @@ class Detections(NamedTuple):
         return found | {(span.suspicious, span.source or ""): Decision(True) for span in sorted(self.passages, key=str)}
 
 
-class Ranked(NamedTuple):
+class Rankings(NamedTuple):
     """A result of source retrieval: documents of each query, best first."""
 
     rankings: Mapping[str, list[str]]
@@ -65,7 +65,7 @@ class Result(NamedTuple):
     """A result, with the SHA-256 of its files and the record of its job or None."""
 
     path: Path
-    content: Detections | Ranked
+    content: Detections | Rankings
     files: Mapping[str, str]
     job: Mapping[str, JsonValue] | None
 
@@ -111,9 +111,9 @@ def _list_detection_files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _read_mark(folder: Path) -> Mark | None:
+def _read_mark(folder: Path) -> RunRecord | None:
     """Return the record of a finished output, and check the files that it names."""
-    mark = read_record(folder / MARK, Mark, "give an unchanged output of `run`")
+    mark = read_record(folder / MARK, RunRecord, "give an unchanged output of `run`")
     for name, digest in ({} if mark is None else mark.files).items():
         if not is_unchanged(folder, name, digest):
             remedy = f"run again, or remove {MARK} to compare without it"
@@ -121,9 +121,9 @@ def _read_mark(folder: Path) -> Mark | None:
     return mark
 
 
-def _read_rankings(run: Path) -> Ranked:
+def _read_rankings(run: Path) -> Rankings:
     """Return documents by score, equal ones by id, as ``run --candidates`` takes them."""
-    return Ranked(
+    return Rankings(
         {query: [r.doc_id for r in rank_best(dict(found), len(found))] for query, found in read_run(run).items()}
     )
 

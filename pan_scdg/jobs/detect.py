@@ -83,7 +83,7 @@ class _Detection:
         return job
 
     def list_incidents(self) -> list[str]:
-        """Return what the language model warns of."""
+        """Return the incidents of the language model."""
         return [] if self.method.model is None else self.method.model.incidents()
 
 
@@ -177,7 +177,7 @@ def open_method(
 ) -> PairMethod[Any, Any]:
     """Return the method of a profile; its models are found and checked but not loaded.
 
-    With ``encodes`` the devices encode the texts of an alignment, too; for the rest see `detect_pairs`.
+    With ``encodes`` the devices also encode the texts of an alignment; for the rest see `detect_pairs`.
 
     Raises:
         UserError: a model or vectors are missing, an option has no effect, or the profile cannot decide.
@@ -208,7 +208,7 @@ def open_method(
 
 
 def explains_passages(profile: Profile, request: Request, merged: Shards | None) -> bool:
-    """Return whether a language model measures the passages for the page; `merge` computes nothing."""
+    """Return True if a language model measures the passages for the page; `merge` computes nothing."""
     return request.report and merged is None and profile.model is not None and profile.pairs is not None
 
 
@@ -247,7 +247,7 @@ def write_verdicts(folder: Path, verdicts: Sequence[Verdict]) -> list[str]:
 def write_gains(path: Path, located: Iterable[LocatedGains], about: Mapping[str, str]) -> None:
     """Write a JSON line per pair: the gain of each token in nats, rounded to 6 decimals, and its characters.
 
-    ``offsets`` holds the first character of each token in the suspicious document and the one behind its last.
+    ``offsets`` holds the first character of each token in the suspicious document and the one after its last.
     Each line also has the fields ``about`` the result.
     """
     with open_gzip_text(path) as file:

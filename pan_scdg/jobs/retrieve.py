@@ -65,7 +65,7 @@ class Prepared(NamedTuple):
         return [incident for model in models if model is not None for incident in model.incidents()]
 
     def make_matcher(self, store: Store) -> SentenceMatcher | None:
-        """Return what compares the sentences of queries and candidates, if the profile asks for it."""
+        """Return the matcher of sentences of queries and candidates, if the profile has one."""
         settings = self.settings.match
         if self.matching is None or settings is None:
             return None

@@ -1,4 +1,4 @@
-"""Tell how far a run is, also to other processes: a small file in its output that is replaced every few seconds."""
+"""Report the progress of a run to other processes, in a small file in its output that is replaced every few seconds."""
 
 import fcntl
 import json

@@ -222,7 +222,7 @@ def _explain_unusable(reason: str) -> UserError:
 
 
 def _ask_torch() -> str:
-    """Return what torch reports when it is asked to use a GPU."""
+    """Return torch's error message for the use of a GPU."""
     import torch
 
     initialise: Any = torch.cuda.init

@@ -102,7 +102,7 @@ def describe_mismatch(error: "ErrorDetails") -> str:
 
 
 def diagnose_tokenizer(folder: Path) -> UserError | None:
-    """Return what is wrong with the ``tokenizer.json`` of a folder; None if the file is intact or missing.
+    """Return the fault of the ``tokenizer.json`` of a folder; None if the file is intact or missing.
 
     The libraries would fall back to other kinds of tokenizers and ask for the packages that those need.
     """

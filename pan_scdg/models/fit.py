@@ -78,7 +78,7 @@ def check_encoder_fits(name: str, folder: Path, device: str, job: Job = "first s
 
 
 def explain_lack_of_memory(folder: Path, settings: ModelSettings, device: str, tokens: int) -> str | None:
-    """Return why a forward pass over ``tokens`` cannot fit beside the weights; None if it may fit."""
+    """Return the reason why a forward pass over ``tokens`` cannot fit beside the weights; None if it may fit."""
     config = read_config(folder)
     weights = count_weight_bytes(folder, settings.dtype, config)
     least = count_pass_bytes(config, settings, device, tokens)

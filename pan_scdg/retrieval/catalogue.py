@@ -68,7 +68,7 @@ def read_catalogue(folder: Path) -> Catalogue:
     """Return the list of what an index folder holds.
 
     Raises:
-        UserError: there is none, or it cannot be read.
+        UserError: it is missing or cannot be read.
     """
     found = read_record(folder / CATALOGUE, Catalogue, REMAKE, CATALOGUE_BYTES)
     if found is None or not found.shards:

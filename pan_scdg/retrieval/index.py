@@ -90,7 +90,7 @@ def list_shards(settings: RetrievalSettings, encoder: Encoder | None, corpora: S
 
 
 def join_digests(corpora: Sequence[str]) -> str:
-    """Return what names the corpora of all shards together."""
+    """Return a name for the corpora of all shards together."""
     return corpora[0] if len(corpora) == 1 else make_key("corpora", {"corpora": list(corpora)})
 
 

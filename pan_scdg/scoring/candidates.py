@@ -157,7 +157,7 @@ def score_candidates(
         model: the language model.
         settings: the profile's.
         store: scores in it are reused and new ones are added.
-        keep_gains: store the gain of every token, too.
+        keep_gains: also store the gain of every token.
         share: score the documents of one shard only.
         matcher: also compares the sentences of each document, which is read once for both.
     """

@@ -66,7 +66,7 @@ def save_features(
 def load_features(
     store: Store, key: str, wanted: Sequence[Aggregate], keep_gains: bool, baseline: Control = "none"
 ) -> GainStatistics | None:
-    """Return the stored statistics; None if there are none, or they lack a wanted score or the gains to be kept.
+    """Return the stored statistics; None if they are missing, or lack a wanted score or the gains to be kept.
 
     A missing score is computed, and stored, from the gains if these were kept, as gains over ``baseline``.
     """
@@ -88,7 +88,7 @@ def _compute_again(store: Store, key: str, wanted: Sequence[Aggregate], baseline
 
 
 def _load_kept(store: Store, key: str, baseline: Control) -> Gains | None:
-    """Return what `save_features` kept, as gains over ``baseline``; None if it kept nothing."""
+    """Return the gains over ``baseline`` that `save_features` kept; None if it kept none."""
     ids, rows = load_ids(store, key), store.read(f"{key}/gains", lambda data: _unpack_rows(data, baseline))
     if ids is None or rows is None:
         return None

@@ -46,7 +46,7 @@ class LocatedGains(NamedTuple):
     gains: Floats
     """``[n]`` nats."""
     offsets: Offsets
-    """First character of each token and the one behind its last, ``[n, 2]``."""
+    """First character of each token and the one after its last, ``[n, 2]``."""
 
 
 class Threshold(NamedTuple):
@@ -117,14 +117,14 @@ class PairMethod(Protocol[Planned, Scored]):
 
     @property
     def model(self) -> ScoringModel | None:
-        """Return the language model, which scores the pairs or measures their passages; None: there is none."""
+        """Return the language model, which scores the pairs or measures their passages; None without one."""
 
     def identify(self) -> dict[str, Any]:
         """Return the fields that identify the models in the job."""
         ...
 
     def make_locator(self, finder: PassageFinder, store: Store) -> Locator:
-        """Return what finds the passages of pairs."""
+        """Return a locator of passages."""
         ...
 
     def check(

@@ -64,7 +64,7 @@ class Verifier:
         self.model, self._store = model, store
 
     def identify(self) -> dict[str, Any]:
-        """Return what the numbers depend on."""
+        """Return all fields that the numbers depend on."""
         sizes = [TARGET_TOKENS, SOURCE_TOKENS, PRECEDING_TOKENS, PRECEDING_CHARACTERS, LARGEST]
         return {**self.model.list_key_parts(), "sizes": sizes}
 

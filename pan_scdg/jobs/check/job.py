@@ -79,7 +79,7 @@ class _Check:
     finder: PassageFinder
 
     def describe_setting(self) -> Setting:
-        """Return what decides."""
+        """Return the profile, threshold and models that decide."""
         models = {**self.method.models, **self.finder.models}
         identity = {**self.method.identify(), **self.finder.identify()}
         template = None if self.request.template is None else self.request.template.name

@@ -37,7 +37,7 @@ class CheckedText(NamedTuple):
     shown: ReportText
     """As it was read."""
     compared: TextFile
-    """The same, with blanks in the place of what the template has, too."""
+    """The same, with blanks for the words that are also in the template."""
     words: int
     """That are compared."""
     extracted: bool
@@ -110,7 +110,7 @@ def _make_texts(
 
 
 def _mask_template(text: str, template: PreparedText) -> str:
-    """Return the text with blanks in the place of each run of words that the template has, too.
+    """Return the text with blanks for each run of words that is also in the template.
 
     Offsets stay what they are. Punctuation between two runs is kept, which is no word.
     """
@@ -124,6 +124,6 @@ def _mask_template(text: str, template: PreparedText) -> str:
 
 
 def _seems_english(text: str) -> bool:
-    """Return whether enough words of a text are frequent English ones; True for a very short text."""
+    """Return True if enough words of a text are frequent English words, or the text is very short."""
     words = _WORD.findall(text.lower())
     return len(words) < LEAST_JUDGED or sum(word in FREQUENT for word in words) >= LEAST_ENGLISH * len(words)

@@ -53,6 +53,6 @@ def _find_damaged(found: Arrays, documents: int, terms: int) -> str | None:
 
 
 def _all_within(numbers: Array, count: int) -> bool:
-    """Return whether all numbers are at least 0 and below ``count``, a piece at a time."""
+    """Return True if all numbers are at least 0 and below ``count``; reads a piece at a time."""
     pieces = (numbers[start : start + _PIECE] for start in range(0, len(numbers), _PIECE))
     return all(bool(piece.min() >= 0 and piece.max() < count) for piece in pieces)

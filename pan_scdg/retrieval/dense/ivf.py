@@ -49,12 +49,12 @@ def load_faiss() -> Any:
 
 
 def choose_lists(count: int) -> int:
-    """Return the number of lists for so many vectors: the root, or fewer if k-means would see too few of each."""
+    """Return the number of lists for ``count`` vectors: the root, or fewer if k-means would see too few of each."""
     return max(1, min(isqrt(count), count // POINTS_A_LIST))
 
 
 def choose_probes(lists: int) -> int:
-    """Return how many lists a search reads."""
+    """Return the number of lists that a search reads."""
     return min(lists, 64)
 
 

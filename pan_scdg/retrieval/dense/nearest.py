@@ -34,7 +34,7 @@ class Nearest(NamedTuple):
     """Their similarities, each off by at most ``error``."""
     error: float
     sure: npt.NDArray[np.bool_]
-    """Which ones are among the best whatever their exact similarities are."""
+    """True for those that are among the best whatever their exact similarities are."""
 
 
 class ExactSearch(NamedTuple):
@@ -101,7 +101,7 @@ def select_best(query: Float32s, vectors: Rows, found: Nearest, kept: int, devic
 
 
 def plan_search(count: int, width: int, kept: int, memory: int) -> tuple[int, int]:
-    """Return how many query vectors are searched together, and the vectors of a block: the largest that fit.
+    """Return the number of query vectors that are searched together, and of vectors in a block: the largest that fit.
 
     Raises:
         UserError: not even one query vector and a small block fit.
@@ -142,7 +142,7 @@ def _select_top(
 
 
 def _bound_places(scores: Float32s, positions: Positions, error: float, kept: int) -> Nearest:
-    """Return which of a query vector's largest products may be among the best, and which surely are."""
+    """Return the candidates among a query vector's largest products, and which of them are surely among the best."""
     used = scores > -np.inf
     positions, wide = positions[used], scores[used].astype(np.float64)
     if (last := len(wide) - kept) <= 0:

@@ -134,7 +134,7 @@ def _bound_needed(found: Sequence[Nearest], owner: Integers, documents: int, dep
 
 
 def _reaches(near: Nearest, needed: npt.NDArray[np.float64], owner: Integers) -> npt.NDArray[np.bool_]:
-    """Return which candidates may be as similar as their documents need, ``[n]``."""
+    """Return True for each candidate that may be as similar as its document needs, ``[n]``."""
     return near.scores + near.error >= needed[owner[near.positions]]
 
 
