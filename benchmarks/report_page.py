@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from pan_scdg.jobs.run_report import make_run_report
+from pan_scdg.jobs.pairs.report import make_run_report
 from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator

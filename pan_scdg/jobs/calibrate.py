@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import tomlkit
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.detect import open_method
+from pan_scdg.jobs.pairs.detect import open_method
 from pan_scdg.jobs.requests import Computing, Request, take_first
 from pan_scdg.jobs.shards import Shards
 from pan_scdg.logs import say

@@ -12,9 +12,9 @@ from pydantic import BaseModel, JsonValue
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.spans import read_spans
-from pan_scdg.jobs.detect import DECISIONS
-from pan_scdg.jobs.output_mark import is_unchanged
-from pan_scdg.jobs.retrieval_results import SCORES
+from pan_scdg.jobs.output.mark import is_unchanged
+from pan_scdg.jobs.pairs.detect import DECISIONS
+from pan_scdg.jobs.retrieval.results import SCORES
 from pan_scdg.own_files import HIDDEN, MARK, InnerName, read_record
 from pan_scdg.pan.detections import read_decisions, read_score
 from pan_scdg.pan.runs import RUN_NAMES, find_run, read_run

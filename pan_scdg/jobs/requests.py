@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 
 from pan_scdg import __version__
 from pan_scdg.cluster.session import Cluster
-from pan_scdg.jobs.output_mark import Partial
+from pan_scdg.jobs.output.mark import Partial
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.models.fit import Job
 from pan_scdg.notices import Notices

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveInt, ValidationError
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.output_mark import Mark, is_unchanged, read_mark
+from pan_scdg.jobs.output.mark import Mark, is_unchanged, read_mark
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.models.fit import Job
 from pan_scdg.own_files import MARK

@@ -10,7 +10,7 @@ from formats import JSON, LINES, sqlite
 from target import Target
 
 from pan_scdg.jobs.compared_results import read_result
-from pan_scdg.jobs.output import OutputDirectory, lock_output
+from pan_scdg.jobs.output.directory import OutputDirectory, lock_output
 from pan_scdg.jobs.shards import read_shards, write_shard
 from pan_scdg.profile import ModelSettings
 from pan_scdg.retrieval.candidate_files import write_stages
@@ -162,7 +162,7 @@ def _stored(folder: Path) -> None:
         load_gains(store, "b")
 
 
-OUTPUT, MARK, OWN = "pan_scdg.jobs.output", "pan_scdg.jobs.output_mark", "pan_scdg.own_files"
+OUTPUT, MARK, OWN = "pan_scdg.jobs.output.directory", "pan_scdg.jobs.output.mark", "pan_scdg.own_files"
 COMPARED, SHARDS, STORE = "pan_scdg.jobs.compared_results", "pan_scdg.jobs.shards", "pan_scdg.store"
 OUTPUTS = (
     Target(

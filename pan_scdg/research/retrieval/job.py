@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from pan_scdg.digests import hash_file, hash_text
 from pan_scdg.errors import UserError, UserErrors
-from pan_scdg.jobs.plan import NOT_KNOWN, Plan, make_plan
-from pan_scdg.jobs.plan_inputs import count_candidates, group_by_source
+from pan_scdg.jobs.plan.estimate import NOT_KNOWN, Plan, make_plan
+from pan_scdg.jobs.plan.inputs import count_candidates, group_by_source
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.jobs.shards import write_shard
 from pan_scdg.models.find import FoundModel, find_encoder

@@ -9,7 +9,7 @@ import numpy as np
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.retrieval import Qrels, Run
-from pan_scdg.jobs.retrieval_results import rank_queries
+from pan_scdg.jobs.retrieval.results import rank_queries
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.notices import Notices
 from pan_scdg.pan.corpus import Corpus

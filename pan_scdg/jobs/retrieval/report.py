@@ -9,8 +9,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from pan_scdg.jobs.evidence import EVIDENCE
-from pan_scdg.jobs.retrieval_results import GAINS, SCORES
+from pan_scdg.jobs.retrieval.evidence import EVIDENCE
+from pan_scdg.jobs.retrieval.results import GAINS, SCORES
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.records import Query
 from pan_scdg.report.query_page import ExplainedPassage, RankedSource, ReportQuery

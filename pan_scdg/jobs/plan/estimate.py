@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pan_scdg.cluster.session import Cluster
-from pan_scdg.jobs.output_mark import Partial
-from pan_scdg.jobs.plan_inputs import Counted, count_candidates, count_pairs, group_by_source
-from pan_scdg.jobs.plan_tokens import SHARE, Tokens, count_operations, estimate_hours
-from pan_scdg.jobs.probe import Speed, probe
+from pan_scdg.jobs.output.mark import Partial
+from pan_scdg.jobs.plan.inputs import Counted, count_candidates, count_pairs, group_by_source
+from pan_scdg.jobs.plan.probe import Speed, probe
+from pan_scdg.jobs.plan.tokens import SHARE, Tokens, count_operations, estimate_hours
 from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request, take_first
-from pan_scdg.jobs.retrieve import Prepared, prepare
+from pan_scdg.jobs.retrieval.retrieve import Prepared, prepare
 from pan_scdg.models.config import read_config
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs

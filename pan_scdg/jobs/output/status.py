@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from pan_scdg.cluster.actor import Crew
 from pan_scdg.errors import UserError, one_line
-from pan_scdg.jobs.output_mark import read_mark
+from pan_scdg.jobs.output.mark import read_mark
 from pan_scdg.own_files import HIDDEN, OwnRecord, read_record, refuse_link, write_atomically
 from pan_scdg.progress import TICKS, Progress, format_duration
 from pan_scdg.scoring.model import ScoringModel

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from pan_scdg.jobs.output import Job, OutputDirectory, lock_output
-from pan_scdg.jobs.output_mark import Partial
-from pan_scdg.jobs.run_metadata import track_run
-from pan_scdg.jobs.status import write_status
+from pan_scdg.jobs.output.directory import Job, OutputDirectory, lock_output
+from pan_scdg.jobs.output.mark import Partial
+from pan_scdg.jobs.output.metadata import track_run
+from pan_scdg.jobs.output.status import write_status
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
 

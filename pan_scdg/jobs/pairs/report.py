@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.passage_gains import measure_gains
+from pan_scdg.jobs.pairs.passage_gains import measure_gains
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.passages.align import Alignment, Evidence
 from pan_scdg.passages.locate import Locator

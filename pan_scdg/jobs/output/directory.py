@@ -25,7 +25,7 @@ from pydantic import JsonValue, RootModel
 
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.output_mark import Mark, Partial, dump, is_unchanged, read_mark
+from pan_scdg.jobs.output.mark import Mark, Partial, dump, is_unchanged, read_mark
 from pan_scdg.logs import say
 from pan_scdg.own_files import HIDDEN, MARK, find_link, read_record, sync_file, sync_folder, write_atomically
 

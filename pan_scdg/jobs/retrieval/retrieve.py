@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.lifecycle import Attempt, produce_result
-from pan_scdg.jobs.output_mark import Partial
-from pan_scdg.jobs.query_report import list_report_queries, read_sources
+from pan_scdg.jobs.output.lifecycle import Attempt, produce_result
+from pan_scdg.jobs.output.mark import Partial
 from pan_scdg.jobs.requests import PAGE, Computing, FirstStageOptions, Request, describe_job, list_lines, take_first
-from pan_scdg.jobs.retrieval_results import RUN, write_ranking
+from pan_scdg.jobs.retrieval.report import list_report_queries, read_sources
+from pan_scdg.jobs.retrieval.results import RUN, write_ranking
+from pan_scdg.jobs.retrieval.small_model import SmallModel, open_small_model
 from pan_scdg.jobs.shards import Shards, open_model, write_shard
-from pan_scdg.jobs.small_model import SmallModel, open_small_model
 from pan_scdg.logs import say
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.models.find import FoundModel, describe_models, find_encoder

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pan_scdg.jobs.evidence import Features, Ranking, write_evidence
+from pan_scdg.jobs.retrieval.evidence import Features, Ranking, write_evidence
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.runs import format_run, open_gzip_text
 from pan_scdg.profile import RetrievalSettings

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from pan_scdg.digests import hash_text
-from pan_scdg.jobs.lifecycle import Attempt, produce_result
-from pan_scdg.jobs.output_mark import Partial
-from pan_scdg.jobs.passages import PASSAGES, find_passages, write_passages
+from pan_scdg.jobs.output.lifecycle import Attempt, produce_result
+from pan_scdg.jobs.output.mark import Partial
+from pan_scdg.jobs.pairs.passages import PASSAGES, find_passages, write_passages
+from pan_scdg.jobs.pairs.report import choose_gains, make_run_report
 from pan_scdg.jobs.requests import PAGE, Computing, Request, describe_job, list_lines, take_first
-from pan_scdg.jobs.run_report import choose_gains, make_run_report
 from pan_scdg.jobs.shards import Shards, open_model, write_shard
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.logs import say
