@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.output.lifecycle import produce_result
+from pan_scdg.jobs.output.directory import produce_result
 from pan_scdg.jobs.plan.estimate import prepare_probe
 from pan_scdg.jobs.plan.tokens import choose_gpus
 from pan_scdg.jobs.requests import Computing

@@ -1,8 +1,8 @@
 """Storage of scored pairs: the statistics of their gains and, on request, the gains themselves."""
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,25 @@ class _Moments(OwnRecord):
 _tables: dict[str, Any] = dict.fromkeys(_TABLES, (dict[str, float], {}))
 _STATISTICS = TypeAdapter(create_model("_Statistics", __base__=_Moments, **_tables))
 """`GainStatistics` as they are stored: a table of scores for each aggregation."""
+
+
+class FeatureStore(NamedTuple):
+    """The features of the pairs or candidates of a job in the store, which are computed batch by batch."""
+
+    store: Store
+    wanted: Sequence[Aggregate]
+    keep_gains: bool
+    control: Control
+
+    def load(self, keys: Iterable[str]) -> dict[str, GainStatistics] | None:
+        """Return the stored features of a batch by key; None if any is missing, since a batch is scored as a whole."""
+        every = {key: load_features(self.store, key, self.wanted, self.keep_gains, self.control) for key in keys}
+        found = {key: values for key, values in every.items() if values is not None}
+        return found if len(found) == len(every) else None
+
+    def save(self, gains: Mapping[str, Gains], incidents: Sequence[str]) -> dict[str, GainStatistics]:
+        """Store the features of a batch, in one transaction, and return them by key."""
+        return save_features(self.store, gains, self.wanted, self.keep_gains, incidents)
 
 
 def save_features(

@@ -17,7 +17,7 @@ from pan_scdg.scdg.aggregation import Aggregate, Floats, GainStatistics, choose_
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.scdg.sequences import ScoringInput
 from pan_scdg.scoring.batches import Share, make_batches
-from pan_scdg.scoring.features import load_features, save_features
+from pan_scdg.scoring.features import FeatureStore
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import FailedPair, Mode, OnError, PlannedPair, plan_pairs
 from pan_scdg.scoring.passes import PairsWork, PassScorer
@@ -90,6 +90,7 @@ def score_pairs(
     """
     own = [aggregate] if (aggregate := choose_aggregate(settings)) else []
     wanted = list_stored("pairs", [*own, *(Aggregate(settings.aggregation, p) for p in settings.grid)])
+    known = FeatureStore(store, wanted, keep_gains, settings.control)
     distinct = list({plan.key: plan for plan in planned}.values())
     scorer, alone = PassScorer(model, store), _list_unconditional(distinct, model, settings)
     scorer.plan_unconditional(item for items in alone.values() for item in items)
@@ -107,13 +108,13 @@ def score_pairs(
                 plan.key, batch.digest, scorer.digest_batches(alone[_identify_target(plan)])
             )
             plans.append(plan._replace(key=keys[plan.key]))
-        stored = {plan.key: load_features(store, plan.key, wanted, keep_gains, settings.control) for plan in plans}
-        features |= {key: values for key, values in stored.items() if values is not None}
-        if None in stored.values():
+        if (stored := known.load(plan.key for plan in plans)) is None:
             missing.append(plans)
+        else:
+            features |= stored
     if missing:
         for gains in _compute_batches(missing, scorer, alone, settings):
-            features |= save_features(store, gains, wanted, keep_gains, model.incidents())
+            features |= known.save(gains, model.incidents())
     model.inherit(store.notes(keys.values()))
     return [
         ScoredPair(plan._replace(key=keys[plan.key]), features[keys[plan.key]]) for plan in planned if plan.key in keys

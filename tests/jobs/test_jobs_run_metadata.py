@@ -14,8 +14,8 @@ import torch
 import yaml
 
 from pan_scdg.jobs.output import metadata as run_metadata
-from pan_scdg.jobs.output.directory import METADATA, OutputDirectory
-from pan_scdg.jobs.output.mark import read_mark
+from pan_scdg.jobs.output.directory import OutputDirectory
+from pan_scdg.jobs.output.mark import METADATA, read_mark
 from pan_scdg.own_files import MARK
 
 Run = Callable[..., Any]
@@ -278,7 +278,7 @@ def test_it_is_published_with_the_results_whenever_a_kill_comes(
                 begun.publish()
         again = OutputDirectory(output, {"task": "test"})
         assert again.prepare() is False
-        assert again.is_sealed()
+        assert not again.needed
         again.publish()
         assert visible(output) == {name: name.encode() for name in ("first", "last", METADATA)}
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pan_scdg.jobs.output import status
-from pan_scdg.jobs.output.directory import lock_output
+from pan_scdg.jobs.output.mark import lock_output
 from pan_scdg.own_files import HIDDEN
 from pan_scdg.progress import TICKS
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pan_scdg
-from pan_scdg.jobs.output.directory import METADATA
+from pan_scdg.jobs.output.mark import METADATA
 from pan_scdg.logs import say
 from pan_scdg.own_files import write_atomically
 from pan_scdg.scoring.model import ScoringModel

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pan_scdg.digests import hash_text
-from pan_scdg.jobs.output.lifecycle import Attempt, produce_result
+from pan_scdg.jobs.output.directory import OutputDirectory, produce_result
 from pan_scdg.jobs.output.mark import Partial
 from pan_scdg.jobs.pairs.passages import PASSAGES, find_passages, write_passages
 from pan_scdg.jobs.pairs.report import choose_gains, make_run_report
@@ -133,7 +133,7 @@ def detect_pairs(
 
 
 def _stage_results(
-    detection: _Detection, planned: Sequence[Any], failed: Sequence[FailedPair], store: Store, result: Attempt
+    detection: _Detection, planned: Sequence[Any], failed: Sequence[FailedPair], store: Store, result: OutputDirectory
 ) -> list[str]:
     """Score and decide the pairs, and stage the results; return the names of the files."""
     profile, method, request = detection.profile, detection.method, detection.request
@@ -214,7 +214,7 @@ def explains_passages(profile: Profile, request: Request, merged: Shards | None)
 
 def _write_page(
     detection: _Detection,
-    result: Attempt,
+    result: OutputDirectory,
     verdicts: Sequence[Verdict],
     locator: Locator | None,
     gains: Mapping[DocumentPair, TokenGains],

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.output.lifecycle import Attempt, produce_result
+from pan_scdg.jobs.output.directory import OutputDirectory, produce_result
 from pan_scdg.jobs.output.mark import Partial
 from pan_scdg.jobs.requests import PAGE, Computing, FirstStageOptions, Request, describe_job, list_lines, take_first
 from pan_scdg.jobs.retrieval.report import list_report_queries, read_sources
@@ -209,7 +209,7 @@ def _stage_results(
     prepared: Prepared,
     store: Store,
     job: Mapping[str, Any],
-    result: Attempt,
+    result: OutputDirectory,
     cluster: Cluster,
 ) -> list[str]:
     """Find candidates, score them, and stage the results; return their names."""
