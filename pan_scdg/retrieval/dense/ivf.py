@@ -35,6 +35,8 @@ BLOCK = 4096
 """Vectors that one thread handles at a time; what is written may depend on it, but never on the number of threads."""
 RANGE_BYTES = 1 << 30
 """Size of the lists that are filled in one pass over the vectors."""
+PROBES = 64
+"""Lists that a search reads."""
 SPARE = 2
 """Times as many vectors are found by their codes as are kept by their exact similarities."""
 ID_BYTES = 8
@@ -51,11 +53,6 @@ def load_faiss() -> Any:
 def choose_lists(count: int) -> int:
     """Return the number of lists for ``count`` vectors: the root, or fewer if k-means would see too few of each."""
     return max(1, min(isqrt(count), count // POINTS_A_LIST))
-
-
-def choose_probes(lists: int) -> int:
-    """Return the number of lists that a search reads."""
-    return min(lists, 64)
 
 
 def open_threads(faiss: Any) -> ThreadPoolExecutor:
@@ -191,7 +188,7 @@ class IvfIndex:
         self._index.is_trained, self._index.ntotal = True, count
         self._lists = self._map_lists(folder / LISTS, sizes, total)
         self._index.replace_invlists(self._lists, False)
-        self._probes = faiss.SearchParametersIVF(nprobe=min(lists, probes or choose_probes(lists)))
+        self._probes = faiss.SearchParametersIVF(nprobe=min(lists, probes or PROBES))
 
     def find(self, query: Float32s, count: int) -> Positions:
         """Return the positions of the best vectors by their codes in the lists that are read, in ascending order.
