@@ -1,6 +1,6 @@
 """Source retrieval: read corpus and queries, write ``run.txt.gz`` and ``scores.jsonl.gz`` (paper, PAN26)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,9 +39,18 @@ from pan_scdg.scoring.token_offsets import make_locator
 from pan_scdg.store import Store
 
 
+class UsedModel(NamedTuple):
+    """A model that the result depends on."""
+
+    found: FoundModel
+    identify: Callable[[], Mapping[str, Any]]
+    """Returns the fields that identify it in the job."""
+
+
 class Prepared(NamedTuple):
     """The checked input, models and settings of a run, before anything is computed or written."""
 
+    profile: str
     settings: RetrievalSettings
     notices: Notices
     queries: Sequence[Query]
@@ -52,12 +61,17 @@ class Prepared(NamedTuple):
     """Candidates of the user or of the shards; None: they are searched."""
     encoder: Encoder | None
     corpus: Corpus
-    places: Mapping[str, FoundModel]
-    """The models that the result depends on, by their names in the job."""
+    models: Mapping[str, UsedModel]
+    """Those that the result depends on, by their names in the job."""
     matching: BaselineParts | None = None
     """The encoder of the sentence match."""
     small: SmallModel | None = None
     """The small model of the cascade."""
+
+    @property
+    def places(self) -> dict[str, FoundModel]:
+        """Return the models that the result depends on, by their names in the job."""
+        return {name: used.found for name, used in self.models.items()}
 
     def list_incidents(self) -> list[str]:
         """Return the incidents of the language models."""
@@ -118,13 +132,35 @@ def prepare(
     matching = None
     if settings.rerank and settings.match is not None and not counts_only:
         matching = find_encoder_parts(settings.match.model, computing.device, "retrieval")
-    places = {} if model is None else {"language_model": model.found}
-    places |= {} if small is None else {"small_model": small.model.found}
-    places |= {} if matching is None else {"sentence_encoder": matching.places["embedding_model"]}
+    models: dict[str, UsedModel] = {}
+    if model is not None:
+        models["language_model"] = UsedModel(model.found, model.identify)
+    if small is not None:
+        models["small_model"] = UsedModel(small.model.found, small.model.identify)
+    if matching is not None:
+        identity = matching.identity["embedding_model"]
+        models["sentence_encoder"] = UsedModel(matching.places["embedding_model"], lambda: identity)
     if encoder is not None or (merged is not None and "encoder" in merged.job["models"]):
-        places["encoder"] = find_encoder(settings.need_dense().model)
+        found = find_encoder(settings.need_dense().model)
+
+        def identify() -> dict[str, str]:
+            return {"weights": fingerprint_folder(found.folder) if encoder is None else encoder.fingerprint}
+
+        models["encoder"] = UsedModel(found, identify)
     return Prepared(
-        settings, notices, queries, partial, model, targets, given, encoder, corpus, places, matching, small
+        profile.name,
+        settings,
+        notices,
+        queries,
+        partial,
+        model,
+        targets,
+        given,
+        encoder,
+        corpus,
+        models,
+        matching,
+        small,
     )
 
 
@@ -150,7 +186,19 @@ def retrieve_sources(
     stages = stages or FirstStageOptions()
     prepared = prepare(profile, request, computing, stages, merged)
     model, partial = prepared.model, prepared.partial
-    job = _describe_retrieval_job(profile, request, computing, stages, prepared, merged)
+    given = None if stages.candidates is None else hash_candidates(stages.candidates)
+    job = describe_job(
+        "retrieval",
+        profile,
+        request,
+        input_digest=hash_input(request.input, "retrieval", prepared.corpus.digest),
+        models={name: used.identify() for name, used in prepared.models.items()},
+        device=computing.device,
+        engine=computing.engine,
+        stop_after="first-stage" if stages.stop else None,
+        candidates=given if merged is None else merged.job["candidates"],
+        partial=partial,
+    )
     if merged is not None:
         merged.check(job)
     with produce_result(request.output, job, request.overwrite) as result:
@@ -162,53 +210,18 @@ def retrieve_sources(
                     say(explain_scores(stages.candidates))
                 if merged is not None:
                     merged.restore(store)
-                files = _stage_results(profile, request, stages, prepared, store, job, result, computing.cluster)
+                files = _stage_results(request, stages, prepared, store, result, computing.cluster)
             origins = list_origins(prepared.places) if merged is None else merged.origins
             result.seal(files, prepared.list_incidents(), partial, origins)
     summary = _summarise(request, prepared)
     return list_lines(request, result.complete, partial, prepared.notices, prepared.list_incidents(), summary)
 
 
-def _describe_retrieval_job(
-    profile: Profile,
-    request: Request,
-    computing: Computing,
-    stages: FirstStageOptions,
-    prepared: Prepared,
-    merged: Shards | None,
-) -> dict[str, object]:
-    models: dict[str, object] = {}
-    if prepared.model is not None:
-        models["language_model"] = prepared.model.identify()
-    if prepared.small is not None:
-        models["small_model"] = prepared.small.model.identify()
-    if (place := prepared.places.get("encoder")) is not None:
-        encoder = prepared.encoder
-        models["encoder"] = {"weights": fingerprint_folder(place.folder) if encoder is None else encoder.fingerprint}
-    if prepared.matching is not None:
-        models["sentence_encoder"] = prepared.matching.identity["embedding_model"]
-    given = None if stages.candidates is None else hash_candidates(stages.candidates)
-    return describe_job(
-        "retrieval",
-        profile,
-        request,
-        input_digest=hash_input(request.input, "retrieval", prepared.corpus.digest),
-        models=models,
-        device=computing.device,
-        engine=computing.engine,
-        stop_after="first-stage" if stages.stop else None,
-        candidates=given if merged is None else merged.job["candidates"],
-        partial=prepared.partial,
-    )
-
-
 def _stage_results(
-    profile: Profile,
     request: Request,
     stages: FirstStageOptions,
     prepared: Prepared,
     store: Store,
-    job: Mapping[str, Any],
     result: OutputDirectory,
     cluster: Cluster,
 ) -> list[str]:
@@ -248,27 +261,18 @@ def _stage_results(
         files = write_ranking(
             result.staged, corpus, queries, found, features, settings, store, locator, keep, matcher, cascade
         )
-        return [*_write_page(profile, request, prepared, found, job, result.staged), *files]
+        return [*([_write_page(prepared, found, result)] if request.report else []), *files]
     return write_shard(result.staged, store, found)
 
 
-def _write_page(
-    profile: Profile,
-    request: Request,
-    prepared: Prepared,
-    found: Mapping[str, FirstStage],
-    job: Mapping[str, Any],
-    folder: Path,
-) -> list[str]:
-    """Write the page about the results in ``folder`` if it is wanted; return the names of the files."""
-    if not request.report:
-        return []
-    facts = describe_setting(Setting(profile.name, None, prepared.places, job["models"]))
+def _write_page(prepared: Prepared, found: Mapping[str, FirstStage], result: OutputDirectory) -> str:
+    """Write the page about the staged results; return the name of the file."""
+    facts = describe_setting(Setting(prepared.profile, None, prepared.places, result.job["models"]))
     warnings = [] if prepared.partial is None else [prepared.partial.format_warning().removeprefix("warning: ")]
-    shown = list(list_report_queries(folder, prepared.queries, found))
-    documents = read_sources(prepared.corpus, shown)
-    write_query_page(shown, documents, {**facts, "queries": len(prepared.queries)}, warnings, folder / PAGE)
-    return [PAGE]
+    shown = list(list_report_queries(result.staged, prepared.queries, found))
+    documents, page = read_sources(prepared.corpus, shown), result.staged / PAGE
+    write_query_page(shown, documents, {**facts, "queries": len(prepared.queries)}, warnings, page)
+    return PAGE
 
 
 def _summarise(request: Request, prepared: Prepared) -> str:
