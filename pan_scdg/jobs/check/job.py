@@ -22,7 +22,7 @@ from pan_scdg.jobs.check.report import TABLE, make_report, write_files
 from pan_scdg.jobs.check.texts import Material, collect_texts
 from pan_scdg.jobs.output.directory import produce_result
 from pan_scdg.jobs.pairs.detect import open_method
-from pan_scdg.jobs.pairs.passage_gains import measure_gains
+from pan_scdg.jobs.pairs.report import measure_gains
 from pan_scdg.jobs.requests import PAGE, Computing, Request, describe_job
 from pan_scdg.logs import say
 from pan_scdg.models.find import describe_models

@@ -1,10 +1,9 @@
 """The report of a run over pairs: its verdicts, the passages behind them, and the gains of the best pairs' tokens."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.pairs.passage_gains import measure_gains
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.passages.align import Alignment, Evidence
 from pan_scdg.passages.locate import Locator
@@ -13,12 +12,15 @@ from pan_scdg.profile import PassageSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, Passage, TextFile
 from pan_scdg.report.judge import SizedText, judge_pair, make_passage, measure_text, rank_pair
-from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
+from pan_scdg.report.records import Report, ReportPair, ReportPassage, ReportText, TokenGains
 from pan_scdg.report.setting import UNDECIDED, Setting, list_facts
 from pan_scdg.report.view import MOST_DETAILS
 from pan_scdg.scoring.pair_method import LocatedGains, Verdict, cover_both
+from pan_scdg.scoring.token_offsets import TokenLocator, make_locator
 from pan_scdg.scoring.verification import Verifier
 
+MOST_PAIRS = 100
+"""The best pairs, whose passages are measured; a passage takes about a second."""
 MOST_TOKENS = 1_000_000
 """Tokens whose gains are read for a page, which has room for fewer."""
 
@@ -140,3 +142,33 @@ def choose_gains(located: Iterable[LocatedGains]) -> dict[DocumentPair, TokenGai
         spans = ((begin, end) for begin, end in offsets.tolist())
         chosen[pair] = TokenGains(tuple(spans), tuple(values.tolist()))
     return chosen
+
+
+def measure_gains(
+    pairs: Iterable[ReportPair], read_texts: Callable[[ReportPair], tuple[str, str]], verifier: Verifier
+) -> list[ReportPair]:
+    """Return the pairs, the passages of the best ones with their gains."""
+    measured = list(pairs)
+    chosen = [number for number, pair in enumerate(measured) if pair.passages][:MOST_PAIRS]
+    locator = make_locator(verifier.model)
+    with Progress("measuring gains", len(chosen)) as progress:
+        for number in chosen:
+            pair = measured[number]
+            measured[number] = _measure_pair(pair, *read_texts(pair), verifier, locator)
+            progress.update()
+    return measured
+
+
+def _measure_pair(pair: ReportPair, target: str, source: str, verifier: Verifier, locator: TokenLocator) -> ReportPair:
+    """Return the pair with gains of passages, and of their tokens if it has none of all tokens."""
+    passages: list[ReportPassage] = []
+    tokens: dict[tuple[int, int], float] = {}
+    for p in pair.passages:
+        found = verifier.measure(target, source, Passage(p.begin, p.end - p.begin, p.begin2, p.end2 - p.begin2))
+        passages.append(p._replace(gain=found.gain, control=found.control))
+        for (start, end), gain in zip(locator.locate_query(target[p.begin : p.end]).offsets.tolist(), found.gains):
+            if start < end:
+                tokens.setdefault((p.begin + start, p.begin + end), gain)
+    spans = tuple(sorted(tokens))
+    gains = pair.gains or TokenGains(spans, tuple(tokens[span] for span in spans))
+    return replace(pair, passages=tuple(passages), gains=gains)
