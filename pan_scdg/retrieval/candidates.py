@@ -175,7 +175,8 @@ def _search(
     with ExitStack() as stack:
         lexical = None
         if any(route.startswith("bm25") for route in settings.routes):
-            lexical = stack.enter_context(open_bm25(folder, shards, settings.bm25))
+            lexical = open_bm25(folder, shards, settings.bm25)
+            stack.enter_context(lexical)
         dense = None if encoder is None else DenseRoutes(folder, shards, settings.need_dense(), encoder, memory)
         for start in range(0, len(queries), QUERIES_A_GROUP):
             group = queries[start : start + QUERIES_A_GROUP]

@@ -5,34 +5,24 @@ The routes differ in what is encoded and how many chunks are kept: ``dense-full`
 ``dense-sentence`` with its sentences, both with `search_chunks`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from pan_scdg.retrieval.dense.ivf import IvfSearch
 from pan_scdg.retrieval.dense.nearest import ExactSearch, Nearest, select_best
 from pan_scdg.retrieval.dense.rows import Floats, Rows
-from pan_scdg.retrieval.dense.similarity import STEP, Float32s, Positions, Steps, count_steps
+from pan_scdg.retrieval.dense.similarity import STEP, Steps, count_steps
 from pan_scdg.retrieval.ranking import Ranked, Ranking, fuse_by_comb_sum, rank_best
 
 Integers = npt.NDArray[np.integer]
+Search = ExactSearch | IvfSearch
 EXACT = ExactSearch()
 ABSENT = np.iinfo(np.int64).min
 """Stands for the similarity of a document that has no chunk among those kept."""
-
-
-class Search(Protocol):
-    """`ExactSearch`, or `ivf.IvfSearch`."""
-
-    @property
-    def device(self) -> str:
-        """Return the torch device that computes exact similarities."""
-
-    def find(self, queries: Float32s, vectors: Rows, kept: int, order: Positions | None = None) -> Iterator[Nearest]:
-        """Yield candidates for the ``kept`` best vectors of each query vector; see `ExactSearch.find`."""
-        ...
 
 
 def search_chunks(
