@@ -18,9 +18,8 @@ from pan_scdg.scdg.sequences import (
     Tokenizer,
 )
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_tokens import PairTokens, Result
+from pan_scdg.scoring.pair_tokens import KeptPair, PairTokens, Result, TokenSpool
 from pan_scdg.scoring.passes import PairInput, PairText
-from pan_scdg.scoring.token_spool import KeptPair, TokenSpool
 from pan_scdg.store import make_key
 
 Mode = Literal["whole", "segments"]
