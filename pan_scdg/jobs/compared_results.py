@@ -17,8 +17,9 @@ from pan_scdg.jobs.pairs.detect import DECISIONS
 from pan_scdg.jobs.retrieval.results import SCORES
 from pan_scdg.own_files import HIDDEN, MARK, InnerName, read_record
 from pan_scdg.pan.detections import read_decisions, read_score
+from pan_scdg.pan.inputs import hash_regular
 from pan_scdg.pan.runs import RUN_NAMES, find_run, read_run
-from pan_scdg.pan.untrusted import hash_regular, is_file, list_directory
+from pan_scdg.pan.untrusted import is_file, list_directory
 from pan_scdg.records import Span
 from pan_scdg.retrieval.ranking import rank_best
 

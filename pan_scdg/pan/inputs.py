@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
+from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import CORPUS_NAMES, QUERIES_NAME, find_corpus
 from pan_scdg.pan.text_alignment import find_pairs_file, read_pairs
-from pan_scdg.pan.untrusted import hash_regular, is_file, list_directory
+from pan_scdg.pan.untrusted import is_file, list_directory, open_regular
 
 Task = Literal["pairs", "retrieval"]
 _WANTED = {
@@ -58,6 +59,12 @@ def hash_input(directory: Path, task: Task, corpus: str | None = None) -> str:
         # digests have a fixed size, so that names and contents cannot run into each other
         digest.update(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest() + bytes.fromhex(content))
     return digest.hexdigest()
+
+
+def hash_regular(path: Path) -> str:
+    """Return the SHA-256 (hex) of the bytes of ``path``; see `open_regular`."""
+    open_regular(path).close()
+    return hash_file(path)
 
 
 def _list_files(directory: Path, task: Task) -> Iterator[tuple[str, Path]]:

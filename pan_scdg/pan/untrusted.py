@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from pan_scdg.bounded_json import parse_json
-from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.pan.kinds import SAMPLE, guess_encoding, is_wide, recognise_format
 
@@ -153,12 +152,6 @@ def open_regular(path: Path) -> BinaryIO:
         raise UserError("there is no such file", "add it or correct its name", path) from e
     except (OSError, ValueError) as e:
         raise UserError(f"cannot be read: {_describe_reason(e)}", "correct its name or permissions", path) from e
-
-
-def hash_regular(path: Path) -> str:
-    """Return the SHA-256 (hex) of the bytes of ``path``; see `open_regular`."""
-    open_regular(path).close()
-    return hash_file(path)
 
 
 def is_file(path: Path) -> bool:
