@@ -94,13 +94,13 @@ def draw_queries(vectors: npt.NDArray[np.float16], real: Float32s, count: int) -
 
 def search_exactly(path: Path, queries: Float32s) -> tuple[npt.NDArray[np.int64], float]:
     """Return the positions of the best vectors of each query, best first, and the seconds of a query."""
-    from pan_scdg.retrieval.dense.nearest import find_nearest, select_best
+    from pan_scdg.retrieval.dense.nearest import ExactSearch, select_best
     from pan_scdg.retrieval.dense.similarity import count_steps
 
     vectors = map_vectors(path, queries.shape[1])
     began = time.perf_counter()
     rows = []
-    for query, near in zip(queries, find_nearest(queries, vectors, KEPT)):
+    for query, near in zip(queries, ExactSearch().find(queries, vectors, KEPT)):
         places = select_best(query, vectors, near, KEPT).positions
         rows.append(places[np.lexsort((places, -count_steps(query[None], vectors, places)[0]))])
     return np.array(rows), (time.perf_counter() - began) / len(queries)
@@ -128,9 +128,9 @@ def search(path: Path, folder: Path, queries: Float32s, exact: npt.NDArray[np.in
     began = time.perf_counter()
     index = IvfSearch([IvfIndex(folder, len(vectors), queries.shape[1], probes)])
     opened = time.perf_counter() - began
-    list(index(queries[:4], vectors, KEPT))
+    list(index.find(queries[:4], vectors, KEPT))
     began, used = time.perf_counter(), time.process_time()
-    found = list(index(queries, vectors, KEPT))
+    found = list(index.find(queries, vectors, KEPT))
     seconds, processor = time.perf_counter() - began, time.process_time() - used
     ranked = []
     for query, near in zip(queries, found):

@@ -19,6 +19,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
+from pan_scdg.retrieval.dense.nearest import ExactSearch
 from pan_scdg.retrieval.dense.search import search_chunks
 from pan_scdg.retrieval.ranking import Ranked, Ranking
 
@@ -49,7 +50,7 @@ def ours(queries: Float32s, path: Path, memory: int) -> Ranking:
     """Documents of eight chunks ranked by our search."""
     vectors = mapped(path, queries.shape[1])
     owner = np.arange(len(vectors)) // CHUNKS_A_DOCUMENT
-    return search_chunks([queries], vectors, owner, _doc_ids(len(vectors)), KEPT, DEPTH, memory)[0]
+    return search_chunks([queries], vectors, owner, _doc_ids(len(vectors)), KEPT, DEPTH, search=ExactSearch(memory))[0]
 
 
 def reference(queries: Float32s, vectors: Float32s) -> npt.NDArray[np.int64]:

@@ -18,6 +18,7 @@ from benchmarks.dense import CHUNKS_A_DOCUMENT, DEPTH, KEPT, mapped, planted
 from benchmarks.gpu_rows import FAILED, OUTCOME, Part, Row, attempt, release
 from benchmarks.scoring_models import SHAPES
 from pan_scdg.retrieval.dense import search as dense
+from pan_scdg.retrieval.dense.nearest import ExactSearch
 from pan_scdg.retrieval.ranking import Ranking
 
 VECTORS, TINY_VECTORS = 600_000, 3_000
@@ -43,7 +44,7 @@ class Search(NamedTuple):
     def _search(self, queries: list[Float32s], vectors: npt.NDArray[np.float16], device: str) -> list[Ranking]:
         owner = np.arange(len(vectors)) // CHUNKS_A_DOCUMENT
         doc_ids = [f"d{i:07}" for i in range(-(-len(vectors) // CHUNKS_A_DOCUMENT))]
-        return dense.search_chunks(queries, vectors, owner, doc_ids, KEPT, DEPTH, MEMORY, device)
+        return dense.search_chunks(queries, vectors, owner, doc_ids, KEPT, DEPTH, search=ExactSearch(MEMORY, device))
 
 
 def measure_rows(shape: str, device: str) -> Iterator[Row]:

@@ -37,7 +37,7 @@ from pan_scdg.evaluation.report import format_table
 from pan_scdg.evaluation.retrieval import compute_per_query
 from pan_scdg.jobs.demo import EXAMPLES, RETRIEVAL
 from pan_scdg.jobs.requests import Computing
-from pan_scdg.jobs.retrieval_results import aggregate_query_gains, rank_candidates
+from pan_scdg.jobs.retrieval.results import aggregate_query_gains, rank_candidates
 from pan_scdg.notices import Notices
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries

@@ -117,9 +117,9 @@ def pair_gains(
     scorer = PassScorer(model, store)
     with Progress(f"scoring {name}", len(pairs)) as progress:
         for pair, mode in zip(pairs, modes):
-            before = scorer.tokens
+            before = scorer.model.tokens
             yield _pair(pair, mode, scorer, controlled, store)
-            progress.update(tokens=scorer.tokens - before)
+            progress.update(tokens=scorer.model.tokens - before)
 
 
 def _pair(pair: Pair, mode: Mode, scorer: PassScorer, settings: PairSettings, store: Store) -> PairGains:

@@ -55,7 +55,7 @@ def main(profile: str, model: Path | None, device: str, count: int, source_token
     scorer, scored, began, before = PassScorer(at_hand, None), 0, 0.0, 0
     for number, (source, target) in enumerate(pairs):
         if number == 1:
-            began, before, scored = time.perf_counter(), scorer.tokens, 0
+            began, before, scored = time.perf_counter(), scorer.model.tokens, 0
         mode: Mode = "whole" if source_tokens + target_tokens + 3 <= settings.limit else "segments"
         gains = scorer.compute_gains(
             PairText(source, target, mode == "segments").make_passes(at_hand.tokenizer, settings), settings.control
@@ -69,7 +69,7 @@ def main(profile: str, model: Path | None, device: str, count: int, source_token
                 "profile": chosen.name,
                 "pairs": count,
                 "target_tokens_per_second": round(scored / seconds),
-                "tokens_per_second": round((scorer.tokens - before) / seconds),
+                "tokens_per_second": round((scorer.model.tokens - before) / seconds),
                 "seconds_per_pair": round(seconds / count, 3),
             }
         )

@@ -16,8 +16,7 @@ from typing import Any
 
 import click
 
-from pan_scdg.jobs.passages import Located
-from pan_scdg.jobs.run_report import make_run_report
+from pan_scdg.jobs.pairs.report import make_run_report
 from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator
@@ -69,7 +68,7 @@ def make_large_report(tokens: int) -> Report:
     return Report("Long", *texts, (pair,), 0.4)
 
 
-def write_pairs(folder: Path, number: int, words: int) -> list[Located]:
+def write_pairs(folder: Path, number: int, words: int) -> list[Verdict]:
     """Write so many pairs, each of two texts of its own; return the verdicts, best first.
 
     The first half is positive with three passages each. Those just below the threshold are unclear: their passages are
@@ -84,13 +83,13 @@ def write_pairs(folder: Path, number: int, words: int) -> list[Located]:
         pair, positive = DocumentPair(files[0], files[1]), 2 * i < number
         record = {"score": 1 - i / number, "threshold": THRESHOLD, "decision": positive, "baseline": "alignment"}
         found = [Evidence(Passage(p, 700, p + 100, 700), 0.8, 0.4, 1.0, 0.2) for p in PLACES] if positive else []
-        located.append(Located(Verdict(pair, record, tuple(evidence.passage for evidence in found)), found))
+        located.append(Verdict(pair, record, tuple(evidence.passage for evidence in found), found))
     return located
 
 
-def make_page(located: list[Located], path: Path) -> None:
+def make_page(located: list[Verdict], path: Path) -> None:
     """Write the page as ``run --report`` does after the scoring."""
-    best = (item.verdict.pair for item in located[:WITH_GAINS])
+    best = (item.pair for item in located[:WITH_GAINS])
     gains = {pair: find_words(pair.suspicious.path.read_text(encoding="utf-8")) for pair in best}
     locator = Locator(PassageFinder(PassageSettings(), "cpu"), None, None)
     write_report(make_run_report(located, {}, Setting("benchmark", THRESHOLD, {}, {}, None), locator, gains), path)

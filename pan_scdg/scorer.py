@@ -17,12 +17,13 @@ from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import Profile, RetrievalSettings, load_profile
 from pan_scdg.profile.baseline import Alignment
-from pan_scdg.records import DocumentPair, Query, TextFile
+from pan_scdg.records import DocumentPair, Query, TextFile, TextPair
 from pan_scdg.report.setting import Setting, describe_setting
 from pan_scdg.retrieval.ranking import Ranked, Ranking, rank_best
 from pan_scdg.scdg.aggregation import GainStatistics, choose_aggregate, list_stored
 from pan_scdg.scdg.gains import Gains
-from pan_scdg.scoring.aligner import Aligner
+from pan_scdg.scoring.baseline_parts import find_parts
+from pan_scdg.scoring.baseline_scoring import choose_scores, judge_numbers, settle_threshold
 from pan_scdg.scoring.calibration import (
     GainRule,
     describe_gains,
@@ -141,7 +142,7 @@ class Scorer:
         for doc_id, text in documents.items() if isinstance(documents, Mapping) else documents:
             if doc_id in gains:
                 raise UserError(f"the document id {doc_id!r} is repeated", "give each document its own id")
-            (found,) = scorer.score_works([SourceWork(text, [asked.text], settings)])
+            (found,) = self._model.map([SourceWork(text, [asked.text], settings)])
             gains[doc_id] = scorer.assemble_gains([asked.unconditional], found, settings.control)
         return rank_best(_aggregate(gains, settings), len(gains)) if gains else []
 
@@ -152,10 +153,10 @@ class Scorer:
         return self._open
 
     @cached_property
-    def _aligner(self) -> Aligner | None:
+    def _aligner(self) -> "_Aligner | None":
         """Return the method that decides in the place of the gains, if the profile has one."""
         settings = self.profile.baseline
-        return Aligner(settings, self._model.device) if isinstance(settings, Alignment) else None
+        return _Aligner(settings, self._model.device) if isinstance(settings, Alignment) else None
 
     @cached_property
     def _passages(self) -> Locator | None:
@@ -184,12 +185,9 @@ class Scorer:
         alone = [text.make_unconditional(tokenizer, settings) for text in texts]
         scorer = PassScorer(self._model, None)
         scorer.plan_unconditional(item for items in alone for item in items)
-        (found,) = scorer.score_works([PairsWork(texts, settings)])
-        start, each = 0, 1 if settings.control == "none" else 2
-        for plan, items in zip(plans, alone, strict=True):
-            end = start + each * len(items)
-            yield self._describe(plan, scorer.assemble_gains(items, found[start:end], settings.control))
-            start = end
+        (found,) = self._model.map([PairsWork(texts, settings)])
+        for plan, gains in zip(plans, scorer.assemble_batch(alone, found, settings.control), strict=True):
+            yield self._describe(plan, gains)
 
     def _describe(self, plan: PlannedPair, gains: Gains) -> PairResult:
         """Return the verdict; a profile without q or w gets the average as its aggregated gain."""
@@ -233,7 +231,7 @@ class Scorer:
 
     @cached_property
     def _facts(self) -> Mapping[str, str]:
-        """Return what a report says about program, profile and models."""
+        """Return the lines of a report about program, profile and models."""
         models, identity = {"language_model": self._model.found}, {"language_model": self._model.identify()}
         if self._aligner is not None:
             parts = self._aligner.parts
@@ -272,6 +270,21 @@ class Scorer:
                 None if gains.control is None else float(gains.control[i]),
                 float(values[i]),
             )
+
+
+class _Aligner:
+    """Judges two texts as `BaselineMethod` does with an alignment, and keeps no vectors on disk."""
+
+    def __init__(self, settings: Alignment, device: str) -> None:
+        self.parts = find_parts(settings, device, ())
+        self.settings, self.scorer = settings, self.parts.make_alignment(settings, None)
+        self._rule = settle_threshold(settings, self.parts.fingerprint)
+
+    def judge(self, target: str, source: str) -> dict[str, Any]:
+        """Return score, threshold and decision, and the numbers that the score was made of."""
+        (row,) = self.scorer.score([TextPair("target", "source", target, source)])
+        numbers = dict(zip(self.scorer.features, row, strict=True))
+        return judge_numbers(self.settings, self._rule, float(choose_scores(self.settings, [row])[0]), numbers)
 
 
 def _aggregate(gains: Mapping[str, Gains], settings: RetrievalSettings) -> dict[str, float]:

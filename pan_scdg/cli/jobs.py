@@ -149,10 +149,10 @@ def run(
       pan-scdg run --input examples/pan26-retrieval --output out
     """
     from pan_scdg.cli.paths import check_folders, find_profile_file
-    from pan_scdg.jobs.detect import detect_pairs
-    from pan_scdg.jobs.plan_tokens import choose_gpus
+    from pan_scdg.jobs.pairs.detect import detect_pairs
+    from pan_scdg.jobs.plan.tokens import choose_gpus
     from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request
-    from pan_scdg.jobs.retrieve import retrieve_sources
+    from pan_scdg.jobs.retrieval.retrieve import retrieve_sources
     from pan_scdg.models.fit import choose_device, choose_search_memory
     from pan_scdg.pan.inputs import detect_task
     from pan_scdg.scoring.batches import WHOLE
@@ -199,7 +199,7 @@ def show_plan(
     as_json: bool,
 ) -> None:
     """Print the cost of a run."""
-    from pan_scdg.jobs.plan import plan_pairs, plan_retrieval
+    from pan_scdg.jobs.plan.estimate import plan_pairs, plan_retrieval
 
     if profile.baseline is not None and task == "pairs":
         raise click.UsageError("--plan counts tokens of a language model, and this profile decides pairs without one")
@@ -310,7 +310,7 @@ def status(output: Path, as_json: bool) -> None:
     Example:
       pan-scdg status out
     """
-    from pan_scdg.jobs.status import read_status
+    from pan_scdg.jobs.output.status import read_status
 
     report = read_status(output)
     click.echo(json.dumps(report.to_json()) if as_json else "\n".join(report.to_lines()))

@@ -94,7 +94,7 @@ def calibrate(
     from pan_scdg.cli.paths import check_file, check_folders, check_state, find_profile_file, holds_profile
     from pan_scdg.jobs.calibrate import calibrate as choose
     from pan_scdg.jobs.calibrate import check_target, read_labelled_pairs, write_profile
-    from pan_scdg.jobs.plan_tokens import choose_gpus
+    from pan_scdg.jobs.plan.tokens import choose_gpus
     from pan_scdg.jobs.requests import Computing, Request
     from pan_scdg.jobs.shards import read_shards
     from pan_scdg.models.fit import choose_device
@@ -140,7 +140,7 @@ def calibrate(
 def _score_or_plan(chosen: Any, request: Any, computing: Any, vectors: Path | None, plan: bool, as_json: bool) -> None:
     """Score a shard of the pairs, as ``run --scores-only`` does, or print what all of them cost."""
     from pan_scdg.cli.jobs import show_plan
-    from pan_scdg.jobs.detect import detect_pairs
+    from pan_scdg.jobs.pairs.detect import detect_pairs
     from pan_scdg.jobs.requests import FirstStageOptions
 
     if plan:

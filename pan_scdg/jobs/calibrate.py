@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import tomlkit
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.detect import open_method
+from pan_scdg.jobs.pairs.detect import open_method
 from pan_scdg.jobs.requests import Computing, Request, take_first
 from pan_scdg.jobs.shards import Shards
 from pan_scdg.logs import say
@@ -46,10 +46,7 @@ class LabelledPairs(NamedTuple):
 def read_labelled_pairs(directory: Path, truth: Path | None, notices: Notices) -> LabelledPairs:
     """Read the pairs of an input and their truth.
 
-    Args:
-        directory: the input.
-        truth: the folder of truth XML; None: searched beside the pairs.
-        notices: collects unusual findings.
+    Without ``truth``, its folder is searched beside the pairs.
 
     Raises:
         UserError: the truth is missing, or all pairs have the same label.
@@ -78,16 +75,8 @@ def calibrate(
 
     For gains, the range of the targets and the scores of the negative pairs are part of the choice; later verdicts
     refer to them.
-
-    Args:
-        profile: has a language model or a baseline.
-        known: all pairs of the input.
-        request: options; with ``on_error`` "negative", pairs that cannot be scored are left out.
-        computing: model folder, device and engine.
-        notices: collects unusual findings.
-        vectors: folder of document vectors, if the baseline needs them.
-        shards: the scores of the pairs, from ``run --scores-only``, with their own limit and ``on_error``; None: they
-            are computed.
+    ``shards`` of ``run --scores-only`` hold the scores, and have their own limit and ``on_error``; without them the
+    pairs are scored. With ``on_error`` "negative", pairs that cannot be scored are left out.
 
     Raises:
         UserError: a pair cannot be scored, a model or vectors are missing, a prompted baseline lacks a state folder, or

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pan_scdg.errors import UserError, one_line
-from pan_scdg.jobs.compared_results import Decision, Detections, Pair, Ranked, Result, read_result
+from pan_scdg.jobs.compared_results import Decision, Detections, Pair, Rankings, Result, read_result
 
 DIGITS = (
     "device",
@@ -110,7 +110,7 @@ class PairComparison:
     """Pairs with the same decision but different passages."""
 
     def list_faults(self, tolerances: Tolerances) -> list[str]:
-        """Return what differs by more than the tolerances permit."""
+        """Return the differences that exceed the tolerances."""
         faults, both = self.pairs.list_faults("pairs"), self.pairs.both
         if far := sum(not flip.is_near(tolerances.score) for flip in self.flips):
             faults.append(f"other decisions that are not near the threshold: {far} of {both} pairs")
@@ -146,7 +146,7 @@ class RankingComparison:
     """Number of documents of all top 10s."""
 
     def list_faults(self, tolerances: Tolerances) -> list[str]:
-        """Return what differs by more than the tolerances permit."""
+        """Return the differences that exceed the tolerances."""
         faults = self.queries.list_faults("queries")
         if self.listed and not self.replaced / self.listed <= tolerances.top10:
             faults.append(f"other documents in the top 10: {self.replaced} of {self.listed}")
@@ -226,7 +226,7 @@ def compare_results(a: Path, b: Path, tolerances: Tolerances, exact: bool = Fals
     found: PairComparison | RankingComparison
     if isinstance(one.content, Detections) and isinstance(other.content, Detections):
         found = compare_pairs(one.content, other.content)
-    elif isinstance(one.content, Ranked) and isinstance(other.content, Ranked):
+    elif isinstance(one.content, Rankings) and isinstance(other.content, Rankings):
         found = compare_rankings(one.content, other.content)
     else:
         kinds = ["pairs" if isinstance(result.content, Detections) else "a ranking" for result in (one, other)]
@@ -268,7 +268,7 @@ def compare_pairs(a: Detections, b: Detections) -> PairComparison:
     )
 
 
-def compare_rankings(a: Ranked, b: Ranked) -> RankingComparison:
+def compare_rankings(a: Rankings, b: Rankings) -> RankingComparison:
     """Compare the top 10s of the queries that both have."""
     queries = [query for query in a.rankings if query in b.rankings]
     tops = [(a.rankings[query][:TOP], b.rankings[query][:TOP]) for query in queries]

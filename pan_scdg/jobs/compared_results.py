@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, JsonValue
 
-from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.spans import read_spans
-from pan_scdg.jobs.detect import DECISIONS
-from pan_scdg.jobs.output_mark import is_unchanged
-from pan_scdg.jobs.retrieval_results import SCORES
+from pan_scdg.jobs.output.mark import is_unchanged
+from pan_scdg.jobs.pairs.detect import DECISIONS
+from pan_scdg.jobs.retrieval.results import SCORES
 from pan_scdg.own_files import HIDDEN, MARK, InnerName, read_record
 from pan_scdg.pan.detections import read_decisions, read_score
+from pan_scdg.pan.inputs import hash_regular
 from pan_scdg.pan.runs import RUN_NAMES, find_run, read_run
-from pan_scdg.pan.untrusted import is_file, list_directory, open_regular
+from pan_scdg.pan.untrusted import is_file, list_directory
 from pan_scdg.records import Span
 from pan_scdg.retrieval.ranking import rank_best
 
@@ -28,7 +28,7 @@ Pair = tuple[str, str]
 """Ids of a suspicious document and a source; an empty one where a passage names no source."""
 
 
-class Mark(BaseModel):
+class RunRecord(BaseModel):
     """The record of a finished output; fields of other versions are ignored."""
 
     job: dict[str, JsonValue]
@@ -56,7 +56,7 @@ class Detections(NamedTuple):
         return found | {(span.suspicious, span.source or ""): Decision(True) for span in sorted(self.passages, key=str)}
 
 
-class Ranked(NamedTuple):
+class Rankings(NamedTuple):
     """A result of source retrieval: documents of each query, best first."""
 
     rankings: Mapping[str, list[str]]
@@ -66,7 +66,7 @@ class Result(NamedTuple):
     """A result, with the SHA-256 of its files and the record of its job or None."""
 
     path: Path
-    content: Detections | Ranked
+    content: Detections | Rankings
     files: Mapping[str, str]
     job: Mapping[str, JsonValue] | None
 
@@ -79,7 +79,7 @@ def read_result(path: Path) -> Result:
             changed.
     """
     if not path.is_dir():
-        return Result(path, _read_rankings(find_run(path)), {"run": _hash_file(path)}, None)
+        return Result(path, _read_rankings(find_run(path)), {"run": hash_regular(path)}, None)
     list_directory(path)  # raises if it is not permitted
     mark = _read_mark(path)
     job = None if mark is None else mark.job
@@ -92,7 +92,7 @@ def read_result(path: Path) -> Result:
     if runs:
         run, scores = find_run(path), path / SCORES
         names = {"run": run, **({SCORES: scores} if is_file(scores) else {})}
-        return Result(path, _read_rankings(run), _hash_files(names), job)
+        return Result(path, _read_rankings(run), {name: hash_regular(file) for name, file in names.items()}, job)
     if not is_file(decisions) and not xml:
         unfinished = (path / HIDDEN).is_dir()
         what = "the run is not finished" if unfinished else "no result of a run is in it"
@@ -101,8 +101,8 @@ def read_result(path: Path) -> Result:
         _read_decisions(decisions) if is_file(decisions) else None, frozenset(read_spans(path, DETECTED))
     )
     names = {str(file.relative_to(path)): file for file in xml}
-    digests = _hash_files(names | ({DECISIONS: decisions} if found.decisions is not None else {}))
-    return Result(path, found, digests, job)
+    names |= {} if found.decisions is None else {DECISIONS: decisions}
+    return Result(path, found, {name: hash_regular(file) for name, file in names.items()}, job)
 
 
 def _list_detection_files(folder: Path) -> Iterator[Path]:
@@ -112,18 +112,9 @@ def _list_detection_files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _hash_files(names: Mapping[str, Path]) -> dict[str, str]:
-    return {name: _hash_file(path) for name, path in names.items()}
-
-
-def _hash_file(path: Path) -> str:
-    open_regular(path).close()  # raises if it is not readable, or is a pipe that never ends
-    return hash_file(path)
-
-
-def _read_mark(folder: Path) -> Mark | None:
+def _read_mark(folder: Path) -> RunRecord | None:
     """Return the record of a finished output, and check the files that it names."""
-    mark = read_record(folder / MARK, Mark, "give an unchanged output of `run`")
+    mark = read_record(folder / MARK, RunRecord, "give an unchanged output of `run`")
     for name, digest in ({} if mark is None else mark.files).items():
         if not is_unchanged(folder, name, digest):
             remedy = f"run again, or remove {MARK} to compare without it"
@@ -131,9 +122,9 @@ def _read_mark(folder: Path) -> Mark | None:
     return mark
 
 
-def _read_rankings(run: Path) -> Ranked:
+def _read_rankings(run: Path) -> Rankings:
     """Return documents by score, equal ones by id, as ``run --candidates`` takes them."""
-    return Ranked(
+    return Rankings(
         {query: [r.doc_id for r in rank_best(dict(found), len(found))] for query, found in read_run(run).items()}
     )
 

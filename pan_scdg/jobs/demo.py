@@ -5,12 +5,11 @@ from pathlib import Path
 
 from pan_scdg.bundled import find_bundled
 from pan_scdg.evaluation.report import format_table
-from pan_scdg.jobs.detect import DECISIONS, detect_pairs
 from pan_scdg.jobs.evaluate import evaluate_pairs, evaluate_retrieval
-from pan_scdg.jobs.requests import Computing, Request
-from pan_scdg.jobs.retrieval_results import RUN
-from pan_scdg.jobs.retrieve import retrieve_sources
-from pan_scdg.jobs.run_report import PAGE
+from pan_scdg.jobs.pairs.detect import DECISIONS, detect_pairs
+from pan_scdg.jobs.requests import PAGE, Computing, Request
+from pan_scdg.jobs.retrieval.results import RUN
+from pan_scdg.jobs.retrieval.retrieve import retrieve_sources
 from pan_scdg.jobs.score import score_files
 from pan_scdg.profile import Profile, load_profile
 

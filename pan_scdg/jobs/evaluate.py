@@ -28,8 +28,8 @@ from pan_scdg.evaluation.retrieval import (
     compute_retrieval_metrics,
 )
 from pan_scdg.evaluation.spans import read_span_files, read_spans
-from pan_scdg.jobs.detect import DECISIONS
-from pan_scdg.jobs.output_mark import Partial, read_mark
+from pan_scdg.jobs.output.mark import Partial, read_mark
+from pan_scdg.jobs.pairs.detect import DECISIONS
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import MARK
 from pan_scdg.pan.detections import read_decisions

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from pan_scdg.jobs.detect import detect_pairs
+from pan_scdg.jobs.pairs.detect import detect_pairs
 from pan_scdg.jobs.requests import Computing, Request
-from pan_scdg.jobs.retrieve import retrieve_sources
+from pan_scdg.jobs.retrieval.retrieve import retrieve_sources
 from pan_scdg.jobs.shards import read_shards
 from pan_scdg.profile import parse_profile
 

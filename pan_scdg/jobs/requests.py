@@ -7,15 +7,17 @@ from typing import Any, Literal, TypeVar
 
 from pan_scdg import __version__
 from pan_scdg.cluster.session import Cluster
-from pan_scdg.jobs.output_mark import Partial
+from pan_scdg.jobs.output.mark import Partial
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.models.fit import Job
+from pan_scdg.notices import Notices
 from pan_scdg.profile import ModelSettings, Profile
 from pan_scdg.scoring.batches import Share
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import OnError
 
 Item = TypeVar("Item")
+PAGE = "report.html"
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,22 @@ def take_first(
     if limit is None or limit >= len(items):
         return items, None
     return items[:limit], Partial(done=limit, of=len(items), what=what)
+
+
+def list_lines(
+    request: Request,
+    complete: bool,
+    partial: Partial | None,
+    notices: Notices,
+    incidents: Sequence[str],
+    summary: str,
+) -> list[str]:
+    """Return the lines to show when a run ends; of a result that was complete before, only that it is."""
+    limited = [] if partial is None else [partial.format_warning()]
+    if complete:
+        return [*limited, f"already complete: {request.output}"]
+    page = [f"report: {request.output / PAGE}"] if request.report else []
+    return [*notices.list_warnings(), *(f"warning: {incident}" for incident in incidents), *limited, summary, *page]
 
 
 def describe_job(

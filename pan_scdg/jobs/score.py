@@ -61,7 +61,7 @@ def _name(path: Path) -> str:
 def format_tokens(result: PairResult) -> Iterator[str]:
     """Yield one line of JSON a token: its id, text and place, its log-probabilities and gain in nats, six decimals.
 
-    ``begin`` is its first character in the target and ``end`` the one behind its last; they are equal if it has none.
+    ``begin`` is its first character in the target and ``end`` the one after its last; they are equal if it has none.
     """
     for position, token in enumerate(result.tokens):
         values = {"unconditional": token.unconditional, "conditional": token.conditional}

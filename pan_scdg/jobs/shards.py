@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveInt, ValidationError
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.output_mark import Mark, is_unchanged, read_mark
+from pan_scdg.jobs.output.mark import Mark, is_unchanged, read_mark
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.models.fit import Job
 from pan_scdg.own_files import MARK
@@ -127,13 +127,6 @@ def open_model(
 ) -> ScoringModel:
     """Return the language model of a profile; it does not compute if ``merged`` shards hold all scores.
 
-    Args:
-        settings: the model of the profile.
-        computing: model folder, device and engine.
-        job: errors suggest profiles for this job.
-        merged: shards with all scores.
-        name: the name of the model in the job.
-
     Raises:
         UserError: see `ScoringModel`.
     """
@@ -154,49 +147,43 @@ def write_shard(folder: Path, store: Store, first_stage: Mapping[str, FirstStage
 
 
 class _Gathered(NamedTuple):
-    """Finished shards of one job by their numbers."""
+    """Finished shards of one job by their numbers, with their marks."""
 
     of: int
     whole: dict[str, Any]
     """The job of a single run."""
-    folders: dict[int, Path]
-    incidents: dict[int, list[str]]
-    origins: dict[int, Mapping[str, Mapping[str, str]]]
+    found: dict[int, tuple[Path, Mark]]
 
     def list_missing(self) -> list[int]:
         """Return the numbers of the other shards."""
-        return [number for number in range(1, self.of + 1) if number not in self.folders]
+        return [number for number in range(1, self.of + 1) if number not in self.found]
 
 
 def read_shards(folders: Sequence[Path], study: bool = False) -> Shards:
     """Read and check all shards of one job.
 
-    Args:
-        folders: the output of each shard.
-        study: the shards are of a study; else of ``run``.
-
     Raises:
         UserError: a shard is unfinished, damaged, given twice, missing, or of another job than the first.
     """
-    found = _gather(folders)
-    task = found.whole["task"]
+    gathered = _gather(folders)
+    task = gathered.whole["task"]
     if _is_study(task) != study:
         raise UserError(
             f"holds a shard of {task if _is_study(task) else '`run`'}",
             f"give it to {f'`{task} --scores`' if _is_study(task) else 'merge, or to `calibrate --scores`'}",
             folders[0],
         )
-    if missing := [str(number) for number in found.list_missing()]:
+    if missing := [str(number) for number in gathered.list_missing()]:
         more = ", ..." if len(missing) > SHOWN else ""
         raise UserError(
-            f"of {found.of} shards {len(missing)} {'is' if len(missing) == 1 else 'are'} missing: "
+            f"of {gathered.of} shards {len(missing)} {'is' if len(missing) == 1 else 'are'} missing: "
             f"{', '.join(missing[:SHOWN])}{more}",
-            f"run {'it' if len(missing) == 1 else 'them'} with --shard {missing[0]}/{found.of}"
+            f"run {'it' if len(missing) == 1 else 'them'} with --shard {missing[0]}/{gathered.of}"
             f"{'' if len(missing) == 1 else ' and so on'}, and give all folders",
         )
-    order = sorted(found.folders)
-    noted = [incident for number in order for incident in found.incidents[number]]
-    return Shards([found.folders[number] for number in order], found.whole, noted, found.origins[order[0]])
+    found = sorted(gathered.found.items())
+    noted = [f"shard {n} of {gathered.of}: {incident}" for n, (_, mark) in found for incident in mark.incidents]
+    return Shards([folder for _, (folder, _) in found], gathered.whole, noted, found[0][1][1].origins)
 
 
 def find_missing(folders: Sequence[Path]) -> tuple[list[int], int]:
@@ -216,19 +203,19 @@ def _gather(folders: Sequence[Path]) -> _Gathered:
     """Read the marks of finished shards of one job."""
     marks = [_read_shard_mark(folder) for folder in folders]
     first, (_, of) = folders[0], _read_share(marks[0], folders[0])
-    found = _Gathered(of, _remove_share(marks[0]), {}, {}, {})
+    gathered = _Gathered(of, _remove_share(marks[0]), {})
     for folder, mark in zip(folders, marks, strict=True):
         number, count = _read_share(mark, folder)
         if count != of:
             raise UserError(f"is one of {count} shards, {first} one of {of}", "merge the shards of one job", folder)
-        if differ := _list_differences(found.whole, _remove_share(mark)):
+        if differ := _list_differences(gathered.whole, _remove_share(mark)):
             what = FIELDS.get(differ[0], f"another {differ[0]}")
             raise UserError(f"was made for {what} than {first}", "merge the shards of one job", folder)
-        if number in found.folders:
-            raise UserError(f"is shard {number}, and so is {found.folders[number]}", "give each shard once", folder)
-        found.folders[number], found.origins[number] = folder, mark.origins
-        found.incidents[number] = [f"shard {number} of {of}: {incident}" for incident in mark.incidents]
-    return found
+        if number in gathered.found:
+            other = gathered.found[number][0]
+            raise UserError(f"is shard {number}, and so is {other}", "give each shard once", folder)
+        gathered.found[number] = folder, mark
+    return gathered
 
 
 def _read_shard_mark(folder: Path) -> Mark:

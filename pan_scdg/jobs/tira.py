@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.pan.untrusted import is_file, read_utf8
-from pan_scdg.profile import SHIPPED, Profile, Table, list_profiles, load_profile
+from pan_scdg.profile import SHIPPED, Table, list_profiles, load_profile
 from pan_scdg.scoring.pair_method import check_calibrated
 
 MANIFEST = "tira.yml"
@@ -90,27 +90,15 @@ def choose_submission(submissions: dict[str, Submission], name: str, manifest: P
     if entry.profile not in list_profiles():
         what = f"{name}.profile is {entry.profile}, which is not in the image"
         raise UserError(what, f"move it to {SHIPPED} and give its name without .toml", manifest)
-    _check_decides(profile, entry)
-    return entry
-
-
-def _check_decides(profile: Profile, entry: Submission) -> None:
-    """Raise UserError for a pair task whose profile has no threshold."""
     if entry.task.startswith("pan25"):
         check_calibrated(profile)
     else:
         profile.need_retrieval()
+    return entry
 
 
 def make_call(entry: Submission, repository: Path, dry_run: bool, build_args: str | None = None) -> list[str]:
-    """Return the ``tira-cli`` call.
-
-    Args:
-        entry: the submission.
-        repository: its git work tree, which holds the Dockerfile.
-        dry_run: build and test it without uploading.
-        build_args: for ``docker build``, in one string.
-    """
+    """Return the ``tira-cli`` call."""
     mounted = ["--mount-hf-model", *entry.models] if entry.models else []
     # a value that begins with a dash must be one word with its option
     build: Sequence[str] = [] if build_args is None else [f"--build-args={build_args}"]

@@ -62,12 +62,7 @@ class Seen(NamedTuple):
 
 
 def look_for_gpus(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> Seen:
-    """Look for NVIDIA GPUs without torch.
-
-    Args:
-        root: root of the file system that holds ``dev`` and ``proc``.
-        environment: variables, some of which hide GPUs.
-    """
+    """Look for NVIDIA GPUs without torch."""
     first = {name: environment[name].split(",")[0].strip() for name in HIDING if name in environment}
     hiding = (name for name, value in first.items() if value in HIDING[name])
     found = re.search(r"Kernel Module.*? ([0-9]+\.[0-9.]+)", _read_text(root / "proc/driver/nvidia/version"))
@@ -233,7 +228,7 @@ def _explain_unusable(reason: str) -> UserError:
 
 
 def _ask_torch() -> str:
-    """Return what torch reports when it is asked to use a GPU."""
+    """Return torch's error message for the use of a GPU."""
     import torch
 
     initialise: Any = torch.cuda.init

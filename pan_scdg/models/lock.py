@@ -69,10 +69,7 @@ def write_lock(name: str, entry: Locked) -> None:
 def list_differences(folder: Path, entry: Locked, weights: bool) -> list[UserError]:
     """Return one error for each file of a folder that is missing or differs from the lock.
 
-    Args:
-        folder: the model's folder.
-        entry: the model's entry in the lock.
-        weights: read the weights too, which may be gigabytes; otherwise they only have to exist.
+    Weights, which may be gigabytes, are read only if ``weights`` is true; otherwise they only have to exist.
     """
     found = []
     for name, expected in sorted(entry.files.items()):

@@ -41,11 +41,7 @@ def count_weight_bytes(folder: Path, dtype: str, config: "ModelConfig | None" = 
     """Return the bytes of a checkpoint's weights when its floats are in ``dtype``, e.g. "bfloat16".
 
     An output head that is, or may be, the embedding matrix itself is not counted.
-
-    Args:
-        folder: the checkpoint.
-        dtype: the dtype in which it is loaded.
-        config: its config; None for an embedding model, which has no head.
+    An embedding model, which has no head, has no ``config`` here.
 
     Raises:
         UserError: a file cannot be read.
@@ -68,13 +64,7 @@ def count_pass_bytes(
     the logits of at most ``head_rows`` targets and their copy in float32. Not counted, because they are not always
     there: attention, keys and values of a prefix that is kept for other inputs, and the overhead of allocator and
     libraries.
-
-    Args:
-        config: the checkpoint's config; missing fields count nothing.
-        settings: the profile's, with the dtype that is loaded.
-        device: on a CPU fewer rows of logits exist at a time.
-        tokens: length of the input.
-        targets: how many of them are targets.
+    Missing fields of the config count nothing. On a CPU fewer rows of logits exist at a time.
     """
     width, hidden, inner = WIDTHS[settings.dtype], _get_size(config, "hidden_size"), 0
     if not any("expert" in name for name in config.text):

@@ -72,7 +72,7 @@ class ModelList(NamedTuple):
 
 
 def find_needs(profile: Profile) -> Needs:
-    """Return what a profile needs: its models, and Terrier's jars."""
+    """Return the models that a profile needs, and whether it needs Terrier's jars."""
     baseline, retrieval = profile.baseline, profile.retrieval
     if isinstance(baseline, Prompted):  # a server holds the model of an endpoint
         return Needs(baseline.model if baseline.served == "local" else None, (), False)
@@ -127,7 +127,7 @@ def _examine(name: str, encoder: bool) -> ModelState:
 
 
 def _describe_pin(name: str, place: FoundModel | None = None) -> str:
-    """Return what the lock says of a model, and of the folder in which it was found."""
+    """Return the state of a model, and of the folder in which it was found, according to the lock."""
     if name in BUNDLED and place is not None:
         return "bundled"
     entry = read_lock().get(name)

@@ -22,7 +22,7 @@ def list_weight_files(folder: Path) -> list[Path]:
     """Return the safetensors files that are loaded from a folder, which may hold the same weights in other forms too.
 
     Raises:
-        UserError: there are none, or the index is damaged.
+        UserError: they are missing, or the index is damaged.
     """
     indexed = read_index(folder) if (folder / INDEX).is_file() else None
     if (folder / WEIGHTS).is_file():

@@ -22,10 +22,6 @@ class Corpus:
 
     Ids and the places of the texts are in memory; the texts are in a temporary file, which ends with the process.
 
-    Args:
-        directory: the input.
-        notices: collects unusual findings.
-
     Raises:
         UserError: see `stream_corpus`.
     """
@@ -56,11 +52,7 @@ class Corpus:
             yield self._read(number, doc_id)
 
     def hash_parts(self, counts: Sequence[int]) -> list[str]:
-        """Return the SHA-256 (hex) over ids and texts of the first documents, of those behind them, and so on.
-
-        Args:
-            counts: numbers of documents of the parts.
-        """
+        """Return the SHA-256 (hex) over ids and texts of the first documents, of those behind them, and so on."""
         documents, found = iter(self), []
         for count in counts:
             digest = hashlib.sha256()

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
+from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import CORPUS_NAMES, QUERIES_NAME, find_corpus
@@ -29,14 +30,13 @@ def detect_task(directory: Path, wanted: Literal["auto", "pairs", "retrieval"]) 
         if not _has_input(directory, wanted):
             raise UserError(f"no input for {wanted}: expected {_WANTED[wanted]}", "correct --input", directory)
         return wanted
-    pairs, retrieval = _has_input(directory, "pairs"), _has_input(directory, "retrieval")
-    if pairs and retrieval:
-        raise UserError(
-            "contains the input of both tasks", "choose one with --task pairs or --task retrieval", directory
-        )
-    if not pairs and not retrieval:
-        raise UserError(f"no input: expected {' or '.join(_WANTED.values())}", "correct --input", directory)
-    return "pairs" if pairs else "retrieval"
+    found: list[Task] = [task for task in ("pairs", "retrieval") if _has_input(directory, task)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        what, remedy = "contains the input of both tasks", "choose one with --task pairs or --task retrieval"
+        raise UserError(what, remedy, directory)
+    raise UserError(f"no input: expected {' or '.join(_WANTED.values())}", "correct --input", directory)
 
 
 def _has_input(directory: Path, task: Task) -> bool:
@@ -48,28 +48,23 @@ def _has_input(directory: Path, task: Task) -> bool:
 def hash_input(directory: Path, task: Task, corpus: str | None = None) -> str:
     """Return the SHA-256 (hex) over the relative names and the bytes of the files that ``task`` reads.
 
-    Args:
-        directory: the input.
-        task: whose files.
-        corpus: SHA-256 (hex) of the corpus file, if it has been read already; then it is not read again.
+    A ``corpus`` file whose SHA-256 is given is not read again.
 
     Raises:
         UserError: a file is missing or cannot be read, see `read_pairs`.
     """
     digest = hashlib.sha256()
     for name, path in sorted(_list_files(directory, task)):
-        content = corpus if corpus is not None and path.name in CORPUS_NAMES else _hash_file(path)
+        content = corpus if corpus is not None and path.name in CORPUS_NAMES else hash_regular(path)
         # digests have a fixed size, so that names and contents cannot run into each other
         digest.update(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest() + bytes.fromhex(content))
     return digest.hexdigest()
 
 
-def _hash_file(path: Path) -> str:
-    content = hashlib.sha256()
-    with open_regular(path) as file:
-        while block := file.read(1 << 20):
-            content.update(block)
-    return content.hexdigest()
+def hash_regular(path: Path) -> str:
+    """Return the SHA-256 (hex) of the bytes of ``path``; see `open_regular`."""
+    open_regular(path).close()
+    return hash_file(path)
 
 
 def _list_files(directory: Path, task: Task) -> Iterator[tuple[str, Path]]:

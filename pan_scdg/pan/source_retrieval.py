@@ -43,16 +43,13 @@ def stream_corpus(directory: Path, notices: Notices, see: See | None = None) -> 
         raise UserError(f"no corpus: expected one of {', '.join(CORPUS_NAMES)}", "add one of these files", directory)
     seen: dict[bytes, tuple[bytes, int]] = {}
     for number, record in _read_records(path, notices, see=see):
-        document = _parse_document(record, path, number, notices)
+        doc_id = _parse_id(record, ("docno", "docid", "doc_id"), path, number)
+        document = Document(doc_id, _parse_text(record, ("text", "default_text"), path, number, notices))
         digest = _hash_text(document.text)
         first, line = seen.setdefault(_hash_text(document.doc_id), (digest, number))
         if first != digest:
-            raise UserError(
-                f"the document {document.doc_id!r} has a different text in line {line}",
-                "keep one of them",
-                path,
-                number,
-            )
+            what = f"the document {document.doc_id!r} has a different text in line {line}"
+            raise UserError(what, "keep one of them", path, number)
         if line != number:
             notices.add("duplicate corpus document, skipped", f"{path}:{number}")
             continue
@@ -94,11 +91,6 @@ def _read_records(
             yield number, parse_json_object(line, path, number)
         else:
             notices.add(f"blank line in {path.name}, skipped", f"{path}:{number}")
-
-
-def _parse_document(record: Mapping[str, Any], path: Path, number: int, notices: Notices) -> Document:
-    doc_id = _parse_id(record, ("docno", "docid", "doc_id"), path, number)
-    return Document(doc_id, _parse_text(record, ("text", "default_text"), path, number, notices))
 
 
 def _parse_id(record: Mapping[str, Any], names: tuple[str, ...], path: Path, number: int) -> str:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
-from pan_scdg.pan.documents import FORMATS, read_any_document
+from pan_scdg.pan.documents import FORMATS, ReadDocument, read_any_document
 from pan_scdg.pan.untrusted import list_directory
 from pan_scdg.progress import Progress
 
@@ -21,10 +21,7 @@ class NamedText(NamedTuple):
     name: str
     """Path below the folder that was given, with slashes."""
     path: Path
-    text: str
-    extracted: bool
-    """See `ReadDocument`."""
-    warnings: tuple[str, ...] = ()
+    document: ReadDocument
 
 
 def read_texts(place: Path, notices: Notices) -> list[NamedText]:
@@ -71,7 +68,7 @@ def _read(name: str, path: Path, notices: Notices) -> NamedText:
     document = read_any_document(path)
     if not document.text.strip():
         notices.add("empty text", str(path))
-    return NamedText(name, path, document.text, document.extracted, document.warnings)
+    return NamedText(name, path, document)
 
 
 def list_text_files(folder: Path, notices: Notices) -> list[tuple[str, Path]]:

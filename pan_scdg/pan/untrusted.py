@@ -68,7 +68,7 @@ def _decode(file: BinaryIO, path: Path, limit: int) -> str:
 
 
 def _describe_not_utf8(path: Path, data: bytes) -> UserError:
-    """Return where and how bytes are not UTF-8."""
+    """Return the error that names the first byte that is not UTF-8."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as e:

@@ -58,7 +58,7 @@ class DenseSettings(Table):
     lists: int | None = Field(default=None, ge=1, exclude_if=lambda value: value is None)
     """Number of lists of ``ivf``; None: about the root of the number of vectors."""
     probes: int | None = Field(default=None, ge=1, exclude_if=lambda value: value is None)
-    """Number of lists that ``ivf`` reads for a query vector; None: see `ivf.choose_probes`."""
+    """Number of lists that ``ivf`` reads for a query vector; None: see `ivf.PROBES`."""
 
     @model_validator(mode="after")
     def _has_a_use_for_its_lists(self) -> "DenseSettings":

@@ -8,9 +8,9 @@ from typing import Any, Literal, NamedTuple
 
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.lifecycle import produce_result
-from pan_scdg.jobs.plan import Plan, prepare_probe
-from pan_scdg.jobs.plan_tokens import choose_gpus
+from pan_scdg.jobs.output.directory import produce_result
+from pan_scdg.jobs.plan.estimate import Plan, prepare_probe
+from pan_scdg.jobs.plan.tokens import choose_gpus
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.jobs.shards import Shards, open_model
 from pan_scdg.lm.engine import EngineName

@@ -82,7 +82,7 @@ def hash_candidates(path: Path) -> str:
 
 
 def _find_stages_file(run: Path) -> Path | None:
-    """Return where the first stage of a run lies; only an output of this program, with the run's own name, has one."""
+    """Return the file with the first stage of a run; None unless the run is an output of this program."""
     beside = run.with_name(CANDIDATES)
     return beside if run.name in RUN_NAMES and os.path.lexists(beside) else None
 
@@ -115,7 +115,7 @@ def write_stages(path: Path, stages: Mapping[str, FirstStage]) -> None:
 
 
 def read_stages(path: Path, remedy: str) -> dict[str, FirstStage]:
-    """Return what `write_stages` wrote, by query.
+    """Return the first stages that `write_stages` wrote, by query.
 
     Raises:
         UserError: the file is missing, damaged, or holds anything else.

@@ -12,12 +12,12 @@ from pan_scdg.cluster.session import Cluster
 from pan_scdg.digests import hash_text
 from pan_scdg.logs import say
 from pan_scdg.models.encoder import Encoder, load_encoder
-from pan_scdg.models.find import FoundModel, find_encoder
+from pan_scdg.models.find import find_encoder
 from pan_scdg.models.fit import check_encoder_fits
 from pan_scdg.models.lock import read_provenance
 from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.pan.corpus import Corpus
-from pan_scdg.profile import DenseSettings, RetrievalSettings, Route
+from pan_scdg.profile import RetrievalSettings, Route
 from pan_scdg.progress import Progress
 from pan_scdg.records import Query
 from pan_scdg.retrieval.catalogue import read_catalogue
@@ -43,28 +43,19 @@ class FirstStage(NamedTuple):
     candidates: Ranking
 
 
-def open_encoder(settings: DenseSettings, device: str) -> Encoder:
-    """Load the embedding model of a profile; warn on stderr if it is not the pinned one.
+def load_retrieval_encoder(settings: RetrievalSettings, device: str) -> Encoder | None:
+    """Load the embedding model; return None if every route is one of BM25. Warn if it is not the pinned one.
 
     Raises:
         UserError: it is missing, or larger than the memory of the device.
     """
-    place = locate_encoder(settings)
-    say(read_provenance(place).warnings)
-    check_encoder_fits(settings.model, place.folder, device)
-    return load_encoder(place.folder, device, settings.batch)
-
-
-def locate_encoder(settings: DenseSettings) -> FoundModel:
-    """Return the folder and origin of a profile's embedding model."""
-    return find_encoder(settings.model)
-
-
-def load_retrieval_encoder(settings: RetrievalSettings, device: str) -> Encoder | None:
-    """Load the embedding model; return None if every route is one of BM25."""
     if all(route.startswith("bm25") for route in settings.routes):
         return None
-    return open_encoder(settings.need_dense(), device)
+    dense = settings.need_dense()
+    found = find_encoder(dense.model)
+    say(read_provenance(found).warnings)
+    check_encoder_fits(dense.model, found.folder, device)
+    return load_encoder(found.folder, device, dense.batch)
 
 
 def find_candidates(
@@ -118,7 +109,6 @@ def _load_first_stage(keys: Mapping[Route, str], settings: RetrievalSettings, st
 
 
 def _decode_ranking(data: bytes) -> Ranking:
-    """Return a ranking from its bytes in the store."""
     pairs = parse_as(data, _RANKED)
     return parse_ranking(pairs)
 
@@ -185,7 +175,8 @@ def _search(
     with ExitStack() as stack:
         lexical = None
         if any(route.startswith("bm25") for route in settings.routes):
-            lexical = stack.enter_context(open_bm25(folder, shards, settings.bm25))
+            lexical = open_bm25(folder, shards, settings.bm25)
+            stack.enter_context(lexical)
         dense = None if encoder is None else DenseRoutes(folder, shards, settings.need_dense(), encoder, memory)
         for start in range(0, len(queries), QUERIES_A_GROUP):
             group = queries[start : start + QUERIES_A_GROUP]

@@ -68,7 +68,7 @@ def read_catalogue(folder: Path) -> Catalogue:
     """Return the list of what an index folder holds.
 
     Raises:
-        UserError: there is none, or it cannot be read.
+        UserError: it is missing or cannot be read.
     """
     found = read_record(folder / CATALOGUE, Catalogue, REMAKE, CATALOGUE_BYTES)
     if found is None or not found.shards:
@@ -126,13 +126,7 @@ def index_corpus(
 ) -> list[str]:
     """Build the indexes of a profile in an index folder; return a line for each.
 
-    Args:
-        corpus: the documents.
-        folder: the index folder; created if it does not exist.
-        settings: the profile's.
-        encoder: the embedding model, for dense routes.
-        cluster: several devices to encode with; None: one device in this process.
-        add: the documents come to those that the folder covers already.
+    With ``add``, the documents come to those that the folder covers already.
 
     Raises:
         UserError: see `build_indexes`; or the folder is in use, holds indexes of another corpus, or cannot be added to.

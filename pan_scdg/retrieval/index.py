@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.models.encoder import Encoder
@@ -14,27 +14,20 @@ from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import Bm25Settings, DenseSettings, RetrievalSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import Document
+from pan_scdg.retrieval.bm25 import fts5, impact, terrier
+from pan_scdg.retrieval.bm25.fts5 import Bm25Index
+from pan_scdg.retrieval.bm25.impact import ImpactIndex
+from pan_scdg.retrieval.bm25.terrier import TerrierIndex
 from pan_scdg.retrieval.dense.encode import encode_documents
+from pan_scdg.retrieval.dense.ivf import build_ivf
 from pan_scdg.retrieval.dense.rows import list_pieces
 from pan_scdg.retrieval.dense.vector_files import FORMAT, Manifest
 from pan_scdg.retrieval.dense.vectors import VectorWriter, open_vectors
 from pan_scdg.retrieval.index_folder import LAYOUTS, Engine
-from pan_scdg.retrieval.ranking import Ranking
 from pan_scdg.store import make_key
 
-
-class Lexical(Protocol):
-    """A BM25 engine: see `bm25.fts5`, `bm25.terrier`, `bm25.impact`."""
-
-    def search_sentences(self, query_text: str) -> Ranking:
-        """Rank by the fused rankings of the query's sentences."""
-
-    def search_full(self, query_text: str) -> Ranking:
-        """Rank by the rarest terms of the whole query."""
-
-    def __enter__(self) -> Any: ...
-
-    def __exit__(self, kind: Any, error: Any, trace: Any, /) -> None: ...
+Lexical = Bm25Index | ImpactIndex | TerrierIndex
+"""The opened BM25 indexes of one engine."""
 
 
 class Part(NamedTuple):
@@ -90,7 +83,7 @@ def list_shards(settings: RetrievalSettings, encoder: Encoder | None, corpora: S
 
 
 def join_digests(corpora: Sequence[str]) -> str:
-    """Return what names the corpora of all shards together."""
+    """Return a name for the corpora of all shards together."""
     return corpora[0] if len(corpora) == 1 else make_key("corpora", {"corpora": list(corpora)})
 
 
@@ -165,8 +158,6 @@ def _build_lists(folder: Path, parts: Mapping[str, Part], dense: DenseSettings |
         lists = parts.get(f"{purpose}-ivf")
         if dense is None or part.manifest is None or lists is None or os.path.lexists(folder / lists.name):
             continue
-        from pan_scdg.retrieval.dense.ivf import build_ivf
-
         ((_, vectors),) = list_pieces(open_vectors(folder / part.name, part.manifest).chunks)
         build_ivf(vectors, folder / lists.name, dense.lists)
 
@@ -174,32 +165,20 @@ def _build_lists(folder: Path, parts: Mapping[str, Part], dense: DenseSettings |
 def _build_bm25(documents: Iterator[Document], path: Path, engine: str, grown_from: Path | None) -> None:
     """Build the BM25 index of a stream of documents."""
     if engine == "fts5":
-        from pan_scdg.retrieval.bm25.fts5 import build_index as build_fts5
-
-        build_fts5(documents, path, grown_from)
+        fts5.build_index(documents, path, grown_from)
     elif engine == "terrier":
-        from pan_scdg.retrieval.bm25.terrier import build_index as build_terrier
-
-        build_terrier(documents, path)
+        terrier.build_index(documents, path)
     else:
-        from pan_scdg.retrieval.bm25.impact import build_index as build_impact
-
-        build_impact(documents, path)
+        impact.build_index(documents, path)
 
 
 def open_bm25(folder: Path, shards: Sequence[Mapping[str, Part]], settings: Bm25Settings) -> Lexical:
     """Open the BM25 indexes of all shards with the profile's engine."""
     path, *added = [folder / parts["bm25"].name for parts in shards if "bm25" in parts]
     if settings.engine == "fts5":
-        from pan_scdg.retrieval.bm25.fts5 import Bm25Index
-
         return Bm25Index(path, settings)
     if settings.engine == "terrier":
-        from pan_scdg.retrieval.bm25.terrier import TerrierIndex
-
         return TerrierIndex(path, settings)
-    from pan_scdg.retrieval.bm25.impact import ImpactIndex
-
     return ImpactIndex(path, settings, added)
 
 

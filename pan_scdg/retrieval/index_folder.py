@@ -87,7 +87,7 @@ def check_seal(folder: Path, engine: Engine, version: str) -> Seal:
     """Return the manifest of an index after reading every file of it once, which also brings them into the cache.
 
     Raises:
-        UserError: there is none, it is another engine's or of another version, or a file is missing, new or changed.
+        UserError: it is missing, or of another engine or version, or a file is missing, new or changed.
     """
     refuse_link(folder)
     seal = read_record(folder / MANIFEST, Seal, REDO, _MANIFEST_BYTES)
@@ -154,7 +154,7 @@ def read_array(path: Path, kinds: tuple[str, ...]) -> npt.NDArray[Any]:
 
 
 def _list_files(folder: Path) -> list[str]:
-    """Return the names of all files but the manifest, those in folders, too."""
+    """Return the names of all files except the manifest, including those in folders."""
     names = []
     for place, folders, files in os.walk(folder):
         names += [Path(place, name).relative_to(folder).as_posix() for name in files]

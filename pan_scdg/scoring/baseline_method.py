@@ -103,7 +103,7 @@ class BaselineMethod:
         self.threshold = self._rule.least
 
     def make_locator(self, finder: PassageFinder, store: Store) -> Locator:
-        """Return what finds the passages of pairs; an alignment also knows the sentences that decided."""
+        """Return a locator of passages; that of an alignment also finds the sentences that decided."""
         if isinstance(self.settings, Alignment):
             return Locator(finder, self.settings, self._parts.make_alignment(self.settings, store))
         return Locator(finder, None, None)

@@ -61,11 +61,6 @@ class BaselineParts(NamedTuple):
     def make_scorer(self, settings: BaselineSettings, collection: Collection, store: Store) -> PairScorer:
         """Return a scorer with these settings; nothing heavy is loaded before it scores.
 
-        Args:
-            settings: the table ``[baseline]`` of a profile.
-            collection: the sources, for the statistics of BM25.
-            store: keeps vectors and answers.
-
         Raises:
             ValueError: a part of the method is missing.
         """
@@ -170,12 +165,7 @@ def find_encoder_parts(model: str, device: str, job: Job) -> BaselineParts:
 
 
 def refuse_unused(settings: BaselineSettings, given: Mapping[str, object]) -> None:
-    """Raise UserError if an option was given that a baseline does not use.
-
-    Args:
-        settings: the baseline of the profile.
-        given: a true value for every option that was given, by its name.
-    """
+    """Raise UserError if an option was given that a baseline does not use."""
     if unused := [name for name, value in given.items() if value]:
         kind = f"an {settings.kind}" if settings.kind.startswith("a") else f"a {settings.kind}"
         raise UserError(f"{unused[0]} has no effect on {kind} baseline", "leave it out")

@@ -126,7 +126,7 @@ def _compute_missing(
 def _store_steps(
     numbers: Iterator[tuple[str, tuple[float, ...]]], store: Store
 ) -> Iterator[list[tuple[str, tuple[float, ...]]]]:
-    """Yield groups of values, each already stored; a group that an error cuts short is stored, too."""
+    """Yield groups of values, each already stored; a group that an error cuts short is also stored."""
     step: list[tuple[str, tuple[float, ...]]] = []
     while True:
         try:

@@ -23,11 +23,6 @@ def make_batches(keys: Sequence[str], sizes: Sequence[int], budget: int) -> list
 
     A larger item is a batch of its own. A lack of memory thus shows at the beginning.
 
-    Args:
-        keys: the key of each item.
-        sizes: the approximate number of tokens of each item.
-        budget: tokens of a batch.
-
     Raises:
         ValueError: the numbers of keys and sizes differ.
     """

@@ -16,7 +16,6 @@ from pan_scdg.records import Document, Query
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.retrieval.ranking import Ranking
 from pan_scdg.scdg.aggregation import Aggregate, GainStatistics, choose_aggregate, list_stored
-from pan_scdg.scdg.gains import Gains
 from pan_scdg.scdg.sequences import (
     AlignmentError,
     ScoringInput,
@@ -27,7 +26,7 @@ from pan_scdg.scdg.sequences import (
 )
 from pan_scdg.scdg.windows import extract_terms
 from pan_scdg.scoring.batches import Share, digest_keys
-from pan_scdg.scoring.features import load_features, save_features
+from pan_scdg.scoring.features import FeatureStore
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.passes import PassScorer, QueryText, SourceWork
 from pan_scdg.scoring.sentence_match import SentenceMatcher
@@ -157,7 +156,7 @@ def score_candidates(
         model: the language model.
         settings: the profile's.
         store: scores in it are reused and new ones are added.
-        keep_gains: store the gain of every token, too.
+        keep_gains: also store the gain of every token.
         share: score the documents of one shard only.
         matcher: also compares the sentences of each document, which is read once for both.
     """
@@ -168,33 +167,39 @@ def score_candidates(
     if share is not None:
         wanted = _select_share(wanted, share)
     # each query without a source is its own batch, so that no gain depends on the other queries
-    known = _StoredFeatures(model, store, settings, keep_gains)
+    own = [aggregate] if (aggregate := choose_aggregate(settings)) else []
+    keeps = keep_gains or any(aggregate.entry.joint for aggregate in own)
+    stored = list_stored("candidates", [Aggregate("top", settings.q), *own])
+    known, features = FeatureStore(store, stored, keeps, settings.control), Found()
     scorer, waiting = PassScorer(model, store), deque[Group]()
+
+    def add(group: Group, values: Mapping[str, GainStatistics]) -> None:
+        for names, key in zip(group.names, group.keys, strict=True):
+            features.update(dict.fromkeys(names, (values[key], key)))
+
     with Progress("scoring candidates", sum(map(len, wanted.values())), model.describe_actors) as progress:
 
         def list_works() -> Iterator[SourceWork]:
             for group in read_groups(corpus, wanted, model, settings):
                 if matcher is not None:
                     matcher.measure(chain.from_iterable(group.names), group.text)
-                if known.load(group):
-                    progress.update(group.candidates)
-                else:
+                if (values := known.load(group.keys)) is None:
                     waiting.append(group)
                     yield SourceWork(group.text, [target.text for target in group.targets], settings)
+                else:
+                    model.inherit(store.notes(group.keys))
+                    add(group, values)
+                    progress.update(group.candidates)
 
         before = 0
-        for passes in scorer.score_works(list_works()):
+        for passes in model.map(list_works()):
             group = waiting.popleft()
-            each = len(passes) // len(group.targets)
-            parts = (passes[start : start + each] for start in range(0, len(passes), each))
-            gains = [
-                scorer.assemble_gains([target.unconditional], part, settings.control)
-                for target, part in zip(group.targets, parts, strict=True)
-            ]
-            known.save(group, gains)
-            progress.update(group.candidates, tokens=scorer.tokens - before)
-            before = scorer.tokens
-    return known.features
+            alone = [[target.unconditional] for target in group.targets]
+            gains = zip(group.keys, scorer.assemble_batch(alone, passes, settings.control), strict=True)
+            add(group, known.save(dict(gains), model.incidents()))
+            progress.update(group.candidates, tokens=model.tokens - before)
+            before = model.tokens
+    return features
 
 
 def _select_share(wanted: Mapping[str, list[Target]], share: Share) -> dict[str, list[Target]]:
@@ -202,42 +207,6 @@ def _select_share(wanted: Mapping[str, list[Target]], share: Share) -> dict[str,
     names = list(wanted)
     sizes = [sum(len(target.text.token_ids) for target in wanted[name]) for name in names]
     return {names[i]: wanted[names[i]] for i in sorted(share.select(names, sizes))}
-
-
-class _StoredFeatures:
-    """The features of candidates, loaded from the store and saved to it group by group."""
-
-    def __init__(self, model: ScoringModel, store: Store, settings: RetrievalSettings, keep_gains: bool) -> None:
-        own = [aggregate] if (aggregate := choose_aggregate(settings)) else []
-        self._model, self._store = model, store
-        self._keep_gains = keep_gains or any(aggregate.entry.joint for aggregate in own)
-        self._control = settings.control
-        self._wanted = list_stored("candidates", [Aggregate("top", settings.q), *own])
-        self.features = Found()
-
-    def load(self, group: Group) -> bool:
-        """Load the features of a group; return False if any is missing, since a group is scored as a whole."""
-        stored = [self._load_target(key) for key in group.keys]
-        values = [found for found in stored if found is not None]
-        if len(values) < len(stored):
-            return False
-        self._model.inherit(self._store.notes(group.keys))
-        self._add(group, values)
-        return True
-
-    def _load_target(self, key: str) -> GainStatistics | None:
-        return load_features(self._store, key, self._wanted, self._keep_gains, self._control)
-
-    def save(self, group: Group, gains: Sequence[Gains]) -> None:
-        """Store the features of a group, in one transaction."""
-        by_key = dict(zip(group.keys, gains, strict=True))
-        incidents = self._model.incidents()
-        values = save_features(self._store, by_key, self._wanted, self._keep_gains, incidents)
-        self._add(group, list(values.values()))
-
-    def _add(self, group: Group, values: Sequence[GainStatistics]) -> None:
-        for names, value, key in zip(group.names, values, group.keys, strict=True):
-            self.features.update(dict.fromkeys(names, (value, key)))
 
 
 def read_groups(

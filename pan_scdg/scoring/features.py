@@ -1,8 +1,8 @@
 """Storage of scored pairs: the statistics of their gains and, on request, the gains themselves."""
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.own_files import OwnRecord, parse_as
 from pan_scdg.profile import Control
 from pan_scdg.scdg.aggregation import AGGREGATIONS, Aggregate, GainStatistics
-from pan_scdg.scdg.gains import Gains, compute_baseline
+from pan_scdg.scdg.gains import Gains
 from pan_scdg.store import Store, pack_array, unpack_array, unpack_floats
 
 _TABLES = {kind.replace("-", "_"): kind for kind, entry in AGGREGATIONS.items() if entry.is_stored}
@@ -35,6 +35,25 @@ class _Moments(OwnRecord):
 _tables: dict[str, Any] = dict.fromkeys(_TABLES, (dict[str, float], {}))
 _STATISTICS = TypeAdapter(create_model("_Statistics", __base__=_Moments, **_tables))
 """`GainStatistics` as they are stored: a table of scores for each aggregation."""
+
+
+class FeatureStore(NamedTuple):
+    """The features of the pairs or candidates of a job in the store, which are computed batch by batch."""
+
+    store: Store
+    wanted: Sequence[Aggregate]
+    keep_gains: bool
+    control: Control
+
+    def load(self, keys: Iterable[str]) -> dict[str, GainStatistics] | None:
+        """Return the stored features of a batch by key; None if any is missing, since a batch is scored as a whole."""
+        every = {key: load_features(self.store, key, self.wanted, self.keep_gains, self.control) for key in keys}
+        found = {key: values for key, values in every.items() if values is not None}
+        return found if len(found) == len(every) else None
+
+    def save(self, gains: Mapping[str, Gains], incidents: Sequence[str]) -> dict[str, GainStatistics]:
+        """Store the features of a batch, in one transaction, and return them by key."""
+        return save_features(self.store, gains, self.wanted, self.keep_gains, incidents)
 
 
 def save_features(
@@ -66,7 +85,7 @@ def save_features(
 def load_features(
     store: Store, key: str, wanted: Sequence[Aggregate], keep_gains: bool, baseline: Control = "none"
 ) -> GainStatistics | None:
-    """Return the stored statistics; None if there are none, or they lack a wanted score or the gains to be kept.
+    """Return the stored statistics; None if they are missing, or lack a wanted score or the gains to be kept.
 
     A missing score is computed, and stored, from the gains if these were kept, as gains over ``baseline``.
     """
@@ -79,13 +98,21 @@ def load_features(
 
 def _compute_again(store: Store, key: str, wanted: Sequence[Aggregate], baseline: Control) -> GainStatistics | None:
     """Store and return the statistics of the gains that were kept; return None if they were not."""
+    gains = _load_kept(store, key, baseline)
+    if gains is None:
+        return None
+    values = gains.summarise(wanted)
+    store.put([(key, _pack(values))])
+    return values
+
+
+def _load_kept(store: Store, key: str, baseline: Control) -> Gains | None:
+    """Return the gains over ``baseline`` that `save_features` kept; None if it kept none."""
     ids, rows = load_ids(store, key), store.read(f"{key}/gains", lambda data: _unpack_rows(data, baseline))
     if ids is None or rows is None:
         return None
     unconditional, conditional, *control = rows
-    values = Gains(ids, unconditional, conditional, control[0] if control else None, baseline).summarise(wanted)
-    store.put([(key, _pack(values))])
-    return values
+    return Gains(ids, unconditional, conditional, control[0] if control else None, baseline)
 
 
 def _pack(values: GainStatistics) -> bytes:
@@ -131,11 +158,7 @@ def _unpack_ids(data: bytes) -> npt.NDArray[np.int64]:
 
 def load_gains(store: Store, key: str, baseline: Control = "none") -> npt.NDArray[np.float64]:
     """Return the gains over ``baseline`` that `save_features` kept, ``[n]`` nats."""
-    rows = store.read(f"{key}/gains", lambda data: _unpack_rows(data, baseline))
-    if rows is None:
+    gains = _load_kept(store, key, baseline)
+    if gains is None:
         raise UserError("the gains of a pair are missing", "delete the state and run again", store.folder)
-    unconditional, conditional, *control = rows
-    gains: npt.NDArray[np.float64] = conditional - compute_baseline(
-        unconditional, control[0] if control else None, baseline
-    )
-    return gains
+    return np.asarray(gains.gains, np.float64)

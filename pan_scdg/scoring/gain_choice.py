@@ -39,15 +39,7 @@ class Rule(NamedTuple):
 def calibrate_gains(
     settings: PairSettings, scored: Sequence[ScoredPair], labels: Labels, digest: str, model: ScoringModel
 ) -> Calibrated:
-    """Return the choice on the scored pairs, and what later verdicts have to know of these; see `choose_rule`.
-
-    Args:
-        settings: aggregation, grid and the limit on false positives.
-        scored: the pairs.
-        labels: True where the source was reused, ``[pairs]``.
-        digest: of the input.
-        model: the language model that scored the pairs.
-    """
+    """Return the choice on the scored pairs, and what later verdicts have to know of these; see `choose_rule`."""
     choice = choose_rule([item.features for item in scored], labels, settings)
     facts = list(measure_targets(scored, model.tokenizer))
     calibration = Calibration(
@@ -79,11 +71,6 @@ def choose_rule(features: Sequence[GainStatistics], labels: Labels, settings: Pa
     """Return the rule with the largest F1 for the aggregation of a profile (paper, Hyperparameter Selection).
 
     A logistic model is fitted on the same pairs before its threshold is chosen.
-
-    Args:
-        features: the statistics of the pairs.
-        labels: True where the source was reused, ``[pairs]``.
-        settings: aggregation, grid and the limit on false positives.
 
     Raises:
         UserError: all pairs have the same label, or every threshold calls too many negatives positive.

@@ -152,7 +152,7 @@ class GainMethod:
             yield LocatedGains(item.pair, gains, located.offsets)
 
     def make_locator(self, finder: PassageFinder, store: Store) -> Locator:
-        """Return what finds the passages of pairs."""
+        """Return a locator of passages."""
         return Locator(finder, None, None)
 
     def close(self) -> None:

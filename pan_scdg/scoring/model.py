@@ -218,7 +218,7 @@ class ScoringModel:
     def list_key_parts(self) -> dict[str, Any]:
         """Return the fields of the model that are part of the store's keys.
 
-        ``head_rows`` is none of them, since it only bounds memory.
+        ``head_rows`` is left out, since it only bounds memory.
         """
         return {
             "model": self.fingerprint,

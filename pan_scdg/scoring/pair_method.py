@@ -10,6 +10,7 @@ import tomlkit
 from pan_scdg.errors import UserError
 from pan_scdg.models.find import FoundModel
 from pan_scdg.notices import Notices
+from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import PairSettings, Profile
@@ -34,6 +35,8 @@ class Verdict(NamedTuple):
     pair: DocumentPair
     record: Mapping[str, Any]
     passages: tuple[Passage, ...]
+    evidence: Sequence[Evidence] = ()
+    """The measured passages, those that do not count too; empty until they are searched."""
 
 
 class LocatedGains(NamedTuple):
@@ -43,7 +46,7 @@ class LocatedGains(NamedTuple):
     gains: Floats
     """``[n]`` nats."""
     offsets: Offsets
-    """First character of each token and the one behind its last, ``[n, 2]``."""
+    """First character of each token and the one after its last, ``[n, 2]``."""
 
 
 class Threshold(NamedTuple):
@@ -114,14 +117,14 @@ class PairMethod(Protocol[Planned, Scored]):
 
     @property
     def model(self) -> ScoringModel | None:
-        """Return the language model, which scores the pairs or measures their passages; None: there is none."""
+        """Return the language model, which scores the pairs or measures their passages; None without one."""
 
     def identify(self) -> dict[str, Any]:
         """Return the fields that identify the models in the job."""
         ...
 
     def make_locator(self, finder: PassageFinder, store: Store) -> Locator:
-        """Return what finds the passages of pairs."""
+        """Return a locator of passages."""
         ...
 
     def check(
@@ -140,13 +143,7 @@ class PairMethod(Protocol[Planned, Scored]):
         ...
 
     def judge(self, scored: Sequence[Scored], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
-        """Yield the verdict about each pair, in order.
-
-        Args:
-            scored: what `score` returned.
-            names: the user's own names of documents by id; may be empty.
-            store: holds intermediate results.
-        """
+        """Yield the verdict about each pair, in order."""
         ...
 
     def judge_failed(self, failed: FailedPair, names: Mapping[str, str]) -> Verdict:
@@ -160,14 +157,7 @@ class PairMethod(Protocol[Planned, Scored]):
     def calibrate(
         self, scored: Sequence[Scored], known: Mapping[DocumentPair, bool], digest: str, store: Store
     ) -> Calibrated:
-        """Choose the threshold of the profile, and its q, w, n or weights, on scored pairs.
-
-        Args:
-            scored: what `score` returned.
-            known: the truth of each pair.
-            digest: of the input.
-            store: holds the scores.
-        """
+        """Choose the threshold of the profile, and its q, w, n or weights, on scored pairs."""
         ...
 
     def close(self) -> None:

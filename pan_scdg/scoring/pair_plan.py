@@ -18,9 +18,8 @@ from pan_scdg.scdg.sequences import (
     Tokenizer,
 )
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_tokens import PairTokens, Result
+from pan_scdg.scoring.pair_tokens import KeptPair, PairTokens, Result, TokenSpool
 from pan_scdg.scoring.passes import PairInput, PairText
-from pan_scdg.scoring.token_spool import KeptPair, TokenSpool
 from pan_scdg.store import make_key
 
 Mode = Literal["whole", "segments"]
@@ -42,7 +41,7 @@ class PlannedPair(NamedTuple):
     """The tokens of a pair that is scored as a whole and without a control; None: it is tokenised again."""
 
     def prepare(self) -> PairInput:
-        """Return what the pair's inputs are made of: its tokens, or its texts.
+        """Return the tokens of the pair if they were kept, otherwise its texts.
 
         Raises:
             UserError: a file cannot be read.
@@ -122,7 +121,7 @@ class _Planner:
         return _Texts(source, target, self._tokens.start(source, target))
 
     def plan(self, pair: DocumentPair, started: _Texts | UserError) -> PlannedPair:
-        """Return how a pair is scored.
+        """Return the plan for scoring a pair.
 
         Raises:
             UserError: it cannot be.
@@ -139,7 +138,7 @@ class _Planner:
         return PlannedPair(pair, mode, key, len(target), len(source), passes.conditional.length, kept)
 
     def _choose_mode(self, pair: DocumentPair, result: Result) -> tuple[Mode, Passes]:
-        """Return how a pair is scored and its inputs as a whole.
+        """Return the mode in which a pair is scored, and its inputs as a whole.
 
         Raises:
             UserError: the tokenizer cannot align it, or it is too long.

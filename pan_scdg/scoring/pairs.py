@@ -7,7 +7,6 @@ import numpy as np
 
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.evaluation.logistic import LogisticFit, compute_probabilities
-from pan_scdg.lm.works import Scored
 from pan_scdg.models.fit import explain_lack_of_memory
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Control, PairSettings
@@ -18,7 +17,7 @@ from pan_scdg.scdg.aggregation import Aggregate, Floats, GainStatistics, choose_
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.scdg.sequences import ScoringInput
 from pan_scdg.scoring.batches import Share, make_batches
-from pan_scdg.scoring.features import load_features, save_features
+from pan_scdg.scoring.features import FeatureStore
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import FailedPair, Mode, OnError, PlannedPair, plan_pairs
 from pan_scdg.scoring.passes import PairsWork, PassScorer
@@ -91,6 +90,7 @@ def score_pairs(
     """
     own = [aggregate] if (aggregate := choose_aggregate(settings)) else []
     wanted = list_stored("pairs", [*own, *(Aggregate(settings.aggregation, p) for p in settings.grid)])
+    known = FeatureStore(store, wanted, keep_gains, settings.control)
     distinct = list({plan.key: plan for plan in planned}.values())
     scorer, alone = PassScorer(model, store), _list_unconditional(distinct, model, settings)
     scorer.plan_unconditional(item for items in alone.values() for item in items)
@@ -108,13 +108,13 @@ def score_pairs(
                 plan.key, batch.digest, scorer.digest_batches(alone[_identify_target(plan)])
             )
             plans.append(plan._replace(key=keys[plan.key]))
-        stored = {plan.key: load_features(store, plan.key, wanted, keep_gains, settings.control) for plan in plans}
-        features |= {key: values for key, values in stored.items() if values is not None}
-        if None in stored.values():
+        if (stored := known.load(plan.key for plan in plans)) is None:
             missing.append(plans)
+        else:
+            features |= stored
     if missing:
         for gains in _compute_batches(missing, scorer, alone, settings):
-            features |= save_features(store, gains, wanted, keep_gains, model.incidents())
+            features |= known.save(gains, model.incidents())
     model.inherit(store.notes(keys.values()))
     return [
         ScoredPair(plan._replace(key=keys[plan.key]), features[keys[plan.key]]) for plan in planned if plan.key in keys
@@ -140,33 +140,18 @@ def _compute_batches(
             progress.update(tokens=tokens)
     works = (PairsWork(tuple(plan.prepare() for plan in plans), settings) for plans in missing)
     with Progress("scoring pairs", sum(map(len, missing)), scorer.model.describe_actors) as progress:
-        before = scorer.tokens
-        for plans, found in zip(missing, scorer.score_works(works), strict=True):
-            each = zip(plans, _split_by_pair(plans, found, alone, settings), strict=True)
-            yield {
-                p.key: scorer.assemble_gains(alone[_identify_target(p)], parts, settings.control) for p, parts in each
-            }
-            progress.update(len(plans), tokens=scorer.tokens - before)
-            before = scorer.tokens
+        before = scorer.model.tokens
+        for plans, found in zip(missing, scorer.model.map(works), strict=True):
+            items = [alone[_identify_target(plan)] for plan in plans]
+            gains = scorer.assemble_batch(items, found, settings.control)
+            yield dict(zip((plan.key for plan in plans), gains, strict=True))
+            progress.update(len(plans), tokens=scorer.model.tokens - before)
+            before = scorer.model.tokens
 
 
 def _identify_target(plan: PlannedPair) -> tuple[str, Mode]:
     """Return the document and mode that determine the unconditional inputs of a pair."""
     return plan.pair.suspicious.doc_id, plan.mode
-
-
-def _split_by_pair(
-    plans: Sequence[PlannedPair],
-    found: Sequence[Scored],
-    alone: Alone,
-    settings: PairSettings,
-) -> Iterator[Sequence[Scored]]:
-    """Yield the scored inputs of each pair of a batch."""
-    start, each = 0, 1 if settings.control == "none" else 2
-    for plan in plans:
-        end = start + each * len(alone[_identify_target(plan)])
-        yield found[start:end]
-        start = end
 
 
 def describe_control(control: Control) -> dict[str, str]:
@@ -188,11 +173,6 @@ def compute_score(features: GainStatistics, aggregate: Aggregate, weights: Logis
 
 def compute_scores(features: Sequence[GainStatistics], aggregate: Aggregate, weights: LogisticWeights | None) -> Floats:
     """Return the score of each pair that is compared with the threshold, ``[pairs]``.
-
-    Args:
-        features: the statistics of the pairs.
-        aggregate: the aggregation of the profile.
-        weights: the fitted logistic model of an aggregation of several statistics.
 
     Raises:
         ValueError: the logistic model was not fitted.

@@ -6,6 +6,7 @@ The work classes can be pickled, since other processes compute them.
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from pan_scdg.digests import hash_text
 from pan_scdg.lm.ahead import TokenisedInputs
-from pan_scdg.lm.works import Scored, Work
+from pan_scdg.lm.works import Scored
 from pan_scdg.profile import Control, PairSettings, RetrievalSettings
 from pan_scdg.retrieval.sentences import find_sentence_spans
 from pan_scdg.scdg.control import add_control, shuffle_source
@@ -142,15 +143,6 @@ class PassScorer:
         self._planned: dict[str, tuple[Batch, tuple[ScoringInput, ...]]] = {}
         self._unstored: dict[str, LogProbs] = {}
 
-    @property
-    def tokens(self) -> int:
-        """Return the number of tokens that were computed so far."""
-        return self.model.tokens
-
-    def score_works(self, works: Iterable[Work]) -> Iterator[list[Scored]]:
-        """Yield the scored inputs of each work, in order; each work is a batch of its own."""
-        yield from self.model.map(works)
-
     def plan_unconditional(self, items: Iterable[ScoringInput]) -> None:
         """Divide all unconditional inputs of the job into batches."""
         distinct = {digest_input(item): item for item in items}
@@ -174,7 +166,7 @@ class PassScorer:
             batch, members = self._planned.setdefault(name, (Batch((0,), digest_keys([name])), (item,)))
             if batch.digest not in missing and self._read_stored(name, item) is None:
                 missing[batch.digest] = members
-        scored = self.score_works(map(TokenisedInputs, missing.values()))
+        scored = self.model.map(map(TokenisedInputs, missing.values()))
         for members, found in zip(missing.values(), scored, strict=True):
             self._store_values({digest_input(m): part.log_probs for m, part in zip(members, found, strict=True)})
             yield sum(member.length for member in members)
@@ -216,8 +208,22 @@ class PassScorer:
             ValueError: the baseline needs a control that is missing.
         """
         known = list(passes)
-        (found,) = self.score_works([TokenisedInputs([item for p in known for item in list_with_source(p)])])
+        (found,) = self.model.map([TokenisedInputs([item for p in known for item in list_with_source(p)])])
         return self.assemble_gains([p.unconditional for p in known], found, baseline)
+
+    def assemble_batch(
+        self, alone: Sequence[Sequence[ScoringInput]], found: Sequence[Scored], baseline: Control
+    ) -> Iterator[Gains]:
+        """Yield the gains of each pair or candidate of a batch.
+
+        Args:
+            alone: for each of them, the unconditional input of each segment.
+            found: their scored inputs, one behind the other.
+            baseline: see `assemble_gains`.
+        """
+        each, rest = len(found) // max(1, sum(map(len, alone))), iter(found)
+        for items in alone:
+            yield self.assemble_gains(items, list(islice(rest, each * len(items))), baseline)
 
     def assemble_gains(self, alone: Sequence[ScoringInput], found: Sequence[Scored], baseline: Control) -> Gains:
         """Return the gains of one pair or candidate.

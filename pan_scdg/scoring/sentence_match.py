@@ -19,14 +19,7 @@ DECIMALS = 5
 
 
 class SentenceMatcher:
-    """Measures how well candidates match the sentences of their queries, and keeps it in the store.
-
-    Args:
-        settings: the table ``[retrieval.match]``.
-        scorer: encodes texts.
-        store: keeps the cosines.
-        queries: all queries.
-    """
+    """Measures how well candidates match the sentences of their queries, and keeps it in the store."""
 
     def __init__(
         self, settings: MatchSettings, scorer: AlignmentScorer, store: Store, queries: Iterable[Query]
@@ -37,12 +30,7 @@ class SentenceMatcher:
         """The store's key of each measured candidate, by (query, document)."""
 
     def measure(self, names: Iterable[tuple[str, str]], document: str) -> None:
-        """Compare a document with the queries that have it as a candidate, unless the store knows the result.
-
-        Args:
-            names: (query, document) ids.
-            document: the text.
-        """
+        """Compare a document with the queries that have it as a candidate, unless the store knows the result."""
         todo: dict[str, str] = {}
         for query_id, doc_id in names:
             text = self._texts[query_id]

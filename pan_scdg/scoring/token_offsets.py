@@ -31,12 +31,7 @@ class LocatedTokens(NamedTuple):
 
 
 class TokenLocator:
-    """Locates the tokens of targets in their text.
-
-    Args:
-        scoring: the tokenizer of the scored ids.
-        fast: a tokenizer of the same checkpoint that returns offsets, or None.
-    """
+    """Locates the tokens of targets in their text."""
 
     def __init__(self, scoring: Tokenizer, fast: Tokenizer | None) -> None:
         self._scoring, self._fast = scoring, fast

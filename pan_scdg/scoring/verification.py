@@ -58,18 +58,13 @@ _STORED = TypeAdapter(Annotated[tuple[list[float], list[float]], Strict(False)],
 
 
 class Verifier:
-    """Measures gains of passages; equal texts and model give equal numbers, whatever else is measured.
-
-    Args:
-        model: the language model.
-        store: keeps the gains and the unconditional log-probabilities; None: nothing is kept.
-    """
+    """Measures gains of passages; equal texts and model give equal numbers, whatever else is measured."""
 
     def __init__(self, model: ScoringModel, store: Store | None) -> None:
         self.model, self._store = model, store
 
     def identify(self) -> dict[str, Any]:
-        """Return what the numbers depend on."""
+        """Return all fields that the numbers depend on."""
         sizes = [TARGET_TOKENS, SOURCE_TOKENS, PRECEDING_TOKENS, PRECEDING_CHARACTERS, LARGEST]
         return {**self.model.list_key_parts(), "sizes": sizes}
 

@@ -137,10 +137,10 @@ def test_without_a_reference_nothing_is_called_right(tmp_path: Path, monkeypatch
 def test_another_ranking_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     search, calls = dense_search.search_chunks, 0
 
-    def swap(*arguments: Any) -> Any:
+    def swap(*arguments: Any, **options: Any) -> Any:
         nonlocal calls
         calls += 1
-        rankings = search(*arguments)
+        rankings = search(*arguments, **options)
         if calls == 2:  # the first one of this device that is compared
             rankings[0][0], rankings[0][1] = rankings[0][1], rankings[0][0]
         return rankings

@@ -10,7 +10,8 @@ from formats import JSON, LINES, sqlite
 from target import Target
 
 from pan_scdg.jobs.compared_results import read_result
-from pan_scdg.jobs.output import OutputDirectory, lock_output
+from pan_scdg.jobs.output.directory import OutputDirectory
+from pan_scdg.jobs.output.mark import lock_output
 from pan_scdg.jobs.shards import read_shards, write_shard
 from pan_scdg.profile import ModelSettings
 from pan_scdg.retrieval.candidate_files import write_stages
@@ -68,7 +69,7 @@ def _run_again(folder: Path, overwrite: bool) -> None:
     with lock_output(output.path):
         if output.prepare(overwrite):
             return
-        if not output.is_sealed():
+        if output.needed:
             _stage(output)
         output.publish()
 
@@ -162,7 +163,7 @@ def _stored(folder: Path) -> None:
         load_gains(store, "b")
 
 
-OUTPUT, MARK, OWN = "pan_scdg.jobs.output", "pan_scdg.jobs.output_mark", "pan_scdg.own_files"
+OUTPUT, MARK, OWN = "pan_scdg.jobs.output.directory", "pan_scdg.jobs.output.mark", "pan_scdg.own_files"
 COMPARED, SHARDS, STORE = "pan_scdg.jobs.compared_results", "pan_scdg.jobs.shards", "pan_scdg.store"
 OUTPUTS = (
     Target(

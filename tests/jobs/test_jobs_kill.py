@@ -18,14 +18,14 @@ Visible = Callable[[Path], dict[str, bytes]]
 @pytest.fixture
 def one_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Load the encoder once, not in each of many runs in this process."""
-    real, loaded = candidates.open_encoder, dict[str, Any]()
+    real, loaded = candidates.load_encoder, dict[Path, Any]()
 
-    def find(settings: Any, device: str) -> Any:
-        if settings.model not in loaded:
-            loaded[settings.model] = real(settings, device)
-        return loaded[settings.model]
+    def load(folder: Path, device: str, batch: int) -> Any:
+        if folder not in loaded:
+            loaded[folder] = real(folder, device, batch)
+        return loaded[folder]
 
-    monkeypatch.setattr(candidates, "open_encoder", find)
+    monkeypatch.setattr(candidates, "load_encoder", load)
     monkeypatch.setattr(Encoder, "release", lambda _: None)
 
 

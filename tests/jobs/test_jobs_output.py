@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.output import OutputDirectory
-from pan_scdg.jobs.output_mark import read_mark
+from pan_scdg.jobs.output.directory import OutputDirectory
+from pan_scdg.jobs.output.mark import read_mark
 from pan_scdg.own_files import HIDDEN, MARK
 from pan_scdg.scoring.model import ScoringModel
 

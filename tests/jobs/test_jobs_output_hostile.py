@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from pan_scdg.digests import hash_file
-from pan_scdg.jobs.output import OutputDirectory
-from pan_scdg.jobs.output_mark import read_mark
+from pan_scdg.jobs.output.directory import OutputDirectory
+from pan_scdg.jobs.output.mark import read_mark
 from pan_scdg.own_files import HIDDEN, MARK
 from pan_scdg.scoring.pairs import score_pairs
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from lxml import etree
 
-from pan_scdg.jobs.passages import NO_PASSAGE
+from pan_scdg.jobs.pairs.passages import NO_PASSAGE
 from pan_scdg.passages.align import align_texts
 from pan_scdg.profile import PassageSettings
 from tests.passages.test_passages_match import REWRITTEN, SOURCE, UNRELATED

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pan_scdg.jobs import probe
-from pan_scdg.jobs.plan_tokens import count_operations, count_tokens
+from pan_scdg.jobs.plan import probe
+from pan_scdg.jobs.plan.tokens import count_operations, count_tokens
 from pan_scdg.lm.engine import Engine
 from pan_scdg.models.config import ModelConfig, read_config
 from pan_scdg.models.load import load_model

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pan_scdg.jobs.query_report import read_sources
+from pan_scdg.jobs.retrieval.report import read_sources
 from pan_scdg.notices import Notices
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.report.query_page import ExplainedPassage, RankedSource, ReportQuery, write_query_page

@@ -13,9 +13,9 @@ import pytest
 import torch
 import yaml
 
-from pan_scdg.jobs import run_metadata
-from pan_scdg.jobs.output import METADATA, OutputDirectory
-from pan_scdg.jobs.output_mark import read_mark
+from pan_scdg.jobs.output import metadata as run_metadata
+from pan_scdg.jobs.output.directory import OutputDirectory
+from pan_scdg.jobs.output.mark import METADATA, read_mark
 from pan_scdg.own_files import MARK
 
 Run = Callable[..., Any]
@@ -210,7 +210,7 @@ def test_a_run_that_is_killed_leaves_no_tracker_and_no_folder_of_it(tracker: Fau
     started, ended, temporary = tmp_path / "started", tmp_path / "ended", tmp_path / "temporary"
     tracker(started=f"open({str(started)!r}, 'w')", stopped=f"open({str(ended)!r}, 'w')")
     code = (
-        "import os, signal\nfrom pathlib import Path\nfrom pan_scdg.jobs.run_metadata import _start_tracker\n"
+        "import os, signal\nfrom pathlib import Path\nfrom pan_scdg.jobs.output.metadata import _start_tracker\n"
         f"tracker = _start_tracker()\nwhile not Path({str(started)!r}).exists():\n    pass\n"
         f"assert len(os.listdir({str(temporary)!r})) == 1\nos.kill(os.getpid(), signal.SIGKILL)"
     )
@@ -278,7 +278,7 @@ def test_it_is_published_with_the_results_whenever_a_kill_comes(
                 begun.publish()
         again = OutputDirectory(output, {"task": "test"})
         assert again.prepare() is False
-        assert again.is_sealed()
+        assert not again.needed
         again.publish()
         assert visible(output) == {name: name.encode() for name in ("first", "last", METADATA)}
 

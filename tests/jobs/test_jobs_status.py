@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pan_scdg.jobs import status
-from pan_scdg.jobs.output import lock_output
+from pan_scdg.jobs.output import status
+from pan_scdg.jobs.output.mark import lock_output
 from pan_scdg.own_files import HIDDEN
 from pan_scdg.progress import TICKS
 

@@ -16,7 +16,7 @@ def test_names_are_paths_in_the_folder_and_formats_go_by_the_ending(tmp_path: Pa
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"<p>{name}</p>")
     notices = Notices()
-    found = {text.name: (text.text, text.extracted) for text in read_texts(tmp_path, notices)}
+    found = {text.name: (text.document.text, text.document.extracted) for text in read_texts(tmp_path, notices)}
     assert list(found) == ["a/b.txt", "a/notes.MD", "b.txt", "c.html"]
     assert found["a/b.txt"] == ("<p>a/b.txt</p>", False)
     assert found["c.html"] == ("c.html", True)
@@ -26,12 +26,14 @@ def test_names_are_paths_in_the_folder_and_formats_go_by_the_ending(tmp_path: Pa
 
 def test_a_file_is_a_folder_of_one(tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_text("words")
-    assert [(text.name, text.text) for text in read_texts(tmp_path / "one.txt", Notices())] == [("one.txt", "words")]
+    assert [(text.name, text.document.text) for text in read_texts(tmp_path / "one.txt", Notices())] == [
+        ("one.txt", "words")
+    ]
 
 
 def test_line_ends_are_one_character_so_that_offsets_agree(tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_bytes(b"a\r\nb\rc")
-    assert read_texts(tmp_path, Notices())[0].text == "a\nb\nc"
+    assert read_texts(tmp_path, Notices())[0].document.text == "a\nb\nc"
 
 
 def refuse(place: Path) -> list[str]:
@@ -46,7 +48,7 @@ def test_links_that_lead_away_are_refused_and_others_are_read(tmp_path: Path) ->
     (tmp_path / "secret.txt").write_text("not yours")
     (folder / "a.txt").write_text("mine")
     (folder / "b.txt").symlink_to(folder / "a.txt")
-    assert [text.text for text in read_texts(folder, Notices())] == ["mine", "mine"]
+    assert [text.document.text for text in read_texts(folder, Notices())] == ["mine", "mine"]
     (folder / "c.txt").symlink_to(tmp_path / "secret.txt")
     (folder / "d").symlink_to(folder / "in")
     (folder / "e.txt").symlink_to(folder / "e.txt")

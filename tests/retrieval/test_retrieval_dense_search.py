@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
 from pan_scdg.retrieval.dense import nearest
-from pan_scdg.retrieval.dense.search import search_chunks, search_chunks_by_sum, search_documents
+from pan_scdg.retrieval.dense.search import search_chunks, search_documents
 from pan_scdg.retrieval.dense.similarity import bound_error, count_steps
 from pan_scdg.retrieval.ranking import Ranked, Ranking
 
@@ -88,7 +88,7 @@ def rank_by_maximum(queries: Vectors, *place: Any, **options: Any) -> Ranking:
 
 
 def rank_by_sum(queries: Vectors, *place: Any, **options: Any) -> Ranking:
-    return search_chunks_by_sum([queries], *place, **options)[0]
+    return search_chunks([queries], *place, "combsum", **options)[0]
 
 
 def rank_documents(query: Vectors, *place: Any, **options: Any) -> Ranking:
@@ -186,6 +186,7 @@ def test_several_queries_are_searched_as_each_alone() -> None:
 MEASURE = """
 import resource, sys
 import numpy as np
+from pan_scdg.retrieval.dense.nearest import ExactSearch
 from pan_scdg.retrieval.dense.search import search_chunks
 path, dtype, memory = sys.argv[1], sys.argv[2], int(sys.argv[3])
 chunks = np.memmap(path, dtype, "r").reshape(-1, 32)
@@ -193,7 +194,7 @@ queries, owner = chunks[:600].astype(np.float32), np.arange(len(chunks)) // 4
 ids = [f"d{i}" for i in range(len(chunks) // 4)]
 search_chunks([queries[:2]], chunks[:200], owner[:200], ids, 3, 5)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-found = search_chunks([queries], chunks, owner, ids, 300, 500, memory)
+found = search_chunks([queries], chunks, owner, ids, 300, 500, search=ExactSearch(memory))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, hash(tuple(found[0])))
 """
 
@@ -218,7 +219,7 @@ def test_the_memory_bound_is_kept_and_changes_nothing(tmp_path: Path, dtype: str
 def test_too_little_memory_is_the_users_error() -> None:
     vectors = np.eye(4, dtype=np.float32)
     with pytest.raises(UserError, match="^1000 bytes of memory are too few .*; .*--search-memory"):
-        list(nearest.find_nearest(vectors, vectors, 2, memory=1000))
+        list(nearest.ExactSearch(1000).find(vectors, vectors, 2))
 
 
 @devices
@@ -296,7 +297,7 @@ def test_similarities_between_two_steps(
     doc_ids, owner = [f"d{i}" for i in rng.permutation(7)], rng.integers(7, size=c)
     with pytest.MonkeyPatch.context() as patch:
         set_plan(patch, rows, block)
-        found = search_chunks(queries, chunks, owner, doc_ids, kept, depth, device=device)
+        found = search_chunks(queries, chunks, owner, doc_ids, kept, depth, search=nearest.ExactSearch(device=device))
     assert found == [literal_search(query, chunks, owner, doc_ids, kept, depth) for query in queries]
 
 
@@ -307,8 +308,10 @@ def test_more_doubles_than_are_kept(device: str) -> None:
     owner, doc_ids = rng.integers(30, size=200), [f"d{i}" for i in range(30)]
     with pytest.MonkeyPatch.context() as patch:
         set_plan(patch, 2, 9)
-        found = search_chunks([queries], chunks, owner, doc_ids, 6, 20, device=device)[0]
-        alone = search_documents(queries, chunks[:40], [f"d{-i:03}" for i in range(40)], 7, device=device)
+        found = search_chunks([queries], chunks, owner, doc_ids, 6, 20, search=nearest.ExactSearch(device=device))[0]
+        alone = search_documents(
+            queries, chunks[:40], [f"d{-i:03}" for i in range(40)], 7, search=nearest.ExactSearch(device=device)
+        )
     assert found == literal_search(queries, chunks, owner, doc_ids, 6, 20)
     ids = [f"d{-i:03}" for i in range(40)]
     assert alone == [literal_search([query], chunks[:40], range(40), ids, 40, 7) for query in queries]

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.retrieval.bm25 import terrier_jars
-from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline, pick_rarest, read_stopwords, split_tokens, stem_word
+from pan_scdg.retrieval.bm25 import terrier_jars, terrier_terms
+from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline, pick_rarest, read_stopwords, stem_word
 
 ENDINGS = """
 s es ies sses ed eed ing ational tional enci anci izer bli alli entli eli ousli ization ation ator alism iveness
@@ -64,6 +64,11 @@ def literal_tokens(text: str) -> list[str]:
             found.append(run.lower())
         run = ""
     return found
+
+
+def split_tokens(text: str) -> list[str]:
+    """Return the tokens, before stopwords are left out and others are stemmed."""
+    return [token.lower() for token in terrier_terms._TOKEN.findall(text) if terrier_terms._is_kept(token)]
 
 
 @given(st.text(st.sampled_from("aAbB1239 -_.éİK ſ語\x00\n"), max_size=80) | st.text(max_size=40))

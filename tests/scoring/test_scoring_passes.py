@@ -62,7 +62,7 @@ def test_one_unconditional_pass_serves_all_sources(at_hand: ScoringModel, tmp_pa
     expected += [p.conditional.length for p in passes[1:]]
     assert forwards == expected
     # the engine leaves out the last token of each input, whose output would speak of nothing
-    assert scorer.tokens == sum(expected) - len(expected)
+    assert scorer.model.tokens == sum(expected) - len(expected)
     PassScorer(at_hand, None).compute_gains([passes[0]])
     assert len(forwards) == len(expected) + 2, "without a store both passes are computed"
 

@@ -16,9 +16,9 @@ from pan_scdg.scdg.windows import SourceWindows, extract_terms
 from pan_scdg.scoring import pair_plan
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import plan_pairs
+from pan_scdg.scoring.pair_tokens import TokenSpool
 from pan_scdg.scoring.pairs import score_pairs
 from pan_scdg.scoring.passes import PairsWork, QueryText, SourceWork
-from pan_scdg.scoring.token_spool import TokenSpool
 from pan_scdg.store import Store
 
 SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"

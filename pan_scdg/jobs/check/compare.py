@@ -143,7 +143,7 @@ def _note_common(pairs: Sequence[FoundPair], material: Material) -> list[tuple[R
 
 
 def _count(place: Interval, others: Sequence[tuple[int, Interval]]) -> int:
-    """Return how many documents have a passage at this place."""
+    """Return the number of documents that have a passage at this place."""
     least = LEAST_OVERLAP * (place[1] - place[0])
     return len({who for who, (begin, end) in others if min(end, place[1]) - max(begin, place[0]) >= least})
 

@@ -18,12 +18,12 @@ from pan_scdg.jobs.check.pairs import (
     make_pairs,
     need_first_stage,
 )
-from pan_scdg.jobs.check.report import PAGE, TABLE, make_report, write_files
+from pan_scdg.jobs.check.report import TABLE, make_report, write_files
 from pan_scdg.jobs.check.texts import Material, collect_texts
-from pan_scdg.jobs.detect import open_method
-from pan_scdg.jobs.lifecycle import produce_result
-from pan_scdg.jobs.passage_gains import measure_gains
-from pan_scdg.jobs.requests import Computing, Request, describe_job
+from pan_scdg.jobs.output.directory import produce_result
+from pan_scdg.jobs.pairs.detect import open_method
+from pan_scdg.jobs.pairs.report import measure_gains
+from pan_scdg.jobs.requests import PAGE, Computing, Request, describe_job
 from pan_scdg.logs import say
 from pan_scdg.models.find import describe_models
 from pan_scdg.models.lock import list_origins
@@ -72,56 +72,67 @@ class _Check:
     """A check whose texts were read and whose models were found."""
 
     profile: Profile
-    material: Material
+    request: CheckRequest
     computing: Computing
+    material: Material
     method: PairMethod[Any, Any]
     finder: PassageFinder
+
+    def describe_setting(self) -> Setting:
+        """Return the profile, threshold and models that decide."""
+        models = {**self.method.models, **self.finder.models}
+        identity = {**self.method.identify(), **self.finder.identify()}
+        template = None if self.request.template is None else self.request.template.name
+        return Setting(self.profile.name, self.method.threshold, models, identity, template)
+
+    def describe_job(self, common: Request, setting: Setting) -> dict[str, Any]:
+        """Return all fields that the bytes of the result depend on."""
+        job = describe_job(
+            "check",
+            self.profile,
+            common,
+            input_digest=self.material.hash(),
+            models=dict(setting.identity),
+            device=self.method.device,
+            engine=self.computing.engine,
+        )
+        # the page shows what is not a part of the scores
+        shown = {"suspicious": self.request.suspicious.name, "template": setting.template, "version": __version__}
+        return {**job, **shown, "among": self.material.among, "gains": self.request.gains}
 
     def compare(self, places: list[Places] | None, store: Store) -> tuple[list[ReportPair], int]:
         """Return the pairs, best first, and how many were scored.
 
-        Args:
-            places: the pairs to score; None: there are too many, and a first stage chooses.
-            store: keeps scores and vectors.
+        Without ``places`` there are too many pairs, and a first stage chooses.
         """
         settings, scorer = self.profile.baseline, None
         if isinstance(settings, Alignment):
             parts, cluster = find_parts(settings, self.method.device, ()), self.computing.cluster
             scorer = parts.make_alignment(settings, store)
             several = cluster.needs_ray(self.method.device)
-            actors = parts.open_actors(settings, cluster) if several else None
-            encode_texts(self.material, scorer, store, actors)
+            encode_texts(self.material, scorer, store, parts.open_actors(settings, cluster) if several else None)
             if places is None:
-                threshold = self.method.threshold
                 # without a threshold nothing is decided, and every pair is shown
-                least = float("-inf") if threshold is None else threshold - NEAR
+                least = float("-inf") if self.method.threshold is None else self.method.threshold - NEAR
                 places = find_candidates(self.material, scorer, settings, least)
         if places is None:
             raise ValueError("only an alignment has a first stage")
         judged = judge_pairs(self.material, places, self.method, store)
         locator = Locator(self.finder, settings if isinstance(settings, Alignment) else None, scorer)
         pairs = describe_pairs(self.material, judged, locator)
-        return self._measure(pairs, store), len(places)
-
-    def _measure(self, pairs: list[ReportPair], store: Store) -> list[ReportPair]:
-        wanted = self.profile.passages is not None and self.profile.passages.gains
-        if self.method.model is None or self.profile.pairs is None or not wanted:
-            return pairs
-        left, right = (
-            {text.shown.name: text.compared.text or "" for text in side}
-            for side in (self.material.suspicious, self.material.sources)
-        )
-        verifier = Verifier(self.method.model, store)
-        return measure_gains(pairs, lambda pair: (left[pair.suspicious], right[pair.source]), verifier)
+        wanted = self.profile.pairs is not None and self.profile.passages is not None and self.profile.passages.gains
+        if self.method.model is not None and wanted:
+            left, right = (
+                {text.shown.name: text.compared.text or "" for text in side}
+                for side in (self.material.suspicious, self.material.sources)
+            )
+            verifier = Verifier(self.method.model, store)
+            pairs = measure_gains(pairs, lambda pair: (left[pair.suspicious], right[pair.source]), verifier)
+        return pairs, len(places)
 
 
 def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -> Checked:
     """Compare every suspicious text with every source, and write a report.
-
-    Args:
-        profile: decides pairs, by alignment if there are more than `MOST_PAIRS`.
-        request: texts, output and options.
-        computing: models and device.
 
     Raises:
         UserError: a text cannot be read, or a model or the output is not usable; no result is published.
@@ -129,20 +140,25 @@ def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -
     profile = profile.measure_passages(request.gains)
     notices = Notices(request.strict)
     material = collect_texts(request.suspicious, request.sources, request.template, notices)
-    total, places = _plan_pairs(profile, request, material)
+    total, places = count_pairs(material), None
+    if not total:
+        raise UserError("both sides are the same file", "give another text to compare it with", request.suspicious)
+    if total > MOST_PAIRS:
+        need_first_stage(profile, total)
+    else:
+        places = list(list_pairs(material))
     common = Request(request.suspicious, request.output)
-    known = [] if places is None else make_pairs(material, places)
+    known = make_pairs(material, places or [])
     report = None
     with closing(open_method(profile, common, computing, known, known, encodes=True)) as method:
         finder = PassageFinder(profile.passages or PassageSettings(), method.device)
-        setting = _find_models(profile, request, method, finder)
-        job = _describe_job(profile, common, request, computing, material, setting, method.device)
-        with produce_result(request.output, job, request.overwrite) as result:
+        check = _Check(profile, request, computing, material, method, finder)
+        setting = check.describe_setting()
+        with produce_result(request.output, check.describe_job(common, setting), request.overwrite) as result:
             if result.needed:
                 with result.compute(computing.state, False, method.model) as store:
                     distinct = {found.folder: found for found in setting.models.values()}
                     say([describe_models(list(distinct.values()))] if distinct else [])
-                    check = _Check(profile, material, computing, method, finder)
                     pairs, scored = check.compare(places, store)
                     warnings = [line.removeprefix("warning: ") for line in notices.list_warnings()]
                     report = make_report(material, pairs, setting, warnings, total - scored)
@@ -153,48 +169,3 @@ def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -
     if report is None:
         return Checked(table, [f"already complete: {request.output}", page])
     return Checked(table, [*notices.list_warnings(), summarise(report), CAUTION, page])
-
-
-def _plan_pairs(profile: Profile, request: CheckRequest, material: Material) -> tuple[int, list[Places] | None]:
-    """Return the number of pairs, and the pairs themselves if all of them are scored."""
-    total = count_pairs(material)
-    if not total:
-        raise UserError("both sides are the same file", "give another text to compare it with", request.suspicious)
-    if total > MOST_PAIRS:
-        need_first_stage(profile, total)
-        return total, None
-    return total, list(list_pairs(material))
-
-
-def _find_models(
-    profile: Profile,
-    request: CheckRequest,
-    method: PairMethod[Any, Any],
-    finder: PassageFinder,
-) -> Setting:
-    models, identity = {**method.models, **finder.models}, {**method.identify(), **finder.identify()}
-    template = None if request.template is None else request.template.name
-    return Setting(profile.name, method.threshold, models, identity, template)
-
-
-def _describe_job(
-    profile: Profile,
-    common: Request,
-    request: CheckRequest,
-    computing: Computing,
-    material: Material,
-    setting: Setting,
-    device: str,
-) -> dict[str, Any]:
-    job = describe_job(
-        "check",
-        profile,
-        common,
-        input_digest=material.hash(),
-        models=dict(setting.identity),
-        device=device,
-        engine=computing.engine,
-    )
-    # the page shows what is not a part of the scores
-    shown = {"suspicious": request.suspicious.name, "template": setting.template, "version": __version__}
-    return {**job, **shown, "among": material.among, "gains": request.gains}

@@ -40,7 +40,7 @@ def list_pairs(material: Material) -> Iterator[Places]:
 
 def _resolve_paths(material: Material) -> tuple[list[Path], list[Path]]:
     """Return the files of both sides: one that is on both is no source of itself."""
-    left, right = ([text.path.resolve() for text in side] for side in (material.suspicious, material.sources))
+    left, right = ([text.compared.path.resolve() for text in side] for side in (material.suspicious, material.sources))
     return left, right
 
 
@@ -63,11 +63,7 @@ def encode_texts(
 ) -> None:
     """Encode each text, which takes most of the time, so that its progress is told; the store keeps the vectors.
 
-    Args:
-        material: the texts.
-        scorer: encodes in this process, and prepares texts.
-        store: that of the scorer.
-        actors: several devices that encode; None: this process does.
+    Without ``actors`` this process encodes.
     """
     texts = sorted({text.compared.text or "" for _, text in material.list_texts()})
     with Progress("encoding texts", len(texts)) as progress, ExitStack() as stack:
@@ -78,14 +74,7 @@ def encode_texts(
 
 
 def find_candidates(material: Material, scorer: AlignmentScorer, settings: Alignment, least: float) -> list[Places]:
-    """Return the pairs whose score may reach ``least``, in order; every other pair has a lower one.
-
-    Args:
-        material: the texts.
-        scorer: encodes and prepares them.
-        settings: weights of the score.
-        least: the score from which on a pair is shown.
-    """
+    """Return the pairs whose score may reach ``least``, in order; every other pair has a lower one."""
     sources = (scorer.prepare(text.compared.text or "") for text in material.sources)
     stage = FirstStage(sources, settings, PassageSettings(), least)
     left, right = _resolve_paths(material)

@@ -5,13 +5,14 @@ from pathlib import Path
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.check.texts import Material
+from pan_scdg.jobs.requests import PAGE
 from pan_scdg.own_files import COMPONENT_BYTES
 from pan_scdg.report.html import write_report
 from pan_scdg.report.records import Report, ReportPair
 from pan_scdg.report.setting import UNDECIDED, Setting, describe_setting
 from pan_scdg.report.table import format_csv, format_passages
 
-PAGE, TABLE, PASSAGES = "report.html", "report.csv", "passages.jsonl"
+TABLE, PASSAGES = "report.csv", "passages.jsonl"
 TEXTS = "texts"
 AMONG = "the texts were compared among each other: which one of a pair was written first is unknown"
 
@@ -21,12 +22,7 @@ def make_report(
 ) -> Report:
     """Return the report of a check.
 
-    Args:
-        material: the texts.
-        pairs: best first.
-        setting: what decided.
-        warnings: about the texts.
-        left_out: number of pairs that a first stage left out.
+    ``left_out`` is the number of pairs that a first stage left out.
     """
     more = []
     if setting.threshold is None:

@@ -37,8 +37,7 @@ class CheckedText(NamedTuple):
     shown: ReportText
     """As it was read."""
     compared: TextFile
-    """The same, with blanks in the place of what the template has, too."""
-    path: Path
+    """The same, with blanks for the words that are also in the template."""
     words: int
     """That are compared."""
     extracted: bool
@@ -95,45 +94,36 @@ def collect_texts(suspicious: Path, sources: Path | None, template: Path | None,
 def _make_texts(
     texts: Iterable[NamedText], side: str, template: PreparedText | None, notices: Notices
 ) -> Iterable[CheckedText]:
-    for text in texts:
-        compared = text.text if template is None else _mask_template(text.text, template)
+    for name, path, document in texts:
+        compared = document.text if template is None else _mask_template(document.text, template)
         words = count_words(compared)
-        warnings = list(text.warnings)
+        warnings = list(document.warnings)
         if not _seems_english(compared):
-            notices.add("not calibrated for this language (English is)", str(text.path))
+            notices.add("not calibrated for this language (English is)", str(path))
             warnings.append(NOT_ENGLISH)
         if words < LEAST_WORDS:
             warnings.append(f"{words} words, fewer than {LEAST_WORDS}: too short for a verdict")
-        for warning in text.warnings:
-            notices.add(warning.partition(",")[0], str(text.path))
-        doc_id = f"{side}/{text.name}"
-        yield CheckedText(
-            ReportText(text.name, text.text, tuple(warnings)),
-            TextFile(doc_id, Path(text.name).name, text.path, compared),
-            text.path,
-            words,
-            text.extracted,
-        )
+        for warning in document.warnings:
+            notices.add(warning.partition(",")[0], str(path))
+        shown = ReportText(name, document.text, tuple(warnings))
+        yield CheckedText(shown, TextFile(f"{side}/{name}", Path(name).name, path, compared), words, document.extracted)
 
 
 def _mask_template(text: str, template: PreparedText) -> str:
-    """Return the text with blanks in the place of each run of words that the template has, too.
+    """Return the text with blanks for each run of words that is also in the template.
 
     Offsets stay what they are. Punctuation between two runs is kept, which is no word.
     """
     parts, last = [], 0
     for run in find_runs(prepare_text(text, 1), template, RUN_WORDS):
-        parts += [text[last : run.start], _blank(text[run.start : run.end])]
+        # line breaks stay, since they part paragraphs
+        blank = "".join("\n" if character == "\n" else " " for character in text[run.start : run.end])
+        parts += [text[last : run.start], blank]
         last = run.end
     return "".join([*parts, text[last:]])
 
 
-def _blank(text: str) -> str:
-    """Return as many blanks as a text has characters; line breaks stay, since they part paragraphs."""
-    return "".join("\n" if character == "\n" else " " for character in text)
-
-
 def _seems_english(text: str) -> bool:
-    """Return whether enough words of a text are frequent English ones; True for a very short text."""
+    """Return True if enough words of a text are frequent English words, or the text is very short."""
     words = _WORD.findall(text.lower())
     return len(words) < LEAST_JUDGED or sum(word in FREQUENT for word in words) >= LEAST_ENGLISH * len(words)

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, JsonValue
 
 from pan_scdg.digests import hash_file, hash_text
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.output import lock_output
+from pan_scdg.jobs.output.mark import lock_output
 from pan_scdg.own_files import OwnRecord, check_inner_name, find_link, read_record, write_atomically
 from pan_scdg.pan.untrusted import is_file, list_directory
 from pan_scdg.research.data.records import format_json

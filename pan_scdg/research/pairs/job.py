@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.plan import Plan, make_plan
-from pan_scdg.jobs.plan_inputs import count_pairs
+from pan_scdg.jobs.plan.estimate import Plan, make_plan
+from pan_scdg.jobs.plan.inputs import count_pairs
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.jobs.shards import write_shard
 from pan_scdg.logs import say

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.plan import Plan
-from pan_scdg.jobs.plan_inputs import count_candidates, group_by_source
-from pan_scdg.jobs.plan_tokens import count_operations
+from pan_scdg.jobs.plan.estimate import Plan
+from pan_scdg.jobs.plan.inputs import count_candidates, group_by_source
+from pan_scdg.jobs.plan.tokens import count_operations
 from pan_scdg.jobs.requests import Computing
-from pan_scdg.jobs.retrieval_results import rank_queries
+from pan_scdg.jobs.retrieval.results import rank_queries
 from pan_scdg.jobs.shards import write_shard
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Profile

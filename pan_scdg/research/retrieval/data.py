@@ -10,7 +10,7 @@ import numpy as np
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.retrieval import compute_per_query
-from pan_scdg.jobs.evidence import Ranking as Ranked
+from pan_scdg.jobs.retrieval.evidence import Ranking as Ranked
 from pan_scdg.notices import Notices
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.runs import find_run, read_run

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from pan_scdg.evaluation.report import Estimate
 from pan_scdg.evaluation.retrieval import Qrels, bootstrap_queries, compute_per_query
-from pan_scdg.jobs.evidence import Ranking
-from pan_scdg.jobs.retrieval_results import Cascade, make_cascade, rank_queries
+from pan_scdg.jobs.retrieval.evidence import Ranking
+from pan_scdg.jobs.retrieval.results import Cascade, make_cascade, rank_queries
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.research.retrieval.comparison import make_runs
 from pan_scdg.research.retrieval.data import Orders, Stages, list_ranked

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from pan_scdg.digests import hash_file, hash_text
 from pan_scdg.errors import UserError, UserErrors
-from pan_scdg.jobs.plan import NOT_KNOWN, Plan, make_plan
-from pan_scdg.jobs.plan_inputs import count_candidates, group_by_source
+from pan_scdg.jobs.plan.estimate import NOT_KNOWN, Plan, make_plan
+from pan_scdg.jobs.plan.inputs import count_candidates, group_by_source
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.jobs.shards import write_shard
-from pan_scdg.models.find import FoundModel
+from pan_scdg.models.find import FoundModel, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import hash_input
@@ -36,7 +36,7 @@ from pan_scdg.research.retrieval.rankings import make_rankings, search_all
 from pan_scdg.research.retrieval.report import FOLDS, make_report, write_gains, write_runs
 from pan_scdg.research.study import ReadyStudy, note_lost, write_files
 from pan_scdg.retrieval.candidate_files import write_stages
-from pan_scdg.retrieval.candidates import FirstStage, locate_encoder
+from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.scdg.aggregation import GainStatistics
 from pan_scdg.scoring.candidates import Target, plan_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
@@ -136,7 +136,7 @@ def find_places(study: RetrievalStudy, reranker: Reranker | None) -> dict[str, F
     places = {} if reranker is None else {"language_model": reranker.model.found}
     for settings in (row.settings for row in study.rows if row.settings is not None):
         if not all(route.startswith("bm25") for route in settings.routes):
-            places[settings.need_dense().model] = locate_encoder(settings.need_dense())
+            places[settings.need_dense().model] = find_encoder(settings.need_dense().model)
     return places
 
 

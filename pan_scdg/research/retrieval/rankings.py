@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from pan_scdg.evaluation.retrieval import Run
 from pan_scdg.jobs.requests import Computing
-from pan_scdg.jobs.retrieval_results import rank_queries
+from pan_scdg.jobs.retrieval.results import rank_queries
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.models.fit import choose_search_memory
 from pan_scdg.profile import RetrievalSettings

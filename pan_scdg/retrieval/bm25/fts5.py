@@ -211,13 +211,8 @@ class Bm25Index:
 
 
 def _match_any(terms: list[str]) -> str:
-    """Return the FTS5 query that matches any of the terms."""
-    return " OR ".join(map(_quote_term, terms))
-
-
-def _quote_term(term: str) -> str:
-    """Return the term as an FTS5 string, so that ``NEAR``, ``AND`` and the like are words."""
-    return '"' + term.replace('"', '""') + '"'
+    """Return the FTS5 query that matches any of the terms, as strings, so that ``NEAR`` and the like are words."""
+    return " OR ".join('"' + term.replace('"', '""') + '"' for term in terms)
 
 
 class _Words:

@@ -149,7 +149,7 @@ class ImpactIndex:
         return sort_best(self._numbers[docs], round_to_steps(scores[docs]), self._settings.depth)
 
     def _count_documents(self, unit: Iterable[str], places: list[dict[str, int]]) -> dict[str, int]:
-        """Return how many documents of all shards hold each indexed term of a unit."""
+        """Return the number of documents, over all shards, that contain each indexed term of a unit."""
         sizes = dict.fromkeys(unit, 0)
         for shard, own in zip(self._shards, places):
             starts = shard.arrays["starts"]

@@ -26,11 +26,6 @@ _PIECE = 1 << 22
 def read_arrays(folder: Path, documents: int, terms: int) -> Arrays:
     """Return the arrays by name, memory-mapped unless they are empty.
 
-    Args:
-        folder: holds a ``.npy`` file for each.
-        documents: number of documents.
-        terms: number of indexed terms.
-
     Raises:
         UserError: an array has a type, size or number that does not fit these numbers of documents and terms.
     """
@@ -58,6 +53,6 @@ def _find_damaged(found: Arrays, documents: int, terms: int) -> str | None:
 
 
 def _all_within(numbers: Array, count: int) -> bool:
-    """Return whether all numbers are at least 0 and below ``count``, a piece at a time."""
+    """Return True if all numbers are at least 0 and below ``count``; reads a piece at a time."""
     pieces = (numbers[start : start + _PIECE] for start in range(0, len(numbers), _PIECE))
     return all(bool(piece.min() >= 0 and piece.max() < count) for piece in pieces)

@@ -42,7 +42,9 @@ def build_index(documents: Iterable["Document"], folder: Path) -> None:
         (part / INDEX).mkdir()
         feed = _Feed(documents)
         terms = _index(pt, feed, part / INDEX) if feed.first is not None else 0  # Terrier cannot index nothing
-        _write_ids(feed.doc_ids, terms, part)
+        lines = "".join(json.dumps(doc_id) + "\n" for doc_id in feed.doc_ids)
+        (part / DOC_IDS).write_text(lines, encoding="ascii")
+        write_seal(part, "terrier", TERRIER, len(feed.doc_ids), terms)
 
 
 class _Feed:
@@ -89,12 +91,6 @@ def _index(pt: Any, feed: _Feed, folder: Path) -> int:
             f"Terrier cannot index: {e}", f"check the free space there, or raise ${MEMORY_VARIABLE}", folder
         ) from e
     return terms
-
-
-def _write_ids(doc_ids: list[str], terms: int, folder: Path) -> None:
-    lines = "".join(json.dumps(doc_id) + "\n" for doc_id in doc_ids)
-    (folder / DOC_IDS).write_text(lines, encoding="ascii")
-    write_seal(folder, "terrier", TERRIER, len(doc_ids), terms)
 
 
 class TerrierIndex:

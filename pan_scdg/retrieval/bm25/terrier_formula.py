@@ -25,7 +25,7 @@ def compute_idf(documents: int, frequency: int) -> float:
 
 
 def compute_length_norms(lengths: Integers) -> Floats:
-    """Return what the length of each document, in terms, adds to the denominator, ``[documents]``."""
+    """Return the term of the denominator that depends on the length of each document, ``[documents]``."""
     average = float(lengths.sum()) / max(1, len(lengths))
     # Where every document is empty no term is indexed and no norm is asked for.
     return np.asarray(K1 * ((1 - B) + B * lengths / (average or 1.0)), np.float64)

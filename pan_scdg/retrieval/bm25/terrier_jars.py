@@ -87,7 +87,7 @@ def _fetch(name: str, folder: Path) -> None:
 def start_terrier() -> Any:
     """Return PyTerrier, with Java and Terrier started in this process, once, without network.
 
-    Java gets at most 2 GiB of heap, or ``$PAN_SCDG_JAVA_MIB``: of its own accord it would take a quarter of the
+    Java gets at most 2 GiB of heap, or ``$PAN_SCDG_JAVA_MIB``: by default it would take a quarter of the
     machine, beside models and vectors that need the memory.
 
     Raises:
@@ -106,7 +106,7 @@ def start_terrier() -> Any:
     pt.terrier.set_helper_version(HELPER)
     pt.java.mavenresolver.offline()
     pt.java.set_memory_limit(_choose_heap())
-    # Terrier logs to the standard output, which is for results; what stops it comes as an exception all the same.
+    # Terrier logs to the standard output, which is for results; fatal errors are raised as exceptions anyway.
     pt.java.set_log_level("OFF")
     # Python's streams may be replaced or closed while Java still lives.
     pt.java.set_redirect_io(False)

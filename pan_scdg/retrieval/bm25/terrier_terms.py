@@ -61,17 +61,12 @@ _STEP_4 = (
 )
 
 
-def split_tokens(text: str) -> list[str]:
-    """Return the tokens of Terrier's English tokeniser in order, in lower case.
-
-    They are the longest runs of ASCII letters and digits, without those that are longer than 20 characters, hold more
-    than 4 digits or more than 3 equal characters in a row, where ``a`` and ``A`` differ.
-    """
-    return [token.lower() for token in _TOKEN.findall(text) if _is_kept(token)]
-
-
 def _is_kept(token: str) -> bool:
-    """Return True unless Terrier drops the token."""
+    """Return True unless Terrier's English tokeniser drops the token, a longest run of ASCII letters and digits.
+
+    It drops those that are longer than 20 characters, or hold more than 4 digits or more than 3 equal characters in a
+    row, where ``a`` and ``A`` differ.
+    """
     if len(token) > LONGEST or sum(map(str.isdigit, token)) > MOST_DIGITS:
         return False
     return len(token) <= MOST_EQUAL or max(len(list(run)) for _, run in groupby(token)) <= MOST_EQUAL

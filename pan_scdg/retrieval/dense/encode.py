@@ -21,11 +21,7 @@ def encode_documents(
 ) -> Iterator[Document]:
     """Yield the documents of a corpus unchanged, and write their vectors; continue where a process was stopped.
 
-    Args:
-        documents: the whole corpus.
-        writers: of the folders of vectors that are not complete; the ``kind`` of each says what it stores.
-        encode: see `open_encoding`.
-        dense: the profile's settings.
+    The writers are those of the vectors that are not complete.
 
     Raises:
         UserError: a folder cannot be written.

@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.errors import UserError, need_packages
-from pan_scdg.retrieval.dense.nearest import Nearest
+from pan_scdg.retrieval.dense.nearest import Nearest, take_best
 from pan_scdg.retrieval.dense.rows import Floats, Rows
-from pan_scdg.retrieval.dense.similarity import STEP, Float32s, Positions, count_steps
+from pan_scdg.retrieval.dense.similarity import Float32s, Positions, count_steps
 from pan_scdg.retrieval.index_folder import REDO, check_seal, read_array, stage_folder, write_seal
 
 VERSION = "residual 8bit"
@@ -35,6 +35,8 @@ BLOCK = 4096
 """Vectors that one thread handles at a time; what is written may depend on it, but never on the number of threads."""
 RANGE_BYTES = 1 << 30
 """Size of the lists that are filled in one pass over the vectors."""
+PROBES = 64
+"""Lists that a search reads."""
 SPARE = 2
 """Times as many vectors are found by their codes as are kept by their exact similarities."""
 ID_BYTES = 8
@@ -49,13 +51,8 @@ def load_faiss() -> Any:
 
 
 def choose_lists(count: int) -> int:
-    """Return the number of lists for so many vectors: the root, or fewer if k-means would see too few of each."""
+    """Return the number of lists for ``count`` vectors: the root, or fewer if k-means would see too few of each."""
     return max(1, min(isqrt(count), count // POINTS_A_LIST))
-
-
-def choose_probes(lists: int) -> int:
-    """Return how many lists a search reads."""
-    return min(lists, 64)
 
 
 def open_threads(faiss: Any) -> ThreadPoolExecutor:
@@ -191,7 +188,7 @@ class IvfIndex:
         self._index.is_trained, self._index.ntotal = True, count
         self._lists = self._map_lists(folder / LISTS, sizes, total)
         self._index.replace_invlists(self._lists, False)
-        self._probes = faiss.SearchParametersIVF(nprobe=min(lists, probes or choose_probes(lists)))
+        self._probes = faiss.SearchParametersIVF(nprobe=min(lists, probes or PROBES))
 
     def find(self, query: Float32s, count: int) -> Positions:
         """Return the positions of the best vectors by their codes in the lists that are read, in ascending order.
@@ -218,32 +215,22 @@ class IvfIndex:
 
 
 class IvfSearch:
-    """The inverted files of all shards, in the order of their vectors; stands for `nearest.find_nearest`."""
+    """The inverted files of all shards, in the order of their vectors; stands for `nearest.ExactSearch`."""
 
-    def __init__(self, shards: Sequence[IvfIndex]) -> None:
-        self._shards = shards
+    def __init__(self, shards: Sequence[IvfIndex], device: str = "cpu") -> None:
+        self.device = device
+        self._shards = list(zip(accumulate((shard.count for shard in shards), initial=0), shards))
 
-    def __call__(
-        self,
-        queries: Float32s,
-        vectors: Rows,
-        kept: int,
-        memory: int = 0,
-        device: str = "cpu",
-        order: Positions | None = None,
-    ) -> Iterator[Nearest]:
+    def find(self, queries: Float32s, vectors: Rows, kept: int, order: Positions | None = None) -> Iterator[Nearest]:
         """Yield for each query vector the ``kept`` best of the vectors in the lists that are read, by exact similarity.
 
         Each query and shard is searched alone, in one thread: no result depends on the others or on the threads.
         """
-        starts = accumulate((shard.count for shard in self._shards), initial=0)
-        shards = list(zip(starts, self._shards))
 
         def search(query: Float32s) -> Positions:
-            return np.concatenate([start + shard.find(query, SPARE * kept) for start, shard in shards])
+            return np.concatenate([start + shard.find(query, SPARE * kept) for start, shard in self._shards])
 
         with open_threads(load_faiss()) as threads:
             for query, positions in zip(queries, threads.map(search, queries)):
-                steps = count_steps(query[None], vectors, positions, device)[0]
-                best = np.lexsort((positions if order is None else order[positions], -steps))[:kept]
-                yield Nearest(positions[best], steps[best] * STEP, STEP, np.ones(len(best), bool))
+                steps = count_steps(query[None], vectors, positions, self.device)[0]
+                yield take_best(positions, steps, kept, order)

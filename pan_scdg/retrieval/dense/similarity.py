@@ -23,7 +23,7 @@ Positions = npt.NDArray[np.int64]
 
 
 def bound_error(dimension: int) -> float:
-    """Return how far a float32 inner product of unit vectors can be off, summed in any order (Higham's bound)."""
+    """Return the largest error of a float32 inner product of unit vectors, summed in any order (Higham's bound)."""
     unit = 2.0**-24
     return (dimension + 1) * unit / (1 - (dimension + 1) * unit)
 

@@ -34,7 +34,7 @@ class Sealed(OwnRecord):
 
 
 class Manifest(OwnRecord):
-    """``manifest.json``: all that the vectors depend on, and whether they are complete."""
+    """``manifest.json``: all that the vectors depend on, and a seal if they are complete."""
 
     kind: Literal["chunks", "abstracts"]
     model: str
@@ -95,7 +95,7 @@ class Group(NamedTuple):
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Return what the vectors of a folder were made of.
+    """Return the manifest of a folder of vectors.
 
     Raises:
         UserError: there are no vectors, or they are of another format.
@@ -117,7 +117,7 @@ def check_manifest(folder: Path, wanted: Manifest) -> Manifest:
     """Return the manifest of the folder, if it is the wanted one but for its completeness.
 
     Raises:
-        UserError: there is none, or it differs; names what differs.
+        UserError: the manifest is missing, or a field differs; the text names the field.
     """
     found = read_manifest(folder)
     here, there = wanted.list_fields(), found.list_fields()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pan_scdg.jobs.requests import Computing
-from pan_scdg.jobs.retrieval_results import Cascade, make_cascade, rank_queries
+from pan_scdg.jobs.retrieval.results import Cascade, make_cascade, rank_queries
 from pan_scdg.notices import Notices
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import Profile, RetrievalSettings

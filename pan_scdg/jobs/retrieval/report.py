@@ -9,8 +9,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from pan_scdg.jobs.evidence import EVIDENCE
-from pan_scdg.jobs.retrieval_results import GAINS, SCORES
+from pan_scdg.jobs.retrieval.evidence import EVIDENCE
+from pan_scdg.jobs.retrieval.results import GAINS, SCORES
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.records import Query
 from pan_scdg.report.query_page import ExplainedPassage, RankedSource, ReportQuery
@@ -25,13 +25,7 @@ MOST_SOURCES = 10
 def list_report_queries(
     folder: Path, queries: Sequence[Query], found: Mapping[str, FirstStage]
 ) -> Iterator[ReportQuery]:
-    """Yield what the page shows of each query that has candidates.
-
-    Args:
-        folder: has the scores, and the evidence and the gains of tokens if there are any.
-        queries: the queries, in the order of the scores.
-        found: first-stage rankings by query.
-    """
+    """Yield what the page shows of each query that has candidates."""
     passages = _read_evidence(folder / EVIDENCE)
     gains = _read_gains(folder / GAINS, passages)
     texts = {query.query_id: query.text for query in queries}

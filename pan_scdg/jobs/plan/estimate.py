@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pan_scdg.cluster.session import Cluster
-from pan_scdg.jobs.output_mark import Partial
-from pan_scdg.jobs.plan_inputs import Counted, count_candidates, count_pairs, group_by_source
-from pan_scdg.jobs.plan_tokens import SHARE, Tokens, count_operations, estimate_hours
-from pan_scdg.jobs.probe import Speed, probe
+from pan_scdg.jobs.output.mark import Partial
+from pan_scdg.jobs.plan.inputs import Counted, count_candidates, count_pairs, group_by_source
+from pan_scdg.jobs.plan.probe import Speed, probe
+from pan_scdg.jobs.plan.tokens import SHARE, Tokens, count_operations, estimate_hours
 from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request, take_first
-from pan_scdg.jobs.retrieve import Prepared, prepare
+from pan_scdg.jobs.retrieval.retrieve import Prepared, prepare
 from pan_scdg.models.config import read_config
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs
@@ -215,14 +215,7 @@ def make_plan(
 ) -> Plan:
     """Return the plan of scoring, with the measured speed of the model, or hours on GPUs that are not here.
 
-    Args:
-        task: what is planned.
-        profile: the name of the profile.
-        computing: device, engine, and the GPUs that the plan is for.
-        model: the language model, which is loaded unless tokens are only counted; None: nothing is scored.
-        counted: the tokens; None: nothing is scored.
-        pairs: number of pairs to score.
-        notes: sentences to show below the plan.
+    The model is loaded unless tokens are only counted. Without ``counted`` tokens nothing is scored.
     """
     speed, gpus, notes = None, dict[str, float](), list(notes)
     if model is not None and counted is not None:

@@ -1,4 +1,4 @@
-"""Tell how far a run is, also to other processes: a small file in its output that is replaced every few seconds."""
+"""Report the progress of a run to other processes, in a small file in its output that is replaced every few seconds."""
 
 import fcntl
 import json
@@ -10,8 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from pan_scdg.cluster.actor import Crew
 from pan_scdg.errors import UserError, one_line
-from pan_scdg.jobs.output_mark import read_mark
+from pan_scdg.jobs.output.mark import read_mark
 from pan_scdg.own_files import HIDDEN, OwnRecord, read_record, refuse_link, write_atomically
 from pan_scdg.progress import TICKS, Progress, format_duration
 from pan_scdg.scoring.model import ScoringModel
@@ -20,6 +21,7 @@ STATUS = "status.json"
 INTERVAL = 5.0
 """Seconds between two versions of the file, unless another stage begins."""
 LARGEST = 1 << 20
+ALONE = Crew(processes=1, nodes=1, lost=0, ended=0, retried=0, computed={})
 
 
 class Status(OwnRecord):
@@ -59,7 +61,7 @@ class _Writer(logging.Handler):
         if progress.stage == self._stage and time.monotonic() - self._written < INTERVAL:
             return
         self._stage, self._written = progress.stage, time.monotonic()
-        crew = None if self._model is None else self._model.count_actors()
+        crew = (None if self._model is None else self._model.count_actors()) or ALONE
         status = Status(
             stage=progress.stage,
             done=progress.done,
@@ -67,12 +69,12 @@ class _Writer(logging.Handler):
             failed=self._failed,
             tokens=progress.tokens,
             seconds_left=progress.seconds_left,
-            processes=1 if crew is None else crew.processes,
-            nodes=1 if crew is None else crew.nodes,
-            nodes_lost=0 if crew is None else crew.lost,
-            processes_ended=0 if crew is None else crew.ended,
-            batches={} if crew is None else crew.computed,
-            batches_retried=0 if crew is None else crew.retried,
+            processes=crew.processes,
+            nodes=crew.nodes,
+            nodes_lost=crew.lost,
+            processes_ended=crew.ended,
+            batches=crew.computed,
+            batches_retried=crew.retried,
             written=time.time(),
         )
         with suppress(OSError):  # a full disk is told by those who need it

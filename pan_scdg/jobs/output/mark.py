@@ -1,14 +1,25 @@
-"""The mark of a finished output: its job and the hash of each file."""
+"""The mark of a finished output, with its job and the hash of each file, and the lock of one that is written."""
 
+import errno
+import fcntl
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, PositiveInt, StringConstraints
 
 from pan_scdg.digests import hash_file
+from pan_scdg.errors import UserError
+from pan_scdg.logs import say
 from pan_scdg.own_files import MARK, InnerName, OwnRecord, find_link, open_own, read_record
 
+METADATA = "ir-metadata.yml"
+"""Written by `metadata`."""
+NO_LOCKS = {errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
+"""Errors of file systems that cannot lock a folder, such as NFS."""
 Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 
 
@@ -61,3 +72,40 @@ def is_unchanged(folder: Path, name: str, digest: str) -> bool:
     except FileNotFoundError:
         return False
     return hash_file(folder / name) == digest
+
+
+@contextmanager
+def lock_output(path: Path) -> Iterator[None]:
+    """Create a directory if it is missing, and lock it against other runs.
+
+    The folder itself is locked, so that no lock file remains and a finished result may be read-only.
+
+    Raises:
+        UserError: it cannot be created, or another run has locked it.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as e:
+        raise make_write_error(path, e.strerror) from e
+    try:
+        _lock(folder, path)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _lock(folder: int, path: Path) -> None:
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as e:
+        raise UserError("another run is writing this output", "wait for it, or choose another --output", path) from e
+    except OSError as e:
+        if e.errno not in NO_LOCKS:
+            raise
+        say([f"warning: {path}: this file system has no locks; do not start a second run with this output"])
+
+
+def make_write_error(path: Path, why: str | None) -> UserError:
+    """Return the error for an output directory that cannot be written."""
+    return UserError(f"cannot write the output directory: {why}", "choose another --output", path)

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from pan_scdg.jobs.plan_tokens import Tokens, count_tokens
-from pan_scdg.jobs.probe import Work
+from pan_scdg.jobs.plan.probe import Work
+from pan_scdg.jobs.plan.tokens import Tokens, count_tokens
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import PairSettings, RetrievalSettings
 from pan_scdg.progress import Progress

@@ -1,23 +1,22 @@
 """Source retrieval: read corpus and queries, write ``run.txt.gz`` and ``scores.jsonl.gz`` (paper, PAN26)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.lifecycle import Attempt, produce_result
-from pan_scdg.jobs.output_mark import Partial
-from pan_scdg.jobs.query_report import list_report_queries, read_sources
-from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request, describe_job, take_first
-from pan_scdg.jobs.retrieval_results import RUN, write_ranking
-from pan_scdg.jobs.run_report import PAGE
+from pan_scdg.jobs.output.directory import OutputDirectory, produce_result
+from pan_scdg.jobs.output.mark import Partial
+from pan_scdg.jobs.requests import PAGE, Computing, FirstStageOptions, Request, describe_job, list_lines, take_first
+from pan_scdg.jobs.retrieval.report import list_report_queries, read_sources
+from pan_scdg.jobs.retrieval.results import RUN, write_ranking
+from pan_scdg.jobs.retrieval.small_model import SmallModel, open_small_model
 from pan_scdg.jobs.shards import Shards, open_model, write_shard
-from pan_scdg.jobs.small_model import SmallModel, open_small_model
 from pan_scdg.logs import say
 from pan_scdg.models.encoder import Encoder
-from pan_scdg.models.find import FoundModel, describe_models
+from pan_scdg.models.find import FoundModel, describe_models, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.models.lock import list_origins
 from pan_scdg.notices import Notices
@@ -29,7 +28,7 @@ from pan_scdg.records import Query
 from pan_scdg.report.query_page import write_query_page
 from pan_scdg.report.setting import Setting, describe_setting
 from pan_scdg.retrieval.candidate_files import explain_scores, hash_candidates, read_candidates
-from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retrieval_encoder, locate_encoder
+from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retrieval_encoder
 from pan_scdg.retrieval.catalogue import check_index
 from pan_scdg.scdg.aggregation import choose_aggregate
 from pan_scdg.scoring.baseline_parts import BaselineParts, find_encoder_parts
@@ -40,9 +39,18 @@ from pan_scdg.scoring.token_offsets import make_locator
 from pan_scdg.store import Store
 
 
+class UsedModel(NamedTuple):
+    """A model that the result depends on."""
+
+    found: FoundModel
+    identify: Callable[[], Mapping[str, Any]]
+    """Returns the fields that identify it in the job."""
+
+
 class Prepared(NamedTuple):
     """The checked input, models and settings of a run, before anything is computed or written."""
 
+    profile: str
     settings: RetrievalSettings
     notices: Notices
     queries: Sequence[Query]
@@ -53,12 +61,17 @@ class Prepared(NamedTuple):
     """Candidates of the user or of the shards; None: they are searched."""
     encoder: Encoder | None
     corpus: Corpus
-    places: Mapping[str, FoundModel]
-    """The models that the result depends on, by their names in the job."""
+    models: Mapping[str, UsedModel]
+    """Those that the result depends on, by their names in the job."""
     matching: BaselineParts | None = None
     """The encoder of the sentence match."""
     small: SmallModel | None = None
     """The small model of the cascade."""
+
+    @property
+    def places(self) -> dict[str, FoundModel]:
+        """Return the models that the result depends on, by their names in the job."""
+        return {name: used.found for name, used in self.models.items()}
 
     def list_incidents(self) -> list[str]:
         """Return the incidents of the language models."""
@@ -66,7 +79,7 @@ class Prepared(NamedTuple):
         return [incident for model in models if model is not None for incident in model.incidents()]
 
     def make_matcher(self, store: Store) -> SentenceMatcher | None:
-        """Return what compares the sentences of queries and candidates, if the profile asks for it."""
+        """Return the matcher of sentences of queries and candidates, if the profile has one."""
         settings = self.settings.match
         if self.matching is None or settings is None:
             return None
@@ -119,13 +132,35 @@ def prepare(
     matching = None
     if settings.rerank and settings.match is not None and not counts_only:
         matching = find_encoder_parts(settings.match.model, computing.device, "retrieval")
-    places = {} if model is None else {"language_model": model.found}
-    places |= {} if small is None else {"small_model": small.model.found}
-    places |= {} if matching is None else {"sentence_encoder": matching.places["embedding_model"]}
+    models: dict[str, UsedModel] = {}
+    if model is not None:
+        models["language_model"] = UsedModel(model.found, model.identify)
+    if small is not None:
+        models["small_model"] = UsedModel(small.model.found, small.model.identify)
+    if matching is not None:
+        identity = matching.identity["embedding_model"]
+        models["sentence_encoder"] = UsedModel(matching.places["embedding_model"], lambda: identity)
     if encoder is not None or (merged is not None and "encoder" in merged.job["models"]):
-        places["encoder"] = locate_encoder(settings.need_dense())
+        found = find_encoder(settings.need_dense().model)
+
+        def identify() -> dict[str, str]:
+            return {"weights": fingerprint_folder(found.folder) if encoder is None else encoder.fingerprint}
+
+        models["encoder"] = UsedModel(found, identify)
     return Prepared(
-        settings, notices, queries, partial, model, targets, given, encoder, corpus, places, matching, small
+        profile.name,
+        settings,
+        notices,
+        queries,
+        partial,
+        model,
+        targets,
+        given,
+        encoder,
+        corpus,
+        models,
+        matching,
+        small,
     )
 
 
@@ -151,7 +186,19 @@ def retrieve_sources(
     stages = stages or FirstStageOptions()
     prepared = prepare(profile, request, computing, stages, merged)
     model, partial = prepared.model, prepared.partial
-    job = _describe_retrieval_job(profile, request, computing, stages, prepared, merged)
+    given = None if stages.candidates is None else hash_candidates(stages.candidates)
+    job = describe_job(
+        "retrieval",
+        profile,
+        request,
+        input_digest=hash_input(request.input, "retrieval", prepared.corpus.digest),
+        models={name: used.identify() for name, used in prepared.models.items()},
+        device=computing.device,
+        engine=computing.engine,
+        stop_after="first-stage" if stages.stop else None,
+        candidates=given if merged is None else merged.job["candidates"],
+        partial=partial,
+    )
     if merged is not None:
         merged.check(job)
     with produce_result(request.output, job, request.overwrite) as result:
@@ -163,58 +210,19 @@ def retrieve_sources(
                     say(explain_scores(stages.candidates))
                 if merged is not None:
                     merged.restore(store)
-                files = _stage_results(profile, request, stages, prepared, store, job, result, computing.cluster)
+                files = _stage_results(request, stages, prepared, store, result, computing.cluster)
             origins = list_origins(prepared.places) if merged is None else merged.origins
             result.seal(files, prepared.list_incidents(), partial, origins)
-    limited = [] if partial is None else [partial.format_warning()]
-    if result.complete:
-        return [*limited, f"already complete: {request.output}"]
-    warnings = [f"warning: {incident}" for incident in prepared.list_incidents()]
-    page = [f"report: {request.output / PAGE}"] if request.report else []
-    return [*prepared.notices.list_warnings(), *warnings, *limited, _summarise(request, prepared), *page]
-
-
-def _describe_retrieval_job(
-    profile: Profile,
-    request: Request,
-    computing: Computing,
-    stages: FirstStageOptions,
-    prepared: Prepared,
-    merged: Shards | None,
-) -> dict[str, object]:
-    models: dict[str, object] = {}
-    if prepared.model is not None:
-        models["language_model"] = prepared.model.identify()
-    if prepared.small is not None:
-        models["small_model"] = prepared.small.model.identify()
-    if (place := prepared.places.get("encoder")) is not None:
-        encoder = prepared.encoder
-        models["encoder"] = {"weights": fingerprint_folder(place.folder) if encoder is None else encoder.fingerprint}
-    if prepared.matching is not None:
-        models["sentence_encoder"] = prepared.matching.identity["embedding_model"]
-    given = None if stages.candidates is None else hash_candidates(stages.candidates)
-    return describe_job(
-        "retrieval",
-        profile,
-        request,
-        input_digest=hash_input(request.input, "retrieval", prepared.corpus.digest),
-        models=models,
-        device=computing.device,
-        engine=computing.engine,
-        stop_after="first-stage" if stages.stop else None,
-        candidates=given if merged is None else merged.job["candidates"],
-        partial=prepared.partial,
-    )
+    summary = _summarise(request, prepared)
+    return list_lines(request, result.complete, partial, prepared.notices, prepared.list_incidents(), summary)
 
 
 def _stage_results(
-    profile: Profile,
     request: Request,
     stages: FirstStageOptions,
     prepared: Prepared,
     store: Store,
-    job: Mapping[str, Any],
-    result: Attempt,
+    result: OutputDirectory,
     cluster: Cluster,
 ) -> list[str]:
     """Find candidates, score them, and stage the results; return their names."""
@@ -253,27 +261,18 @@ def _stage_results(
         files = write_ranking(
             result.staged, corpus, queries, found, features, settings, store, locator, keep, matcher, cascade
         )
-        return [*_write_page(profile, request, prepared, found, job, result.staged), *files]
+        return [*([_write_page(prepared, found, result)] if request.report else []), *files]
     return write_shard(result.staged, store, found)
 
 
-def _write_page(
-    profile: Profile,
-    request: Request,
-    prepared: Prepared,
-    found: Mapping[str, FirstStage],
-    job: Mapping[str, Any],
-    folder: Path,
-) -> list[str]:
-    """Write the page about the results in ``folder`` if it is wanted; return the names of the files."""
-    if not request.report:
-        return []
-    facts = describe_setting(Setting(profile.name, None, prepared.places, job["models"]))
+def _write_page(prepared: Prepared, found: Mapping[str, FirstStage], result: OutputDirectory) -> str:
+    """Write the page about the staged results; return the name of the file."""
+    facts = describe_setting(Setting(prepared.profile, None, prepared.places, result.job["models"]))
     warnings = [] if prepared.partial is None else [prepared.partial.format_warning().removeprefix("warning: ")]
-    shown = list(list_report_queries(folder, prepared.queries, found))
-    documents = read_sources(prepared.corpus, shown)
-    write_query_page(shown, documents, {**facts, "queries": len(prepared.queries)}, warnings, folder / PAGE)
-    return [PAGE]
+    shown = list(list_report_queries(result.staged, prepared.queries, found))
+    documents, page = read_sources(prepared.corpus, shown), result.staged / PAGE
+    write_query_page(shown, documents, {**facts, "queries": len(prepared.queries)}, warnings, page)
+    return PAGE
 
 
 def _summarise(request: Request, prepared: Prepared) -> str:

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from pan_scdg.digests import hash_text
-from pan_scdg.jobs.lifecycle import Attempt, produce_result
-from pan_scdg.jobs.output_mark import Partial
-from pan_scdg.jobs.passages import PASSAGES, Located, find_passages, write_passages
-from pan_scdg.jobs.requests import Computing, Request, describe_job, take_first
-from pan_scdg.jobs.run_report import PAGE, choose_gains, make_run_report
+from pan_scdg.jobs.output.directory import OutputDirectory, produce_result
+from pan_scdg.jobs.output.mark import Partial
+from pan_scdg.jobs.pairs.passages import PASSAGES, find_passages, write_passages
+from pan_scdg.jobs.pairs.report import choose_gains, make_run_report
+from pan_scdg.jobs.requests import PAGE, Computing, Request, describe_job, list_lines, take_first
 from pan_scdg.jobs.shards import Shards, open_model, write_shard
+from pan_scdg.lm.engine import EngineName
 from pan_scdg.logs import say
 from pan_scdg.models.find import FoundModel, describe_models
 from pan_scdg.models.lock import list_origins
@@ -65,7 +66,7 @@ class _Detection:
         """Return the models that the result depends on, by their names in the job."""
         return {**self.method.models, **({} if self.finder is None else self.finder.models)}
 
-    def describe_job(self, computing: Computing) -> dict[str, Any]:
+    def describe_job(self, engine: EngineName) -> dict[str, Any]:
         """Return all fields that the bytes of the result depend on."""
         job = describe_job(
             "pairs",
@@ -74,25 +75,15 @@ class _Detection:
             input_digest=hash_input(self.request.input, "pairs"),
             models={**self.method.identify(), **({} if self.finder is None else self.finder.identify())},
             device=self.method.device,
-            engine=computing.engine,
+            engine=engine,
             partial=self.partial,
         )
         # results show the user's own names
         job["names"] = hash_text(json.dumps(sorted(self.names.items()))) if self.names else None
         return job
 
-    def make_locator(self, store: Store) -> Locator | None:
-        """Return what finds passages, if the profile wants them."""
-        return None if self.finder is None else self.method.make_locator(self.finder, store)
-
-    def make_verifier(self, store: Store) -> Verifier | None:
-        """Return what measures the gains of passages, if the profile wants them."""
-        if self.profile.passages is None or not self.profile.passages.gains or self.method.model is None:
-            return None
-        return Verifier(self.method.model, store)
-
     def list_incidents(self) -> list[str]:
-        """Return what the language model warns of."""
+        """Return the incidents of the language model."""
         return [] if self.method.model is None else self.method.model.incidents()
 
 
@@ -123,7 +114,7 @@ def detect_pairs(
         finder = None if profile.passages is None else PassageFinder(profile.passages, method.device)
         explains = explains_passages(profile, request, merged)
         detection = _Detection(profile, request, method, finder, pairs, names, explains, partial, notices)
-        job = detection.describe_job(computing)
+        job = detection.describe_job(computing.engine)
         if merged is not None:
             merged.check(job)
         with produce_result(request.output, job, request.overwrite) as result:
@@ -137,39 +128,40 @@ def detect_pairs(
                     files = _stage_results(detection, planned, failed, store, result)
                 origins = list_origins(detection.models) if merged is None else merged.origins
                 result.seal(files, detection.list_incidents(), partial, origins)
-    limited = [] if partial is None else [partial.format_warning()]
-    if result.complete:
-        return [*limited, f"already complete: {request.output}"]
-    warnings = [f"warning: {incident}" for incident in detection.list_incidents()]
-    page = [f"report: {request.output / PAGE}"] if request.report else []
-    return [*notices.list_warnings(), *warnings, *limited, _summarise(request, method, len(pairs)), *page]
+    summary = _summarise(request, method, len(pairs))
+    return list_lines(request, result.complete, partial, notices, detection.list_incidents(), summary)
 
 
 def _stage_results(
-    detection: _Detection, planned: Sequence[Any], failed: Sequence[FailedPair], store: Store, result: Attempt
+    detection: _Detection, planned: Sequence[Any], failed: Sequence[FailedPair], store: Store, result: OutputDirectory
 ) -> list[str]:
     """Score and decide the pairs, and stage the results; return the names of the files."""
-    method, request, names = detection.method, detection.request, detection.names
+    profile, method, request = detection.profile, detection.method, detection.request
     scored = method.score(planned, store)
-    locator, verifier = detection.make_locator(store), detection.make_verifier(store)
+    locator, verifier = None, None
+    if profile.passages is not None and detection.finder is not None:
+        locator = method.make_locator(detection.finder, store)
+        verifier = Verifier(method.model, store) if profile.passages.gains and method.model is not None else None
     if request.share is not None:
         if locator is not None and verifier is not None:
-            find_passages(list(method.judge(scored, names, store)), locator, verifier)
+            find_passages(list(method.judge(scored, detection.names, store)), locator, verifier)
         return write_shard(result.staged, store)
-    verdicts = {verdict.pair: verdict for verdict in method.judge(scored, names, store)}
-    verdicts |= {item.pair: method.judge_failed(item, names) for item in failed}
-    located = _locate([verdicts[pair] for pair in detection.pairs], locator, verifier)
-    files = [] if locator is None else [write_passages(result.staged, located)]
-    files += write_verdicts(result.staged, [verdict for verdict, _ in located])
+    by_pair = {verdict.pair: verdict for verdict in method.judge(scored, detection.names, store)}
+    by_pair |= {item.pair: method.judge_failed(item, detection.names) for item in failed}
+    verdicts, files = [by_pair[pair] for pair in detection.pairs], []
+    if locator is not None:
+        verdicts = find_passages(verdicts, locator, verifier)
+        files.append(write_passages(result.staged, verdicts))
+    files += write_verdicts(result.staged, verdicts)
     if request.keep_gains:
-        about = describe_control(detection.profile.need_pairs().control)
+        about = describe_control(profile.need_pairs().control)
         write_gains(result.staged / GAINS, method.locate_gains(scored, store), about)
         files.insert(0, GAINS)
     if request.report:
-        best = sorted(scored, key=lambda item: -verdicts[item.pair].record["score"])
+        best = sorted(scored, key=lambda item: -by_pair[item.pair].record["score"])
         gains = choose_gains(method.locate_gains(best, store))
-        files.insert(0, _write_page(detection, result, located, locator, gains, store))
-    _warn_about_few_detections(method, verdicts.values(), detection.notices, request.output)
+        files.insert(0, _write_page(detection, result, verdicts, locator, gains, store))
+    _warn_about_few_detections(method, by_pair.values(), detection.notices, request.output)
     return files
 
 
@@ -185,15 +177,7 @@ def open_method(
 ) -> PairMethod[Any, Any]:
     """Return the method of a profile; its models are found and checked but not loaded.
 
-    Args:
-        profile: see `detect_pairs`.
-        request: see `detect_pairs`.
-        computing: see `detect_pairs`.
-        all_pairs: all pairs of the input.
-        pairs: the pairs to decide.
-        vectors: see `detect_pairs`.
-        merged: see `detect_pairs`.
-        encodes: the devices encode the texts of an alignment, too.
+    With ``encodes`` the devices also encode the texts of an alignment; for the rest see `detect_pairs`.
 
     Raises:
         UserError: a model or vectors are missing, an option has no effect, or the profile cannot decide.
@@ -224,21 +208,14 @@ def open_method(
 
 
 def explains_passages(profile: Profile, request: Request, merged: Shards | None) -> bool:
-    """Return whether a language model measures the passages for the page; `merge` computes nothing."""
+    """Return True if a language model measures the passages for the page; `merge` computes nothing."""
     return request.report and merged is None and profile.model is not None and profile.pairs is not None
-
-
-def _locate(verdicts: Sequence[Verdict], locator: Locator | None, verifier: Verifier | None) -> list[Located]:
-    """Return the verdicts with their passages, if the profile wants them."""
-    if locator is None:
-        return [Located(verdict, []) for verdict in verdicts]
-    return find_passages(verdicts, locator, verifier)
 
 
 def _write_page(
     detection: _Detection,
-    result: Attempt,
-    located: Sequence[Located],
+    result: OutputDirectory,
+    verdicts: Sequence[Verdict],
     locator: Locator | None,
     gains: Mapping[DocumentPair, TokenGains],
     store: Store,
@@ -248,7 +225,7 @@ def _write_page(
     setting = Setting(profile.name, method.threshold, detection.models, result.job["models"])
     shown = locator or Locator(PassageFinder(PassageSettings(), method.device), None, None)
     verifier = Verifier(method.model, store) if detection.explains and method.model is not None else None
-    report = make_run_report(located, detection.names, setting, shown, gains, verifier)
+    report = make_run_report(verdicts, detection.names, setting, shown, gains, verifier)
     limited = () if partial is None else (partial.format_warning().removeprefix("warning: "),)
     passages = "" if locator is None else PASSAGES
     whole = replace(report, warnings=(*limited, *report.warnings), table_file=DECISIONS, passages_file=passages)
@@ -270,12 +247,8 @@ def write_verdicts(folder: Path, verdicts: Sequence[Verdict]) -> list[str]:
 def write_gains(path: Path, located: Iterable[LocatedGains], about: Mapping[str, str]) -> None:
     """Write a JSON line per pair: the gain of each token in nats, rounded to 6 decimals, and its characters.
 
-    ``offsets`` holds the first character of each token in the suspicious document and the one behind its last.
-
-    Args:
-        path: the file.
-        located: the gains of each pair.
-        about: more fields of each line.
+    ``offsets`` holds the first character of each token in the suspicious document and the one after its last.
+    Each line also has the fields ``about`` the result.
     """
     with open_gzip_text(path) as file:
         for pair, gains, offsets in located:

@@ -45,16 +45,6 @@ def write_evidence(
     ``margin`` (to the second-best source) are in nats per token; see `attribute_passages`. ``begin2`` and ``end2`` are
     the characters of the source that the passage is most like, null if none is like it; see
     `find_counterparts`.
-
-    Args:
-        folder: where the file is written.
-        corpus: all documents.
-        queries: in the order of the file.
-        rankings: the documents of each query, best first.
-        features: those that were scored.
-        offsets: the characters of the tokens of each query.
-        settings: the profile's.
-        store: has the gains.
     """
     lines: dict[str, list[dict[str, Any]]] = {}
     for query in queries:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pan_scdg.jobs.evidence import Features, Ranking, write_evidence
+from pan_scdg.jobs.retrieval.evidence import Features, Ranking, write_evidence
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.runs import format_run, open_gzip_text
 from pan_scdg.profile import RetrievalSettings
@@ -28,7 +28,7 @@ SCORES = "scores.jsonl.gz"
 GAINS = "gains.jsonl.gz"
 
 
-class Ranked(NamedTuple):
+class RankedQueries(NamedTuple):
     """The reranked candidates of every query, and the scores by document that they are reranked by."""
 
     gains: dict[str, dict[str, float]]
@@ -69,9 +69,9 @@ def rank_queries(
     settings: RetrievalSettings,
     store: Store,
     matcher: SentenceMatcher | None = None,
-) -> Ranked:
+) -> RankedQueries:
     """Return the reranked candidates of every query of ``found``; see `rank_candidates`."""
-    ranked = Ranked({}, {}, {})
+    ranked = RankedQueries({}, {}, {})
     for name, stage in found.items():
         ranked.gains[name] = gains = aggregate_query_gains(name, stage, features, settings, store)
         ranked.matches[name] = matches = {} if matcher is None else matcher.share(name, list(gains))
@@ -132,8 +132,8 @@ def write_ranking(
 ) -> list[str]:
     """Write scores and run into ``folder``; return the names of the files, the run last.
 
-    With a ``locator`` the evidence is written, too, and with ``keep_gains`` the gains, with the first character of each
-    token and the one behind its last. Without reranking, the first stage is written, so that a later run can rerank
+    With a ``locator`` the evidence is also written, and with ``keep_gains`` the gains, with the first character of each
+    token and the one after its last. Without reranking, the first stage is written, so that a later run can rerank
     these candidates. With a ``cascade`` only its heads have features.
     """
     scored = found if cascade is None else cascade.heads

@@ -1,4 +1,12 @@
-"""The output directory: results are staged in a hidden folder and published in one pass.
+"""The life of a result: lock, check, compute, seal, publish.
+
+    with produce_result(output, job, overwrite) as result:
+        if result.needed:
+            with result.compute(state) as store:
+                names = write_files(result.staged, store)
+            result.seal(names)
+
+Results are staged in a hidden folder of the output directory and published in one pass.
 
 The hidden folder ``.pan_scdg`` first holds ``job.json`` (the job that is computed) and the staged results.
 ``manifest.json`` lists them when all are complete. Then each file is renamed to its final name, and ``.pan_scdg.json``
@@ -12,7 +20,6 @@ followed, and no name that leads out of it is accepted.
 """
 
 import errno
-import fcntl
 import json
 import os
 import shutil
@@ -25,56 +32,27 @@ from pydantic import JsonValue, RootModel
 
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.output_mark import Mark, Partial, dump, is_unchanged, read_mark
-from pan_scdg.logs import say
+from pan_scdg.jobs.output.mark import (
+    METADATA,
+    Mark,
+    Partial,
+    dump,
+    is_unchanged,
+    lock_output,
+    make_write_error,
+    read_mark,
+)
+from pan_scdg.jobs.output.metadata import track_run
+from pan_scdg.jobs.output.status import write_status
 from pan_scdg.own_files import HIDDEN, MARK, find_link, read_record, sync_file, sync_folder, write_atomically
-
-METADATA = "ir-metadata.yml"
-"""Written by `run_metadata`."""
-NO_LOCKS = {errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
-"""Errors of file systems that cannot lock a folder, such as NFS."""
+from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.store import Store
 
 Job = Mapping[str, Any]
 
 
 class JobRecord(RootModel[dict[str, JsonValue]]):
     """The content of ``job.json``."""
-
-
-@contextmanager
-def lock_output(path: Path) -> Iterator[None]:
-    """Create a directory if it is missing, and lock it against other runs.
-
-    The folder itself is locked, so that no lock file remains and a finished result may be read-only.
-
-    Raises:
-        UserError: it cannot be created, or another run has locked it.
-    """
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as e:
-        raise _make_write_error(path, e.strerror) from e
-    try:
-        _lock(folder, path)
-        yield
-    finally:
-        os.close(folder)
-
-
-def _lock(folder: int, path: Path) -> None:
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as e:
-        raise UserError("another run is writing this output", "wait for it, or choose another --output", path) from e
-    except OSError as e:
-        if e.errno not in NO_LOCKS:
-            raise
-        say([f"warning: {path}: this file system has no locks; do not start a second run with this output"])
-
-
-def _make_write_error(path: Path, why: str | None) -> UserError:
-    return UserError(f"cannot write the output directory: {why}", "choose another --output", path)
 
 
 class OutputDirectory:
@@ -90,6 +68,8 @@ class OutputDirectory:
         self.job = json.loads(json.dumps(job))
         self.hidden = path / HIDDEN
         self.staged = self.hidden / "staged"
+        self.complete = False
+        """The directory holds the finished result of this job; known after `prepare`."""
         self._overwrite = False
 
     def prepare(self, overwrite: bool = False) -> bool:
@@ -104,12 +84,13 @@ class OutputDirectory:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as e:
-            raise _make_write_error(self.path, e.strerror) from e
+            raise make_write_error(self.path, e.strerror) from e
         if not os.access(self.path, os.W_OK | os.X_OK):
-            raise _make_write_error(self.path, os.strerror(errno.EACCES))
+            raise make_write_error(self.path, os.strerror(errno.EACCES))
         self._refuse_planted_folders()
         self._overwrite = overwrite
-        if not overwrite and self._is_complete():
+        self.complete = not overwrite and self._is_complete()
+        if self.complete:
             return True
         if not overwrite:
             self._refuse_other_state()
@@ -134,7 +115,7 @@ class OutputDirectory:
             write_atomically(self.hidden / "job.json", dump(self.job))
             sync_folder(self.path)
         except OSError as e:
-            raise _make_write_error(self.path, e.strerror) from e
+            raise make_write_error(self.path, e.strerror) from e
 
     def _refuse_planted_folders(self) -> None:
         for folder in (self.hidden, self.staged):
@@ -202,9 +183,31 @@ class OutputDirectory:
         (self.path / MARK).unlink(missing_ok=True)
         shutil.rmtree(self.hidden, ignore_errors=True)
 
-    def is_sealed(self) -> bool:
-        """Return True if an earlier run sealed its results, so that only publishing is left."""
-        return not self._overwrite and (self.hidden / "manifest.json").is_file()
+    @property
+    def needed(self) -> bool:
+        """Return True unless the result is complete, or a run that was killed sealed it, which is then published."""
+        sealed = not self._overwrite and (self.hidden / "manifest.json").is_file()
+        return not self.complete and not sealed
+
+    @contextmanager
+    def compute(
+        self, state: Path | None, metadata: bool = False, model: ScoringModel | None = None, failed: int = 0
+    ) -> Iterator[Store]:
+        """Remove a former result that is overwritten, and open the store, which a killed run may have begun.
+
+        Args:
+            state: the folder of the store; None: inside the output directory until it is published.
+            metadata: stage ir-metadata.yml when the body ends; see `track_run`.
+            model: the language model of the job, for this file and the status.
+            failed: number of items that cannot be scored, for the status.
+        """
+        self.start()
+        with (
+            Store(state or self.hidden) as store,
+            track_run(self.staged, self.job, metadata, model),
+            write_status(self.hidden, failed, model),
+        ):
+            yield store
 
     def seal(
         self,
@@ -269,6 +272,26 @@ class OutputDirectory:
         for inner in {str(PurePosixPath(name).parent) for name in names}:
             sync_folder(folder / inner)
         sync_folder(folder)
+
+
+@contextmanager
+def produce_result(path: Path, job: Job, overwrite: bool = False) -> Iterator[OutputDirectory]:
+    """Lock the output directory, yield it, and publish what was sealed in it.
+
+    Args:
+        path: the output directory, created if it is missing.
+        job: all fields that the bytes of the result depend on.
+        overwrite: replace the result of another job.
+
+    Raises:
+        UserError: the directory is in use, not writable, or holds something else; see `OutputDirectory.prepare`.
+    """
+    with lock_output(path):
+        directory = OutputDirectory(path, job)
+        directory.prepare(overwrite)
+        yield directory
+        if not directory.complete:
+            directory.publish()
 
 
 def _append_folders(names: Iterable[str]) -> list[str]:

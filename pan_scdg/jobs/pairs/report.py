@@ -1,11 +1,9 @@
 """The report of a run over pairs: its verdicts, the passages behind them, and the gains of the best pairs' tokens."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.passage_gains import measure_gains
-from pan_scdg.jobs.passages import Located
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.passages.align import Alignment, Evidence
 from pan_scdg.passages.locate import Locator
@@ -14,27 +12,23 @@ from pan_scdg.profile import PassageSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, Passage, TextFile
 from pan_scdg.report.judge import SizedText, judge_pair, make_passage, rank_pair
-from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
+from pan_scdg.report.records import Report, ReportPair, ReportPassage, ReportText, TokenGains
 from pan_scdg.report.setting import UNDECIDED, Setting, describe_setting
 from pan_scdg.report.view import MOST_DETAILS
-from pan_scdg.scdg.aggregation import Floats
-from pan_scdg.scdg.sequences import Offsets
-from pan_scdg.scoring.pair_method import cover_both
+from pan_scdg.scoring.pair_method import LocatedGains, Verdict, cover_both
+from pan_scdg.scoring.token_offsets import TokenLocator, make_locator
 from pan_scdg.scoring.verification import Verifier
 
-PAGE = "report.html"
+MOST_PAIRS = 100
+"""The best pairs, whose passages are measured; a passage takes about a second."""
 MOST_TOKENS = 1_000_000
 """Tokens whose gains are read for a page, which has room for fewer."""
-
-LocatedGains = tuple[DocumentPair, Floats, Offsets]
 
 
 class RunTexts(Mapping[str, ReportText]):
     """The texts of one side by the names that are shown; each is read when it is asked for.
 
-    Args:
-        files: the documents.
-        names: the user's own names by id; used if no two of the documents have the same.
+    The user's own names are shown if no two of the documents have the same.
     """
 
     def __init__(self, files: Iterable[TextFile], names: Mapping[str, str]) -> None:
@@ -68,7 +62,7 @@ class RunTexts(Mapping[str, ReportText]):
 
 
 def make_run_report(
-    located: Sequence[Located],
+    verdicts: Sequence[Verdict],
     names: Mapping[str, str],
     setting: Setting,
     locator: Locator,
@@ -78,28 +72,28 @@ def make_run_report(
     """Return the report of a run.
 
     Args:
-        located: the verdicts, with the passages that the run has found.
+        verdicts: with the passages that the run has found.
         names: the user's own names of documents by id; may be empty.
         setting: what decided.
         locator: finds passages for the page where the run has looked for none.
         gains: of the tokens of some pairs.
         verifier: measures the gains of passages; None: they are those that the run has measured.
     """
-    suspicious = RunTexts((verdict.pair.suspicious for verdict, _ in located), names)
-    sources = RunTexts((verdict.pair.source for verdict, _ in located), names)
-    judged: list[tuple[ReportPair, Located]] = []
-    with Progress("judging pairs", len(located)) as progress:
-        for item in located:
-            pair, record, _ = item.verdict
+    suspicious = RunTexts((verdict.pair.suspicious for verdict in verdicts), names)
+    sources = RunTexts((verdict.pair.source for verdict in verdicts), names)
+    judged: list[tuple[ReportPair, Verdict]] = []
+    with Progress("judging pairs", len(verdicts)) as progress:
+        for verdict in verdicts:
+            pair = verdict.pair
             sizes = suspicious.measure(pair.suspicious.doc_id), sources.measure(pair.source.doc_id)
-            judged.append((judge_pair(record, *sizes), item))
+            judged.append((judge_pair(verdict.record, *sizes), verdict))
             progress.update()
     judged.sort(key=lambda item: (*rank_pair(item[0]), item[0].suspicious, item[0].source))
     pairs = list(_add_evidence(judged, suspicious, sources, locator, gains))
     if verifier is not None:
         pairs = measure_gains(pairs, lambda p: (suspicious[p.suspicious].text, sources[p.source].text), verifier)
     return Report(
-        f"{len(located):,} pairs of {len(suspicious):,} texts and {len(sources):,} sources",
+        f"{len(verdicts):,} pairs of {len(suspicious):,} texts and {len(sources):,} sources",
         suspicious,
         sources,
         tuple(pairs),
@@ -110,14 +104,15 @@ def make_run_report(
 
 
 def _add_evidence(
-    judged: Sequence[tuple[ReportPair, Located]],
+    judged: Sequence[tuple[ReportPair, Verdict]],
     suspicious: RunTexts,
     sources: RunTexts,
     locator: Locator,
     gains: Mapping[DocumentPair, TokenGains],
 ) -> Iterator[ReportPair]:
     """Yield the pairs with passages and gains; those that the page has no room for with what the run has found."""
-    for number, (pair, (verdict, found)) in enumerate(judged):
+    for number, (pair, verdict) in enumerate(judged):
+        found = verdict.evidence
         if not found and pair.judgement != "no sign" and number < MOST_DETAILS:
             found = _find(verdict.passages, suspicious[pair.suspicious].text, sources[pair.source].text, locator)
         yield replace(pair, passages=tuple(map(make_passage, found)), gains=gains.get(verdict.pair))
@@ -136,8 +131,7 @@ def _find(known: tuple[Passage, ...], target: str, source: str, locator: Locator
 def choose_gains(located: Iterable[LocatedGains]) -> dict[DocumentPair, TokenGains]:
     """Return the gains of the tokens of the first pairs, for a page.
 
-    Args:
-        located: gains and characters of the tokens of pairs, best first; read as far as needed.
+    They are read, best first, as far as needed.
     """
     chosen: dict[DocumentPair, TokenGains] = {}
     room = MOST_TOKENS
@@ -148,3 +142,33 @@ def choose_gains(located: Iterable[LocatedGains]) -> dict[DocumentPair, TokenGai
         spans = ((begin, end) for begin, end in offsets.tolist())
         chosen[pair] = TokenGains(tuple(spans), tuple(values.tolist()))
     return chosen
+
+
+def measure_gains(
+    pairs: Iterable[ReportPair], read_texts: Callable[[ReportPair], tuple[str, str]], verifier: Verifier
+) -> list[ReportPair]:
+    """Return the pairs, the passages of the best ones with their gains."""
+    measured = list(pairs)
+    chosen = [number for number, pair in enumerate(measured) if pair.passages][:MOST_PAIRS]
+    locator = make_locator(verifier.model)
+    with Progress("measuring gains", len(chosen)) as progress:
+        for number in chosen:
+            pair = measured[number]
+            measured[number] = _measure_pair(pair, *read_texts(pair), verifier, locator)
+            progress.update()
+    return measured
+
+
+def _measure_pair(pair: ReportPair, target: str, source: str, verifier: Verifier, locator: TokenLocator) -> ReportPair:
+    """Return the pair with gains of passages, and of their tokens if it has none of all tokens."""
+    passages: list[ReportPassage] = []
+    tokens: dict[tuple[int, int], float] = {}
+    for p in pair.passages:
+        found = verifier.measure(target, source, Passage(p.begin, p.end - p.begin, p.begin2, p.end2 - p.begin2))
+        passages.append(p._replace(gain=found.gain, control=found.control))
+        for (start, end), gain in zip(locator.locate_query(target[p.begin : p.end]).offsets.tolist(), found.gains):
+            if start < end:
+                tokens.setdefault((p.begin + start, p.begin + end), gain)
+    spans = tuple(sorted(tokens))
+    gains = pair.gains or TokenGains(spans, tuple(tokens[span] for span in spans))
+    return replace(pair, passages=tuple(passages), gains=gains)

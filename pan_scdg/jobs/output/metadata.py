@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pan_scdg
-from pan_scdg.jobs.output import METADATA
+from pan_scdg.jobs.output.mark import METADATA
 from pan_scdg.logs import say
 from pan_scdg.own_files import write_atomically
 from pan_scdg.scoring.model import ScoringModel
@@ -38,14 +38,7 @@ Tracker = subprocess.Popen[str]
 
 @contextmanager
 def track_run(staged: Path, job: Mapping[str, Any], wanted: bool, model: ScoringModel | None) -> Iterator[None]:
-    """Track the body of the context, and stage the file when it ends.
-
-    Args:
-        staged: the folder of staged results.
-        job: the job, which the file describes.
-        wanted: False: do nothing.
-        model: the language model of the run, if any.
-    """
+    """Track the body of the context, and stage the file when it ends."""
     tracker = _start_tracker() if wanted else None
     if tracker is None:
         yield
@@ -65,7 +58,7 @@ def track_run(staged: Path, job: Mapping[str, Any], wanted: bool, model: Scoring
 
 def _start_tracker() -> Tracker | None:
     """Start the tracker in a session of its own, which Ctrl-C does not reach; return None with a warning on failure."""
-    command = [sys.executable, "-m", "pan_scdg.jobs.tracker_process", str(os.getpid())]
+    command = [sys.executable, "-m", "pan_scdg.jobs.output.tracker_process", str(os.getpid())]
     pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
     here = Path(pan_scdg.__file__).parents[1]
     try:

@@ -1,0 +1,1 @@
+"""Pair detection: decide pairs, find their passages, and make the page about them."""

@@ -1,0 +1,1 @@
+"""Estimate the cost of a run: count tokens, measure speed."""
