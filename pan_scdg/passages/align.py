@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from pan_scdg.passages.clusters import (
     Cluster,
@@ -20,10 +19,10 @@ from pan_scdg.passages.clusters import (
     measure_cluster,
     trim_cluster,
 )
-from pan_scdg.passages.paragraphs import match_paragraphs, split_paragraphs
+from pan_scdg.passages.paragraphs import average_sentences, match_paragraphs, split_paragraphs
 from pan_scdg.passages.quotations import Kind, classify_passage
 from pan_scdg.passages.similarity import Comparison
-from pan_scdg.passages.units import PreparedText, prepare_text
+from pan_scdg.passages.units import EncodedText, PreparedText, prepare_text
 from pan_scdg.passages.verbatim import Run, drop_overlapping, find_runs, join_runs, pick_long_runs
 from pan_scdg.profile import PassageSettings
 from pan_scdg.records import Passage
@@ -41,8 +40,8 @@ SHARE_OUTSIDE = 0.5
 """A verbatim passage is part of a larger one with at least this number and this share of similar units outside it."""
 
 
-Encode = Callable[[Sequence[str]], npt.NDArray[np.float32]]
-"""Returns the unit vectors of texts, ``[n, d]``."""
+Encode = Callable[[str], EncodedText]
+"""Returns the sentences of a text, as `prepare_text` splits it, with their vectors."""
 
 
 class Evidence(NamedTuple):
@@ -94,23 +93,18 @@ def align_texts(target: str, source: str, settings: PassageSettings, encode: Enc
         settings: the table ``[passages]`` of a profile.
         encode: an embedding model, for texts with paragraphs; None: passages are found by their words only.
     """
-    first, second = (prepare_text(text, settings.unit_words) for text in (target, source))
-    alignment = Alignment(first, second, settings)
-    passages = alignment.find_passages()
-    if encode is not None:
-        matched = _match_texts(target, source, settings, encode)
-        # What was found by its words gives way to a paragraph that it overlaps.
-        passages = [*matched, *(p for p in passages if not any(overlap(p, paragraph) for paragraph in matched))]
-    return [alignment.measure(passage) for passage in sorted(passages)]
-
-
-def _match_texts(target: str, source: str, settings: PassageSettings, encode: Encode) -> list[Passage]:
-    """Return the paragraphs that match; none if a text has too few paragraphs."""
     here, there = (split_paragraphs(text, settings.paragraph_length) for text in (target, source))
-    if min(len(here), len(there)) < settings.paragraphs:
-        return []
-    vectors = encode([target[a:b] for a, b in here.tolist()]), encode([source[a:b] for a, b in there.tolist()])
-    return match_paragraphs(here, there, *vectors, settings)
+    if encode is None or min(len(here), len(there)) < settings.paragraphs:
+        first, second = (prepare_text(text, settings.unit_words) for text in (target, source))
+        matched: list[Passage] = []
+    else:
+        (first, vectors), (second, others) = encode(target), encode(source)
+        averages = average_sentences(here, first.spans, vectors), average_sentences(there, second.spans, others)
+        matched = match_paragraphs(here, there, *averages, settings)
+    alignment = Alignment(first, second, settings)
+    # What was found by its words gives way to a paragraph that it overlaps.
+    found = [p for p in alignment.find_passages() if not any(overlap(p, paragraph) for paragraph in matched)]
+    return [alignment.measure(passage) for passage in sorted([*matched, *found])]
 
 
 def overlap(passage: Passage, other: Passage) -> bool:

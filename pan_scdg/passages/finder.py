@@ -1,20 +1,18 @@
 """Find the passages of pairs of documents as a profile says; one embedding model serves all pairs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from pan_scdg.models.encoder import Encoder, load_encoder
+from pan_scdg.models.encoder import load_encoder
 from pan_scdg.models.find import FoundModel, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.models.fit import check_encoder_fits
 from pan_scdg.passages.align import Evidence, align_texts
+from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.profile import PassageSettings
 
-REMEMBERED = 100_000
-"""Vectors of paragraphs that are kept in memory, 150 MB with MiniLM: a text is often part of several pairs."""
+BATCH = 32
 
 
 class PassageFinder:
@@ -30,8 +28,6 @@ class PassageFinder:
 
     def __init__(self, settings: PassageSettings, device: str) -> None:
         self._settings, self._device = settings, device
-        self._encoder: Encoder | None = None
-        self._recent: dict[tuple[str, ...], npt.NDArray[np.float32]] = {}
         self.models: Mapping[str, FoundModel] = {}
         if settings.encoder is not None:
             found = find_encoder(settings.encoder)
@@ -40,18 +36,34 @@ class PassageFinder:
 
     def identify(self) -> dict[str, Any]:
         """Return the fields that identify the embedding model in the job."""
-        return {name: {"weights": fingerprint_folder(found.folder)} for name, found in self.models.items()}
+        return {"passage_encoder": {"weights": self._fingerprint}} if self.models else {}
 
-    def find(self, target: str, source: str) -> list[Evidence]:
-        """Return the passages of a pair of texts: see `align_texts`."""
-        return align_texts(target, source, self._settings, self._encode if self.models else None)
+    def find(self, target: str, source: str, scorer: AlignmentScorer | None = None) -> list[Evidence]:
+        """Return the passages of a pair of texts: see `align_texts`.
 
-    def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        if self._encoder is None:
-            self._encoder = load_encoder(self.models["passage_encoder"].folder, self._device)
-        key = tuple(texts)
-        if key not in self._recent:
-            if sum(map(len, self._recent)) + len(key) > REMEMBERED:
-                self._recent.clear()
-            self._recent[key] = self._encoder.encode(texts)
-        return self._recent[key]
+        Args:
+            target: the suspicious document.
+            source: the candidate source.
+            scorer: of the alignment that decides; if it has the sentence vectors, nothing is encoded again.
+        """
+        if not self.models:
+            return align_texts(target, source, self._settings)
+        if scorer is None or not scorer.has_vectors(self._fingerprint, self._settings.unit_words):
+            scorer = self._scorer
+        return align_texts(target, source, self._settings, scorer.prepare)
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        return fingerprint_folder(self.models["passage_encoder"].folder)
+
+    @cached_property
+    def _scorer(self) -> AlignmentScorer:
+        folder, device = self.models["passage_encoder"].folder, self._device
+        return AlignmentScorer(
+            lambda: load_encoder(folder, device, BATCH),
+            self._fingerprint,
+            device,
+            BATCH,
+            None,
+            self._settings.unit_words,
+        )

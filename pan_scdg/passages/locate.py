@@ -31,7 +31,7 @@ class Locator:
         If no sentences do, the best ones are returned. Of a pair that is not positive only the passages that do not
         count are returned.
         """
-        found = self._finder.find(target, source)
+        found = self._finder.find(target, source, self._scorer)
         if self._scorer is None or self._settings is None:  # another method decides, which counts everything
             found = [evidence._replace(counts=True) for evidence in found]
         if not positive:

@@ -28,11 +28,34 @@ def split_paragraphs(text: str, least: int) -> Integers:
     return np.array(spans, np.int64).reshape(-1, 2)
 
 
+def average_sentences(
+    paragraphs: Integers, sentences: Integers, vectors: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float64]:
+    """Return the unit vector of each paragraph's mean sentence, ``[p, d]``; zeros for one without sentences.
+
+    A sentence belongs to the paragraph that its middle lies in. On rewritten paragraphs these vectors are as good as
+    those of whole paragraphs (benchmarks/results/passages.md), and the sentences are encoded anyway.
+
+    Args:
+        paragraphs: first character of each and the one behind its last, ``[p, 2]``, in order.
+        sentences: the same of the sentences, ``[s, 2]``.
+        vectors: unit vectors of the sentences, ``[s, d]``.
+    """
+    middles = sentences.mean(axis=1)
+    owners = np.searchsorted(paragraphs[:, 0], middles, "right") - 1
+    inside = (owners >= 0) & (middles < paragraphs[owners, 1])
+    sums = np.zeros((len(paragraphs), vectors.shape[1]))
+    np.add.at(sums, owners[inside], vectors[inside])
+    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+    means: npt.NDArray[np.float64] = sums / np.where(lengths > 0, lengths, 1.0)
+    return means
+
+
 def match_paragraphs(
     target: Integers,
     source: Integers,
-    target_vectors: npt.NDArray[np.float32],
-    source_vectors: npt.NDArray[np.float32],
+    target_vectors: npt.NDArray[np.float64],
+    source_vectors: npt.NDArray[np.float64],
     settings: PassageSettings,
 ) -> list[Passage]:
     """Return the target paragraphs whose nearest source paragraph is near enough, and clearly nearer than the second.
@@ -42,11 +65,11 @@ def match_paragraphs(
     Args:
         target: paragraphs of the target, ``[t, 2]``.
         source: paragraphs of the source, ``[s, 2]``, at least one.
-        target_vectors: unit vectors, ``[t, d]``.
-        source_vectors: unit vectors, ``[s, d]``.
+        target_vectors: unit vectors, ``[t, d]``; see `average_sentences`.
+        source_vectors: the same, ``[s, d]``.
         settings: least cosine and least distance to the second.
     """
-    cosines = target_vectors.astype(np.float64) @ source_vectors.astype(np.float64).T
+    cosines = target_vectors @ source_vectors.T
     best = cosines.argmax(axis=1)
     nearest = cosines[np.arange(len(target)), best]
     cosines[np.arange(len(target)), best] = -1.0

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.passages.kernels import compile_kernels
-from pan_scdg.passages.scorer import EncodedText
+from pan_scdg.passages.units import EncodedText
 from pan_scdg.passages.words import SharedRuns, Vocabulary, WordCounts
 from pan_scdg.profile import PassageSettings
 from pan_scdg.profile.baseline import Alignment

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,26 +15,13 @@ from pan_scdg.models.encoding import Encode, Texts
 from pan_scdg.passages.align import Alignment
 from pan_scdg.passages.match import CORRECTION, NEARBY, NEIGHBOURS, SENTENCES, measure_match
 from pan_scdg.passages.quotations import RULES
-from pan_scdg.passages.units import PreparedText, prepare_text
+from pan_scdg.passages.units import EncodedText, PreparedText, prepare_text
 from pan_scdg.profile import PassageSettings
 from pan_scdg.records import TextPair
 from pan_scdg.store import Store, make_key, pack_array, unpack_floats
 
 REMEMBERED = 16 << 20
 """Characters of all texts whose sentences are kept in memory, which takes up to 50 bytes a character."""
-
-
-class EncodedText(NamedTuple):
-    """The sentences of a text."""
-
-    prepared: PreparedText
-    vectors: npt.NDArray[np.float32]
-    """Unit vectors of the sentences, ``[u, d]``, in half precision."""
-
-    @property
-    def counted(self) -> npt.NDArray[np.float32]:
-        """Return the vectors of the sentences that a verdict counts if this is a target."""
-        return self.vectors[self.prepared.counted]
 
 
 class AlignmentScorer:
@@ -46,6 +33,7 @@ class AlignmentScorer:
         device: the kind of device that encodes; last digits depend on it.
         batch: number of sentences that are encoded together; last digits depend on it.
         store: keeps the vectors of each text as soon as they are computed; None: nothing is kept.
+        unit_words: least number of words of a sentence; see `prepare_text`.
     """
 
     features: tuple[str, ...] = ("match", "similarity", "candidates", "words", "left_out")
@@ -55,11 +43,17 @@ class AlignmentScorer:
     """
 
     def __init__(
-        self, load: Callable[[], Encoder], fingerprint: str, device: str, batch: int, store: Store | None
+        self,
+        load: Callable[[], Encoder],
+        fingerprint: str,
+        device: str,
+        batch: int,
+        store: Store | None,
+        unit_words: int = PassageSettings().unit_words,
     ) -> None:
         self._load, self._store = load, store
         self._encoded = {"encoder": fingerprint, "device": device, "batch": batch}
-        self._settings = PassageSettings()
+        self._settings = PassageSettings(unit_words=unit_words)
         self._recent: dict[str, EncodedText] = {}
 
     def identify(self) -> dict[str, Any]:
@@ -71,6 +65,10 @@ class AlignmentScorer:
             "passages": self._settings.model_dump(mode="json"),
             "quotations": RULES,
         }
+
+    def has_vectors(self, fingerprint: str, unit_words: int) -> bool:
+        """Return True if ``prepare`` splits and encodes texts with this encoder and these sentences."""
+        return (self._encoded["encoder"], self._settings.unit_words) == (fingerprint, unit_words)
 
     def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
         """Yield the numbers of each pair.

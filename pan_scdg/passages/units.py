@@ -46,6 +46,19 @@ class PreparedText(NamedTuple):
     """The units that do not lie mostly in such a part, ``[u]``; see `quotations` for what is left out."""
 
 
+class EncodedText(NamedTuple):
+    """A text and the vectors of its sentences."""
+
+    prepared: PreparedText
+    vectors: npt.NDArray[np.float32]
+    """Unit vectors of the units, ``[u, d]``, in half precision."""
+
+    @property
+    def counted(self) -> npt.NDArray[np.float32]:
+        """Return the vectors of the sentences that a verdict counts if this is a target."""
+        return self.vectors[self.prepared.counted]
+
+
 def prepare_text(text: str, least_words: int) -> PreparedText:
     """Split a text into words and units.
 

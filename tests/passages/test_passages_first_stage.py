@@ -14,9 +14,8 @@ from pan_scdg.passages.align import Alignment
 from pan_scdg.passages.kernels import compile_kernels
 from pan_scdg.passages.match import find_matches, measure_match
 from pan_scdg.passages.reachable import FirstStage
-from pan_scdg.passages.scorer import EncodedText
 from pan_scdg.passages.similarity import Comparison
-from pan_scdg.passages.units import prepare_text
+from pan_scdg.passages.units import EncodedText, prepare_text
 from pan_scdg.passages.verbatim import find_runs
 from pan_scdg.passages.words import SharedRuns, Vocabulary
 from pan_scdg.profile import PassageSettings
