@@ -60,7 +60,7 @@ def compute_chunked(
     import torch
     from torch.nn.functional import linear
 
-    parts = zip(hidden.split(rows), ids.split(rows), strict=True)
+    parts = zip(torch.split(hidden, rows), torch.split(ids, rows), strict=True)
     return torch.cat([gather_log_softmax(linear(part, weight), chosen) for part, chosen in parts])
 
 
