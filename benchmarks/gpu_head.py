@@ -6,7 +6,8 @@ reduction, all positions at once. A library is exact if it is within 1e-3 nats o
 float32 from the same numbers; only one that is exact and faster would be worth its place. None is a dependency of the
 package.
 
-On a CPU, ``TRITON_INTERPRET=1`` runs the kernels in Triton's interpreter: right numbers, meaningless times.
+On a CPU, times are those of the processor, of all threads together; with ``TRITON_INTERPRET=1`` the kernels run in
+Triton's interpreter, with right numbers and meaningless times.
 """
 
 import os
@@ -89,7 +90,7 @@ HEADS = {
 
 
 class Run(NamedTuple):
-    """Log-probabilities, the seconds of the fastest run, and the bytes beside inputs and weights."""
+    """Log-probabilities, the seconds of the fastest run, and the largest memory beside inputs and weights in bytes."""
 
     values: "torch.Tensor"
     seconds: float
@@ -164,11 +165,12 @@ def time_head(head: Head, inputs: Inputs, device: str) -> Run:
         def compute() -> torch.Tensor:
             return head.compute(*inputs).cpu()  # waits until all is done
 
+        clock = time.process_time if device == "cpu" else time.perf_counter
         values, seconds = compute(), []
         for _ in range(REPEATS):
-            began = time.perf_counter()
+            began = clock()
             compute()
-            seconds.append(time.perf_counter() - began)
+            seconds.append(clock() - began)
         taken = Memory(device).taken_by(compute)
     return Run(values, min(seconds), taken)
 
