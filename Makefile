@@ -11,8 +11,8 @@
 # make test-processors  numerical tests under each instruction set of the processor, as a table
 # make fuzz             mutated files for every reader, for SECONDS=60; report and findings in fuzz-output/
 # make faults           commands that are killed, get a full disk or are started twice; recorded in benchmarks/results/faults.md
-# make gpu              the GPU benchmark, or one PART=attention|packed|overlap|long|texts|dense|runs of it. It uses the
-#                       interpreter PYTHON, if that has torch and transformers, instead of .venv. COMMIT names the commit of a
+# make gpu              the GPU benchmark, or one PART=attention|head|packed|overlap|long|texts|dense|runs of it. It uses
+#                       the interpreter PYTHON, if that has torch and transformers, instead of .venv. COMMIT names the commit of a
 #                       copy without .git.
 PYTHON_IN_ENV := .venv/bin/python
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks import gpu_attention, gpu_engines, gpu_overlap, gpu_runs, gpu_search, gpu_texts
+from benchmarks import gpu_attention, gpu_engines, gpu_head, gpu_overlap, gpu_runs, gpu_search, gpu_texts
 from benchmarks.gpu_rows import FAILED, GIB, OUTCOME, Part, Row, describe_failure, release
 from benchmarks.scoring_models import SHAPES
 from pan_scdg.errors import UserError
@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "benchmarks" / "results" / "gpu.md"
 PARTS = {
     "attention": gpu_attention.PART,
+    "head": gpu_head.PART,
     "packed": gpu_engines.PACKED,
     "overlap": gpu_overlap.PART,
     "long": gpu_engines.LONG,

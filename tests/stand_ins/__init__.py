@@ -6,6 +6,7 @@ made small; the tokenizer knows a few hundred tokens of the vocabulary, whose si
 
 import json
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import tomlkit
 from pan_scdg.models.catalogue import CATALOGUE
 from pan_scdg.models.needs import find_needs
 from pan_scdg.profile import find_profile, load_profile
+from tests.hub_cache import add_snapshot, name_main
 from tests.stand_ins.tokenizer_files import WRITERS
 
 HERE = Path(__file__).parent
@@ -29,6 +31,8 @@ FEW_TOKENS, FAST = {"vocab_size": 512}, {"tokenizer": "fast"}
 """Of a config and of a profile's model, for tests of other things."""
 POOLING = {"bge-m3": "cls", "Linq-Embed-Mistral": "lasttoken"}
 """Of the encoders."""
+COMMIT = "5" * 40
+"""Of every stand-in in a Hugging Face cache."""
 Config = dict[str, Any]
 
 
@@ -103,3 +107,12 @@ def write_profile(name: str, path: Path, **tables: Config) -> Path:
 def list_repositories(profile: str) -> dict[str, str]:
     """Return the models that a bundled profile needs: the name of each and its repository."""
     return {name: CATALOGUE[name].repository for name in find_needs(load_profile(profile)).models}
+
+
+def write_hub(folder: Path, profiles: Iterable[str]) -> Path:
+    """Write a Hugging Face cache with stand-ins for all models of bundled profiles, and return it."""
+    needed = {name: place for profile in profiles for name, place in list_repositories(profile).items()}
+    for name, repository in needed.items():
+        checkpoint = write_checkpoint(name, folder.parent / f"{folder.name}-{name}")
+        name_main(add_snapshot(folder, repository, COMMIT, checkpoint), COMMIT)
+    return folder

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.jobs.output.mark import Partial
+from pan_scdg.jobs.plan.indexing import estimate_indexing
 from pan_scdg.jobs.plan.inputs import Counted, count_candidates, count_pairs, group_by_source
 from pan_scdg.jobs.plan.probe import Speed, probe
 from pan_scdg.jobs.plan.tokens import SHARE, Tokens, count_operations, estimate_hours
@@ -53,6 +54,8 @@ class Plan:
     partial: Partial | None = None
     small: "Plan | None" = None
     """The cost of the small model of a cascade, which comes first."""
+    indexing: Mapping[str, float] = field(default_factory=dict)
+    """Hours in which the encoder reads the corpus on GPUs that are not here; empty if they are not estimated."""
 
     @property
     def hours(self) -> float | None:
@@ -81,7 +84,8 @@ class Plan:
             "tokens_per_second": None if speed is None else round(speed.tokens_per_second),
             "probe_seconds": None if speed is None else round(speed.seconds, 1),
             "hours": None if hours is None else float(f"{hours:.3g}"),
-            "hours_by_gpu": {gpu: float(f"{hours:.3g}") for gpu, hours in self.gpus.items()} or None,
+            "hours_by_gpu": _round(self.gpus),
+            "indexing_hours_by_gpu": _round(self.indexing),
             "weights_gib": None if speed is None else float(f"{speed.weights / GIB:.3g}"),
             "peak_memory_gib": None if speed is None else float(f"{speed.peak / GIB:.3g}"),
             "largest_call_tokens": None if speed is None else speed.largest_call,
@@ -108,11 +112,17 @@ class Plan:
             yield "hours", f"{values['hours']:g}"
             peak = f"{values['peak_memory_gib']:g} GiB, of which {values['weights_gib']:g} are weights"
             yield "memory", f"{peak}; largest call probed: {self.speed.largest_call:,} tokens"
-        for gpu, hours in self.gpus.items():
-            where = gpu if self.devices == 1 else f"{self.devices} {gpu}"
-            yield f"hours on {where}", f"{hours:.3g}"
+        devices = "" if self.devices == 1 else f"{self.devices} "
+        for name, found in (("indexing", self.indexing), ("hours", self.gpus)):
+            for gpu, hours in found.items():
+                yield f"{name} on {devices}{gpu}", f"{hours:.3g}{' hours' if name == 'indexing' else ''}"
         for note in self.notes:
             yield "note", note
+
+
+def _round(hours: Mapping[str, float]) -> dict[str, float] | None:
+    """Return hours with three digits, or None if there are none."""
+    return {gpu: float(f"{number:.3g}") for gpu, number in hours.items()} or None
 
 
 def plan_pairs(profile: Profile, request: Request, computing: Computing) -> tuple[Plan, list[str]]:
@@ -164,7 +174,10 @@ def plan_retrieval(
     prepared = prepare(profile, request, prepare_probe(computing), stages)
     if prepared.encoder is not None:
         prepared.encoder.release()
-    notes = [] if prepared.given is not None else list(NOT_KNOWN)
+    notes, indexing = [] if prepared.given is not None else list(NOT_KNOWN), dict[str, float]()
+    if computing.gpus and prepared.given is None:
+        processes = computing.cluster.actors or 1
+        indexing, notes[-1] = estimate_indexing(prepared.corpus, prepared.settings, computing.gpus, processes)
     if prepared.model is None:
         found = make_plan("retrieval", profile.name, computing, None, None, 0, notes)
     elif (small := prepared.small) is None:
@@ -176,6 +189,7 @@ def plan_retrieval(
         found = _plan_model(prepared, prepared.model, computing, profile.name, HEADS_NOT_KNOWN)
         found = replace(found, small=first)
     found = replace(found, queries=len(prepared.queries), documents=len(prepared.corpus), partial=prepared.partial)
+    found = replace(found, indexing=indexing)
     limited = [] if prepared.partial is None else [prepared.partial.format_warning()]
     return found, [*prepared.notices.list_warnings(), *limited]
 

@@ -33,7 +33,7 @@ def encode_documents(
     def make_works() -> Iterator[list[Texts]]:
         for start, group in _group_documents(documents):
             kinds = [writer.manifest.kind if start >= count else None for writer, count in zip(writers, stored)]
-            cuts = [[] if kind is None else [_cut_texts(document, kind, dense) for document in group] for kind in kinds]
+            cuts = [[] if kind is None else [cut_texts(document, kind, dense) for document in group] for kind in kinds]
             pending.append((group, cuts))
             yield [Texts(list(chain(*cut)), dense.document_tokens) for cut in cuts if cut]
 
@@ -48,7 +48,7 @@ def encode_documents(
         writer.finish()
 
 
-def _cut_texts(document: Document, kind: str, dense: DenseSettings) -> list[str]:
+def cut_texts(document: Document, kind: str, dense: DenseSettings) -> list[str]:
     """Return the texts to encode of a document; an empty text without words, so that every document has a vector."""
     if kind == "abstracts":
         return [extract_title_abstract(document.text)]
