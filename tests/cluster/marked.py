@@ -1,6 +1,5 @@
 """Processes that have inherited a variable, found in /proc, and where they listen."""
 
-import os
 from collections.abc import Iterable
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address
@@ -24,7 +23,7 @@ def list_listening(pids: Iterable[int]) -> set[str]:
     sockets = set()
     for pid in pids:
         with suppress(OSError):
-            sockets |= {os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()}
+            sockets |= {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()}
     found = set()
     for name in ("tcp", "tcp6"):
         for line in Path("/proc/net", name).read_text().splitlines()[1:]:
