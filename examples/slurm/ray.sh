@@ -41,6 +41,10 @@ if ((code > 128)); then # the signal ended this wait, and the run is storing its
     wait "$step"
     code=$?
 fi
+if ((code == 0)) && [[ ! -s $number ]]; then # symmetric-run hides that Ray did not start
+    echo "error: Ray did not start on the first node, so nothing was run; see above" >&2
+    code=1
+fi
 rm -f "$number"
 if ((code == 3)); then
     scontrol requeue "$SLURM_JOB_ID"

@@ -80,7 +80,7 @@ def test_merge_needs_input_and_output_unless_it_lists(cli: Run, tmp_path: Path) 
 
 
 SKIP_OPTIONS = 'while [[ $1 == -* ]]; do shift; done; exec "$@"'
-RAY = 'echo "ray $1 $2 $3 $4 $5 $6"; while [[ $1 != -- ]]; do shift; done; shift; exec "$@"'
+RAY = 'echo "ray $1 $2 $3 $4 $5 $6"; [[ -z ${FAILS:-} ]] || exit 0; while [[ $1 != -- ]]; do shift; done; shift; exec "$@"'
 
 
 @pytest.fixture
@@ -141,6 +141,15 @@ def test_a_run_on_several_nodes_is_queued_again_if_it_stopped(
     began = f"ray symmetric-run --address node1:20077 --min-nodes 4 {first}\n"
     assert out == f"{began}run --input in put --output out --cluster auto 64\n{queued}", err
     assert process.returncode == code
+
+
+def test_a_job_in_which_ray_does_not_start_fails(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_PROCID", "0")
+    monkeypatch.setenv("FAILS", "1")
+    process = cluster("ray.sh", "echo ran", "out")
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, "ran" in out.split()) == (1, False)
+    assert err.startswith("error: Ray did not start")
 
 
 def test_the_signal_before_the_time_limit_reaches_the_run_on_several_nodes(cluster: Any, tmp_path: Path) -> None:
