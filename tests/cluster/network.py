@@ -52,18 +52,18 @@ class Machine:
     """A namespace with an address, its processes, and its cable."""
 
     def __init__(self, network: str, number: int) -> None:
-        self.address, self._name, self._cable = f"10.77.0.{number}", f"{network}-{number}", f"cable{number}"
-        ip("netns", "add", self._name)
-        ip("-n", self._name, "link", "set", "lo", "up")
-        ip("-n", network, "link", "add", self._cable, "type", "veth", "peer", "name", "eth0", "netns", self._name)
+        self.address, self.name, self._cable = f"10.77.0.{number}", f"{network}-{number}", f"cable{number}"
+        ip("netns", "add", self.name)
+        ip("-n", self.name, "link", "set", "lo", "up")
+        ip("-n", network, "link", "add", self._cable, "type", "veth", "peer", "name", "eth0", "netns", self.name)
         ip("-n", network, "link", "set", self._cable, "master", "bridge0", "up")
-        ip("-n", self._name, "address", "add", f"{self.address}/24", "dev", "eth0")
-        ip("-n", self._name, "link", "set", "eth0", "up")
+        ip("-n", self.name, "address", "add", f"{self.address}/24", "dev", "eth0")
+        ip("-n", self.name, "link", "set", "eth0", "up")
         self._network = network
 
     def start(self, *command: str | Path, **variables: str) -> subprocess.Popen[str]:
         """Start a command on this machine."""
-        return self._start("ip", "netns", "exec", self._name, *command, **variables)
+        return self._start("ip", "netns", "exec", self.name, *command, **variables)
 
     def _start(self, *command: str | Path, **variables: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -90,7 +90,7 @@ class Machine:
         return [pid for pid in self._list_all() if named in _read_command(pid)]
 
     def _list_all(self) -> list[int]:
-        found = subprocess.run(["ip", "netns", "pids", self._name], capture_output=True, text=True, check=True)
+        found = subprocess.run(["ip", "netns", "pids", self.name], capture_output=True, text=True, check=True)
         return [int(pid) for pid in found.stdout.split()]
 
     def signal(self, number: int, named: str = "") -> int:
@@ -122,7 +122,7 @@ class Machine:
         """End everything that runs here."""
         while self.signal(9):
             pass
-        ip("netns", "del", self._name)
+        ip("netns", "del", self.name)
 
 
 class Address(Machine):
