@@ -23,6 +23,7 @@ EVERYWHERE = {
     "RAY_AUTH_MODE": "token",
     "RAY_AUTH_TOKEN": secrets.token_hex(32),
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_raylet_start_wait_time_s": "300",  # half a minute is short on a busy machine
 }
 LOST_AFTER = {"RAY_health_check_period_ms": "1000", "RAY_health_check_timeout_ms": "2000"}
 """For Ray's head: a machine is lost after about ten seconds without an answer, not half a minute."""
