@@ -80,7 +80,7 @@ def test_merge_needs_input_and_output_unless_it_lists(cli: Run, tmp_path: Path) 
 
 
 SKIP_OPTIONS = 'while [[ $1 == -* ]]; do shift; done; exec "$@"'
-RAY = 'echo "ray $1 $2 $3 $4 $5 $6"; [[ -z ${FAILS:-} ]] || exit 0; while [[ $1 != -- ]]; do shift; done; shift; exec "$@"'
+RAY = 'echo "ray $1 $2 $3 $4 $5 $6"; ${FAILS:+exit}; while [[ $1 != -- ]]; do shift; done; shift; exec "$@"'
 
 
 @pytest.fixture
