@@ -3,9 +3,9 @@
 Vectors lie around real ones: paragraphs encoded by the bundled MiniLM, plus noise that has the covariance of the real
 vectors and 0.2 to 0.8 times their spread, normalised and stored as float16. Queries are members with such noise of 0.3.
 Recall is the part of the exact best k, found by the exact search, that the approximate search has among its best k;
-its interval is a bootstrap over queries. Building and searching run in processes of their own, whose peak memory
-counts mapped pages, too. The files in DIR can take 12 GB for ten million vectors; those made of texts are kept for
-the next run.
+its interval is a bootstrap over queries. Building and searching run in processes of their own. Their peak memory
+counts mapped pages of files, which the system takes back when it needs them; that of their own is sampled. The files
+in DIR can take 12 GB for ten million vectors; those made of texts are kept for the next run.
 """
 
 import json
@@ -14,6 +14,7 @@ import multiprocessing
 import os
 import random
 import resource
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -93,29 +94,30 @@ def draw_queries(vectors: npt.NDArray[np.float16], real: Float32s, count: int) -
 
 
 def search_exactly(path: Path, queries: Float32s) -> tuple[npt.NDArray[np.int64], float]:
-    """Return the positions of the best vectors of each query, best first, and the seconds of a query."""
+    """Return the positions of the best vectors of each query, best first, and the processor seconds of a query."""
     from pan_scdg.retrieval.dense.nearest import ExactSearch, select_best
     from pan_scdg.retrieval.dense.similarity import count_steps
 
     vectors = map_vectors(path, queries.shape[1])
-    began = time.perf_counter()
+    began = time.process_time()
     rows = []
     for query, near in zip(queries, ExactSearch().find(queries, vectors, KEPT)):
         places = select_best(query, vectors, near, KEPT).positions
         rows.append(places[np.lexsort((places, -count_steps(query[None], vectors, places)[0]))])
-    return np.array(rows), (time.perf_counter() - began) / len(queries)
+    return np.array(rows), (time.process_time() - began) / len(queries)
 
 
 def build(path: Path, folder: Path, width: int, lists: int | None) -> dict[str, float]:
     """Build the index and return seconds and peak memory."""
     from pan_scdg.retrieval.dense.ivf import build_ivf
 
-    began, used = time.perf_counter(), time.process_time()
+    began, used, memory = time.perf_counter(), time.process_time(), OwnMemory()
     build_ivf(map_vectors(path, width), folder, lists)
     return {
         "build_s": round(time.perf_counter() - began, 1),
         "build_processor_s": round(time.process_time() - used, 1),
         "build_peak_gib": measure_peak(),
+        "build_own_gib": memory.peak,
     }
 
 
@@ -124,7 +126,7 @@ def search(path: Path, folder: Path, queries: Float32s, exact: npt.NDArray[np.in
     from pan_scdg.retrieval.dense.ivf import IvfIndex, IvfSearch
     from pan_scdg.retrieval.dense.similarity import count_steps
 
-    vectors = map_vectors(path, queries.shape[1])
+    vectors, memory = map_vectors(path, queries.shape[1]), OwnMemory()
     began = time.perf_counter()
     index = IvfSearch([IvfIndex(folder, len(vectors), queries.shape[1], probes)])
     opened = time.perf_counter() - began
@@ -143,7 +145,7 @@ def search(path: Path, folder: Path, queries: Float32s, exact: npt.NDArray[np.in
         result[f"recall@{depth}"] = f"{np.mean(each):.4f} ({low:.4f} to {high:.4f})"
     result["ms_a_query"] = round(1000 * seconds / len(queries), 2)
     result["processor_ms_a_query"] = round(1000 * processor / len(queries), 2)
-    return {**result, "open_s": round(opened, 1), "search_peak_gib": measure_peak()}
+    return {**result, "open_s": round(opened, 1), "search_peak_gib": measure_peak(), "search_own_gib": memory.peak}
 
 
 def bootstrap_mean(values: Sequence[float]) -> tuple[float, float]:
@@ -156,6 +158,22 @@ def bootstrap_mean(values: Sequence[float]) -> tuple[float, float]:
 def measure_peak() -> float:
     """Return the largest resident memory of this process in GiB."""
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20), 2)
+
+
+class OwnMemory:
+    """The largest memory of this process without mapped files, looked at ten times a second from now on."""
+
+    def __init__(self) -> None:
+        self.peak = 0.0
+        """In GiB."""
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        while True:
+            status = Path("/proc/self/status").read_text(encoding="utf-8")
+            (line,) = (line for line in status.splitlines() if line.startswith("RssAnon"))
+            self.peak = max(self.peak, round(int(line.split()[1]) / (1 << 20), 2))
+            time.sleep(0.1)
 
 
 @click.command(help=__doc__)
@@ -186,7 +204,7 @@ def main(
         manifest = json.loads((folder / "manifest.json").read_text())
         say({"index_gib": round(size / (1 << 30), 2), "lists": manifest["terms"]})
         exact, seconds = alone.apply(search_exactly, (path, queries))
-        say({"exact_ms_a_query": round(1000 * seconds, 1), "queries_together": asked})
+        say({"exact_processor_ms_a_query": round(1000 * seconds, 1), "queries_together": asked})
         for number in probes:
             say(alone.apply(search, (path, folder, queries, exact, number)))
 

@@ -27,9 +27,11 @@ export RAY_AUTH_MODE=token RAY_AUTH_TOKEN # without it, anybody in the network c
 RAY_AUTH_TOKEN=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
 number=$(mktemp)
 
+# Ray takes --include-dashboard on the first node only
+start='((SLURM_PROCID)) || first=--include-dashboard=false
+exec ray symmetric-run --address "$1" --min-nodes "$2" ${first:-} -- "${@:3}"'
 srun --no-kill --kill-on-bad-exit=0 \
-    ray symmetric-run --address "${HEAD:-$(hostname)}:$((20000 + SLURM_JOB_ID % 20000))" --min-nodes "$SLURM_JOB_NUM_NODES" \
-    --include-dashboard=false --disable-usage-stats -- \
+    bash -c "$start" start "${HEAD:-$(hostname)}:$((20000 + SLURM_JOB_ID % 20000))" "$SLURM_JOB_NUM_NODES" \
     bash -c 'echo $$ >"$0"; exec pan-scdg run "$@"' "$number" "$@" --output "$output" --cluster auto &
 step=$!
 trap 'kill -TERM "$(<"$number")"' TERM # this script is on the first node, as the run is
@@ -38,6 +40,10 @@ code=$?
 if ((code > 128)); then # the signal ended this wait, and the run is storing its last scores
     wait "$step"
     code=$?
+fi
+if ((code == 0)) && [[ ! -s $number ]]; then # symmetric-run hides that Ray did not start
+    echo "error: Ray did not start on the first node, so nothing was run; see above" >&2
+    code=1
 fi
 rm -f "$number"
 if ((code == 3)); then

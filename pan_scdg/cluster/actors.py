@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from pan_scdg.cluster.actor import Actor, Crew, Orders, OutOfMemory, Place
+from pan_scdg.cluster.actor import Actor, Crew, Orders, Place
+from pan_scdg.cluster.references import Lost, get_value
 from pan_scdg.cluster.session import Cluster, Node, list_versions, unwrap_signals
 from pan_scdg.errors import Interrupted, UserError
 from pan_scdg.logs import say
@@ -23,13 +24,11 @@ DEATHS = 3
 """Actors that may end of one work, or of loading on one device, before that is an error."""
 POLL = 2.0
 """Seconds after which machines that came or went are looked for."""
+PATIENCE = 60.0
+"""Seconds without a process that can compute after which that is said."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-
-class _Lost(Exception):  # noqa: N818 - with the reason in words
-    """An actor ended, or its result was lost."""
 
 
 @dataclass(eq=False)
@@ -81,6 +80,7 @@ class Actors(Generic[Item, Result]):
         """Works that no actor has."""
         self._refused: dict[str, UserError] = {}
         self._looked = -POLL
+        self._patient_until = float("inf")
         self._closed = False
         self.deaths: list[str] = []
         """One line for each actor that ended."""
@@ -167,6 +167,9 @@ class Actors(Generic[Item, Result]):
     def _wait(self) -> None:
         """Wait until something has happened, and take it in."""
         self._look()
+        if time.monotonic() > self._patient_until and not any(slot.ready for slot in self._slots):
+            self._patient_until = float("inf")
+            say(["waiting for a process to start; see ray status, if others use the GPUs of this cluster, too"])
         references = [slot.loading for slot in self._slots if slot.loading is not None]
         references += [slot.tasks[0].reference for slot in self._slots if slot.tasks]
         with unwrap_signals():
@@ -178,29 +181,18 @@ class Actors(Generic[Item, Result]):
                 while slot.tasks and slot.tasks[0].reference in done:
                     self._settle(slot, slot.tasks[0])
                     slot.tasks.popleft()
-            except _Lost as e:
-                self._replace(slot, str(e))
+            except Lost as e:
+                self._looked = -POLL
+                self._list_alive()
+                if slot in self._slots:  # its machine is not lost
+                    self._replace(slot, str(e))
         self._hand_out()
 
-    def _get(self, reference: Any, timeout: float | None = None) -> Any:
-        """Return the value of a reference; raise what the actor raised, or _Lost."""
-        errors = self._ray.exceptions
-        try:
-            with unwrap_signals():
-                return self._ray.get(reference, timeout=timeout)
-        except errors.RayTaskError as e:
-            if isinstance(e.cause, OutOfMemory):
-                raise _Lost("out of memory") from e
-            raise e.cause from e
-        except errors.RayError as e:
-            short = isinstance(e, errors.OutOfMemoryError) or "low on memory" in str(e)
-            raise _Lost("out of memory" if short else "it ended") from e
-
     def _settle(self, slot: _Slot, task: _Task, timeout: float | None = None) -> None:
-        """Note the result of a task, or the exception that it raised; raise _Lost if there is neither."""
+        """Note the result of a task, or the exception that it raised; raise Lost if there is neither."""
         try:
-            task.result = self._get(task.reference, timeout)
-        except _Lost:
+            task.result = get_value(self._ray, task.reference, timeout)
+        except Lost:
             raise
         except Exception as e:
             task.error = e
@@ -211,7 +203,7 @@ class Actors(Generic[Item, Result]):
         """Let an actor have works, or do without its machine."""
         reference, slot.loading = slot.loading, None
         try:
-            self._get(reference)
+            get_value(self._ray, reference)
         except UserError as e:
             if slot.node.here:
                 raise
@@ -238,7 +230,6 @@ class Actors(Generic[Item, Result]):
             if unfinished[0].deaths == DEATHS:
                 unfinished[0].error, unfinished[0].done = _describe_deaths("computing the same batch", reason), True
                 self._queue.remove(unfinished[0])
-        self._looked = -POLL
         slot.failures += not loaded
         if slot.failures == DEATHS:
             error = _describe_deaths("loading", f"{slot.name}: {reason}")
@@ -252,7 +243,7 @@ class Actors(Generic[Item, Result]):
         for task in slot.tasks:
             try:
                 self._settle(slot, task, timeout=0)
-            except _Lost:
+            except Lost:
                 task.reference = None
                 unfinished.append(task)
         slot.tasks.clear()
@@ -275,13 +266,8 @@ class Actors(Generic[Item, Result]):
         self._looked = time.monotonic()
         if self._ray is None:
             self._ray = self._cluster.connect(self._device)
-        nodes = {node.node_id: node for node in self._cluster.list_nodes()}
-        gone = {slot.node.node_id for slot in self._slots} - nodes.keys()
-        for slot in [slot for slot in self._slots if slot.node.node_id in gone]:
-            self._slots.remove(slot)
-            self._replace(slot, "its machine is lost")
-        self.lost += len(gone)
-        for node in nodes.values():
+            self._patient_until = time.monotonic() + PATIENCE
+        for node in self._list_alive():
             if node.node_id not in self._refused:
                 self._staff(node)
         if not self._slots:
@@ -290,6 +276,19 @@ class Actors(Generic[Item, Result]):
             if self.lost:
                 raise Interrupted("all machines of the cluster that can compute are lost")
             raise UserError("no machine of the cluster has a GPU", "start Ray where there are some, or --device cpu")
+
+    def _list_alive(self) -> list[Node]:
+        """Return the machines that are alive, and do without those that are lost."""
+        nodes = self._cluster.list_nodes()
+        gone = {slot.node.node_id for slot in self._slots} - {node.node_id for node in nodes}
+        for slot in [slot for slot in self._slots if slot.node.node_id in gone]:
+            self._slots.remove(slot)
+            if slot.ready:
+                self._replace(slot, "its machine is lost")
+            else:
+                self._kill(slot)
+        self.lost += len(gone)
+        return nodes
 
     def _staff(self, node: Node) -> None:
         """Start the actors of a machine that are missing; one of them loads at a time."""

@@ -133,7 +133,8 @@ class Cluster:
                 options = _make_local_options(stack.enter_context(make_folder()), gpus)
                 where = "this machine"
                 # other users of this machine reach its loopback, too
-                _set_variables({**ONLY_LOOPBACK, "RAY_AUTH_TOKEN": secrets.token_hex(32)})
+                token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+                _set_variables({**ONLY_LOOPBACK, **token})
             else:
                 options, where = {"address": self.address}, f"the cluster {self.address}"
                 _check_address(self.address or "")

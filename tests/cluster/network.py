@@ -1,4 +1,7 @@
-"""Machines of a cluster on one: each in a network namespace of its own, joined by a bridge. Needs root."""
+"""Machines of a cluster on one: each in a network namespace of its own, joined by a bridge, which needs root.
+
+Where that is not allowed, a machine is what listens on a loopback address of its own, and it is cut off by SIGSTOP.
+"""
 
 import os
 import secrets
@@ -7,8 +10,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+
+from marked import list_marked
 
 RAY = Path(sys.executable).with_name("ray")
 PORT = 6379
@@ -18,6 +23,7 @@ EVERYWHERE = {
     "RAY_AUTH_MODE": "token",
     "RAY_AUTH_TOKEN": secrets.token_hex(32),
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_raylet_start_wait_time_s": "300",  # half a minute is short on a busy machine
 }
 LOST_AFTER = {"RAY_health_check_period_ms": "1000", "RAY_health_check_timeout_ms": "2000"}
 """For Ray's head: a machine is lost after about ten seconds without an answer, not half a minute."""
@@ -47,19 +53,22 @@ class Machine:
     """A namespace with an address, its processes, and its cable."""
 
     def __init__(self, network: str, number: int) -> None:
-        self.address, self._name, self._cable = f"10.77.0.{number}", f"{network}-{number}", f"cable{number}"
-        ip("netns", "add", self._name)
-        ip("-n", self._name, "link", "set", "lo", "up")
-        ip("-n", network, "link", "add", self._cable, "type", "veth", "peer", "name", "eth0", "netns", self._name)
+        self.address, self.name, self._cable = f"10.77.0.{number}", f"{network}-{number}", f"cable{number}"
+        ip("netns", "add", self.name)
+        ip("-n", self.name, "link", "set", "lo", "up")
+        ip("-n", network, "link", "add", self._cable, "type", "veth", "peer", "name", "eth0", "netns", self.name)
         ip("-n", network, "link", "set", self._cable, "master", "bridge0", "up")
-        ip("-n", self._name, "address", "add", f"{self.address}/24", "dev", "eth0")
-        ip("-n", self._name, "link", "set", "eth0", "up")
+        ip("-n", self.name, "address", "add", f"{self.address}/24", "dev", "eth0")
+        ip("-n", self.name, "link", "set", "eth0", "up")
         self._network = network
 
     def start(self, *command: str | Path, **variables: str) -> subprocess.Popen[str]:
         """Start a command on this machine."""
+        return self._start("ip", "netns", "exec", self.name, *command, **variables)
+
+    def _start(self, *command: str | Path, **variables: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            ["ip", "netns", "exec", self._name, *map(str, command)],
+            [*map(str, command)],
             env={**os.environ, **EVERYWHERE, **variables},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -79,8 +88,11 @@ class Machine:
 
     def list_processes(self, named: str = "") -> list[int]:
         """Return the processes of this machine whose command line contains a text."""
-        found = subprocess.run(["ip", "netns", "pids", self._name], capture_output=True, text=True, check=True)
-        return [pid for pid in map(int, found.stdout.split()) if named in _read_command(pid)]
+        return [pid for pid in self._list_all() if named in _read_command(pid)]
+
+    def _list_all(self) -> list[int]:
+        found = subprocess.run(["ip", "netns", "pids", self.name], capture_output=True, text=True, check=True)
+        return [int(pid) for pid in found.stdout.split()]
 
     def signal(self, number: int, named: str = "") -> int:
         """Send a signal to the processes of this machine, and return how many there were."""
@@ -111,7 +123,30 @@ class Machine:
         """End everything that runs here."""
         while self.signal(9):
             pass
-        ip("netns", "del", self._name)
+        ip("netns", "del", self.name)
+
+
+class Address(Machine):
+    """A machine without a namespace: a loopback address, and the processes that have inherited its mark."""
+
+    def __init__(self, network: str, number: int) -> None:
+        self.address, self._mark = f"127.77.0.{number}", f"{network}-{number}."
+
+    def start(self, *command: str | Path, **variables: str) -> subprocess.Popen[str]:
+        """Start a command on this machine."""
+        return self._start(*command, MARK=self._mark, RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="1", **variables)
+
+    def _list_all(self) -> list[int]:
+        return list_marked(f"MARK={self._mark}")
+
+    def plug(self, *, on: bool) -> None:
+        """Let all processes go on, or stop them."""
+        self.signal(signal.SIGCONT if on else signal.SIGSTOP)
+
+    def remove(self) -> None:
+        """End everything that runs here."""
+        while self.signal(9):
+            pass
 
 
 def _read_command(pid: int) -> str:
@@ -124,13 +159,13 @@ def _read_command(pid: int) -> str:
 class Network:
     """Machines that reach one another, and nothing else."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, kind: type[Machine]) -> None:
+        self._name, self._kind = name, kind
         self._machines: list[Machine] = []
 
     def add(self) -> Machine:
         """Return a new machine."""
-        self._machines.append(Machine(self._name, len(self._machines) + 1))
+        self._machines.append(self._kind(self._name, len(self._machines) + 1))
         return self._machines[-1]
 
     def close(self) -> None:
@@ -140,15 +175,24 @@ class Network:
 
 
 @contextmanager
-def make_network() -> Iterator[Network]:
+def make_network(*, namespaces: bool) -> Iterator[Network]:
     """Create a network without machines, and remove it with all that runs in it."""
     name = f"scdg{os.getpid()}"
+    with join_machines(name) if namespaces else nullcontext():
+        network = Network(name, Machine if namespaces else Address)
+        try:
+            yield network
+        finally:
+            network.close()
+
+
+@contextmanager
+def join_machines(name: str) -> Iterator[None]:
+    """Create a namespace with a bridge, and remove it."""
     ip("netns", "add", name)
-    ip("-n", name, "link", "add", "bridge0", "type", "bridge")
-    ip("-n", name, "link", "set", "bridge0", "up")
-    network = Network(name)
     try:
-        yield network
+        ip("-n", name, "link", "add", "bridge0", "type", "bridge")
+        ip("-n", name, "link", "set", "bridge0", "up")
+        yield
     finally:
-        network.close()
         ip("netns", "del", name)

@@ -16,6 +16,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent))
 
+from marked import list_listening, list_marked
 from works_for_actors import Fatal, Faulty, Ids, Plain, Run, Slow, until
 
 from pan_scdg.cluster.actors import AHEAD, DEATHS, Actors
@@ -33,6 +34,7 @@ if find_spec("ray") is None:  # imported by what is tested, after its settings
 ROOT = Path(__file__).parents[2]
 SETTINGS = ModelSettings(name="tiny", dtype="float32", pack_tokens=64)
 TWO = 2
+MARK = f"mark-of-actors-{os.getpid()}"
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +42,7 @@ def cluster() -> Iterator[Cluster]:
     """Ray for all tests, since it takes seconds to start."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
+        patch.setenv("MARK", MARK)
         cluster = Cluster("local", TWO)
         yield cluster
         cluster.close()
@@ -59,6 +62,12 @@ def run(actors: Both, *works: Plain) -> set[int]:
     found = list(actors.map(works))
     assert [number for number, _ in found] == [work.number for work in works]
     return {pid for _, pid in found}
+
+
+def listen(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what is said."""
+    caplog.set_level("INFO", "pan_scdg")
+    monkeypatch.setattr("pan_scdg.logs.LOGGER.propagate", True)
 
 
 def find_pids(actors: Both, folder: Path) -> set[int]:
@@ -96,6 +105,18 @@ def test_scores_are_to_the_bit_those_of_this_process(cluster: Cluster, tiny_fold
     assert sum(computed.tokens for computed in found) == engine.tokens
     assert [computed.splits for computed in found] == [[]] * 25
     torch.set_num_threads(before)
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs /proc")
+def test_only_this_machine_reaches_ray_and_nothing_is_reported(actors: Both) -> None:
+    run(actors, Plain(0))
+    pids = list_marked(MARK)
+    commands = [Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace") for pid in pids]
+    assert any("raylet" in command for command in commands)
+    assert all("--disable-frontend" in command for command in commands if "dashboard.py" in command)
+    assert list_listening([*pids, os.getpid()]) == {"127.0.0.1"}
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+    assert (os.environ["RAY_AUTH_MODE"], len(os.environ["RAY_AUTH_TOKEN"])) == ("token", 64)
 
 
 def test_an_actor_that_ends_is_replaced_and_nothing_is_lost(actors: Both, tmp_path: Path) -> None:
@@ -226,11 +247,45 @@ def test_a_model_that_cannot_be_loaded_is_told_at_once(cluster: Cluster, tmp_pat
 
 
 @pytest.mark.long
-def test_one_actor_loads_after_the_other(cluster: Cluster, tmp_path: Path) -> None:
-    """The first dies of it, and still the others' turn comes."""
+@pytest.mark.parametrize("here", [True, False])
+def test_a_package_that_is_missing_is_told(
+    here: bool, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    nodes = [node._replace(here=here, name="node7") for node in cluster.list_nodes()]
+    monkeypatch.setattr(cluster, "list_nodes", lambda: nodes)
+    listen(caplog, monkeypatch)
+    told = "a process cannot start: ModuleNotFoundError: No module named 'nowhere'"
+    with Actors[Plain, Any](cluster, Run(imports="nowhere"), "cpu") as both, pytest.raises(UserError, match=told):
+        list(both.map([Plain(0)]))
+    assert any(f"node7 is not used: {told}" in message for message in caplog.messages) is not here
+
+
+@pytest.mark.long
+def test_a_machine_with_another_model_is_named_and_not_used(
+    cluster: Cluster,
+    tiny_folder: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    elsewhere = [node._replace(here=False, name="node7") for node in cluster.list_nodes()]
+    monkeypatch.setattr(cluster, "list_nodes", lambda: elsewhere)
+    listen(caplog, monkeypatch)
+    orders = ScoringOrders(tiny_folder("qwen3"), SETTINGS, "packed", "0" * 64)
+    with Actors[Ids, Any](cluster, orders, "cpu") as both, pytest.raises(UserError, match="another model"):
+        list(both.map([Ids(0)]))
+    assert "warning: node7 is not used" in caplog.text
+
+
+@pytest.mark.long
+def test_one_actor_loads_after_the_other(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first dies of it, and still the others' turn comes; that nothing computes so long is said once."""
+    monkeypatch.setattr("pan_scdg.cluster.actors.PATIENCE", 0.0)
     with Actors[Plain, tuple[int, int]](cluster, Run(tmp_path / "told"), "cpu") as both:
         find_pids(both, tmp_path / "works")
         assert both.deaths == ["cpu: it ended"]
+    assert capsys.readouterr().err.count("waiting for a process to start") == 1
     assert (tmp_path / "told").read_text().splitlines() == ["begins", *["begins", "ends"] * 2]
 
 
@@ -239,8 +294,7 @@ def test_another_machine_that_cannot_compute_the_same_is_named_and_not_used(
 ) -> None:
     elsewhere = [node._replace(here=False, name="node7") for node in cluster.list_nodes()]
     monkeypatch.setattr(cluster, "list_nodes", lambda: elsewhere)
-    caplog.set_level("WARNING", "pan_scdg")
-    monkeypatch.setattr("pan_scdg.logs.LOGGER.propagate", True)
+    listen(caplog, monkeypatch)
     orders = Run(error=UserError("another model", "copy it"))
     with Actors[Plain, Any](cluster, orders, "cpu") as both, pytest.raises(UserError, match="another model; copy it"):
         list(both.map([Plain(0)]))

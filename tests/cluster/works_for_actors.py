@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +85,10 @@ class Run:
 
     told: Path | None = None
     error: UserError | None = None
+    imports: str = "os"
 
     def prepare(self) -> None:
-        pass
+        import_module(self.imports)
 
     def load(self, place: Place) -> Callable[[Any], Any]:
         if self.error is not None:

