@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ PADDING = 1 / 6
 class Encoder:
     """A loaded embedding model. Results depend only on the texts of one call and ``batch``, the largest batch."""
 
-    def __init__(self, model: Any, folder: Path, batch: int) -> None:
+    def __init__(self, model: Any, folder: Path, batch: int, dtype: Literal["bfloat16"] | None = None) -> None:
         """Wrap a ``SentenceTransformer``; use ``load_encoder``.
 
         Raises:
@@ -37,7 +37,7 @@ class Encoder:
         length, width = model.max_seq_length, model.get_embedding_dimension()
         if length is None or width is None:
             raise UserError("no maximal length or vector size is given", "complete the model's configuration", folder)
-        self._model, self.batch, self.folder = model, batch, folder
+        self._model, self.batch, self.folder, self.dtype = model, batch, folder, dtype
         self.device = str(model.device.type)
         self.max_tokens = int(length)
         """Longest input in tokens, special tokens included; longer texts are truncated."""
@@ -127,10 +127,12 @@ def plan_batches(tokens: Sequence[int], largest: int) -> Iterator[list[int]]:
         yield batch
 
 
-def load_encoder(name_or_folder: str | Path, device: str, batch: int = 32) -> Encoder:
+def load_encoder(
+    name_or_folder: str | Path, device: str, batch: int = 32, dtype: Literal["bfloat16"] | None = None
+) -> Encoder:
     """Load an embedding model from disk, without network and without code from its folder.
 
-    It computes in float32 on a CPU and in bfloat16 elsewhere (paper, BGE-M3).
+    It computes in float32 on a CPU and in bfloat16 elsewhere (paper, BGE-M3), unless ``dtype`` says so for a CPU, too.
 
     Raises:
         UserError: the model is missing, damaged or incomplete, needs code of its own, or has no safetensors.
@@ -142,7 +144,8 @@ def load_encoder(name_or_folder: str | Path, device: str, batch: int = 32) -> En
     from sentence_transformers import SentenceTransformer
 
     logging.getLogger("transformers").setLevel(logging.ERROR)  # what it warns of is checked below, in one line
-    options = {"dtype": torch.float32 if device == "cpu" else torch.bfloat16, "use_safetensors": True}
+    low = dtype == "bfloat16" or device != "cpu"
+    options = {"dtype": torch.bfloat16 if low else torch.float32, "use_safetensors": True}
     try:
         model = SentenceTransformer(
             str(folder), device=device, local_files_only=True, trust_remote_code=False, model_kwargs=options
@@ -160,7 +163,7 @@ def load_encoder(name_or_folder: str | Path, device: str, batch: int = 32) -> En
     _check_complete(model[0].auto_model, transformer)
     if type(model[-1]).__name__ == "Normalize":
         del model[-1]  # it would round in bfloat16 what `Encoder` normalises in float32 (paper, BGE-M3)
-    return Encoder(model.eval(), folder, batch)
+    return Encoder(model.eval(), folder, batch, dtype)
 
 
 def _check_complete(model: Any, folder: Path) -> None:

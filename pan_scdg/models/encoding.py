@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,7 @@ class EncodingOrders:
     folder: Path
     batch: int
     fingerprint: str
+    dtype: Literal["bfloat16"] | None = None
 
     def prepare(self) -> None:
         """Import the library."""
@@ -53,7 +54,7 @@ class EncodingOrders:
         if not place.here:
             check_same(self.folder, fingerprint_folder, self.fingerprint)
         torch.set_num_threads(place.threads)
-        encoder = load_encoder(self.folder, place.device, self.batch)
+        encoder = load_encoder(self.folder, place.device, self.batch, self.dtype)
 
         def encode(work: Sequence[Texts]) -> list[Vectors]:
             try:
@@ -83,6 +84,6 @@ def open_encoding(encoder: Encoder, cluster: Cluster | None) -> Iterator[Encode]
     if cluster is None or not cluster.needs_ray(encoder.device):
         yield lambda works: (_encode(encoder, work) for work in works)
         return
-    orders = EncodingOrders(encoder.folder, encoder.batch, encoder.fingerprint)
+    orders = EncodingOrders(encoder.folder, encoder.batch, encoder.fingerprint, encoder.dtype)
     with open_actors(orders, encoder.device, cluster) as encode:
         yield encode

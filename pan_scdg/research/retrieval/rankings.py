@@ -60,10 +60,11 @@ def search_all(study: RetrievalStudy, data: Data, computing: Computing, store: S
     return found
 
 
-def _name_encoder(settings: RetrievalSettings) -> tuple[str, int] | None:
+def _name_encoder(settings: RetrievalSettings) -> tuple[str, int, str | None] | None:
     if all(route.startswith("bm25") for route in settings.routes):
         return None
-    return settings.need_dense().model, settings.need_dense().batch
+    dense = settings.need_dense()
+    return dense.model, dense.batch, dense.dtype
 
 
 def make_rankings(

@@ -7,19 +7,21 @@ The routes differ in what is encoded and how many chunks are kept: ``dense-full`
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.retrieval.dense.ivf import IvfSearch
 from pan_scdg.retrieval.dense.nearest import ExactSearch, Nearest, select_best
 from pan_scdg.retrieval.dense.rows import Floats, Rows
 from pan_scdg.retrieval.dense.similarity import STEP, Steps, count_steps
 from pan_scdg.retrieval.ranking import Ranked, Ranking, fuse_by_comb_sum, rank_best
 
+if TYPE_CHECKING:
+    from pan_scdg.retrieval.dense.ivf import IvfSearch
+
 Integers = npt.NDArray[np.integer]
-Search = ExactSearch | IvfSearch
+Search: TypeAlias = "ExactSearch | IvfSearch"
 EXACT = ExactSearch()
 ABSENT = np.iinfo(np.int64).min
 """Stands for the similarity of a document that has no chunk among those kept."""
