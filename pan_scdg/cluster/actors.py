@@ -79,8 +79,7 @@ class Actors(Generic[Item, Result]):
         self._queue: deque[_Task] = deque()
         """Works that no actor has."""
         self._refused: dict[str, UserError] = {}
-        self._looked = -POLL
-        self._patient_until = float("inf")
+        self._looked, self._patient_until = -POLL, float("inf")
         self._closed = False
         self.deaths: list[str] = []
         """One line for each actor that ended."""
