@@ -2,14 +2,20 @@
 
 import hashlib
 from pathlib import Path
+from typing import BinaryIO
 
 
 def hash_file(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, in hexadecimal."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
+        return hash_stream(file)
+
+
+def hash_stream(file: BinaryIO) -> str:
+    """Return the SHA-256 of the bytes of an open file from its place on, in hexadecimal."""
+    digest = hashlib.sha256()
+    while block := file.read(1 << 20):
+        digest.update(block)
     return digest.hexdigest()
 
 

@@ -79,8 +79,7 @@ class Actors(Generic[Item, Result]):
         self._queue: deque[_Task] = deque()
         """Works that no actor has."""
         self._refused: dict[str, UserError] = {}
-        self._looked = -POLL
-        self._patient_until = float("inf")
+        self._looked, self._patient_until = -POLL, float("inf")
         self._closed = False
         self.deaths: list[str] = []
         """One line for each actor that ended."""
@@ -167,7 +166,9 @@ class Actors(Generic[Item, Result]):
     def _wait(self) -> None:
         """Wait until something has happened, and take it in."""
         self._look()
-        if time.monotonic() > self._patient_until and not any(slot.ready for slot in self._slots):
+        if any(slot.ready for slot in self._slots):
+            self._patient_until = time.monotonic() + PATIENCE
+        elif time.monotonic() > self._patient_until:
             self._patient_until = float("inf")
             say(["waiting for a process to start; see ray status, if others use the GPUs of this cluster, too"])
         references = [slot.loading for slot in self._slots if slot.loading is not None]

@@ -140,7 +140,14 @@ def measure_coverage(of: Sequence[Span], by: Sequence[Span]) -> Cover:
     source and a character of it.
     """
     found = Cover([0] * len(of), [0] * len(of), 0)
-    shared: dict[tuple[str, str], list[Array]] = {}
+    shared: dict[tuple[str, str], Array] = {}
+
+    def add(i: int, document: tuple[str, str], common: Array) -> None:
+        pieces = _unite(common)
+        found.characters[i] += _count_places(pieces)
+        # united at once, since passages that hold all others would make a list of pairs
+        shared[document] = _unite(np.concatenate([shared.get(document, pieces[:0]), pieces]))
+
     for indices, others in _group_spans(of, by):
         this = np.array([b.this_interval for b in others], dtype=np.int64)
         source = np.array([EVERYWHERE if b.source is None else b.source_interval for b in others], dtype=np.int64)
@@ -150,14 +157,10 @@ def measure_coverage(of: Sequence[Span], by: Sequence[Span]) -> Cover:
             meets = _meet(this, a.this_interval)
             if a.source is not None:
                 meets &= _meet(source, a.source_interval)
-                pieces = _unite(np.clip(source[meets & named], *a.source_interval))
-                shared.setdefault(("source", a.source), []).append(pieces)
-                found.characters[i] += _count_places(pieces)
-            pieces = _unite(np.clip(this[meets], *a.this_interval))
-            shared.setdefault(("suspicious", a.suspicious), []).append(pieces)
-            found.characters[i] += _count_places(pieces)
+                add(i, ("source", a.source), np.clip(source[meets & named], *a.source_interval))
+            add(i, ("suspicious", a.suspicious), np.clip(this[meets], *a.this_interval))
             found.hits[i] = int(np.count_nonzero(meets))
-    return found._replace(common=sum(_count_places(_unite(np.concatenate(parts))) for parts in shared.values()))
+    return found._replace(common=sum(map(_count_places, shared.values())))
 
 
 def _group_spans(of: Sequence[Span], by: Sequence[Span]) -> Iterator[tuple[list[int], list[Span]]]:

@@ -180,7 +180,8 @@ def can_compute(dtype: str, device: str) -> bool:
     try:
         ones = torch.ones(1, 1, PROBED, PROBED, dtype=getattr(torch, dtype), device=device)
         attended = torch.nn.functional.scaled_dot_product_attention(ones, ones, ones)
-        return bool((ones @ ones == PROBED).all() and (attended == 1).all())
+        # kernels may round a mean of ones
+        return bool((ones @ ones == PROBED).all() and torch.allclose(attended, ones, atol=0.01))
     except RuntimeError:
         return False
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from pan_scdg.digests import hash_file
+from pan_scdg.digests import hash_stream
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import CORPUS_NAMES, QUERIES_NAME, find_corpus
@@ -63,8 +63,8 @@ def hash_input(directory: Path, task: Task, corpus: str | None = None) -> str:
 
 def hash_regular(path: Path) -> str:
     """Return the SHA-256 (hex) of the bytes of ``path``; see `open_regular`."""
-    open_regular(path).close()
-    return hash_file(path)
+    with open_regular(path) as file:
+        return hash_stream(file)
 
 
 def _list_files(directory: Path, task: Task) -> Iterator[tuple[str, Path]]:

@@ -100,7 +100,8 @@ def align_texts(target: str, source: str, settings: PassageSettings, encode: Enc
     else:
         (first, vectors), (second, others) = encode(target), encode(source)
         averages = average_sentences(here, first.spans, vectors), average_sentences(there, second.spans, others)
-        matched = match_paragraphs(here, there, *averages, settings)
+        # vectors of a text without words have no dimension
+        matched = match_paragraphs(here, there, *averages, settings) if len(vectors) and len(others) else []
     alignment = Alignment(first, second, settings)
     # What was found by its words gives way to a paragraph that it overlaps.
     found = [p for p in alignment.find_passages() if not any(overlap(p, paragraph) for paragraph in matched)]

@@ -17,7 +17,7 @@ _BLANK_LINES = re.compile(r"\r?\n[ \t]*(?:\r?\n[ \t]*)+")
 
 
 def split_paragraphs(text: str, least: int) -> Integers:
-    """Return the paragraphs of at least ``least`` characters, first one and the one behind the last, ``[p, 2]``."""
+    """Return the paragraphs of at least ``least`` characters, first one and the one after the last, ``[p, 2]``."""
     cuts = [match.span() for match in _BLANK_LINES.finditer(text)]
     spans = []
     for start, end in zip([0, *(end for _, end in cuts)], [*(start for start, _ in cuts), len(text)]):
@@ -37,7 +37,7 @@ def average_sentences(
     those of whole paragraphs (benchmarks/results/passages.md), and the sentences are encoded anyway.
 
     Args:
-        paragraphs: first character of each and the one behind its last, ``[p, 2]``, in order.
+        paragraphs: first character of each and the one after its last, ``[p, 2]``, in order.
         sentences: the same of the sentences, ``[s, 2]``.
         vectors: unit vectors of the sentences, ``[s, d]``.
     """

@@ -273,3 +273,15 @@ def test_thousands_of_passages_that_all_overlap_make_no_list_of_pairs():
     tracemalloc.stop()
     assert (result.granularity, result.macro_recall) == (1500.0, 1.0)
     assert peak < 10 << 20, "a list of 2,250,000 pairs takes twenty times as much"
+
+
+def test_passages_that_each_hold_all_detections_make_no_list_of_pairs():
+    import tracemalloc
+
+    truth = [Span("s", i, 9000 - i, "r", i, 9000 - i) for i in range(800)]
+    tracemalloc.start()
+    result = compute_plagdet(truth, [Span("s", i, 3, "r", i, 3) for i in range(1000, 9000, 10)])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (result.granularity, result.macro_precision) == (800.0, 1.0)
+    assert peak < 3 << 20, "800 times the parts of all detections take over ten times as much"

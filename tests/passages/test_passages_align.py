@@ -191,6 +191,17 @@ def test_a_paragraph_has_the_mean_direction_of_its_sentences() -> None:
     assert average_sentences(paragraphs, sentences[:0], vectors[:0]).tolist() == np.zeros((3, 3)).tolist()
 
 
+def test_paragraphs_without_words_match_nothing() -> None:
+    def encode(text: str) -> EncodedText:
+        prepared = prepare_text(text, SETTINGS.unit_words)
+        return encode_marks(text) if len(prepared.units) else EncodedText(prepared, np.zeros((0, 0), np.float32))
+
+    blank = "\n\n".join(["-" * SETTINGS.paragraph_length] * SETTINGS.paragraphs)
+    words = "\n\n".join(" ".join(make_sentences(3, seed)) for seed in range(SETTINGS.paragraphs))
+    for texts in ((blank, words), (words, blank), (blank, blank)):
+        assert align_texts(*texts, SETTINGS, encode) == []
+
+
 def test_the_evidence_of_a_passage() -> None:
     copied, around = make_sentences(6, 1), [" ".join(make_sentences(12, seed)) for seed in (2, 3)]
     (copy,) = align.align_texts(*(f"{text} {' '.join(copied)}" for text in around), SETTINGS)

@@ -278,8 +278,15 @@ def test_reranked_rows_are_what_run_writes_for_the_same_candidates(
 
 
 def test_a_plan_counts_given_candidates_exactly(
-    coarse: Path, study: Study, tiny_folder: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    coarse: Path,
+    study: Study,
+    tiny_folder: Callable[[str], Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The encoder, which searches nothing, need not be here."""
+    monkeypatch.setattr("pan_scdg.research.retrieval.job.find_encoder", None)
     weightless = tmp_path / "tiny"
     shutil.copytree(tiny_folder("qwen2"), weightless, ignore=shutil.ignore_patterns("*.safetensors"))
     plan = ("--plan", "--gpu", "H200", "--model", weightless)

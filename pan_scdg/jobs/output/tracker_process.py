@@ -1,6 +1,6 @@
 """A process that tracks a run with tirex-tracker and prints the measurements when asked.
 
-`run_metadata` starts it as ``python -m`` with the id of the process to track. A line on stdin asks for the
+`metadata` starts it as ``python -m`` with the id of the process to track. A line on stdin asks for the
 measurements; the end of stdin discards them. The answer on stdout is one JSON object: the measurements, or
 ``{"error": "..."}``.
 """

@@ -184,7 +184,7 @@ def check_contexts(contexts: Sequence[Context], where: Path) -> None:
 
 
 def _find_fault(row: Sequence[Context]) -> str | None:
-    """Return what is wrong with the contexts of a pair and seed, in the order of their retention; None: nothing."""
+    """Return the fault of the contexts of a pair and seed, in the order of their retention; None without one."""
     if len(row) < len(LEVELS):
         return f"{len(row)} of {len(LEVELS)} retentions"
     if any(not low.chunks < high.chunks for low, high in zip(row, row[1:])):

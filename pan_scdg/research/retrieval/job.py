@@ -128,13 +128,14 @@ def plan_scoring(data: Data, reranker: Reranker, computing: Computing, task: str
 
 
 def find_places(study: RetrievalStudy, reranker: Reranker | None) -> dict[str, FoundModel]:
-    """Return the folders of the models that the result depends on, by name.
+    """Return the folders of the models that the result depends on, by name; a plan searches with no encoder.
 
     Raises:
         UserError: an encoder of a row is missing.
     """
     places = {} if reranker is None else {"language_model": reranker.model.found}
-    for settings in (row.settings for row in study.rows if row.settings is not None):
+    rows = () if study.options.plan else study.rows
+    for settings in (row.settings for row in rows if row.settings is not None):
         if not all(route.startswith("bm25") for route in settings.routes):
             places[settings.need_dense().model] = find_encoder(settings.need_dense().model)
     return places
