@@ -140,27 +140,24 @@ def measure_coverage(of: Sequence[Span], by: Sequence[Span]) -> Cover:
     source and a character of it.
     """
     found = Cover([0] * len(of), [0] * len(of), 0)
-    shared: dict[tuple[str, str], Array] = {}
-
-    def add(i: int, document: tuple[str, str], common: Array) -> None:
-        pieces = _unite(common)
-        found.characters[i] += _count_places(pieces)
-        # united at once, since passages that hold all others would make a list of pairs
-        shared[document] = _unite(np.concatenate([shared.get(document, pieces[:0]), pieces]))
-
+    this: dict[str, list[Array]] = {}
+    source: dict[str, list[Array]] = {}
     for indices, others in _group_spans(of, by):
-        this = np.array([b.this_interval for b in others], dtype=np.int64)
-        source = np.array([EVERYWHERE if b.source is None else b.source_interval for b in others], dtype=np.int64)
-        named = np.array([b.source is not None for b in others], dtype=bool)
-        for i in indices:
-            a = of[i]
-            meets = _meet(this, a.this_interval)
-            if a.source is not None:
-                meets &= _meet(source, a.source_interval)
-                add(i, ("source", a.source), np.clip(source[meets & named], *a.source_interval))
-            add(i, ("suspicious", a.suspicious), np.clip(this[meets], *a.this_interval))
-            found.hits[i] = int(np.count_nonzero(meets))
-    return found._replace(common=sum(map(_count_places, shared.values())))
+        group = [of[i] for i in indices]
+        places, conditions = _build_intervals(group)
+        other_places, other_conditions = _build_intervals(others)
+        hits = _count_meeting(places, conditions, other_places, other_conditions)
+        covered, shared = _measure(places, conditions, other_places, other_conditions)
+        this.setdefault(group[0].suspicious, []).append(shared)
+        if (name := group[0].source) is not None:
+            named = np.array([b.source is not None for b in others], dtype=bool)
+            more, shared = _measure(conditions, places, other_conditions[named], other_places[named])
+            source.setdefault(name, []).append(shared)
+            covered += more
+        for i, hit, characters in zip(indices, hits, covered.tolist(), strict=True):
+            found.hits[i], found.characters[i] = hit, characters
+    documents = [*this.values(), *source.values()]
+    return found._replace(common=sum(_count_places(_unite(np.concatenate(parts))) for parts in documents))
 
 
 def _group_spans(of: Sequence[Span], by: Sequence[Span]) -> Iterator[tuple[list[int], list[Span]]]:
@@ -178,9 +175,61 @@ def _group_spans(of: Sequence[Span], by: Sequence[Span]) -> Iterator[tuple[list[
             yield indices, found
 
 
-def _meet(intervals: Array, other: Interval) -> Array:
-    """Return True for each interval that has a place in common with another one."""
-    return (intervals[:, 0] < other[1]) & (intervals[:, 1] > other[0])
+def _build_intervals(spans: Sequence[Span]) -> tuple[Array, Array]:
+    """Return first and last places in the suspicious document and in the source, one row per passage."""
+    this = np.array([s.this_interval for s in spans], dtype=np.int64)
+    source = [EVERYWHERE if s.source is None else s.source_interval for s in spans]
+    return this, np.array(source, dtype=np.int64)
+
+
+def _count_meeting(of: Array, of_also: Array, by: Array, by_also: Array) -> list[int]:
+    """Count for each row of ``of`` the rows of ``by`` that meet it there and in the other document."""
+    order = np.argsort(by[:, 0], kind="stable")
+    by, by_also = by[order], by_also[order]
+    low = np.searchsorted(by[:, 0], of[:, 0] - (by[:, 1] - by[:, 0]).max(), "left")
+    high = np.searchsorted(by[:, 0], of[:, 1], "left")
+    counts = []
+    for place, also, first, last in zip(of, of_also, low, high, strict=True):
+        near, near_also = by[first:last], by_also[first:last]
+        meets = (near[:, 1] > place[0]) & (near_also[:, 1] > also[0]) & (near_also[:, 0] < also[1])
+        counts.append(int(np.count_nonzero(meets)))
+    return counts
+
+
+def _measure(of: Array, of_also: Array, by: Array, by_also: Array) -> tuple[Array, Array]:
+    """Measure how many places of each row of ``of`` those rows of ``by`` hold that meet it in the other document.
+
+    Rows are visited by where they end in the other document: by then every row of ``by`` that begins before is known,
+    and it meets if it ends behind the begin. So the furthest end is all that is kept for a place.
+
+    Returns:
+        The numbers, and the distinct places of all as intervals, one a row.
+    """
+    cuts, places = np.unique(np.concatenate([of, by]), return_inverse=True)
+    places = places.reshape(-1, 2)
+    of_places, by_places = places[: len(of)], places[len(of) :]
+    widths = np.diff(cuts)
+    furthest = np.full(len(widths), -1, dtype=np.int64)
+    shared = np.zeros(len(widths), dtype=bool)
+    covered = np.zeros(len(of), dtype=np.int64)
+    waiting = iter(np.argsort(by_also[:, 0], kind="stable").tolist())
+    j = next(waiting, None)
+    for i in np.argsort(of_also[:, 1], kind="stable").tolist():
+        while j is not None and by_also[j, 0] < of_also[i, 1]:
+            span = slice(*by_places[j])
+            np.maximum(furthest[span], by_also[j, 1], out=furthest[span])
+            j = next(waiting, None)
+        span = slice(*of_places[i])
+        held = furthest[span] > of_also[i, 0]
+        covered[i] = widths[span][held].sum()
+        shared[span] |= held
+    return covered, _join_pieces(cuts, shared)
+
+
+def _join_pieces(cuts: Array, held: Array) -> Array:
+    """Return the intervals of the pieces between ``cuts`` that are held, adjacent ones as one."""
+    changes = np.flatnonzero(np.diff(np.concatenate([[False], held, [False]]).astype(np.int8)))
+    return cuts[changes].reshape(-1, 2)
 
 
 def _unite(intervals: Array) -> Array:
