@@ -23,10 +23,10 @@ PADDING = 1 / 6
 
 
 class Encoder:
-    """A loaded embedding model. Results depend only on the texts of one call and ``batch``, the largest batch."""
+    """A loaded embedding model. Vectors depend only on the texts of one call, their order and ``batch``."""
 
     def __init__(self, model: Any, folder: Path, batch: int, dtype: Literal["bfloat16"] | None = None) -> None:
-        """Wrap a ``SentenceTransformer``; use ``load_encoder``.
+        """Wrap a ``SentenceTransformer`` that encodes at most ``batch`` texts together; use ``load_encoder``.
 
         Raises:
             UserError: the model's folder does not give the maximal length of a text or the size of a vector.
