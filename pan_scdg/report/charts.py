@@ -19,6 +19,8 @@ MATRIX = 40
 STEPS = 160
 """Points of a gain profile."""
 HEIGHT = 100
+BRIDGED = 2
+"""Most points in a row without a token, such as inside a long one, that a gain profile leads across."""
 
 
 class Bar(NamedTuple):
@@ -116,11 +118,19 @@ def map_passages(pair: ReportPair, length: int, source_length: int) -> list[Band
     ]
 
 
-class GainProfile(NamedTuple):
-    """The mean gain along a text as an area; its baseline is a gain of 0."""
+class Area(NamedTuple):
+    """The mean gain along a part of a text whose tokens were measured."""
 
     points: str
     """For a polygon, in a chart of `WIDTH` by `HEIGHT`."""
+    begin: int
+    end: int
+
+
+class GainProfile(NamedTuple):
+    """The mean gain along a text as areas, with gaps where nothing was measured; their baseline is a gain of 0."""
+
+    areas: tuple[Area, ...]
     zero: float
     low: float
     high: float
@@ -140,16 +150,22 @@ def draw_gains(gains: TokenGains, length: int) -> GainProfile | None:
     places = np.clip((centres * steps / length).astype(np.int64), 0, steps - 1)
     counts = np.bincount(places, minlength=steps)
     sums = np.bincount(places, np.asarray(gains.gains), minlength=steps)
-    means = np.divide(sums, counts, out=np.zeros(steps), where=counts > 0)
+    known = np.flatnonzero(counts)
+    means = sums[known] / counts[known]
     high, low = max(0.5, float(means.max())), min(0.0, float(means.min()))
     scale = HEIGHT / (high - low)
     zero = high * scale
-    across = (np.arange(steps) + 0.5) * WIDTH / steps
-    points = [f"{x:.0f},{zero - scale * mean:.0f}" for x, mean in zip(across.tolist(), means.tolist())]
-    closed = [f"0,{zero:.0f}", f"0,{points[0].split(',')[1]}", *points]
-    return GainProfile(
-        " ".join([*closed, f"{WIDTH},{points[-1].split(',')[1]}", f"{WIDTH},{zero:.0f}"]), round(zero, 1), low, high
-    )
+    gaps = np.flatnonzero(np.diff(known) > BRIDGED + 1) + 1
+    parts = zip(np.split(known, gaps), np.split(zero - scale * means, gaps))
+    areas = tuple(_draw_area(part.tolist(), tops.tolist(), zero, WIDTH / steps) for part, tops in parts)
+    return GainProfile(areas, round(zero, 1), low, high)
+
+
+def _draw_area(places: Sequence[int], tops: Sequence[float], zero: float, width: float) -> Area:
+    begin, end = round(places[0] * width), round((places[-1] + 1) * width)
+    middles = (f"{(place + 0.5) * width:.0f},{top:.0f}" for place, top in zip(places, tops))
+    closing = f"{end},{tops[-1]:.0f}", f"{end},{zero:.0f}"
+    return Area(" ".join([f"{begin},{zero:.0f}", f"{begin},{tops[0]:.0f}", *middles, *closing]), begin, end)
 
 
 class Matrix(NamedTuple):

@@ -34,6 +34,14 @@ def summarise(report: Report) -> str:
     return f"{len(report.pairs):,} pairs were compared: {', '.join(parts)}."
 
 
+def explain_verdicts(threshold: float | None) -> str:
+    """Return what the words for verdicts rest on, for a terminal."""
+    if threshold is None:
+        return "Nothing is likely: the threshold is not for this model."
+    least = f"a score of at least {threshold:.3f}"
+    return f"Likely: {least}; unclear: just below it, a short text, or passages that many share."
+
+
 def describe_passage(passage: ReportPassage, words: int) -> str:
     """Return what speaks for a passage: how much is verbatim, how much cheaper the source makes it, and its topic.
 

@@ -67,9 +67,11 @@ def test_a_folder_against_a_folder(check: Callable[..., Any], tmp_path: Path) ->
     assert [float(row["score"]) for row in rows] == sorted((float(row["score"]) for row in rows), reverse=True)
     assert "likely" in done.out.splitlines()[2]
     assert "96 pairs were compared: " in done.err
+    assert f"Likely: a score of at least {float(rows[0]['threshold']):.3f}; " in done.err
     assert "No sign is no proof of independence" in done.err
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "alice.txt" in page
+    assert "<title>12 texts compared with 8 sources</title>" in page
     assert not (tmp_path / "out" / "texts").exists()
 
 

@@ -45,6 +45,12 @@ def test_a_pdf_with_two_columns_is_read_column_by_column(tmp_path: Path) -> None
     assert text.split("\n") == [f"{side} column line {i}." for side in ("Left", "Right") for i in range(3)]
 
 
+def test_a_pdf_with_a_table_and_a_footnote(tmp_path: Path) -> None:
+    table = [(60, 700, "Year"), (160, 700, "Catch"), (60, 686, "1870"), (160, 686, "forty boxes")]
+    text = read(tmp_path, "a.pdf", make_pdf([[*table, (60, 60, "1 Measured at the quay.")]])).text
+    assert text.split("\n") == ["Year Catch", "1870 forty boxes", "1 Measured at the quay."]
+
+
 def test_a_page_without_text_is_told_and_a_file_of_such_pages_refused(tmp_path: Path) -> None:
     mixed = read(tmp_path, "a.pdf", make_pdf([[(60, 700, "Words.")], []]))
     assert mixed.text == "Words."

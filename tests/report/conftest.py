@@ -50,7 +50,10 @@ def example_report(browser: "Browser") -> Report:
         suspicious={name: text for report in reports for name, text in report.suspicious.items()},
         sources={name: text for report in reports for name, text in report.sources.items()},
         pairs=tuple(sorted((report.pairs[0] for report in reports), key=lambda pair: -(pair.score or 0))),
-        warnings=("suspicious-document00110.txt was read twice",),
+        warnings=(
+            "suspicious-document00110.txt was read twice",
+            "file of another format, skipped: 1 time, first at class/anna.doc",
+        ),
     )
 
 

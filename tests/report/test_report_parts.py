@@ -69,9 +69,22 @@ def test_the_gain_profile_is_the_mean_of_each_part() -> None:
     profile = draw_gains(gains, 320)
     assert profile is not None
     assert (profile.low, profile.high, profile.zero) == (-2.0, 2.0, 50.0)
-    heights = [float(point.split(",")[1]) for point in profile.points.split()[2:-2]]
+    (area,) = profile.areas
+    heights = [float(point.split(",")[1]) for point in area.points.split()[2:-2]]
     assert heights == [0.0] * 80 + [100.0] * 80
     assert draw_gains(TokenGains((), ()), 10) is None
+
+
+def test_the_gain_profile_has_gaps_where_nothing_was_measured() -> None:
+    places = [*range(10, 60), *range(100, 140)]
+    profile = draw_gains(TokenGains(tuple((i, i + 1) for i in places), (1.0,) * len(places)), 200)
+    assert profile is not None
+    assert [(area.begin, area.end) for area in profile.areas] == [(44, 300), (500, 700)]
+    # a long token leaves points without a token of their own, which are no gap
+    begins = [10 * i + 20 * (i > 50) for i in range(101)]
+    wide = draw_gains(TokenGains(tuple(zip(begins, begins[1:])), (1.0,) * 100), begins[-1])
+    assert wide is not None
+    assert [(area.begin, area.end) for area in wide.areas] == [(0, 1000)]
 
 
 @given(TEXTS, st.lists(st.tuples(st.integers(0, 60), st.integers(0, 6), st.floats(-3, 3)), max_size=9))

@@ -36,7 +36,7 @@ from pan_scdg.report.judge import NEAR
 from pan_scdg.report.records import ReportPair
 from pan_scdg.report.setting import Setting
 from pan_scdg.report.table import format_best
-from pan_scdg.report.wording import CAUTION, summarise
+from pan_scdg.report.wording import CAUTION, explain_verdicts, summarise
 from pan_scdg.scoring.baseline_parts import find_parts
 from pan_scdg.scoring.pair_method import PairMethod
 from pan_scdg.scoring.verification import Verifier
@@ -168,4 +168,5 @@ def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -
     table = format_best((request.output / TABLE).read_text(encoding="utf-8"))
     if report is None:
         return Checked(table, [f"already complete: {request.output}", page])
-    return Checked(table, [*notices.list_warnings(), summarise(report), CAUTION, page])
+    said = summarise(report), explain_verdicts(report.threshold), CAUTION
+    return Checked(table, [*notices.list_warnings(), *said, page])

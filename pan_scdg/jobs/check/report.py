@@ -33,7 +33,7 @@ def make_report(
         more.append(f"{left_out:,} pairs are not listed: whatever their words, they cannot reach the threshold")
     left, right = len(material.suspicious), len(material.sources)
     return Report(
-        f"{left} texts among each other" if material.among else f"{left} texts and {right} sources",
+        f"{_count(left, 'text')} compared with {'each other' if material.among else _count(right, 'source')}",
         {text.shown.name: text.shown for text in material.suspicious},
         {text.shown.name: text.shown for text in material.sources},
         tuple(pairs),
@@ -44,6 +44,10 @@ def make_report(
         table_file=TABLE,
         passages_file=PASSAGES,
     )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def write_files(folder: Path, material: Material, report: Report) -> list[str]:

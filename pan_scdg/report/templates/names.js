@@ -19,7 +19,11 @@ function hideNames(hide) {
   const pattern = makePattern();
   for (const element of findAll(".may-name")) {
     if (!hide) element.innerHTML = original.get(element);
-    else replaceNames(element, pattern);
+    else {
+      replaceNames(element, pattern);
+      // a file that was skipped is no text, and has no number
+      if (element.closest("#overview .warnings")) element.textContent = element.textContent.replace(/, first at .*/s, "");
+    }
   }
 }
 

@@ -65,6 +65,7 @@ function filterRows() {
       (!form.review.value || form.review.value === review)
     );
     shown += !row.hidden;
+    find(`#pair-${row.dataset.number}`)?.classList.toggle("unlisted", row.hidden); // not printed either
   }
   find("#shown").textContent = `${shown} of ${listRows().length} pairs`;
 }

@@ -145,6 +145,7 @@ class Reader {
     const unit = node && event.target.closest("p")
       ? this.gains.find(this.panes[0].findPlace(node, caret?.offset ?? old.startOffset)) : null;
     if (unit) showTooltip(this.describeUnit(unit), event.clientX, event.clientY);
+    else if (event.target.closest("p")) showTooltip("not measured", event.clientX, event.clientY);
     else hideTooltip();
   }
 }

@@ -18,7 +18,8 @@ function serialisePage() {
   for (const element of findAll(".result label, .tooltip", copy)) element.remove();
   for (const button of findAll(".pairs thead [role=button]", copy)) button.replaceWith(...button.childNodes);
   for (const header of findAll("[aria-sort]", copy)) header.removeAttribute("aria-sort");
-  for (const element of findAll(".open, .chosen, .excluded", copy)) element.classList.remove("open", "chosen", "excluded");
+  const changed = ["open", "chosen", "excluded", "unlisted"];
+  for (const element of findAll(changed.map((name) => `.${name}`).join(), copy)) element.classList.remove(...changed);
   for (const row of findAll(".pairs tbody tr", copy)) row.hidden = false;
   const rows = findAll(".pairs tbody tr", copy).sort((a, b) => a.dataset.number - b.dataset.number);
   find(".pairs tbody", copy).append(...rows);
