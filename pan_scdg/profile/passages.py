@@ -42,7 +42,7 @@ class PassageSettings(Table):
     paragraph_length: int = Field(default=150, ge=1)
     """A shorter paragraph, such as a heading, is not matched."""
     paragraph_cosine: float = Field(default=0.65, ge=0, le=1)
-    paragraph_margin: float = Field(default=0.15, ge=0)
+    paragraph_margin: float = Field(default=0.1, ge=0)
     """Least difference between the cosines of the nearest and the second source paragraph."""
     summary_ratio: float = Field(default=3.0, ge=1)
     """Least ratio of the source side's length to the target's in a summary."""

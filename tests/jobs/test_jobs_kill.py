@@ -20,9 +20,9 @@ def one_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Load the encoder once, not in each of many runs in this process."""
     real, loaded = candidates.load_encoder, dict[Path, Any]()
 
-    def load(folder: Path, device: str, batch: int) -> Any:
+    def load(folder: Path, *settings: Any) -> Any:
         if folder not in loaded:
-            loaded[folder] = real(folder, device, batch)
+            loaded[folder] = real(folder, *settings)
         return loaded[folder]
 
     monkeypatch.setattr(candidates, "load_encoder", load)

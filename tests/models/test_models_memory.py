@@ -19,6 +19,7 @@ from pan_scdg.models.memory import count_encoder_bytes, count_pass_bytes, count_
 from pan_scdg.models.weights import INDEX, list_weight_files
 from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import ScoringInput
+from tests.tolerances import skip_unless_computed
 
 torch = pytest.importorskip("torch")
 
@@ -40,6 +41,7 @@ def copied(tiny_folder: Callable[[str], Path], tmp_path: Path) -> Path:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_weights_take_what_torch_allocates(tiny_folder: Callable[[str], Path], architecture: str, dtype: Any) -> None:
+    skip_unless_computed(dtype)
     folder = tiny_folder(architecture)
     model = load_model(folder, FP32.model_copy(update={"dtype": dtype}), "cpu").model
     unsaid = (

@@ -242,6 +242,7 @@ def test_verdicts_within_the_noise_are_marked(
     tiny_folder: Callable[[str], Path],
     tmp_path: Path,
 ) -> None:
+
     def calibrated(start: Path, mine: Path) -> dict[str, Any]:
         where = ("--input", pairs_input, "--profile", start, "--write", mine, "--device", "cpu", *state)
         assert cli("calibrate", *where, "--model", tiny_folder("qwen2")).code == 0
@@ -268,7 +269,7 @@ def test_verdicts_within_the_noise_are_marked(
     assert json.loads(single.out)["near_threshold"] == of_pair
     again = calibrated(noisy, tmp_path / "again.toml")
     assert again["pairs"]["calibration"]["noise"] == noise, "it belongs to the model, not to the pairs"
-    document["model"]["dtype"] = "bfloat16"
+    document["model"]["dtype"] = "float16"
     noisy.write_text(tomlkit.dumps(document), encoding="utf-8")
     assert not any("near_threshold" in d for d in decided("other", noisy)), "nothing is known of another dtype"
     assert "noise" not in calibrated(noisy, tmp_path / "other.toml")["pairs"]["calibration"]

@@ -20,6 +20,7 @@ from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pairs import check_pairs, score_pairs
 from pan_scdg.scoring.passes import PassScorer
 from pan_scdg.store import Store
+from tests.tolerances import skip_unless_computed
 
 Tolerance = Callable[[int], float]
 SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
@@ -95,6 +96,7 @@ def test_segments_are_joined_in_order(at_hand: ScoringModel, gain_tolerance: Tol
 def test_arithmetic_is_part_of_every_key_and_memory_is_not(
     at_hand: ScoringModel, profile: Profile, tiny_folder: Callable[[str], Path], change: dict[str, Any]
 ) -> None:
+    skip_unless_computed(change.get("dtype", "float32"))
     engine: EngineName = "reference" if "attention" in change or "engine" in change else "packed"
     options = Computing("cpu", model=tiny_folder("qwen2"), engine=engine)
     other = options.open_model(profile.need_model().model_copy(update=change))
