@@ -97,7 +97,7 @@ class _Actor:
 
 @dataclass
 class _SimulatedRay:
-    """What `Actors` uses of the module ``ray``, of a cluster and of the clock."""
+    """The parts that `Actors` uses of the module ``ray``, of a cluster and of the clock."""
 
     machines: Sequence[Machine]
     costs: Costs
@@ -158,7 +158,7 @@ class _SimulatedRay:
 
 
 class Outcome(NamedTuple):
-    """What a simulation says."""
+    """The result of a simulation."""
 
     seconds: float
     idle: float

@@ -8,7 +8,7 @@ from pan_scdg.errors import UserError
 
 
 class Place(NamedTuple):
-    """Where an actor runs."""
+    """The device and machine that an actor runs on."""
 
     device: str
     """"cpu" or "cuda"."""
@@ -38,7 +38,7 @@ class Crew(NamedTuple):
 
 
 class Orders(Protocol):
-    """What an actor does before its first work; can be pickled."""
+    """The preparation of an actor for its first work; can be pickled."""
 
     def prepare(self) -> None:
         """Do what takes time and little memory, such as imports: all actors of a machine do it at once."""

@@ -42,7 +42,7 @@ class Node(NamedTuple):
 
 
 class Cluster:
-    """Where several devices are: Ray, which is started or connected when it is first needed.
+    """Several devices, reached through Ray, which is started or connected when it is first needed.
 
     Args:
         address: "local": this machine; "auto": the cluster that this machine is part of; or its HOST:PORT. None: this

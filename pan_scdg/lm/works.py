@@ -51,7 +51,7 @@ class Computed(NamedTuple):
 
 @dataclass(frozen=True)
 class ScoringOrders:
-    """What an actor does before it scores; see `load_model` and `make_engine`."""
+    """The preparation of an actor that scores; see `load_model` and `make_engine`."""
 
     folder: Path
     settings: ModelSettings

@@ -32,7 +32,7 @@ Encode = Callable[[Iterable[Sequence[Texts]]], Iterator[list[Vectors]]]
 
 @dataclass(frozen=True)
 class EncodingOrders:
-    """What an actor does before it encodes."""
+    """The preparation of an actor that encodes."""
 
     folder: Path
     batch: int

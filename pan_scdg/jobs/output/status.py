@@ -93,7 +93,7 @@ def write_status(folder: Path, failed: int, model: ScoringModel | None) -> Itera
 
 
 class Report(NamedTuple):
-    """What is known about an output."""
+    """The state of an output, and the progress of its run."""
 
     state: Literal["complete", "running", "stopped"]
     status: Status | None
