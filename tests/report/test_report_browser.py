@@ -67,8 +67,12 @@ def test_the_wheel_moves_the_pane_under_the_mouse_alone(page: "Page", example_fi
     page.wait_for_timeout(100)
     before = page.evaluate(scroll)
     page.locator('.pane[data-side="1"]').hover()
-    page.mouse.wheel(0, 200)
-    wait_until(page, f"{scroll}[1] !== {before[1]}")
+    for _ in range(50):  # a page that is still laid out may scroll back once
+        page.mouse.wheel(0, 200)
+        page.wait_for_timeout(100)
+        if page.evaluate(scroll)[1] != before[1]:
+            break
+    assert page.evaluate(scroll)[1] != before[1]
     assert page.evaluate(scroll)[0] == before[0]
 
 
