@@ -105,7 +105,7 @@ def cluster(tmp_path: Path) -> Callable[..., "subprocess.Popen[str]"]:
 @pytest.mark.parametrize(("code", "queued"), [(0, ""), (2, ""), (3, "scontrol requeue 77_2\n")])
 def test_a_stopped_shard_is_queued_again_and_no_other(code: int, queued: str, cluster: Any) -> None:
     process = cluster("shard.sh", f'echo "$*"; exit {code}', "out/run", "--input", "in", "--profile", "p")
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=300)
     assert out == f"run --input in --profile p --output out/run/shard-2 --shard auto\n{queued}"
     assert process.returncode == code
 
@@ -116,18 +116,18 @@ def test_the_signal_before_the_time_limit_reaches_the_run(cluster: Any, tmp_path
     while not (tmp_path / "started").exists():
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
-    assert process.communicate(timeout=60)[0] == "scontrol requeue 77_2\n"
+    assert process.communicate(timeout=300)[0] == "scontrol requeue 77_2\n"
     assert process.returncode == 3
 
 
 def test_merge_waits_for_missing_shards(cluster: Any) -> None:
     process = cluster("merge.sh", 'echo "called $*" >&2; echo 3,7; exit 1', "out/run", "--input", "in")
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert (process.returncode, out) == (1, "")
     assert "called merge --missing out/run/shard-*" in err
     assert "sbatch --array=3,7 examples/slurm/shard.sh out/run" in err
     process = cluster("merge.sh", 'echo "called $*" >&2', "out/run", "--input", "in")
-    assert "called merge --input in --output out/run/merged out/run/shard-*" in process.communicate(timeout=60)[1]
+    assert "called merge --input in --output out/run/merged out/run/shard-*" in process.communicate(timeout=300)[1]
 
 
 @pytest.mark.parametrize(("code", "queued", "node"), [(0, "", 1), (3, "scontrol requeue 77\n", 0)])
@@ -136,7 +136,7 @@ def test_a_run_on_several_nodes_is_queued_again_if_it_stopped(
 ) -> None:
     monkeypatch.setenv("SLURM_PROCID", str(node))
     process = cluster("ray.sh", f'echo "$* ${{#RAY_AUTH_TOKEN}}"; exit {code}', "out", "--input", "in put")
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     first = "--" if node else "--include-dashboard=false"
     began = f"ray symmetric-run --address node1:20077 --min-nodes 4 {first}\n"
     assert out == f"{began}run --input in put --output out --cluster auto 64\n{queued}", err
@@ -147,7 +147,7 @@ def test_a_job_in_which_ray_does_not_start_fails(cluster: Any, monkeypatch: pyte
     monkeypatch.setenv("SLURM_PROCID", "0")
     monkeypatch.setenv("FAILS", "1")
     process = cluster("ray.sh", "echo ran", "out")
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert (process.returncode, "ran" in out.split()) == (1, False)
     assert err.startswith("error: Ray did not start")
 
@@ -158,5 +158,5 @@ def test_the_signal_before_the_time_limit_reaches_the_run_on_several_nodes(clust
     while not (tmp_path / "started").exists():
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
-    assert process.communicate(timeout=60)[0].endswith("scontrol requeue 77\n")
+    assert process.communicate(timeout=300)[0].endswith("scontrol requeue 77\n")
     assert process.returncode == 3
