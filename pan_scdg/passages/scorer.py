@@ -55,6 +55,7 @@ class AlignmentScorer:
         self._encoded = {"encoder": fingerprint, "device": device, "batch": batch}
         self._settings = PassageSettings(unit_words=unit_words)
         self._recent: dict[str, EncodedText] = {}
+        self._width: int | None = None
 
     def identify(self) -> dict[str, Any]:
         """Return the encoder, its device and the parameters of the alignment."""
@@ -80,17 +81,10 @@ class AlignmentScorer:
             first, (second, source) = self.prepare(pair.target), self.prepare(pair.source)
             target = first.counted
             alignment = Alignment(first.prepared, second, self._settings)
-            self.check_widths(target, source)
             found = list(map(alignment.measure, alignment.find_passages()))
             similarity = max((evidence.similarity for evidence in found if evidence.counts), default=0.0)
             numbers = len(target) * len(source), len(first.prepared.forms), sum(not e.counts for e in found)
             yield measure_match(target, source), similarity, *map(float, numbers)
-
-    def check_widths(self, target: npt.NDArray[np.float32], source: npt.NDArray[np.float32]) -> None:
-        """Raise UserError if the vectors of two texts differ in length, which only damaged ones do."""
-        if self._store is not None and target.size and source.size and target.shape[1] != source.shape[1]:
-            what = "stored vectors of one encoder differ in length"
-            raise UserError(what, "delete the state", self._store.folder)
 
     def prepare(self, text: str) -> EncodedText:
         """Return the sentences of a text and their vectors; recent texts are remembered."""
@@ -137,7 +131,18 @@ class AlignmentScorer:
             vectors = self._compute_vectors([text[start:end] for start, end in prepared.spans.tolist()])
             if self._store is not None:
                 self._store.put([(key, pack_array(vectors))])
+        self._check_width(vectors)
         return vectors.astype(np.float32)
+
+    def _check_width(self, vectors: npt.NDArray[np.float16]) -> None:
+        """Raise UserError if vectors are not as long as those of other texts, which only damaged ones are not."""
+        if not vectors.size:
+            return
+        if self._width is None:
+            self._width = vectors.shape[1]
+        if self._store is not None and vectors.shape[1] != self._width:
+            what = "stored vectors of one encoder differ in length"
+            raise UserError(what, "delete the state", self._store.folder)
 
     def _compute_vectors(self, sentences: list[str]) -> npt.NDArray[np.float16]:
         if not sentences:

@@ -76,7 +76,6 @@ class SentenceMatcher:
         """Return the cosine of each sentence of a query with the document's most similar one, ``[u]``."""
         if not query.vectors.size or not document.vectors.size:
             return np.full(len(query.prepared.spans), ABSENT, np.float32)
-        self._scorer.check_widths(query.vectors, document.vectors)
         cosines: npt.NDArray[np.float32] = (query.vectors @ document.vectors.T).max(axis=1)
         return np.round(cosines, DECIMALS)
 

@@ -123,12 +123,16 @@ def test_stored_vectors_give_the_same_numbers_without_an_encoder(encoder: Encode
 
 @pytest.mark.parametrize("damaged", [np.zeros((2, 384), np.float16), np.ones((6, 3), np.float16), np.ones(5)])
 def test_damaged_vectors_are_refused(encoder: Encoder, store: Store, damaged: npt.NDArray[Any]) -> None:
-    scorer, pairs = make_scorer(encoder, store), [TextPair("t", "s", REWRITTEN, SOURCE)]
+    planter = make_scorer(encoder, store)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scorer, "_compute_vectors", lambda sentences: damaged)
-        scorer.encode_units(SOURCE, prepare_text(SOURCE, 3))
+        patch.setattr(planter, "_compute_vectors", lambda sentences: damaged)
+        patch.setattr(planter, "_check_width", lambda vectors: None)
+        planter.encode_units(SOURCE, prepare_text(SOURCE, 3))
+    scorer = make_scorer(encoder, store)
     with pytest.raises(UserError):
-        list(scorer.score(pairs))
+        list(scorer.score([TextPair("t", "s", REWRITTEN, SOURCE)]))
+    with pytest.raises(UserError):
+        scorer.prepare(REWRITTEN), scorer.prepare(SOURCE)
 
 
 def test_vectors_stand_in_the_order_of_the_sentences(encoder: Encoder, store: Store) -> None:
