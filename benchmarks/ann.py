@@ -74,7 +74,7 @@ def write_vectors(real: Float32s, count: int, path: Path) -> None:
 
 
 def compute_spread(real: Float32s) -> Float32s:
-    """Return what turns standard normal numbers into noise with the covariance of these vectors, ``[d, d]``."""
+    """Return the matrix that gives standard normal numbers the covariance of these vectors, ``[d, d]``."""
     values, axes = np.linalg.eigh(np.cov(real.T))
     spread: Float32s = (np.sqrt(np.maximum(values, 0))[:, None] * axes.T).astype(np.float32)
     return spread

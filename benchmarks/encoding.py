@@ -44,7 +44,7 @@ def encode_planned(encoder: Encoder, groups: Sequence[Sequence[str]]) -> Vectors
 
 
 def compare_nearest(vectors: Vectors, others: Vectors) -> float:
-    """Return how much of the nearest `NEAREST` neighbours of each row is the same."""
+    """Return the share of the `NEAREST` nearest neighbours of each row that is the same."""
     shares = []
     for start in range(0, len(vectors), 512):
         found = []

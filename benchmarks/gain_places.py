@@ -51,7 +51,7 @@ def draw_cases(folder: Path, each: int, characters: int) -> list[Case]:
 
 
 def mark_reused(tokens: tuple[Token, ...], case: Case) -> tuple[Floats, Floats]:
-    """Return how many characters of each token are reused, and how many are new, ``[tokens]`` each."""
+    """Return the numbers of reused and of new characters of each token, ``[tokens]`` each."""
     reused = np.zeros(len(case.target) + 1)
     for passage in case.passages:
         reused[passage[0] : passage[0] + passage[1]] = 1

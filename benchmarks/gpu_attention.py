@@ -37,7 +37,7 @@ class Layout(NamedTuple):
         return (*self.prefixes, *self.alone, *chain(*self.tails))
 
     def sequences(self) -> Iterator[tuple[slice, slice | None]]:
-        """Yield where each stretch stands, and the prefix that it continues."""
+        """Yield the place of each stretch, and the prefix that it continues."""
         ends = list(accumulate(self.own))
         places = [slice(end - length, end) for end, length in zip(ends, self.own, strict=True)]
         continued = [places[number] for number, group in enumerate(self.tails) for _ in group]

@@ -67,7 +67,7 @@ class Run(NamedTuple):
 
 
 def choose_sizes(shape: str) -> Sizes:
-    """Return what is scored with a model of that shape."""
+    """Return the texts that are scored with a model of that shape."""
     return TINY if shape == "tiny" else FULL
 
 

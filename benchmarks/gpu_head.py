@@ -57,7 +57,7 @@ class Head(NamedTuple):
 def compute_chunked(
     hidden: "torch.Tensor", weight: "torch.Tensor", ids: "torch.Tensor", rows: int = HEAD_ROWS
 ) -> "torch.Tensor":
-    """Return what both engines compute, some rows at a time."""
+    """Return the results of both engines, some rows at a time."""
     import torch
     from torch.nn.functional import linear
 
@@ -107,7 +107,7 @@ def find_obstacle(head: Head, device: str) -> str | None:
 
 
 def draw(shape: str, dtype: str, device: str) -> Inputs:
-    """Return what a head computes with."""
+    """Return the inputs of a head."""
     import torch
 
     torch.manual_seed(0)

@@ -16,7 +16,7 @@ import click
 import numpy as np
 
 from pan_scdg.baselines.char_ngrams import extract_letters, find_passages
-from pan_scdg.baselines.lexical import Collection, Lexical, make_lexical_scorer
+from pan_scdg.baselines.lexical import Collection, LexicalSettings, make_lexical_scorer
 from pan_scdg.profile.baseline import Bm25Pairs, CharNgrams, Containment, GramLogistic
 from pan_scdg.records import TextPair
 
@@ -70,7 +70,7 @@ def drawn_pairs(count: int, characters: int) -> list[TextPair]:
     return pairs
 
 
-def all_of(settings: Lexical, pairs: list[TextPair]) -> Spent:
+def all_of(settings: LexicalSettings, pairs: list[TextPair]) -> Spent:
     scorer = make_lexical_scorer(settings, Collection("", lambda: [pair.source for pair in pairs]))
     return timed(lambda: list(scorer.score(pairs)))
 

@@ -149,7 +149,7 @@ def _rename(drawn: Sequence[Sequence[Found]]) -> Iterator[Found]:
 
 
 def count_false(data: Path, settings: PassageSettings) -> tuple[int, int]:
-    """Return how many pairs of unrelated held-out documents have a detection, and how many pairs there are."""
+    """Return the number of pairs of unrelated held-out documents with a detection, and of all such pairs."""
     documents = stock(material_for_command(data))
     rng = random.Random(1)
     chosen = [rng.sample(documents, 2) for _ in range(CROSS_PAIRS)]

@@ -86,7 +86,7 @@ def scores_of(profile: Profile, halves: list[str], setting: Setting, scratch: Pa
 
 
 def row_of(name: str, scores: list[float], first: list[float], threshold: float | None) -> dict[str, Any]:
-    """Return how far the scores of a setting are from those of the first."""
+    """Return the differences of a setting's scores from those of the first."""
     mine, others = np.array(scores), np.array(first)
     cut = np.inf if threshold is None else threshold
     return {
@@ -99,7 +99,7 @@ def row_of(name: str, scores: list[float], first: list[float], threshold: float 
 
 
 def missing_flags() -> set[str]:
-    """Return what the settings need and this processor lacks."""
+    """Return the instruction sets that the settings need and this processor lacks."""
     flags = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
     return {s.needs for s in SETTINGS.values() if s.needs and s.needs not in flags}
 

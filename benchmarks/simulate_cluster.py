@@ -167,7 +167,7 @@ class Outcome(NamedTuple):
 
 
 def simulate(works: Iterator[float] | Sequence[float], machines: Sequence[Machine], costs: Costs) -> Outcome:
-    """Return what the scheduler makes of works of so many seconds."""
+    """Return the schedule of works of these durations in seconds."""
     ray = _SimulatedRay(machines, costs)
     with patch("pan_scdg.cluster.actors.time", ray), patch("pan_scdg.cluster.actors.say"):
         actors: Actors[float, float] = Actors(ray, _NoOrders(), "cuda")  # type: ignore[arg-type]
@@ -234,7 +234,7 @@ def measure(actors: int, orders: Any, warm: Any, batches: Sequence[Sequence[Any]
 
 
 def compare(seed: int) -> Iterator[dict[str, Any]]:
-    """Yield what was simulated and what happened, for three runs with Ray on this machine."""
+    """Yield the simulated and the real run, for three runs with Ray on this machine."""
     generator = random.Random(seed)
     works = [generator.lognormvariate(-1.5, 0.8) for _ in range(60)]
     (empty, _), (real, _) = measure(2, Sleeping(), 0.0, [[0.0] * 400, works])

@@ -46,7 +46,7 @@ class Items(NamedTuple):
     labels: Bools
 
     def select(self, kind: str) -> Bools:
-        """Return which pairs are of a kind; positive PAN 2013 pairs stand beside all negative ones of PAN 2013."""
+        """Return True for the pairs of a kind; positive PAN 2013 pairs stand beside all negative ones of PAN 2013."""
         if kind == ALL:
             return np.ones(len(self.kinds), np.bool_)
         if kind.startswith("pan13"):

@@ -17,7 +17,7 @@ class UserError(Exception):
         super().__init__(one_line(f"{place} {what}; {remedy}".strip()))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what pickle needs, so that the exception can come from another process."""
+        """Return the arguments that pickle needs, so that the exception can come from another process."""
         return type(self), (self.what, self.remedy, self.where, self.line)
 
 
@@ -31,7 +31,7 @@ class UserErrors(UserError):  # noqa: N818 - several of them
         Exception.__init__(self, "\n".join(str(e) for e in self.errors))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what pickle needs."""
+        """Return the arguments that pickle needs."""
         return type(self), (self.errors,)
 
 

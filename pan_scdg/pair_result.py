@@ -79,7 +79,7 @@ class PairResult:
         return render_report(self.to_report(names))
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows of the result."""
+        """Return the HTML that a notebook shows."""
         from pan_scdg.report.html import render_summary
 
         return render_summary(self.to_report())

@@ -150,7 +150,7 @@ def list_results(folder: Path) -> dict[str, Path]:
 
 
 def compare_files(name: str, old: Path, new: Path) -> str | None:
-    """Return what differs between two results, None where they are the same."""
+    """Return the difference of two results; None if they are the same."""
     if old.read_bytes() == new.read_bytes():
         return None
     if name.endswith("scores.jsonl.gz"):

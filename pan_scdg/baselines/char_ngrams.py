@@ -110,7 +110,7 @@ def _slice_ngrams(text: str, places: Positions, n: int) -> Iterator[str]:
 
 
 def _filter_common(one: Codes, other: Codes, n: int) -> tuple[Positions, Positions]:
-    """Return where n-grams of each text begin that the other text may contain; no common one is missing.
+    """Return the starts of the n-grams of each text that the other may contain; no common one is missing.
 
     An n-gram can only be in the other text if each of its shorter parts is. Whether a part is there is looked up by a
     hash of it: two parts with one hash cost time and change no result.
@@ -127,7 +127,7 @@ def _filter_common(one: Codes, other: Codes, n: int) -> tuple[Positions, Positio
 
 
 def _find_seen(slots: npt.NDArray[np.uint64], others: npt.NDArray[np.uint64], bits: int, each: int) -> Positions:
-    """Return where ``each`` consecutive slots begin that all occur among the others."""
+    """Return the starts of ``each`` consecutive slots that all occur among the others."""
     there = np.zeros(1 << bits, np.bool_)
     there[others] = True
     seen = np.concatenate([[0], np.cumsum(there[slots])])

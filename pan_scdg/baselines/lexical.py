@@ -21,7 +21,7 @@ from pan_scdg.profile.baseline import Bm25Pairs, CharNgrams, Containment, GramLo
 from pan_scdg.records import TextPair
 
 TOKEN = re.compile(r"[^\W_]+(?:['’_-][^\W_]+)*")
-Lexical = CharNgrams | Containment | GramLogistic | Bm25Pairs
+LexicalSettings = CharNgrams | Containment | GramLogistic | Bm25Pairs
 
 
 class Overlap(NamedTuple):
@@ -71,7 +71,7 @@ class LexicalScorer:
         return (self.compute(pair.target, pair.source) for pair in pairs)
 
 
-def make_lexical_scorer(settings: Lexical, collection: Collection) -> LexicalScorer:
+def make_lexical_scorer(settings: LexicalSettings, collection: Collection) -> LexicalScorer:
     """Return the scorer with these settings; BM25 counts the collection when a score is first needed."""
     if isinstance(settings, Bm25Pairs):
         k1, b = settings.k1, settings.b

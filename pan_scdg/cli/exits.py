@@ -6,6 +6,7 @@ settings, and 3 stopped but resumable. A command whose answer is no, such as ``c
 """
 
 import errno
+import gc
 import os
 import re
 import signal
@@ -41,7 +42,12 @@ def main() -> NoReturn:
     """Run the command line and exit."""
     guard_streams()
     signal.signal(signal.SIGTERM, _stop)
-    sys.exit(run_command(find_arguments()))
+    # importing torch and transformers makes millions of objects that stay: looking for garbage among them, again and
+    # again and once more at the end, takes 2 s of every command
+    gc.set_threshold(200_000, 20, 20)
+    code = run_command(find_arguments())
+    gc.freeze()
+    sys.exit(code)
 
 
 def find_arguments() -> list[str]:
@@ -110,7 +116,7 @@ def _log_traceback() -> Path:
 
 
 def _find_full_disk(error: BaseException) -> str | None:
-    """Return where and how a disk was full, None if no cause of ``error`` is a full disk."""
+    """Return the place and message of a full disk; None if no cause of ``error`` is one."""
     seen: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None and cause not in seen:

@@ -304,7 +304,7 @@ def score(
 @click.argument("output", type=FOLDER)
 @json_option
 def status(output: Path, as_json: bool) -> None:
-    """Tell how far the run is that writes OUTPUT, in another process or on another machine.
+    """Show the progress of the run that writes OUTPUT, in another process or on another machine.
 
     \b
     Example:

@@ -3,7 +3,7 @@
 import json
 import math
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -29,6 +29,10 @@ from pan_scdg.cli.options import (
     vectors_option,
 )
 from pan_scdg.logs import say
+
+if TYPE_CHECKING:
+    from pan_scdg.jobs.requests import Computing, Request
+    from pan_scdg.profile import Profile
 
 
 @click.command(short_help="Choose a threshold on pairs with truth.")
@@ -92,52 +96,79 @@ def calibrate(
           --write my-profile.toml --scores out/shard-1 out/shard-2
     """
     from pan_scdg.cli.paths import check_file, check_folders, check_state, find_profile_file, holds_profile
-    from pan_scdg.jobs.calibrate import calibrate as choose
-    from pan_scdg.jobs.calibrate import check_target, read_labelled_pairs, write_profile
+    from pan_scdg.jobs.calibrate import check_target
     from pan_scdg.jobs.plan.tokens import choose_gpus
     from pan_scdg.jobs.requests import Computing, Request
-    from pan_scdg.jobs.shards import read_shards
     from pan_scdg.models.fit import choose_device
-    from pan_scdg.notices import Notices
 
     chosen = load_chosen_profile(profile, over_long)
     folders = list_score_folders(scores, more, plan, gpu, share)
-    if folders and rest["limit"] is not None:
-        raise click.UsageError("--limit has no effect: the scores are those of the pairs that they were made for")
-    if (output is None) != (share is None):
-        raise click.UsageError("--shard and --output need each other")
-    if (write is None) != (plan or share is not None):
-        raise click.UsageError(
-            "Missing option '--write'." if write is None else "--write has no effect with --plan or --shard"
-        )
+    _check_targets(folders, write, output, rest["limit"], plan=plan, shard=share is not None)
     inputs = {"--input": directory, "--truth": truth, "--model": model, "--vectors": vectors}
     inputs |= {f"--scores {number}": folder for number, folder in enumerate(folders, 1)}
     check_state(state, inputs)
+    inputs["--profile"] = find_profile_file(profile)
+    if output is not None:
+        check_folders(output, state, inputs)
+    if write is not None:
+        check_target(profile, write)
+        check_file(write, "--write", inputs, "a profile", holds_profile)
     request = Request(directory, output or Path(), share=share, scores_only=True, **rest)
+    gpus = choose_gpus(chosen, gpu, device) if plan else ()
+    at = device if folders else "cpu" if gpus else choose_device(chosen, device)  # stored scores name their device
+    computing = Computing(at, model, engine, cluster, state, gpus)
     if write is None:
-        if output is not None:
-            check_folders(output, state, {**inputs, "--profile": find_profile_file(profile)})
-        gpus = choose_gpus(chosen, gpu, device) if plan else ()
-        at = "cpu" if gpus else choose_device(chosen, device)
-        computing = Computing(at, model, engine, cluster, state, gpus)
         _score_or_plan(chosen, request, computing, vectors, plan, as_json)
-        return
-    check_target(profile, write)
-    check_file(write, "--write", {**inputs, "--profile": find_profile_file(profile)}, "a profile", holds_profile)
-    shards = read_shards(folders) if folders else None
-    if shards is None:
-        computing = Computing(choose_device(chosen, device), model, engine, cluster, state)
     else:
-        computing = Computing(shards.job["device"], model, shards.job["engine"], state=state)
+        _write_calibrated(profile, write, chosen, request, computing, truth, vectors, folders, as_json)
+
+
+def _check_targets(
+    folders: tuple[Path, ...], write: Path | None, output: Path | None, limit: int | None, *, plan: bool, shard: bool
+) -> None:
+    """Raise UsageError if options of ``calibrate`` that say what is written contradict each other."""
+    if folders and limit is not None:
+        raise click.UsageError("--limit has no effect: the scores are those of the pairs that they were made for")
+    if (output is None) == shard:
+        raise click.UsageError("--shard and --output need each other")
+    if write is None and not (plan or shard):
+        raise click.UsageError("Missing option '--write'.")
+    if write is not None and (plan or shard):
+        raise click.UsageError("--write has no effect with --plan or --shard")
+
+
+def _write_calibrated(
+    profile: str,
+    write: Path,
+    chosen: "Profile",
+    request: "Request",
+    computing: "Computing",
+    truth: Path | None,
+    vectors: Path | None,
+    folders: tuple[Path, ...],
+    as_json: bool,
+) -> None:
+    """Calibrate on pairs with truth, or on the scores in ``folders``, and write the profile."""
+    from pan_scdg.jobs.calibrate import calibrate as choose
+    from pan_scdg.jobs.calibrate import read_labelled_pairs, write_profile
+    from pan_scdg.jobs.requests import Computing
+    from pan_scdg.jobs.shards import read_shards
+    from pan_scdg.notices import Notices
+
+    shards = read_shards(folders) if folders else None
+    if shards is not None:
+        computing = Computing(shards.job["device"], computing.model, shards.job["engine"], state=computing.state)
     notices = Notices()
-    known = read_labelled_pairs(directory, truth, notices)
+    known = read_labelled_pairs(request.input, truth, notices)
     found = choose(chosen, known, request, computing, notices, vectors, shards)
     write_profile(profile, write, found)
     say(notices.list_warnings())
     click.echo(json.dumps(found.to_json()) if as_json else f"{found.summarise()}; wrote {write}")
 
 
-def _score_or_plan(chosen: Any, request: Any, computing: Any, vectors: Path | None, plan: bool, as_json: bool) -> None:
+def _score_or_plan(
+    chosen: "Profile", request: "Request", computing: "Computing", vectors: Path | None, plan: bool, as_json: bool
+) -> None:
     """Score a shard of the pairs, as ``run --scores-only`` does, or print what all of them cost."""
     from pan_scdg.cli.jobs import show_plan
     from pan_scdg.jobs.pairs.detect import detect_pairs

@@ -59,7 +59,7 @@ def read_labelled_pairs(directory: Path, truth: Path | None, notices: Notices) -
     labels = {pair: bool(passages[pair.suspicious.doc_id, pair.source.doc_id]) for pair in corpus.pairs}
     if len(set(labels.values())) < 2:
         raise UserError("all pairs have the same label", "calibrate on pairs of both classes", found)
-    return LabelledPairs(labels, hash_input(directory, "pairs"))
+    return LabelledPairs(labels, hash_input(directory, "pairs", pairs=corpus))
 
 
 def calibrate(

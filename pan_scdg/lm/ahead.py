@@ -50,7 +50,7 @@ def make_ahead(works: Iterable[Work], tokenizer: Tokenizer) -> Generator[Tokenis
 
 
 def take_ahead(started: Iterable[Started], ahead: int) -> Iterator[Started]:
-    """Yield what an iterator starts, in its order, each after the next ``ahead`` have been started, too."""
+    """Yield the results that an iterator starts, in order, each after the next ``ahead`` have been started."""
     waiting = deque[Started]()
     for item in started:
         waiting.append(item)

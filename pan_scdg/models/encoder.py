@@ -47,7 +47,7 @@ class Encoder:
         """Return the unit vectors of texts, float32 ``[n, dimension]``.
 
         Args:
-            texts: those of similar lengths are encoded together.
+            texts: equal ones are encoded once, those of similar lengths together.
             max_tokens: where a text is truncated, special tokens and prompt included; None: the model's own limit.
             prompt: put in front of each text; prompts that the model's folder suggests are not used.
 
@@ -64,10 +64,14 @@ class Encoder:
         if self._model is None:
             raise ValueError("the encoder was released")
         self._model.max_seq_length = limit = self.max_tokens if max_tokens is None else max_tokens
-        vectors = np.empty((len(texts), self.dimension), np.float32)
-        for places in plan_batches(self._count_tokens(texts, limit, prompt), self.batch):
-            vectors[places] = self._encode_batch([texts[place] for place in places], prompt)
-        return vectors
+        distinct = list(dict.fromkeys(texts))  # formulas, headings and page headers recur
+        vectors = np.empty((len(distinct), self.dimension), np.float32)
+        for places in plan_batches(self._count_tokens(distinct, limit, prompt), self.batch):
+            vectors[places] = self._encode_batch([distinct[place] for place in places], prompt)
+        if len(distinct) == len(texts):
+            return vectors
+        place_of = {text: place for place, text in enumerate(distinct)}
+        return vectors[[place_of[text] for text in texts]]
 
     def _count_tokens(self, texts: Sequence[str], limit: int, prompt: str) -> list[int]:
         if not texts:

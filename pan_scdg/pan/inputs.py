@@ -9,7 +9,7 @@ from pan_scdg.digests import hash_stream
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import CORPUS_NAMES, QUERIES_NAME, find_corpus
-from pan_scdg.pan.text_alignment import find_pairs_file, read_pairs
+from pan_scdg.pan.text_alignment import PairCorpus, find_pairs_file, read_pairs
 from pan_scdg.pan.untrusted import is_file, list_directory, open_regular
 
 Task = Literal["pairs", "retrieval"]
@@ -45,16 +45,16 @@ def _has_input(directory: Path, task: Task) -> bool:
     return find_corpus(directory) is not None and is_file(directory / QUERIES_NAME)
 
 
-def hash_input(directory: Path, task: Task, corpus: str | None = None) -> str:
+def hash_input(directory: Path, task: Task, corpus: str | None = None, pairs: PairCorpus | None = None) -> str:
     """Return the SHA-256 (hex) over the relative names and the bytes of the files that ``task`` reads.
 
-    A ``corpus`` file whose SHA-256 is given is not read again.
+    A ``corpus`` file whose SHA-256 is given, and the list of ``pairs`` that are given, are not read again.
 
     Raises:
         UserError: a file is missing or cannot be read, see `read_pairs`.
     """
     digest = hashlib.sha256()
-    for name, path in sorted(_list_files(directory, task)):
+    for name, path in sorted(_list_files(directory, task, pairs)):
         content = corpus if corpus is not None and path.name in CORPUS_NAMES else hash_regular(path)
         # digests have a fixed size, so that names and contents cannot run into each other
         digest.update(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest() + bytes.fromhex(content))
@@ -67,10 +67,10 @@ def hash_regular(path: Path) -> str:
         return hash_stream(file)
 
 
-def _list_files(directory: Path, task: Task) -> Iterator[tuple[str, Path]]:
+def _list_files(directory: Path, task: Task, pairs: PairCorpus | None) -> Iterator[tuple[str, Path]]:
     if task == "pairs":
-        corpus = read_pairs(directory, Notices())
-        paths = {corpus.pairs_file, *(f.path for p in corpus.pairs for f in (p.suspicious, p.source))}
+        listed = pairs or read_pairs(directory, Notices())
+        paths = {listed.pairs_file, *(f.path for p in listed.pairs for f in (p.suspicious, p.source))}
     else:
         found = find_corpus(directory)
         if found is None:

@@ -109,7 +109,7 @@ def align_texts(target: str, source: str, settings: PassageSettings, encode: Enc
 
 
 def overlap(passage: Passage, other: Passage) -> bool:
-    """Return whether two passages have a character of the target in common."""
+    """Return True if two passages have a character of the target in common."""
     return (
         passage.this_offset < other.this_offset + other.this_length
         and other.this_offset < passage.this_offset + passage.this_length
@@ -191,7 +191,7 @@ class Alignment:
         )
 
     def _reaches_beyond(self, cluster: Cluster, verbatim: Sequence[Run]) -> bool:
-        """Return whether the cluster is dense outside of the verbatim passages, too."""
+        """Return True if the cluster is dense outside of the verbatim passages, too."""
         outside = [unit for unit in cluster.target if not self._lies_inside(unit, verbatim)]
         similar = {seed.target for seed in cluster.seeds} & set(outside)
         return len(similar) >= max(LEAST_OUTSIDE, SHARE_OUTSIDE * len(outside))
@@ -208,13 +208,13 @@ class Alignment:
         return _hull(inside) if inside and matched >= VERBATIM_SHARE * (whole.end - whole.start) else None
 
     def _choose_least_cosine(self, run: Run) -> float:
-        """Return how alike the sides of a passage of this length have to be: chance is larger in short ones."""
+        """Return the least similarity of the sides of a passage: short ones are more often similar by chance."""
         missing = max(0.0, 1 - _measure_shorter(run) / self.settings.full_length)
         return self.settings.cosine + self.settings.short_cosine * missing
 
 
 def _meet(run: Run, other: Run) -> bool:
-    """Return whether two passages have a character in common in both texts."""
+    """Return True if two passages have a character in common in both texts."""
     meets = run.start < other.end and other.start < run.end
     return meets and run.source_start < other.source_end and other.source_start < run.source_end
 

@@ -17,7 +17,7 @@ def measure_matches(cosines: Any, bounds: Any, found: Any) -> None:
 
     Args:
         cosines: of the target's sentences with those of all sources, ``[t, n]``.
-        bounds: first column of each source and the one behind the last, ``[s + 1]``.
+        bounds: first column of each source, and the number of columns, ``[s + 1]``.
         found: ``[s]``.
     """
     t = cosines.shape[0]
@@ -54,7 +54,7 @@ def measure_matches(cosines: Any, bounds: Any, found: Any) -> None:
 
 
 def has_seed(target: Any, source: Any, least_cosine: float, least_dice: float) -> bool:
-    """Return whether any unit of a target and any of a source are so alike as `similarity.Comparison.find_seeds` asks.
+    """Return True if any unit of a target and any of a source are as similar as `Comparison.find_seeds` asks.
 
     Args:
         target: the arrays of a `words.WordCounts`.

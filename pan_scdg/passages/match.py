@@ -26,7 +26,7 @@ Floats = npt.NDArray[np.float32]
 
 
 class Match(NamedTuple):
-    """Consecutive sentences of a target, and those of a source that they match: first ones, and behind the last."""
+    """Consecutive sentences of a target, and those of a source that they match: starts and exclusive ends."""
 
     begin: int
     end: int
@@ -35,7 +35,7 @@ class Match(NamedTuple):
 
 
 def measure_match(target: Floats, source: Floats) -> float:
-    """Return how well the best two consecutive sentences of a target match one place of a source.
+    """Return the match of the best two consecutive sentences of a target with one place of a source.
 
     With the cosines ``m[i, j]``, and the means ``r[i]`` and ``s[j]`` of the `NEIGHBOURS` largest ones of row i and of
     column j, a pair of sentences has ``c[i, j] = m[i, j] - CORRECTION * (r[i] + s[j])``. The result is the largest
@@ -75,7 +75,7 @@ def find_matches(target: Floats, source: Floats, least: float) -> list[Match]:
 
 
 def _compare_places(target: Floats, source: Floats) -> Iterator[tuple[int, Floats]]:
-    """Yield how well each `SENTENCES` sentences match each place of the source, ``[n, p]``, and the first sentence."""
+    """Yield the match of `SENTENCES` sentences with each place of the source, ``[n, p]``, and the first sentence."""
     if not len(target) or not len(source):
         return
     rows, columns = _average_nearest(target, source), _average_nearest(source, target)

@@ -69,7 +69,7 @@ class Part(NamedTuple):
 
     kind: Kind
     spans: Integers
-    """First character of each and the one behind its last, in order and without overlap, ``[n, 2]``."""
+    """Start and exclusive end of each in characters, in order and without overlap, ``[n, 2]``."""
     left_out: Integers
     """Those that do not count, ``[m, 2]``."""
 
@@ -111,14 +111,14 @@ def classify_passage(parts: Sequence[Part], begin: int, end: int) -> tuple[Kind 
 
 
 def find_counted(parts: Sequence[Part], places: Integers) -> npt.NDArray[np.bool_]:
-    """Return which places of a text, ``[n, 2]``, do not lie mostly in what is left out, ``[n]``."""
+    """Return True for the places of a text, ``[n, 2]``, that do not lie mostly in what is left out, ``[n]``."""
     least = MOSTLY * np.diff(places, axis=1).ravel()
     overlaps = (_measure_overlaps(part.left_out, places) for part in parts)
     return np.asarray(np.logical_and.reduce([overlap < least for overlap in overlaps]), np.bool_)
 
 
 def _measure_overlaps(spans: Integers, places: Integers) -> Integers:
-    """Return how many characters of each place lie in spans, which are in order and do not overlap, ``[n]``."""
+    """Return the number of characters of each place that lie in spans, which are in order and disjoint, ``[n]``."""
     lengths, ends = np.cumsum(spans[:, 1] - spans[:, 0]), spans[:, 1]
     lengths, ends = (np.concatenate([np.zeros(1, np.int64), values]) for values in (lengths, ends))
     number = np.searchsorted(spans[:, 0], places, "right")

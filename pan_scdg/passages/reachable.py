@@ -99,7 +99,7 @@ class FirstStage:
             chosen[place] = has_seed(tuple(target), tuple(self._counts[place]), *least)
 
     def _measure_matches(self, target: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-        """Return how well the sentences match, for each source."""
+        """Return the match of the sentences with each source."""
         measure_matches, _ = compile_kernels()
         found = np.empty(len(self._sizes))
         for first, last in self._list_blocks(max(1, BLOCK // max(1, len(target)))):

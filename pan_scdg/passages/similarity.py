@@ -108,7 +108,7 @@ def _compute_cosine(a: Floats, b: Floats) -> float:
 
 
 def _count_stems(text: PreparedText, vocabulary: dict[str, int]) -> "csr_array":
-    """Return how often each unit has each stem, ``[units, stems so far]``; new stems join the vocabulary."""
+    """Return the count of each stem in each unit, ``[units, stems so far]``; new stems join the vocabulary."""
     import scipy.sparse as sp
 
     numbers = np.array([vocabulary.setdefault(stem, len(vocabulary)) for stem in text.stems], np.int64)

@@ -31,11 +31,11 @@ class PreparedText(NamedTuple):
     forms: tuple[str, ...]
     """Normalised words."""
     words: Integers
-    """First character of each word and the one behind its last, ``[w, 2]``."""
+    """Start and exclusive end of each word in characters, ``[w, 2]``."""
     units: Integers
-    """First word of each unit and the one behind its last, ``[u, 2]``."""
+    """Start and exclusive end of each unit in words, ``[u, 2]``."""
     spans: Integers
-    """First character of each unit and the one behind its last, ``[u, 2]``."""
+    """Start and exclusive end of each unit in characters, ``[u, 2]``."""
     stems: tuple[str, ...]
     """Distinct stems in the order in which they come."""
     stem_places: Integers

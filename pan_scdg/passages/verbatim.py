@@ -54,7 +54,7 @@ def _list_grams(text: PreparedText, words: int) -> Iterator[tuple[str, ...]]:
 
 
 def _measure_run(target: Sequence[str], i: int, source: Sequence[str], j: int) -> int:
-    """Return how many words are equal from these places on."""
+    """Return the number of words that are equal from these places on."""
     length, most = 0, min(len(target) - i, len(source) - j)
     while length < most and target[i + length] == source[j + length]:
         length += 1

@@ -34,7 +34,7 @@ class Vocabulary:
         self._forms: dict[str, int] = {}
 
     def count_stems(self, text: PreparedText) -> WordCounts:
-        """Return how often each unit has each stem."""
+        """Return the count of each stem in each unit."""
         number = self._stems
         ids = np.array([number.setdefault(stem, len(number)) for stem in text.stems], np.int64)[text.stem_places]
         owners = np.repeat(np.arange(len(text.units)), text.units[:, 1] - text.units[:, 0])
@@ -69,7 +69,7 @@ class SharedRuns:
         self._hashes, self._owners, self._count = together[order], owners[order], len(hashes)
 
     def find(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-        """Return whether each source has one of these runs, ``[s]``."""
+        """Return True for each source that has one of these runs, ``[s]``."""
         found = np.zeros(self._count, np.bool_)
         first, behind = (np.searchsorted(self._hashes, hashes, side) for side in ("left", "right"))
         for a, b in zip(first[behind > first].tolist(), behind[behind > first].tolist()):

@@ -132,7 +132,7 @@ class Alignment(Table):
     calibrated_with: CalibratedWith = None
 
     def estimate_rise(self, candidates: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Return what is subtracted from the matches of texts with these numbers of pairs of sentences."""
+        """Return the correction subtracted from the matches of texts with these numbers of pairs of sentences."""
         number = np.maximum(1.0, np.asarray(candidates, np.float64))
         beyond = np.log(np.maximum(1.0, number / MOST_CANDIDATES))
         return np.asarray(self.length_slope * np.log(number) + self.long_slope * beyond)

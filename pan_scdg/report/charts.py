@@ -110,7 +110,7 @@ def _choose_ticks(low: float, high: float) -> list[float]:
 
 
 def map_passages(pair: ReportPair, length: int, source_length: int) -> list[Band]:
-    """Return where the passages of a pair lie in its texts, of these lengths in characters."""
+    """Return the chart of a pair's passages in its texts, of these lengths in characters."""
     here, there = WIDTH / max(1, length), WIDTH / max(1, source_length)
     return [
         Band(*(round(place, 1) for place in (p.begin * here, p.end * here, p.begin2 * there, p.end2 * there)))

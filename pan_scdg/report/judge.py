@@ -45,7 +45,7 @@ def judge_pair(record: Mapping[str, Any], suspicious: SizedText, source: SizedTe
 
 
 def is_near(record: Mapping[str, Any]) -> bool:
-    """Return whether a score below the threshold is so near that it is unclear."""
+    """Return True if a score below the threshold is so near that it is unclear."""
     if record.get("baseline") == "alignment":
         return bool(record["score"] >= record["threshold"] - NEAR)
     share = record.get("negatives_at_least")

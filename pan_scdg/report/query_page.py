@@ -103,7 +103,7 @@ class QueryView:
 
     @property
     def data(self) -> dict[str, Any]:
-        """Return what the script needs: numbers of texts, and passages with both places, text and rank of the source.
+        """Return the script's data: numbers of texts, and passages with both places, text and rank of the source.
 
         Offsets are in UTF-16 units; a passage without a place in its source has an empty one.
         """

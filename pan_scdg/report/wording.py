@@ -26,7 +26,7 @@ ALIKE = "Another source explains it as well."
 
 
 def summarise(report: Report) -> str:
-    """Return how many pairs were judged in which way."""
+    """Return the number of pairs with each judgement, as a sentence."""
     counts = Counter(pair.judgement for pair in report.pairs)
     if len(report.pairs) == 1:
         return f"One pair was compared; reuse: {report.pairs[0].judgement}."
@@ -35,7 +35,7 @@ def summarise(report: Report) -> str:
 
 
 def explain_verdicts(threshold: float | None) -> str:
-    """Return what the words for verdicts rest on, for a terminal."""
+    """Return the explanation of the words for verdicts, for a terminal."""
     if threshold is None:
         return "Nothing is likely: the threshold is not for this model."
     least = f"a score of at least {threshold:.3f}"
@@ -43,7 +43,7 @@ def explain_verdicts(threshold: float | None) -> str:
 
 
 def describe_passage(passage: ReportPassage, words: int) -> str:
-    """Return what speaks for a passage: how much is verbatim, how much cheaper the source makes it, and its topic.
+    """Return the evidence for a passage in one sentence: its verbatim share, its gain, and the gain by topic alone.
 
     Args:
         passage: the passage.
@@ -64,7 +64,7 @@ def describe_passage(passage: ReportPassage, words: int) -> str:
 
 
 def describe_explanation(passage: ReportPassage, words: int, margin: float | None) -> str:
-    """Return what speaks for the source of a passage of a query, and how clearly it comes before the second-best one.
+    """Return the evidence for the source of a passage of a query, and its distance to the second-best one.
 
     Args:
         passage: the passage; its place in the source is empty if none was found.

@@ -26,7 +26,7 @@ from pan_scdg.retrieval.dense.vectors import VectorWriter, open_vectors
 from pan_scdg.retrieval.index_folder import LAYOUTS, Engine
 from pan_scdg.store import make_key
 
-Lexical = Bm25Index | ImpactIndex | TerrierIndex
+AnyBm25 = Bm25Index | ImpactIndex | TerrierIndex
 """The opened BM25 indexes of one engine."""
 
 
@@ -174,7 +174,7 @@ def _build_bm25(documents: Iterator[Document], path: Path, engine: str, grown_fr
         impact.build_index(documents, path)
 
 
-def open_bm25(folder: Path, shards: Sequence[Mapping[str, Part]], settings: Bm25Settings) -> Lexical:
+def open_bm25(folder: Path, shards: Sequence[Mapping[str, Part]], settings: Bm25Settings) -> AnyBm25:
     """Open the BM25 indexes of all shards with the profile's engine."""
     path, *added = [folder / parts["bm25"].name for parts in shards if "bm25" in parts]
     if settings.engine == "fts5":

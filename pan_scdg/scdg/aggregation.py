@@ -216,7 +216,7 @@ class Aggregate(NamedTuple):
         return f"{self.kind.replace('-', '_')}_{number}"
 
     def compute(self, gains: Floats) -> Any:
-        """Return what `Aggregation.compute` gives for this parameter."""
+        """Return the result of `Aggregation.compute` for this parameter."""
         return self.entry.compute(gains, self.parameter if self.entry.parameter == "q" else int(self.parameter))
 
 

@@ -160,12 +160,7 @@ def score_candidates(
         share: score the documents of one shard only.
         matcher: also compares the sentences of each document, which is read once for both.
     """
-    wanted: dict[str, list[Target]] = {}
-    for target in targets:
-        for candidate in select_scored(found[target.query_id], settings):
-            wanted.setdefault(candidate.doc_id, []).append(target)
-    if share is not None:
-        wanted = _select_share(wanted, share)
+    wanted = _list_wanted(targets, found, settings, share)
     # each query without a source is its own batch, so that no gain depends on the other queries
     own = [aggregate] if (aggregate := choose_aggregate(settings)) else []
     keeps = keep_gains or any(aggregate.entry.joint for aggregate in own)
@@ -202,8 +197,16 @@ def score_candidates(
     return features
 
 
-def _select_share(wanted: Mapping[str, list[Target]], share: Share) -> dict[str, list[Target]]:
-    """Return the documents of a shard, which are divided by the tokens of their queries."""
+def _list_wanted(
+    targets: Sequence[Target], found: Mapping[str, FirstStage], settings: RetrievalSettings, share: Share | None
+) -> dict[str, list[Target]]:
+    """Return the queries of each candidate; those of a shard are divided by the tokens of their queries."""
+    wanted: dict[str, list[Target]] = {}
+    for target in targets:
+        for candidate in select_scored(found[target.query_id], settings):
+            wanted.setdefault(candidate.doc_id, []).append(target)
+    if share is None:
+        return wanted
     names = list(wanted)
     sizes = [sum(len(target.text.token_ids) for target in wanted[name]) for name in names]
     return {names[i]: wanted[names[i]] for i in sorted(share.select(names, sizes))}

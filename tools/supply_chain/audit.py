@@ -60,7 +60,7 @@ def split_pins(pins: Iterable[Pin]) -> list[list[Pin]]:
 
 
 def ask(pins: Iterable[Pin], address: str) -> tuple[list[dict[str, Any]], str]:
-    """Return what pip-audit reports of each package, and why OSV was not reached, or nothing.
+    """Return pip-audit's report on each package, and the reason if OSV was not reached.
 
     Raises:
         RuntimeError: pip-audit failed for another reason.

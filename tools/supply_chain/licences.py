@@ -69,7 +69,7 @@ def read_installed(folders: Iterable[Path]) -> dict[str, Distribution]:
 
 
 def list_packages() -> dict[str, str]:
-    """Return what each locked package is needed for, by canonical name."""
+    """Return the purpose of each locked package, by canonical name."""
     parts: dict[str, str] = {}
     for requirements in LISTS:
         for pin in read_pins(find_lock(requirements)):

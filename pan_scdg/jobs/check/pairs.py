@@ -90,7 +90,7 @@ def find_candidates(material: Material, scorer: AlignmentScorer, settings: Align
 
 
 def make_pairs(material: Material, places: list[Places]) -> list[DocumentPair]:
-    """Return the pairs to score; of texts among each other, those of both directions, one behind the other."""
+    """Return the pairs to score; of texts among each other, those of both directions, one after the other."""
     left, right = material.suspicious, material.sources
     if not material.among:
         return [DocumentPair(left[i].compared, right[j].compared) for i, j in places]

@@ -23,7 +23,7 @@ from pan_scdg.pan.detections import format_decision, format_detection
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.prepare import read_names
 from pan_scdg.pan.runs import open_gzip_text
-from pan_scdg.pan.text_alignment import name_detection, read_pairs
+from pan_scdg.pan.text_alignment import PairCorpus, name_detection, read_pairs
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import PassageSettings, Profile
@@ -54,7 +54,9 @@ class _Detection:
     method: PairMethod[Any, Any]
     finder: PassageFinder | None
     """None: the profile wants no passages."""
+    corpus: PairCorpus
     pairs: Sequence[DocumentPair]
+    """Those of the corpus that are decided."""
     names: Mapping[str, str]
     explains: bool
     """Passages are measured for the page."""
@@ -72,7 +74,7 @@ class _Detection:
             "pairs",
             self.profile,
             self.request,
-            input_digest=hash_input(self.request.input, "pairs"),
+            input_digest=hash_input(self.request.input, "pairs", pairs=self.corpus),
             models={**self.method.identify(), **({} if self.finder is None else self.finder.identify())},
             device=self.method.device,
             engine=engine,
@@ -113,7 +115,7 @@ def detect_pairs(
     with closing(open_method(profile, request, computing, corpus.pairs, pairs, vectors, merged)) as method:
         finder = None if profile.passages is None else PassageFinder(profile.passages, method.device)
         explains = explains_passages(profile, request, merged)
-        detection = _Detection(profile, request, method, finder, pairs, names, explains, partial, notices)
+        detection = _Detection(profile, request, method, finder, corpus, pairs, names, explains, partial, notices)
         job = detection.describe_job(computing.engine)
         if merged is not None:
             merged.check(job)

@@ -25,7 +25,7 @@ MOST_SOURCES = 10
 def list_report_queries(
     folder: Path, queries: Sequence[Query], found: Mapping[str, FirstStage]
 ) -> Iterator[ReportQuery]:
-    """Yield what the page shows of each query that has candidates."""
+    """Yield the part of the page about each query that has candidates."""
     passages = _read_evidence(folder / EVIDENCE)
     gains = _read_gains(folder / GAINS, passages)
     texts = {query.query_id: query.text for query in queries}

@@ -16,6 +16,7 @@ from pan_scdg.retrieval.candidate_files import CANDIDATES, write_stages
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.scdg.aggregation import choose_aggregate
 from pan_scdg.scdg.decision import rerank, scale_min_max
+from pan_scdg.scdg.sequences import Offsets
 from pan_scdg.scoring.candidates import select_scored
 from pan_scdg.scoring.features import load_gains
 from pan_scdg.scoring.pairs import describe_control
@@ -117,25 +118,32 @@ def rank_candidates(
     return [*order, *((c.doc_id, None) for c in tail)]
 
 
+class ScoredCandidates(NamedTuple):
+    """The candidates of every query, and what reranks them."""
+
+    found: Mapping[str, FirstStage]
+    features: Features
+    """With a ``cascade``, of its heads only."""
+    matcher: SentenceMatcher | None
+    cascade: Cascade | None
+
+
 def write_ranking(
     folder: Path,
     corpus: Corpus,
     queries: Sequence[Query],
-    found: Mapping[str, FirstStage],
-    features: Features,
+    candidates: ScoredCandidates,
     settings: RetrievalSettings,
     store: Store,
     locator: TokenLocator | None,
     keep_gains: bool,
-    matcher: SentenceMatcher | None = None,
-    cascade: Cascade | None = None,
 ) -> list[str]:
     """Write scores and run into ``folder``; return the names of the files, the run last.
 
-    With a ``locator`` the evidence is also written, and with ``keep_gains`` the gains, with the first character of each
-    token and the one after its last. Without reranking, the first stage is written, so that a later run can rerank
-    these candidates. With a ``cascade`` only its heads have features.
+    With a ``locator`` the evidence is also written, and with ``keep_gains`` the gains. Without reranking, the first
+    stage is written, so that a later run can rerank these candidates.
     """
+    found, features, matcher, cascade = candidates
     scored = found if cascade is None else cascade.heads
     ranked = rank_queries({q.query_id: scored[q.query_id] for q in queries}, features, settings, store, matcher)
     rankings = ranked.rankings if cascade is None else cascade.append_tails(ranked.rankings)
@@ -158,14 +166,9 @@ def write_ranking(
     if locator is not None:
         located = {query.query_id: locator.locate_query(query.text).offsets for query in queries}
         names.append(write_evidence(folder, corpus, queries, rankings, features, located, settings, store))
-    if locator is not None and keep_gains:
-        with open_gzip_text(folder / GAINS) as file:
-            for (query_id, doc_id), (_values, key) in sorted(features.items()):
-                values = [round(float(g), 6) for g in load_gains(store, key, settings.control)]
-                who = {"query": query_id, "document": doc_id, **describe_control(settings.control)}
-                places = located[query_id][: len(values)].tolist()  # of a query that was cut, the beginning
-                file.write(json.dumps({**who, "gains": values, "offsets": places}) + "\n")
-        names.append(GAINS)
+        if keep_gains:
+            _write_gains(folder / GAINS, features, located, settings, store)
+            names.append(GAINS)
     if not settings.rerank:
         write_stages(folder / CANDIDATES, {query.query_id: found[query.query_id] for query in queries})
         names.append(CANDIDATES)
@@ -175,6 +178,18 @@ def write_ranking(
                 format_run(query.query_id, [doc_id for doc_id, _ in rankings[query.query_id]], settings.tag)
             )
     return [*names, RUN]
+
+
+def _write_gains(
+    path: Path, features: Features, located: Mapping[str, Offsets], settings: RetrievalSettings, store: Store
+) -> None:
+    """Write a line per candidate: the gain of each token, its first character and the one after its last."""
+    with open_gzip_text(path) as file:
+        for (query_id, doc_id), (_values, key) in sorted(features.items()):
+            values = [round(float(g), 6) for g in load_gains(store, key, settings.control)]
+            who = {"query": query_id, "document": doc_id, **describe_control(settings.control)}
+            places = located[query_id][: len(values)].tolist()  # of a query that was cut, the beginning
+            file.write(json.dumps({**who, "gains": values, "offsets": places}) + "\n")
 
 
 def _format_scores(

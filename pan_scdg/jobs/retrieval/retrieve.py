@@ -11,7 +11,7 @@ from pan_scdg.jobs.output.directory import OutputDirectory, produce_result
 from pan_scdg.jobs.output.mark import Partial
 from pan_scdg.jobs.requests import PAGE, Computing, FirstStageOptions, Request, describe_job, list_lines, take_first
 from pan_scdg.jobs.retrieval.report import list_report_queries, read_sources
-from pan_scdg.jobs.retrieval.results import RUN, write_ranking
+from pan_scdg.jobs.retrieval.results import RUN, ScoredCandidates, write_ranking
 from pan_scdg.jobs.retrieval.small_model import SmallModel, open_small_model
 from pan_scdg.jobs.shards import Shards, open_model, write_shard
 from pan_scdg.logs import say
@@ -125,28 +125,16 @@ def prepare(
     corpus = Corpus(request.input, notices)
     if given is not None:
         check_candidates(given, corpus, "give a run over this corpus", stages.candidates)
-    counts_only = bool(computing.gpus)
-    encoder = load_retrieval_encoder(settings, computing.device) if given is None and not counts_only else None
-    if stages.index is not None and given is None and not counts_only:
-        check_index(stages.index, corpus, settings, encoder)
-    matching = None
-    if settings.rerank and settings.match is not None and not counts_only:
-        matching = find_encoder_parts(settings.match.model, computing.device, "retrieval")
-    models: dict[str, UsedModel] = {}
-    if model is not None:
-        models["language_model"] = UsedModel(model.found, model.identify)
-    if small is not None:
-        models["small_model"] = UsedModel(small.model.found, small.model.identify)
-    if matching is not None:
-        identity = matching.identity["embedding_model"]
-        models["sentence_encoder"] = UsedModel(matching.places["embedding_model"], lambda: identity)
-    if encoder is not None or (merged is not None and "encoder" in merged.job["models"]):
-        found = find_encoder(settings.need_dense().model)
-
-        def identify() -> dict[str, str]:
-            return {"weights": fingerprint_folder(found.folder) if encoder is None else encoder.fingerprint}
-
-        models["encoder"] = UsedModel(found, identify)
+    encoder, matching = None, None
+    if not computing.gpus:  # a plan for them only counts
+        if given is None:
+            encoder = load_retrieval_encoder(settings, computing.device)
+            if stages.index is not None:
+                check_index(stages.index, corpus, settings, encoder)
+        if settings.rerank and settings.match is not None:
+            matching = find_encoder_parts(settings.match.model, computing.device, "retrieval")
+    encoded = encoder is not None or (merged is not None and "encoder" in merged.job["models"])
+    models = _list_models(model, small, matching, settings.need_dense().model if encoded else None, encoder)
     return Prepared(
         profile.name,
         settings,
@@ -162,6 +150,40 @@ def prepare(
         matching,
         small,
     )
+
+
+def _list_models(
+    model: ScoringModel | None,
+    small: SmallModel | None,
+    matching: BaselineParts | None,
+    dense: str | None,
+    encoder: Encoder | None,
+) -> dict[str, UsedModel]:
+    """Return the models that a result depends on, by their names in the job.
+
+    Args:
+        model: the language model.
+        small: that of the cascade.
+        matching: the encoder of the sentence match.
+        dense: the encoder of the dense routes, by its name in the profile.
+        encoder: the same, loaded; None: its vectors are known.
+    """
+    models: dict[str, UsedModel] = {}
+    if model is not None:
+        models["language_model"] = UsedModel(model.found, model.identify)
+    if small is not None:
+        models["small_model"] = UsedModel(small.model.found, small.model.identify)
+    if matching is not None:
+        identity = matching.identity["embedding_model"]
+        models["sentence_encoder"] = UsedModel(matching.places["embedding_model"], lambda: identity)
+    if dense is not None:
+        found = find_encoder(dense)
+
+        def identify() -> dict[str, str]:
+            return {"weights": fingerprint_folder(found.folder) if encoder is None else encoder.fingerprint}
+
+        models["encoder"] = UsedModel(found, identify)
+    return models
 
 
 def retrieve_sources(
@@ -257,10 +279,8 @@ def _stage_results(
         aggregate = choose_aggregate(settings)
         stored = request.keep_gains or (aggregate is not None and aggregate.entry.joint)
         locator = make_locator(model) if model is not None and stored else None
-        keep = request.keep_gains
-        files = write_ranking(
-            result.staged, corpus, queries, found, features, settings, store, locator, keep, matcher, cascade
-        )
+        scored = ScoredCandidates(found, features, matcher, cascade)
+        files = write_ranking(result.staged, corpus, queries, scored, settings, store, locator, request.keep_gains)
         return [*([_write_page(prepared, found, result)] if request.report else []), *files]
     return write_shard(result.staged, store, found)
 

@@ -32,7 +32,7 @@ class QueryFold:
 
     @property
     def role(self) -> Literal["holdout", "development"]:
-        """Return what the queries of the fold are for."""
+        """Return the purpose of the fold's queries."""
         return "development" if self.fold else "holdout"
 
 

@@ -107,7 +107,7 @@ def make_median_table(results: "DataFrame") -> Table:
 
 
 def _make_choice_table(results: "DataFrame") -> Table:
-    """Return what was chosen on the training parts, and where a measure was undefined on a test part."""
+    """Return the settings chosen on the training parts, and the test parts on which a measure is undefined."""
     rows = []
     for (method, group), own in results.groupby(["method", "group"], sort=False):
         counted = sorted(Counter(own["parameter"].dropna()).items())

@@ -90,7 +90,7 @@ def select_instances(
     Args:
         corpus: pairs with their truth; their order does not matter.
         explain_lack: returns why the text of a source passage cannot be used (conditions 5 and 6), None if it can.
-        most: number of instances; the candidates behind the last are not considered.
+        most: number of instances; further candidates are not considered.
 
     Raises:
         UserError: a text or truth file cannot be read.

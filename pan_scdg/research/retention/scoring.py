@@ -93,7 +93,7 @@ def plan_contexts(
     notices: Notices,
     on_error: OnError = "stop",
 ) -> PlannedContexts:
-    """Return how each context is scored; all that can be refused without the weights is refused here.
+    """Return the scoring of each context; all that can be refused without the weights is refused here.
 
     Raises:
         UserError: contexts and cases are of other pairs or texts; or, with "stop", a target lacks one of the contents

@@ -24,7 +24,7 @@ class Costs(NamedTuple):
 
     @property
     def fewer_tokens(self) -> float | None:
-        """Return how many times fewer tokens the large model computes."""
+        """Return the ratio of the tokens that the large model computes without and with the cascade."""
         return None if self.heads is None or not self.heads[0] else self.full[0] / self.heads[0]
 
     @property

@@ -58,7 +58,7 @@ class Simulation:
         self.reranked = {query_id: sum(score is not None for _, score in of) for query_id, of in small.items()}
 
     def cut(self, head: int) -> Cascade:
-        """Return what the small model leaves with a head of this size."""
+        """Return the cascade with a head of this size."""
         return make_cascade(self._stages, self._small, head)
 
     def rank(self, head: int) -> dict[str, list[str]]:
@@ -73,7 +73,7 @@ class Simulation:
         return [head for head in SIZES if head < most]
 
     def compare(self, qrels: Qrels, orders: Orders) -> Agreement:
-        """Return how well ``orders`` agree with the full run on the queries of ``qrels``."""
+        """Return the agreement of ``orders`` with the full run on the queries of ``qrels``."""
         ndcg, full = measure_ndcg(qrels, orders), measure_ndcg(qrels, self.full)
         values = {
             "ndcg": ndcg,
