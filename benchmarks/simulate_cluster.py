@@ -182,7 +182,7 @@ class _NoOrders:
         """Do nothing."""
 
     def load(self, _place: Place) -> Callable[[Any], Any]:
-        raise NotImplementedError
+        raise AssertionError("actors that are simulated load nothing")
 
 
 class Sleeping(NamedTuple):

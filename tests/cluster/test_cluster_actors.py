@@ -138,6 +138,23 @@ def test_a_work_without_memory_goes_to_another_actor(actors: Both, tmp_path: Pat
     assert actors.deaths[lost:] == ["cpu: out of memory"]
 
 
+def test_a_result_that_is_lost_is_computed_again(actors: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    run(actors, Plain(0))  # actors are loaded, so that the next values are results
+    asked, deaths, get = list[Any](), len(actors.deaths), ray.get
+
+    def lose_the_first(reference: Any, timeout: float | None = None) -> Any:
+        asked.append(reference)
+        if reference == asked[0]:  # as Ray says of an object whose machine is gone
+            raise ray.exceptions.ObjectLostError(reference.hex(), None, "")
+        return get(reference, timeout=timeout)
+
+    monkeypatch.setattr(ray, "get", lose_the_first)
+    run(actors, *map(Plain, range(4)))
+    assert actors.deaths[deaths:] == ["cpu: its result was lost"]
+
+
 def test_works_are_asked_for_only_when_needed(actors: Both, tmp_path: Path) -> None:
     gate, asked, asked_before = tmp_path / "gate", list[int](), list[int]()
 
