@@ -2,7 +2,7 @@
 #
 # BASE_IMAGE       any image with Python 3.10 to 3.12 and pip. The plain default serves GPUs too: torch's wheel brings the CUDA
 #                  libraries along. One that has nvcc gets flash-attn as well, which the profiles with flash_attention_2 need.
-#                  `make pin-base-image` asks the registry for the digest of the default and adds it below.
+#                  `make pin-base-image` asks the registry for the newest image of the default's tag and writes its digest below.
 # TORCH_INDEX_URL  an index with CPU wheels of torch, for an image of a third of the size without GPU support.
 # MODELS           what is baked in, with spaces or commas between: scdg-mini, and NAME@REVISION for each model that is fetched from
 #                  the Hugging Face hub.
@@ -10,7 +10,7 @@
 #
 # There is no argument for a token, which would stay in the image, and no secret mount, which the classic builder does not know:
 # what needs one is fetched into model_cache/image before the build. What lies there is baked in, too.
-ARG BASE_IMAGE=python:3.11-slim
+ARG BASE_IMAGE=python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7
 
 FROM ${BASE_IMAGE} AS packages
 COPY requirements.lock requirements/cuda.lock requirements/java.lock /tmp/
