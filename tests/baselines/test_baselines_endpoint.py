@@ -69,7 +69,7 @@ def test_odd_texts_come_as_they_are(chat: LocalChat) -> None:
 
 def test_a_late_answer_is_asked_for_again(chat: LocalChat, waits: list[float]) -> None:
     chat.faults = [Fault(late=True)]
-    assert ask(chat, timeout=0.2) == WELL
+    assert ask(chat, timeout=1.0) == WELL
     assert len(waits) == 1
 
 

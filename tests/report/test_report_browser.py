@@ -99,6 +99,7 @@ def test_the_gain_under_the_mouse_and_at_the_reading_mark_is_told(
     page.locator('.pane[data-side="0"]').evaluate("pane => (pane.scrollTop = 0)")
     page.wait_for_timeout(100)
     page.locator('.pane[data-side="0"] .text p').first.hover(position={"x": 30, "y": 10})
+    page.locator(".tooltip").wait_for()
     tooltip = page.locator(".tooltip").inner_text()
     assert re.fullmatch(r"“.+” [+−]\d\.\d\d nats", tooltip)
     page.locator('.pane[data-side="0"]').focus()
@@ -123,6 +124,7 @@ def test_what_was_not_measured_is_told(page: "Page", tmp_path: Path) -> None:
     last = page.locator('.pane[data-side="0"] .text p', has_text="Harbour Board")
     last.scroll_into_view_if_needed()
     last.hover(position={"x": 60, "y": 10})
+    page.locator(".tooltip").wait_for()
     assert page.locator(".tooltip").inner_text() == "not measured"
 
 
@@ -234,7 +236,7 @@ def test_keys_lead_through_the_page(page: "Page", example_file: Path) -> None:
     page.keyboard.press("[")
     page.locator("#pair-1.open").wait_for()
     page.keyboard.press("?")
-    assert page.get_by_role("dialog").is_visible()
+    page.get_by_role("dialog").wait_for()
     page.keyboard.press("Escape")
     page.get_by_role("dialog").wait_for(state="hidden")
     page.keyboard.press("Escape")
