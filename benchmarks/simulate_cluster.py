@@ -108,6 +108,7 @@ class _SimulatedRay:
         default_factory=lambda: SimpleNamespace(
             RayTaskError=type("Raised", (Exception,), {}),
             RayError=_LostError,
+            ObjectLostError=type("Gone", (_LostError,), {}),
             OutOfMemoryError=type("Short", (_LostError,), {}),
         )
     )
