@@ -4,6 +4,7 @@ Everything is real but the model: texts from files, the slow tokenizer of Qwen's
 the store. The model is a clock that takes a fixed time a token, as many as an 8B model on an H200 has in packed rows
 (--rate). As a GPU does, it computes what was launched before while the host goes on; a launch needs Python's global
 lock, so that a thread which keeps it shows as idle time. Each row ends when all that was launched has been computed.
+With --workers the models are in actors, which tokenise; `model_seconds` is then that of one of them.
 
 ``pairs``: texts of 18,000 to 170,000 characters, as those of PAN 2025, each target with one source. ``retrieval``:
 papers of about 6,000 words and queries of about 3,500 words, as in PAN 2026, each source in --lists lists.
@@ -19,7 +20,8 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,12 +31,19 @@ import click
 import numpy as np
 
 from benchmarks import corpus
+from pan_scdg.cluster.actor import Place
+from pan_scdg.cluster.actors import Actors
+from pan_scdg.cluster.session import Cluster
+from pan_scdg.lm.ahead import TokenisedInputs
 from pan_scdg.lm.logprobs import LogProbs
 from pan_scdg.lm.packing import count_row_tokens, plan_rows
+from pan_scdg.lm.works import AT_ONCE, Computed, Work, share_engine
+from pan_scdg.models.config import ModelConfig
+from pan_scdg.models.load import load_tokenizer
 from pan_scdg.notices import Notices
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.source_retrieval import read_queries
-from pan_scdg.profile import PairSettings, Profile, RetrievalSettings, load_profile
+from pan_scdg.profile import ModelSettings, PairSettings, Profile, RetrievalSettings, load_profile
 from pan_scdg.records import DocumentPair, TextFile
 from pan_scdg.resources import count_cores
 from pan_scdg.retrieval.candidates import FirstStage
@@ -76,7 +85,7 @@ class ClockEngine:
     def __init__(self, rate: float, budget: int) -> None:
         self._rate, self._budget = rate, budget
         self._until = 0.0
-        self.tokens, self.busy, self.launching = 0, 0.0, 0.0
+        self.tokens, self.launching = 0, 0.0
         self.splits: list[dict[str, int]] = []
 
     def compute_log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
@@ -97,8 +106,25 @@ class ClockEngine:
             time.sleep(0)  # gives up the global lock, as each launch does
             self._until = max(self._until, time.perf_counter()) + needed / LAUNCHES
         self.tokens += tokens
-        self.busy += needed
         time.sleep(max(0.0, self._until - time.perf_counter()))
+
+
+@dataclass(frozen=True)
+class ClockOrders:
+    """Orders of actors that compute with a `ClockEngine`; see `ScoringOrders`."""
+
+    folder: Path
+    settings: ModelSettings
+    config: ModelConfig
+    rate: float
+
+    def prepare(self) -> None:
+        """Import nothing: the tokenizer does without torch."""
+
+    def load(self, place: Place) -> Callable[[Work], Computed]:
+        """Return the function that scores a work."""
+        tokenizer = load_tokenizer(self.folder, self.settings, self.config)
+        return share_engine(ClockEngine(self.rate, self.settings.pack_tokens), tokenizer)
 
 
 def write_checkpoint(folder: Path) -> None:
@@ -161,8 +187,8 @@ def write_retrieval(folder: Path, queries: int, candidates: int, lists: float, s
     return stages
 
 
-def open_clock(folder: Path, profile: Profile, rate: float) -> tuple[ScoringModel, ClockEngine]:
-    """Return a model of the profile's kind that computes with a `ClockEngine`."""
+def open_clock(folder: Path, profile: Profile, rate: float, actors: int) -> tuple[ScoringModel, ClockEngine]:
+    """Return a model of the profile's kind that computes with a `ClockEngine`, or with one in each of ``actors``."""
     write_checkpoint(folder)
     here: dict[str, Any] = {
         "dtype": "float32",
@@ -172,8 +198,16 @@ def open_clock(folder: Path, profile: Profile, rate: float) -> tuple[ScoringMode
         "probes": {},
     }
     settings = profile.need_model().model_copy(update=here)
-    model, engine = ScoringModel(settings, "cpu", folder=folder), ClockEngine(rate, settings.pack_tokens)
-    model._engine = engine  # in the place of the one that would load the weights
+    cluster = Cluster("local", actors) if actors > 1 else None
+    model = ScoringModel(settings, "cpu", folder=folder, cluster=cluster)
+    engine = ClockEngine(rate, settings.pack_tokens)
+    if cluster is None:
+        model._engine = engine  # in the place of the one that would load the weights
+    else:
+        orders = ClockOrders(folder, settings, model.config, rate)
+        model._actors = Actors(cluster, orders, "cpu", at_once=AT_ONCE)
+        while model._actors.count().processes < actors:  # before the clock runs
+            list(model.map([TokenisedInputs([])] * actors))
     return model, engine
 
 
@@ -219,12 +253,17 @@ def run_retrieval(
 @click.option("--lists", default=2.3, show_default=True, type=click.FloatRange(1), help="200 queries of PAN 2026: 2.3")
 @click.option("--rate", default=RATE, show_default=True, type=click.FloatRange(1), help="tokens/s of the model")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0))
-def main(task: str, pairs: int, queries: int, candidates: int, lists: float, rate: float, seed: int) -> None:
+@click.option(
+    "--workers", default=1, show_default=True, type=click.IntRange(1), help="Models, in an actor of Ray each."
+)
+def main(
+    task: str, pairs: int, queries: int, candidates: int, lists: float, rate: float, seed: int, workers: int
+) -> None:
     with tempfile.TemporaryDirectory(prefix="model-share-") as name:
         folder = Path(name)
         (folder / "model").mkdir()
         profile = load_profile("pan25-qwen3-8b" if task == "pairs" else "pan26-qwen3-8b")
-        model, engine = open_clock(folder / "model", profile, rate)
+        model, engine = open_clock(folder / "model", profile, rate, workers)
         if task == "pairs":
             written = write_pairs(folder, pairs, seed)
             began = time.perf_counter()
@@ -236,23 +275,26 @@ def main(task: str, pairs: int, queries: int, candidates: int, lists: float, rat
             checked = run_retrieval(folder, model, stages, profile.need_retrieval())
         seconds = time.perf_counter() - began
         thread, process = (now - then for now, then in zip(read_clocks(), checked.clocks, strict=True))
+        busy = model.tokens / rate / workers
+        model.close()
     figures = {
         "task": task,
         "items": pairs if task == "pairs" else queries * candidates,
         "cores": count_cores(),
-        "tokens": engine.tokens,
+        "workers": workers,
+        "tokens": model.tokens,
         "tokens_per_second": rate,
         "seconds": round(seconds, 2),
         "checked_seconds": round(checked.seconds, 2),
         "checked_processor_seconds": round(checked.processor_seconds, 2),
-        "model_seconds": round(engine.busy, 2),
+        "model_seconds": round(busy, 2),
         "between_processor_seconds": round(thread - engine.launching, 2),
         "ahead_processor_seconds": round(process - thread, 2),
-        "share": round(engine.busy / seconds, 4),
-        "scoring_share": round(engine.busy / (seconds - checked.seconds), 4),
+        "share": round(busy / seconds, 4),
+        "scoring_share": round(busy / (seconds - checked.seconds), 4),
     }
     click.echo(
-        f"{figures['items']} pairs, {engine.tokens:,} tokens: the model computes {figures['model_seconds']} of "
+        f"{figures['items']} pairs, {model.tokens:,} tokens: the model computes {figures['model_seconds']} of "
         f"{figures['seconds']} s ({figures['share']:.1%}), and {figures['scoring_share']:.1%} of the scoring"
     )
     click.echo(json.dumps(figures))

@@ -63,17 +63,18 @@ class _Slot:
 class Actors(Generic[Item, Result]):
     """One process for each device of a cluster; a context manager.
 
-    Actors start when there is work. One that ends is replaced. A machine that joins gets its actors, and one that
-    cannot compute as this machine would is not used.
+    Actors start when there is work. One that ends is replaced. A machine that joins gets its actors, unless it cannot
+    compute as this machine would.
 
     Args:
         cluster: where the devices are.
         orders: what each actor does first.
         device: "cpu" or "cuda".
+        at_once: threads of an actor, each of which computes a work; at most ``AHEAD``.
     """
 
-    def __init__(self, cluster: Cluster, orders: Orders, device: str) -> None:
-        self._cluster, self._orders, self._device = cluster, orders, device
+    def __init__(self, cluster: Cluster, orders: Orders, device: str, at_once: int = 1) -> None:
+        self._cluster, self._orders, self._device, self._at_once = cluster, orders, device, at_once
         self._ray: Any = None
         self._slots: list[_Slot] = []
         self._queue: deque[_Task] = deque()
@@ -309,8 +310,9 @@ class Actors(Generic[Item, Result]):
         """Return a new actor; Ray starts and retries nothing by itself, since what is lost is counted here."""
         ray = self._ray
         there = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node.node_id, soft=False)
-        options = {"num_cpus": 0, "num_gpus": int(self._device == "cuda"), "scheduling_strategy": there}
-        return ray.remote(Actor).options(max_restarts=0, max_task_retries=0, **options).remote(self._orders)
+        options = {"num_cpus": 0, "num_gpus": int(self._device == "cuda"), "max_concurrency": self._at_once}
+        options |= {"max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": there}
+        return ray.remote(Actor).options(**options).remote(self._orders)
 
 
 def _describe_deaths(doing: str, reason: str) -> Interrupted:

@@ -8,14 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pan_scdg.lm.works import Work
+from pan_scdg.lm.works import SWITCH, Work
 from pan_scdg.scdg.sequences import ScoringInput, Tokenizer
 
 AHEAD = 2
 """Works whose inputs are being made, or wait, beside the one that is computed; bounds the memory of their ids."""
-SWITCH = 2e-4
-"""Seconds after which Python lets another thread run. Its default of 5e-3 would hold back each of the model's calls
-of the device for so long while a tokenizer that is written in Python is busy."""
 
 Started = TypeVar("Started")
 

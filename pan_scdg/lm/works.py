@@ -1,8 +1,10 @@
 """Units of scoring, and their computation in an actor of a cluster."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple, Protocol
 
 from pan_scdg.cluster.actor import OutOfMemory, Place
@@ -13,6 +15,12 @@ from pan_scdg.models.load import load_model
 from pan_scdg.models.memory import is_out_of_memory
 from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import ScoringInput, TokenIds, Tokenizer
+
+AT_ONCE = 2
+"""Works that an actor has at once: one that the model computes, and the next one, whose inputs are made meanwhile."""
+SWITCH = 2e-4
+"""Seconds after which Python lets another thread run. Its default of 5e-3 would hold back each of the model's calls
+of the device for so long while a tokenizer that is written in Python is busy."""
 
 
 class Work(Protocol):
@@ -34,9 +42,8 @@ Values = list[Scored]
 """The result of a work: one entry per input."""
 
 
-def score_work(work: Work, tokenizer: Tokenizer, engine: Engine) -> Values:
-    """Return the log-probabilities of the inputs of a work."""
-    items = work.make_inputs(tokenizer)
+def score_inputs(items: Sequence[ScoringInput], engine: Engine) -> Values:
+    """Return the target ids and log-probabilities of the inputs of a work."""
     return [Scored(i.target_ids, v) for i, v in zip(items, engine.compute_log_probs(items), strict=True)]
 
 
@@ -66,7 +73,7 @@ class ScoringOrders:
         logging.disable_progress_bar()
 
     def load(self, place: Place) -> Callable[[Work], Computed]:
-        """Return the function that scores a work.
+        """Return the function that scores a work; `AT_ONCE` threads may call it.
 
         Raises:
             UserError: the model is not at this path, or it is another one.
@@ -77,16 +84,25 @@ class ScoringOrders:
             check_same(self.folder, fingerprint_weights, self.fingerprint)
         torch.set_num_threads(place.threads)
         lm = load_model(self.folder, self.settings, place.device, fingerprint=self.fingerprint)
-        engine = make_engine(self.engine, lm, self.settings)
+        return share_engine(make_engine(self.engine, lm, self.settings), lm.tokenizer)
 
-        def compute(work: Work) -> Computed:
+
+def share_engine(engine: Engine, tokenizer: Tokenizer) -> Callable[[Work], Computed]:
+    """Return a function that scores a work, for threads: one makes inputs while another one computes."""
+    sys.setswitchinterval(SWITCH)
+    tokenizing, computing = Lock(), Lock()  # neither part may be used by two threads
+
+    def compute(work: Work) -> Computed:
+        with tokenizing:
+            items = work.make_inputs(tokenizer)
+        with computing:
             tokens, splits = engine.tokens, len(engine.splits)
             try:
-                values = score_work(work, lm.tokenizer, engine)
+                values = score_inputs(items, engine)
             except Exception as e:
                 if is_out_of_memory(e):
                     raise OutOfMemory(str(e)) from None
                 raise
             return Computed(values, engine.tokens - tokens, engine.splits[splits:])
 
-        return compute
+    return compute

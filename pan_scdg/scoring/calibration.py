@@ -75,7 +75,7 @@ def measure_targets(scored: Sequence[ScoredPair], tokenizer: Tokenizer) -> Itera
             text = read_text(document)
             seen[document.doc_id] = (
                 len(text.encode("utf-8")),
-                measure_common_words(tokenizer, encode_text(tokenizer, text)),
+                measure_common_words(tokenizer, item.plan.encode_target(tokenizer, text)),
             )
         yield _make_facts(*seen[document.doc_id], item.features)
 

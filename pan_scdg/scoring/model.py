@@ -13,7 +13,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.lm.ahead import make_ahead
 from pan_scdg.lm.attention import find_backend
 from pan_scdg.lm.engine import Engine, EngineName, make_engine
-from pan_scdg.lm.works import Computed, ScoringOrders, Values, Work, score_work
+from pan_scdg.lm.works import AT_ONCE, Computed, ScoringOrders, Values, Work, score_inputs
 from pan_scdg.logs import say
 from pan_scdg.models.config import read_config
 from pan_scdg.models.devices import check_device, choose_dtype
@@ -129,11 +129,11 @@ class ScoringModel:
                 engine = self.engine  # loaded before a thread begins, so that no two import a library at once
                 with closing(make_ahead(chain([first], rest), self.tokenizer)) as prepared:
                     for work in prepared:
-                        yield score_work(work, self.tokenizer, engine)
+                        yield score_inputs(work.items, engine)
             return
         if self._actors is None:
             orders = ScoringOrders(self.folder, self.settings, self._engine_name, self.fingerprint)
-            self._actors = Actors(self._cluster, orders, self.device)
+            self._actors = Actors(self._cluster, orders, self.device, at_once=AT_ONCE)
         for computed in self._actors.map(works):
             self._actors_tokens += computed.tokens
             self._actors_splits += computed.splits

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.lm.ahead import take_ahead
@@ -15,7 +17,9 @@ from pan_scdg.scdg.sequences import (
     AlignmentError,
     Passes,
     ScoringInput,
+    TokenIds,
     Tokenizer,
+    encode_text,
 )
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_tokens import KeptPair, PairTokens, Result, TokenSpool
@@ -53,6 +57,15 @@ class PlannedPair(NamedTuple):
         if self.kept is not None:
             return [self.kept.read().unconditional]
         return self.read_texts().make_unconditional(tokenizer, settings)
+
+    def encode_target(self, tokenizer: Tokenizer, text: str) -> TokenIds:
+        """Return the ids of the target's ``text`` without special tokens; those that were kept are not made again."""
+        front = encode_text(tokenizer, "", special=True)
+        if self.kept is not None:
+            ids = np.concatenate(self.kept.read().unconditional)
+            if np.array_equal(ids[: len(front)], front):
+                return ids[len(front) :]
+        return encode_text(tokenizer, text)
 
     def use_segments(self, key: str) -> "PlannedPair":
         """Return the pair with another key, to be scored in segments."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from multiprocessing import get_context
 from pathlib import Path
-from tempfile import TemporaryFile
+from shutil import disk_usage
+from tempfile import TemporaryFile, gettempdir
 from typing import IO, NamedTuple
 
 import numpy as np
@@ -30,8 +31,9 @@ LEAST = 32 << 20
 """Bytes of text that are worth the start of processes, each of which takes some seconds."""
 MOST = 16
 """Largest number of processes, of some 200 MB each."""
-SPOOLED = 64 << 20
-"""Tokens of a spool, of 4 bytes each; the pairs behind them are tokenised again when they are scored."""
+SPOOLED, FREE = 1 << 30, 4
+"""Most tokens of a spool, of 4 bytes each, and the part of the free disk that they take at most: one of ``FREE``.
+Further pairs are tokenised again when they are scored. PAN 2025 has some 3e8 tokens."""
 TARGETS = 64
 """Targets whose tokens are remembered: a target has many sources, which often follow each other."""
 
@@ -145,9 +147,10 @@ class KeptPair(NamedTuple):
     def read(self) -> Passes:
         """Return both inputs of the pair."""
         self.file.seek(self.offset)
-        ids = np.frombuffer(self.file.read(4 * (1 + self.context + self.target)), np.int32).astype(np.int64)
-        target = ids[1 + self.context :]
-        return Passes(ScoringInput(ids[:1], target), ScoringInput(ids[1 : 1 + self.context], target))
+        ids = np.frombuffer(self.file.read(4 * (1 + self.context + self.target)), np.int32)
+        # copies, since targets are kept without their sources
+        first, context, target = (part.astype(np.int64) for part in np.split(ids, [1, 1 + self.context]))
+        return Passes(ScoringInput(first, target), ScoringInput(context, target))
 
 
 class TokenSpool:
@@ -157,7 +160,8 @@ class TokenSpool:
     """
 
     def __init__(self, most: int = SPOOLED) -> None:
-        self._file, self._end, self._left = TemporaryFile(prefix="pan_scdg-tokens-"), 0, most  # noqa: SIM115
+        free = disk_usage(gettempdir()).free // (4 * FREE)
+        self._file, self._end, self._left = TemporaryFile(prefix="pan_scdg-tokens-"), 0, min(most, free)  # noqa: SIM115
 
     def keep(self, passes: Passes) -> KeptPair | None:
         """Write the inputs of a pair and return their place; None if the spool is full."""

@@ -176,6 +176,18 @@ def test_works_are_asked_for_only_when_needed(actors: Both, tmp_path: Path) -> N
     assert asked_before == list(range(AHEAD * TWO))
 
 
+def test_an_actor_with_threads_takes_the_next_work_meanwhile(cluster: Cluster, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with Actors[Plain, tuple[int, int]](cluster, Run(), "cpu", at_once=AHEAD) as both:
+        run(both, Plain(0), Plain(1))
+        waits = threading.Thread(
+            target=lambda: (until(lambda: len(list(tmp_path.glob("waits*"))) == AHEAD * TWO), gate.touch())
+        )
+        waits.start()
+        run(both, *(Slow(number, gate) for number in range(AHEAD * TWO)))
+        waits.join()
+
+
 def test_an_endless_row_does_not_fill_the_memory_behind_a_slow_work(
     actors: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

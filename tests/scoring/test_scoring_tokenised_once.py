@@ -94,6 +94,20 @@ def test_kept_tokens_are_the_inputs_of_the_texts(
     assert planned[0].use_segments("key").kept is None
 
 
+@pytest.mark.parametrize("architecture", ["qwen3", "qwen3-no-bos", "llama"])
+def test_a_kept_target_is_not_tokenised_again(
+    architecture: str, tiny_folder: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_folder(architecture)
+    model = ScoringModel(load_profile(str(SMALL)).need_model(), "cpu", folder=folder)
+    pairs = read_pairs(write_pairs(tmp_path), Notices()).pairs
+    (plan, *_), _ = plan_pairs(pairs, model, load_profile(str(SMALL)).need_pairs(), Notices())
+    text = plan.read_texts().target
+    expected = encode_text(model.tokenizer, text)
+    np.testing.assert_array_equal(plan._replace(kept=None).encode_target(model.tokenizer, text), expected)
+    np.testing.assert_array_equal(plan.encode_target(model.tokenizer, "not read"), expected)
+
+
 def make_inputs(plan: Any, model: ScoringModel, settings: Any) -> list[ScoringInput]:
     return PairsWork([plan.prepare()], settings).make_inputs(model.tokenizer)
 
