@@ -225,8 +225,7 @@ class Actors(Generic[Item, Result]):
     def _replace(self, slot: _Slot, reason: str) -> None:
         """Note the end of an actor, and count it against the work that was being computed."""
         self.deaths.append(f"{slot.name}: {reason}")
-        loaded = slot.ready
-        unfinished = self._give_back(slot)
+        loaded, unfinished = slot.ready, self._give_back(slot)
         if unfinished:
             unfinished[0].deaths += 1
             if unfinished[0].deaths == DEATHS:
@@ -308,11 +307,10 @@ class Actors(Generic[Item, Result]):
 
     def _start(self, node: Node) -> Any:
         """Return a new actor; Ray starts and retries nothing by itself, since what is lost is counted here."""
-        ray = self._ray
-        there = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node.node_id, soft=False)
+        there = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node.node_id, soft=False)
         options = {"num_cpus": 0, "num_gpus": int(self._device == "cuda"), "max_concurrency": self._at_once}
-        options |= {"max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": there}
-        return ray.remote(Actor).options(**options).remote(self._orders)
+        options |= {"max_restarts": 0, "max_task_retries": 0}
+        return self._ray.remote(Actor).options(scheduling_strategy=there, **options).remote(self._orders)
 
 
 def _describe_deaths(doing: str, reason: str) -> Interrupted:
