@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any
 
 from pan_scdg.logs import LOGGER, say, shows_notes
@@ -93,7 +92,5 @@ class Progress:
     def _rate(self) -> float:
         return self.tokens / max(time.monotonic() - self._began, 1e-9)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._open.close()

@@ -124,7 +124,7 @@ def _open_lock(path: Path) -> int:
     return lock
 
 
-class Store:
+class Store(contextlib.AbstractContextManager["Store"]):
     """A key-value file. Use it as a context manager; one process at a time.
 
     Raises:
@@ -288,9 +288,6 @@ class Store:
         """Close the file and release the lock."""
         self._db.close()
         self._lock.close()
-
-    def __enter__(self) -> "Store":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.evaluation.resampling import RESAMPLES, SEED, Floats, Intervals, draw_resamples
+from pan_scdg.evaluation.resampling import RESAMPLES, SEED, Floats, Intervals, draw_resamples, find_interval
 from pan_scdg.profile import Calibration
 
 Flags = npt.NDArray[np.bool_]
@@ -75,7 +75,7 @@ def bootstrap_pairs(
 ) -> Intervals:
     """Return percentile 95 % intervals over resampled pairs, or over resampled whole groups of pairs.
 
-    Arguments are those of `compute_pair_metrics`; its measures may be undefined in some resamples, see `Intervals`.
+    Arguments are those of `compute_pair_metrics`; its measures may be undefined in some resamples.
     """
     flags, values = np.asarray(labels, dtype=np.bool_), np.asarray(scores, dtype=np.float64)
     decided = np.asarray(decisions, dtype=np.bool_)
@@ -107,10 +107,7 @@ def bootstrap_pair_differences(first: JudgedPairs, other: JudgedPairs) -> Interv
 
 def _collect(blocks: Sequence[Mapping[str, Floats]]) -> Intervals:
     """Return the intervals of all measures from their values in blocks of resamples."""
-    intervals = Intervals()
-    for name in PAIR_METRICS:
-        intervals.add(name, np.concatenate([block[name] for block in blocks]))
-    return intervals
+    return {name: find_interval(np.concatenate([block[name] for block in blocks])) for name in PAIR_METRICS}
 
 
 def compute_weighted_metrics(labels: Flags, scores: Floats, decisions: Flags, counts: Floats) -> dict[str, Floats]:

@@ -14,20 +14,15 @@ CELLS = 2_000_000
 """Largest number of counts in memory: 16 MB."""
 
 
-class Intervals(dict[str, tuple[float, float]]):
-    """Name of a measure -> lower and upper end of its 95 % interval, (nan, nan) where every resample was degenerate."""
+Intervals = dict[str, tuple[float, float]]
+"""Lower and upper end of the 95 % interval of each measure; see `find_interval`."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.skipped: dict[str, int] = {}
-        """Name of a measure -> number of resamples in which it is undefined, for example without any positive."""
 
-    def add(self, name: str, values: Floats) -> None:
-        """Store the interval of one value per resample; those that are nan are skipped and counted."""
-        defined = values[~np.isnan(values)]
-        self.skipped[name] = len(values) - len(defined)
-        low, high = np.percentile(defined, [2.5, 97.5]) if len(defined) else (np.nan, np.nan)
-        self[name] = (float(low), float(high))
+def find_interval(values: Floats) -> tuple[float, float]:
+    """Return the 95 % interval of one value per resample, without those that are nan; (nan, nan) if all are."""
+    defined = values[~np.isnan(values)]
+    low, high = np.percentile(defined, [2.5, 97.5]) if len(defined) else (np.nan, np.nan)
+    return float(low), float(high)
 
 
 def draw_resamples(items: int, resamples: int, seed: int, groups: Sequence[object] | None = None) -> Iterator[Floats]:

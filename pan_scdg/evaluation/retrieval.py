@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.resampling import RESAMPLES, SEED, Intervals, draw_resamples
+from pan_scdg.evaluation.resampling import RESAMPLES, SEED, Intervals, draw_resamples, find_interval
 
 Qrels = Mapping[str, Mapping[str, int]]
 Run = Mapping[str, Sequence[tuple[str, float]]]
@@ -69,15 +69,13 @@ def bootstrap_queries(
     values: Mapping[str, Mapping[str, float]], seed: int = SEED, resamples: int = RESAMPLES
 ) -> Intervals:
     """Return percentile 95 % intervals of the means of `compute_per_query`, over resampled queries of each measure."""
-    intervals = Intervals()
+    intervals = {}
     for name, of_query in values.items():
         # A fixed order of queries: the interval must not depend on the order of the files.
         column = np.array([of_query[query] for query in sorted(of_query)], dtype=np.float64)
-        if not len(column):
-            intervals.add(name, np.full(resamples, np.nan))
-            continue
-        means = [counts @ column / len(column) for counts in draw_resamples(len(column), resamples, seed)]
-        intervals.add(name, np.concatenate(means))
+        draws = draw_resamples(len(column), resamples, seed) if len(column) else ()
+        means = [counts @ column / len(column) for counts in draws]
+        intervals[name] = find_interval(np.concatenate([np.empty(0), *means]))
     return intervals
 
 

@@ -29,7 +29,7 @@ def read_spans(directory: str | Path, tag: str) -> list[Span]:
     folder = Path(directory)
     if not folder.is_dir():
         raise UserError("no such directory", "give the directory that holds the XML files", directory)
-    return read_span_files(_list_xml_files(folder), tag)
+    return read_span_files(list_xml_files(folder), tag)
 
 
 def read_span_files(paths: Iterable[Path], tag: str) -> list[Span]:
@@ -37,8 +37,8 @@ def read_span_files(paths: Iterable[Path], tag: str) -> list[Span]:
     return [span for path in paths for span in _read_file(path, tag)]
 
 
-def _list_xml_files(folder: Path) -> list[Path]:
-    """Return XML files sorted by name, without hidden files and folders."""
+def list_xml_files(folder: Path) -> list[Path]:
+    """Return XML files of a folder and those directly below it, sorted by name, without hidden files and folders."""
     found = [*folder.glob("*.xml"), *folder.glob("*/*.xml")]
     return sorted(p for p in found if not any(part.startswith(".") for part in p.relative_to(folder).parts))
 

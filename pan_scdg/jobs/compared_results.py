@@ -3,7 +3,7 @@
 Everything in it is untrusted.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, JsonValue
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.spans import read_spans
+from pan_scdg.evaluation.spans import list_xml_files, read_spans
 from pan_scdg.jobs.output.mark import is_unchanged
 from pan_scdg.jobs.pairs.detect import DECISIONS
 from pan_scdg.jobs.retrieval.results import SCORES
@@ -84,7 +84,7 @@ def read_result(path: Path) -> Result:
     mark = _read_mark(path)
     job = None if mark is None else mark.job
     decisions, runs = path / DECISIONS, [path / name for name in RUN_NAMES if is_file(path / name)]
-    xml = list(_list_detection_files(path))
+    xml = list_xml_files(path)
     if job is not None and "shard" in job:
         raise UserError("is a single shard", "compare the merged result of all shards", path)
     if runs and (is_file(decisions) or xml):
@@ -103,13 +103,6 @@ def read_result(path: Path) -> Result:
     names = {str(file.relative_to(path)): file for file in xml}
     names |= {} if found.decisions is None else {DECISIONS: decisions}
     return Result(path, found, {name: hash_regular(file) for name, file in names.items()}, job)
-
-
-def _list_detection_files(folder: Path) -> Iterator[Path]:
-    """Yield the files that `read_spans` reads, in the order of their names."""
-    for path in sorted([*folder.glob("*.xml"), *folder.glob("*/*.xml")]):
-        if not any(part.startswith(".") for part in path.relative_to(folder).parts):
-            yield path
 
 
 def _read_mark(folder: Path) -> RunRecord | None:

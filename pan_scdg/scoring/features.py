@@ -47,67 +47,49 @@ class FeatureStore(NamedTuple):
 
     def load(self, keys: Iterable[str]) -> dict[str, GainStatistics] | None:
         """Return the stored features of a batch by key; None if any is missing, since a batch is scored as a whole."""
-        every = {key: load_features(self.store, key, self.wanted, self.keep_gains, self.control) for key in keys}
+        every = {key: self._load(key) for key in keys}
         found = {key: values for key, values in every.items() if values is not None}
         return found if len(found) == len(every) else None
 
-    def save(self, gains: Mapping[str, Gains], incidents: Sequence[str]) -> dict[str, GainStatistics]:
-        """Store the features of a batch, in one transaction, and return them by key."""
-        return save_features(self.store, gains, self.wanted, self.keep_gains, incidents)
+    def save(self, gains: Mapping[str, Gains], incidents: Sequence[str] = ()) -> dict[str, GainStatistics]:
+        """Store and return the statistics of a batch by key; also store the gains if they are to be kept.
 
+        ``incidents`` are stored beside them, so that later runs report them too.
+        """
+        values = {key: of.summarise(self.wanted) for key, of in gains.items()}
+        items: list[tuple[str, bytes]] = []
+        for key, found in values.items():
+            items.append((key, _pack(found)))
+            items += self.store.note(key, incidents)
+            if self.keep_gains:
+                of = gains[key]
+                rows = [a for a in (of.unconditional, of.conditional, of.control) if a is not None]
+                items.append((f"{key}/gains", pack_array(np.stack(rows))))
+                items.append((f"{key}/ids", pack_array(of.token_ids)))
+        self.store.put(items)
+        self.store.use(values)
+        return values
 
-def save_features(
-    store: Store,
-    gains: Mapping[str, Gains],
-    wanted: Sequence[Aggregate],
-    keep_gains: bool,
-    incidents: Sequence[str] = (),
-) -> dict[str, GainStatistics]:
-    """Store the statistics of ``gains`` by key, and the gains if they are to be kept, in one transaction.
+    def _load(self, key: str) -> GainStatistics | None:
+        """Return the stored statistics; None if they are missing, or lack a wanted score or the gains to be kept.
 
-    ``incidents`` are stored beside them, so that later runs report them too.
-    """
-    values = {key: of.summarise(wanted) for key, of in gains.items()}
-    items: list[tuple[str, bytes]] = []
-    for key, found in values.items():
-        items.append((key, _pack(found)))
-        items += store.note(key, incidents)
-        if keep_gains:
-            of = gains[key]
-            rows = [a for a in (of.unconditional, of.conditional, of.control) if a is not None]
-            items.append((f"{key}/gains", pack_array(np.stack(rows))))
-            items.append((f"{key}/ids", pack_array(of.token_ids)))
-    store.put(items)
-    store.use(values)
-    return values
-
-
-def load_features(
-    store: Store, key: str, wanted: Sequence[Aggregate], keep_gains: bool, baseline: Control = "none"
-) -> GainStatistics | None:
-    """Return the stored statistics; None if they are missing, or lack a wanted score or the gains to be kept.
-
-    A missing score is computed, and stored, from the gains if these were kept, as gains over ``baseline``.
-    """
-    values = store.read(key, _unpack)
-    if values is None or (keep_gains and store.get(f"{key}/ids") is None):
-        return None
-    store.use([key])
-    return values if values.scores.keys() >= set(wanted) else _compute_again(store, key, wanted, baseline)
-
-
-def _compute_again(store: Store, key: str, wanted: Sequence[Aggregate], baseline: Control) -> GainStatistics | None:
-    """Store and return the statistics of the gains that were kept; return None if they were not."""
-    gains = _load_kept(store, key, baseline)
-    if gains is None:
-        return None
-    values = gains.summarise(wanted)
-    store.put([(key, _pack(values))])
-    return values
+        A missing score is computed, and stored, from the gains if these were kept.
+        """
+        values = self.store.read(key, _unpack)
+        if values is None or (self.keep_gains and self.store.get(f"{key}/ids") is None):
+            return None
+        self.store.use([key])
+        if values.scores.keys() >= set(self.wanted):
+            return values
+        if (gains := _load_kept(self.store, key, self.control)) is None:
+            return None
+        values = gains.summarise(self.wanted)
+        self.store.put([(key, _pack(values))])
+        return values
 
 
 def _load_kept(store: Store, key: str, baseline: Control) -> Gains | None:
-    """Return the gains over ``baseline`` that `save_features` kept; None if it kept none."""
+    """Return the gains over ``baseline`` that `FeatureStore.save` kept; None if it kept none."""
     ids, rows = load_ids(store, key), store.read(f"{key}/gains", lambda data: _unpack_rows(data, baseline))
     if ids is None or rows is None:
         return None
@@ -145,7 +127,7 @@ def _unpack_rows(data: bytes, baseline: Control) -> npt.NDArray[np.float64]:
 
 
 def load_ids(store: Store, key: str) -> npt.NDArray[np.int64] | None:
-    """Return the token ids that `save_features` kept, ``[n]``, None if it kept none."""
+    """Return the token ids that `FeatureStore.save` kept, ``[n]``, None if it kept none."""
     return store.read(f"{key}/ids", _unpack_ids)
 
 
@@ -157,7 +139,7 @@ def _unpack_ids(data: bytes) -> npt.NDArray[np.int64]:
 
 
 def load_gains(store: Store, key: str, baseline: Control = "none") -> npt.NDArray[np.float64]:
-    """Return the gains over ``baseline`` that `save_features` kept, ``[n]`` nats."""
+    """Return the gains over ``baseline`` that `FeatureStore.save` kept, ``[n]`` nats."""
     gains = _load_kept(store, key, baseline)
     if gains is None:
         raise UserError("the gains of a pair are missing", "delete the state and run again", store.folder)

@@ -7,13 +7,13 @@ import os
 import signal
 from collections.abc import Callable, Iterable
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from contextlib import AbstractContextManager
+from functools import cache, lru_cache, partial
 from multiprocessing import get_context
 from pathlib import Path
 from shutil import disk_usage
 from tempfile import TemporaryFile, gettempdir
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -46,17 +46,14 @@ class PairTokenizer:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._encode_target = lru_cache(maxsize=TARGETS)(self._encode_anew)
-
-    def _encode_anew(self, target: str) -> ScoringInput:
-        return build_pair_unconditional(self._tokenizer, target)
+        self._encode_target = lru_cache(maxsize=TARGETS)(partial(build_pair_unconditional, tokenizer))
 
     def build(self, source: str, target: str) -> Passes:
         """Return the inputs of a pair as a whole; see `build_pair_passes`."""
         return build_pair_passes(self._tokenizer, source, target, self._encode_target(target))
 
 
-class PairTokens:
+class PairTokens(AbstractContextManager["PairTokens"]):
     """Makes the inputs of pairs in as many processes as pay; a context manager."""
 
     def __init__(self, model: ScoringModel, pairs: Iterable[DocumentPair]) -> None:
@@ -76,21 +73,14 @@ class PairTokens:
         with hold_back(signal.SIGINT):
             return self._pool.submit(_build, source, target).result
 
-    def close(self) -> None:
-        """End the processes when they are done with what they are doing."""
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-
-    def __enter__(self) -> "PairTokens":
-        return self
-
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """End the processes; see `close`.
+        """End the processes when they are done with what they are doing.
 
         Raises:
             UserError: one has ended before.
         """
-        self.close()
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
         if isinstance(error, BrokenExecutor):
             raise UserError(
                 "a process that tokenises texts ended before it was done",
@@ -105,33 +95,24 @@ def _count_bytes(pairs: Iterable[DocumentPair]) -> int:
     return known + sum(file.path.stat().st_size for file in files if file.text is None and file.path.is_file())
 
 
-@dataclass
-class _Process:
-    """The state of a process; its tokenizer is loaded for the first pair."""
-
-    folder: Path
-    settings: ModelSettings
-    config: ModelConfig
-    tokenizer: PairTokenizer | None = None
+_orders: list[tuple[Path, ModelSettings, ModelConfig]] = []
+"""Folder, settings and config of the model, in a process that was started to tokenise."""
 
 
-_this: _Process | None = None
-
-
-def _start_process(folder: Path, settings: ModelSettings, config: ModelConfig) -> None:
-    global _this
+def _start_process(*orders: Any) -> None:
     follow_parent()
     # transformers would load torch for nothing: 700 MB and 8 s of each process
     os.environ.update({"USE_TORCH": "0", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1"})
-    _this = _Process(folder, settings, config)
+    _orders.append(orders)
+
+
+@cache
+def _load_here() -> PairTokenizer:
+    return PairTokenizer(load_tokenizer(*_orders[0]))
 
 
 def _build(source: str, target: str) -> Passes:
-    if _this is None:
-        raise RuntimeError("this process was not started to tokenise")
-    if _this.tokenizer is None:
-        _this.tokenizer = PairTokenizer(load_tokenizer(_this.folder, _this.settings, _this.config))
-    return _this.tokenizer.build(source, target)
+    return _load_here().build(source, target)
 
 
 class KeptPair(NamedTuple):

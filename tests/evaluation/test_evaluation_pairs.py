@@ -96,13 +96,11 @@ def test_same_seed_same_interval():
     assert first != other
 
 
-def test_degenerate_resamples_are_skipped_and_counted():
+def test_degenerate_resamples_are_skipped():
     result = bootstrap_pairs([1, 0], [0.9, 0.1], [1, 0], resamples=400)
     # Half of all resamples of two pairs hold one class only; in the others the order is right.
     assert result["auroc"] == (1.0, 1.0)
-    assert 140 < result.skipped["auroc"] < 260
     nothing = bootstrap_pairs([1, 1], [0.9, 0.1], [1, 0], resamples=10)
-    assert nothing.skipped["auroc"] == 10
     assert np.isnan(nothing["auroc"]).all()
 
 

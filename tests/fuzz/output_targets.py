@@ -18,7 +18,7 @@ from pan_scdg.retrieval.candidate_files import write_stages
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.retrieval.ranking import Ranked
 from pan_scdg.scdg.aggregation import list_stored
-from pan_scdg.scoring.features import load_features, load_gains, load_ids
+from pan_scdg.scoring.features import FeatureStore, load_gains, load_ids
 from pan_scdg.store import Store
 
 JOB = {
@@ -157,7 +157,7 @@ WANTED = list_stored("candidates")
 def _stored(folder: Path) -> None:
     with Store(folder) as store:
         for key in ("a", "b"):
-            load_features(store, key, WANTED, keep_gains=key == "b")
+            FeatureStore(store, WANTED, key == "b", "none").load([key])
             store.notes([key])
         load_ids(store, "b")
         load_gains(store, "b")

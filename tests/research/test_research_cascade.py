@@ -20,7 +20,7 @@ from pan_scdg.pan.source_retrieval import read_qrels
 from pan_scdg.research.data.queries import make_folds
 from pan_scdg.research.retrieval import cascade, heads
 from pan_scdg.research.retrieval.heads import choose_head, compute_correlation, compute_overlap
-from pan_scdg.scoring import candidates as candidate_scoring
+from pan_scdg.scoring.features import FeatureStore
 from tests.conftest import build_checkpoint
 
 pytestmark = pytest.mark.usefixtures("small_encoder")
@@ -177,7 +177,7 @@ def test_tokens_are_those_of_the_inputs(
 def test_a_study_that_was_stopped_goes_on_and_repeats_nothing(
     made: Path, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forwards: list[int]
 ) -> None:
-    real, calls = candidate_scoring.save_features, list[int]()
+    real, calls = FeatureStore.save, list[int]()
 
     def stopped(*arguments: Any, **more: Any) -> Any:
         calls.append(1)
@@ -187,7 +187,7 @@ def test_a_study_that_was_stopped_goes_on_and_repeats_nothing(
 
     monkeypatch.setattr(heads, "ENOUGH", 0.0)
     with monkeypatch.context() as patch:
-        patch.setattr(candidate_scoring, "save_features", stopped)
+        patch.setattr(FeatureStore, "save", stopped)
         assert study(tmp_path / "report", "--engine", "reference") == 3
     assert study(tmp_path / "report", "--engine", "reference") == 0
     assert contents(tmp_path / "report") == contents(made / "report")

@@ -24,7 +24,7 @@ from sklearn.linear_model import LogisticRegression
 from pan_scdg.cli import exits, run_command
 from pan_scdg.pan.detections import read_decisions
 from pan_scdg.scoring import model as model_at_hand
-from pan_scdg.scoring import pairs as pair_scoring
+from pan_scdg.scoring.features import FeatureStore
 from tests.research.small_corpora import feature, write_corpus
 
 SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
@@ -348,7 +348,7 @@ def test_a_study_that_is_stopped_goes_on_from_its_scores(
     assert study("pairs", tmp_path / "undisturbed", profile=profile) == 0
     whole = len(forwards)
     forwards.clear()
-    real = pair_scoring.save_features
+    real = FeatureStore.save
 
     def save(*arguments: Any) -> Any:
         found = real(*arguments)
@@ -358,7 +358,7 @@ def test_a_study_that_is_stopped_goes_on_from_its_scores(
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(pair_scoring, "save_features", save)
+        patch.setattr(FeatureStore, "save", save)
         assert study("pairs", output, profile=profile) == 3
     assert visible(output) == {}
     before = len(forwards)

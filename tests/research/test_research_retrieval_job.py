@@ -24,6 +24,7 @@ from pan_scdg.research.retrieval import job as retrieval_job
 from pan_scdg.scdg.decision import scale_min_max
 from pan_scdg.scdg.sequences import AlignmentError
 from pan_scdg.scoring import candidates as candidate_scoring
+from pan_scdg.scoring.features import FeatureStore
 
 pytestmark = pytest.mark.usefixtures("small_encoder")
 ROOT = Path(__file__).parents[2]
@@ -181,7 +182,7 @@ def test_again_is_the_same_bytes_without_a_forward_pass(
 def test_a_study_that_was_stopped_goes_on(
     made: Path, study: Study, forwards: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, calls = candidate_scoring.save_features, []
+    real, calls = FeatureStore.save, []
 
     def stopped(*arguments: Any, **more: Any) -> Any:
         calls.append(1)
@@ -189,7 +190,7 @@ def test_a_study_that_was_stopped_goes_on(
             raise Interrupted
         return real(*arguments, **more)
 
-    monkeypatch.setattr(candidate_scoring, "save_features", stopped)
+    monkeypatch.setattr(FeatureStore, "save", stopped)
     assert study(tmp_path / "report") == 3
     assert [path.name for path in (tmp_path / "report").iterdir()] == [".pan_scdg"]
     monkeypatch.undo()

@@ -8,7 +8,7 @@ import pytest
 from pan_scdg.profile import Control
 from pan_scdg.scdg.aggregation import Aggregate
 from pan_scdg.scdg.gains import Gains
-from pan_scdg.scoring.features import load_features, save_features
+from pan_scdg.scoring.features import FeatureStore
 from pan_scdg.store import Store
 
 SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
@@ -23,10 +23,11 @@ def some_gains(baseline: Control = "none") -> Gains:
 def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
     gains = some_gains()
     with Store(tmp_path) as store:
-        saved = save_features(store, {"k": gains}, WANTED, keep_gains=False)["k"]
-        assert load_features(store, "k", WANTED, keep_gains=False) == saved == gains.summarise(WANTED)
-        assert load_features(store, "k", [*WANTED, Aggregate("window", 5)], keep_gains=False) is None
-        assert load_features(store, "k", WANTED, keep_gains=True) is None
+        features = FeatureStore(store, WANTED, False, "none")
+        saved = features.save({"k": gains})["k"]
+        assert features.load(["k"]) == {"k": saved} == {"k": gains.summarise(WANTED)}
+        assert features._replace(wanted=[*WANTED, Aggregate("window", 5)]).load(["k"]) is None
+        assert features._replace(keep_gains=True).load(["k"]) is None
     assert saved.positive_mean == pytest.approx(gains.gains[gains.gains > 0].mean())
     assert saved.deviation == pytest.approx(gains.gains.std())
 
@@ -35,12 +36,12 @@ def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
 def test_what_is_lacking_is_made_from_kept_gains_once(tmp_path: Path, baseline: Control) -> None:
     gains, more = some_gains(baseline), [*WANTED, *(Aggregate(kind, 7) for kind in ("top", "window-median"))]
     with Store(tmp_path) as store:
-        save_features(store, {"k": gains}, WANTED, keep_gains=True)
-        found = load_features(store, "k", more, keep_gains=False, baseline=baseline)
-        assert found == gains.summarise(more)
+        FeatureStore(store, WANTED, True, baseline).save({"k": gains})
+        found = FeatureStore(store, more, False, baseline).load(["k"])
+        assert found == {"k": gains.summarise(more)}
         assert b'"window_median": {"7"' in (store.get("k") or b"")
 
 
 def test_an_unknown_pair_has_no_features(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
-        assert load_features(store, "k", WANTED, keep_gains=False) is None
+        assert FeatureStore(store, WANTED, False, "none").load(["k"]) is None

@@ -4,7 +4,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,7 +105,7 @@ def need_fts5() -> None:
             ) from e
 
 
-class Bm25Index:
+class Bm25Index(AbstractContextManager["Bm25Index"]):
     """An index written by ``build_index``, opened for reading. Use it as a context manager, in one thread."""
 
     def __init__(self, folder: Path, settings: Bm25Settings) -> None:
@@ -144,9 +144,6 @@ class Bm25Index:
         """Close the file."""
         self._index.close()
         self._words.close()
-
-    def __enter__(self) -> "Bm25Index":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

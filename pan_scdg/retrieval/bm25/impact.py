@@ -8,11 +8,11 @@ time and memory (benchmarks/results/first-stage.md).
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import cache
 from itertools import pairwise
 from math import ceil, log2
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,7 +53,7 @@ class Shard(NamedTuple):
     documents: slice
 
 
-class ImpactIndex:
+class ImpactIndex(AbstractContextManager["ImpactIndex"]):
     """Indexes written by ``build_index``, opened for reading as one. Use it as a context manager, in one thread.
 
     Numbers of documents, frequencies of terms and the average length are those of all shards together, and parts are
@@ -112,12 +112,7 @@ class ImpactIndex:
         self._threads.shutdown()
         self._shards = []
 
-    def __enter__(self) -> "ImpactIndex":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _find_places(self, terms: set[str]) -> list[dict[str, int]]:

@@ -6,6 +6,7 @@ does (``Zürich`` is indexed as ``rich`` and found by no query), and it would ta
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +94,7 @@ def _index(pt: Any, feed: _Feed, folder: Path) -> int:
     return terms
 
 
-class TerrierIndex:
+class TerrierIndex(AbstractContextManager["TerrierIndex"]):
     """An index written by ``build_index``, opened for reading. Use it as a context manager, in one thread."""
 
     def __init__(self, folder: Path, settings: Bm25Settings) -> None:
@@ -126,9 +127,6 @@ class TerrierIndex:
         """Close Terrier's files; Java itself runs until the process ends."""
         if self._index is not None:
             self._index.close()
-
-    def __enter__(self) -> "TerrierIndex":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -54,7 +54,7 @@ class Vectors(NamedTuple):
     """For each vector the position of its document in ``doc_ids``, ``[c]``."""
 
 
-class VectorWriter:
+class VectorWriter(contextlib.AbstractContextManager["VectorWriter"]):
     """Appends groups of documents to a folder. Use it as a context manager; one process at a time.
 
     What an earlier process has written is kept up to the last complete group; partly written tails are cut off. The
@@ -164,9 +164,6 @@ class VectorWriter:
     def close(self) -> None:
         """Close the files and release the lock."""
         self._files.close()
-
-    def __enter__(self) -> "VectorWriter":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
