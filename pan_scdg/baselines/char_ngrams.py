@@ -19,13 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.records import Passage
+from pan_scdg.scdg.control import count_shared
 
 TABLE_CHARACTERS = 1 << 26
 """Largest number of characters of n-grams in memory; a longer source is processed in several parts."""
 NGRAM_OVERHEAD = 150
 """Approximate bytes of an n-gram in the table, without its characters."""
-COMPARED = 1024
-"""Characters that are compared at a time when a match is extended."""
 
 WIDEST_PART = 16
 """Characters of the parts by which most n-grams are ruled out."""
@@ -155,17 +154,6 @@ def _extend_matches(target: Letters, source: Letters, found: Positions, n: int) 
     while (first := int(np.searchsorted(starts, end - n, side="right"))) < len(starts):  # it ends after ``end``
         without_gap = int(np.searchsorted(starts, end, side="right")) - 1
         at = int(starts[max(first, without_gap)])
-        length = _count_agreement(target.codes[at:], source.codes[int(found[at]) :])
+        length = count_shared(target.codes[at:], source.codes[int(found[at]) :])
         yield at, int(found[at]), length
         end = at + length
-
-
-def _count_agreement(one: npt.NDArray[np.uint32], other: npt.NDArray[np.uint32]) -> int:
-    """Return the length of the longest common beginning of two texts."""
-    most = min(len(one), len(other))
-    for start in range(0, most, COMPARED):
-        stop = min(start + COMPARED, most)
-        differ = np.flatnonzero(one[start:stop] != other[start:stop])
-        if differ.size:
-            return start + int(differ[0])
-    return most

@@ -18,6 +18,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.profile.baseline import Cosine
 from pan_scdg.records import TextPair
+from pan_scdg.scdg.decision import require_both_classes
 from pan_scdg.store import Store, make_key, pack_array, unpack_floats
 
 Vector = npt.NDArray[np.float32]
@@ -155,9 +156,7 @@ def choose_official_threshold(scores: npt.ArrayLike, labels: npt.ArrayLike) -> f
         UserError: all pairs have the same label.
     """
     values, truth = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=bool)
-    if truth.all() or not truth.any():
-        missing = "negative" if len(truth) and truth.all() else "positive"
-        raise UserError(f"there is no {missing} pair to calibrate on", "give pairs with and without reuse")
+    require_both_classes(truth, "calibrate on")
     candidates = np.linspace(0, 1, VALUES)
     above = np.array([np.mean(values[truth] >= t) for t in candidates])
     below = np.array([np.mean(values[~truth] < t) for t in candidates])

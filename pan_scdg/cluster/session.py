@@ -144,7 +144,7 @@ class Cluster:
             # What goes wrong is an exception, in one line; Ray prints much of it on standard output, too, and
             # has no option for that.
             logging.getLogger("ray").setLevel(logging.CRITICAL)
-            ray._private.worker.listen_error_messages = _print_nothing
+            ray._private.worker.listen_error_messages = lambda *_: None
             try:
                 ray.init(log_to_driver=False, configure_logging=False, **options)
             except (ConnectionError, OSError, RuntimeError, ValueError, ray.exceptions.RayError) as e:
@@ -226,10 +226,6 @@ def unwrap_signals() -> Iterator[None]:
         if e.__cause__ is None:
             raise
         raise e.__cause__ from None
-
-
-def _print_nothing(*_: Any) -> None:
-    """Replace what prints the messages of a cluster in a thread."""
 
 
 def _restore_handler(number: signal.Signals, handler: Any) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.resampling import Floats
+from pan_scdg.scdg.decision import require_both_classes
 
 ITERATIONS = 100
 TOLERANCE = 1e-12
@@ -43,9 +44,7 @@ def fit_logistic(features: npt.ArrayLike, labels: npt.ArrayLike) -> LogisticFit:
         ValueError: the deviation of a feature is not finite.
     """
     values, truth = np.asarray(features, dtype=np.float64), np.asarray(labels, dtype=np.bool_)
-    if truth.all() or not truth.any():
-        missing = "negative" if truth.all() else "positive"
-        raise UserError(f"there is no {missing} pair to fit a logistic model on", "give pairs with and without reuse")
+    require_both_classes(truth, "fit a logistic model on")
     mean, scale = _compute_moments(values)
     from sklearn.linear_model import LogisticRegression
 

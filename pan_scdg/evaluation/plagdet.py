@@ -70,7 +70,8 @@ def compute_plagdet(truth: Iterable[Span], detections: Iterable[Span]) -> Plagde
     recalled, precise = measure_coverage(cases, found), measure_coverage(found, cases)
     macro = _compute_macro(cases, found, recalled), _compute_macro(found, cases, precise)
     micro = _compute_micro(cases, found, recalled.common)
-    granularity = _compute_granularity(recalled.hits)
+    detected = [n for n in recalled.hits if n]
+    granularity = sum(detected) / len(detected) if detected else 1.0
     return Plagdet(_combine(*micro, granularity), *micro, _combine(*macro, granularity), *macro, granularity)
 
 
@@ -120,11 +121,6 @@ def _count_characters(spans: Iterable[Span]) -> int:
         documents.setdefault(("suspicious", span.suspicious), []).append(span.this_interval)
         documents.setdefault(("source", span.source), []).append(span.source_interval)
     return sum(_count_places(_unite(np.array(intervals, dtype=np.int64))) for intervals in documents.values())
-
-
-def _compute_granularity(hits: Iterable[int]) -> float:
-    detected = [n for n in hits if n]
-    return sum(detected) / len(detected) if detected else 1.0
 
 
 def _combine(recall: float, precision: float, granularity: float) -> float:

@@ -171,7 +171,7 @@ class SideBySide:
         head = [f"{column}: {result.output}: {'; '.join(result.head)}" for column, result in zip(columns, self.results)]
         rows = []
         for name in names:
-            values = {c: _plain(r.estimate(name)) for c, r in zip(columns, self.results)}
+            values = {c: r.figures.get(name) for c, r in zip(columns, self.results)}
             found = {f"{c} - 1": d.get(name) for c, d in zip(columns[1:], self.differences)}
             rows.append({"measure": name, **values, **found})
         return "\n".join([*head, format_table(rows, ["measure", *columns, *(f"{c} - 1" for c in columns[1:])])])
@@ -219,10 +219,6 @@ def _compare(first: Evaluation, other: Evaluation) -> dict[str, Estimate]:
         intervals = bootstrap_query_differences(first.queries or {}, other.queries or {})
     shared = [name for name in intervals if name in first.figures and name in other.figures]
     return {name: Estimate(other.figures[name] - first.figures[name], *intervals[name]) for name in shared}
-
-
-def _plain(estimate: float | Estimate | None) -> float | None:
-    return estimate.value if isinstance(estimate, Estimate) else estimate
 
 
 def _record(estimate: float | Estimate | None) -> dict[str, float | None]:

@@ -28,7 +28,6 @@ from pan_scdg.lm.packing import (
     check_config,
     count_own_tokens,
     count_row_tokens,
-    cut_prefix,
     plan_rows,
 )
 from pan_scdg.models.load import LanguageModel, get_decoder_and_head
@@ -219,7 +218,8 @@ class PackedEngine:
         for part in _order_parts(row):
             for member in part.members:
                 item = items[member]
-                ids = np.concatenate([cut_prefix(item, part.prefix), item.target_ids[:-1]])
+                # the output of the context's last token predicts the target
+                ids = np.concatenate([item.context_ids[part.prefix :], item.target_ids[:-1]])
                 pieces.append((ids, part.prefix))
         packing = Packing(self._backend, self._make_spans(len(ids) for ids, _ in pieces))
         if shared:

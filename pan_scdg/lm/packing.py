@@ -14,7 +14,7 @@ import numpy as np
 from pan_scdg.errors import UserError
 from pan_scdg.lm.logprobs import LogProbs, compute_target_log_probs
 from pan_scdg.models.load import LanguageModel, get_decoder_and_head
-from pan_scdg.scdg.sequences import ScoringInput, TokenIds
+from pan_scdg.scdg.sequences import ScoringInput
 
 
 class Shared(NamedTuple):
@@ -80,11 +80,6 @@ def group_contexts(items: Sequence[ScoringInput]) -> Iterable[Shared]:
             yield Shared(tuple(members), prefix)
         else:
             yield from (Shared((member,), 0) for member in members)
-
-
-def cut_prefix(item: ScoringInput, prefix: int) -> TokenIds:
-    """Return an input's context after the prefix; the output of its last token predicts the target."""
-    return item.context_ids[prefix:]
 
 
 def count_own_tokens(item: ScoringInput, prefix: int) -> int:

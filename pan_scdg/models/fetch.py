@@ -77,7 +77,10 @@ def fetch_model(name: str, revision: str | None) -> list[str]:
         _check_disk(found, partial)
         _download(published, found, partial)
     complete = folder if existing else partial
-    digests = {file.rfilename: _hash_file(complete / file.rfilename, file) for file in found.files}
+    # those in the hub's large-file storage have been compared with the hub's
+    digests = {
+        f.rfilename: hash_file(complete / f.rfilename) if f.lfs is None else str(f.lfs.sha256) for f in found.files
+    }
     write_lock(name, Locked(repository=published.repository, revision=found.commit, files=digests))
     if not existing:
         partial.rename(folder)
@@ -198,11 +201,6 @@ def _is_equal(path: Path, file: "RepoSibling") -> bool:
         return hash_file(path) == file.lfs.sha256
     data = path.read_bytes()  # a small file, of which the hub states git's hash
     return file.blob_id is None or hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest() == file.blob_id
-
-
-def _hash_file(path: Path, file: "RepoSibling") -> str:
-    """Return the SHA-256 of a file that has been compared with the hub's."""
-    return hash_file(path) if file.lfs is None else str(file.lfs.sha256)
 
 
 def explain_hub_error(error: Exception, published: Published, revision: str) -> UserError:

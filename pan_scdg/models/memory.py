@@ -51,7 +51,8 @@ def count_weight_bytes(folder: Path, dtype: str, config: "ModelConfig | None" = 
     if config is None or config.may_be_tied:
         shapes = {tensor.shape for name, tensor in tensors.items() if name.endswith(EMBEDDING)}
         names -= {name for name in names if name.endswith(HEAD) and (config is None or tensors[name].shape in shapes)}
-    return int(sum(prod(tensors[name].shape) * _get_width(tensors[name].dtype, dtype) for name in names))
+    widths = {**BYTES, **dict.fromkeys(FLOATS, float(WIDTHS[dtype]))}
+    return int(sum(prod(tensors[name].shape) * widths.get(tensors[name].dtype, LEAST) for name in names))
 
 
 def count_pass_bytes(
@@ -94,10 +95,6 @@ def _list_modules(folder: Path) -> Iterator[Path]:
         path = module.get("path") if isinstance(module, dict) else None
         if isinstance(path, str) and ".." not in Path(path).parts and not Path(path).is_absolute():
             yield folder / path
-
-
-def _get_width(stored: str, dtype: str) -> float:
-    return WIDTHS[dtype] if stored in FLOATS else BYTES.get(stored, LEAST)
 
 
 def _get_size(config: "ModelConfig", name: str) -> int:

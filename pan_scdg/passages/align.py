@@ -13,9 +13,9 @@ import numpy as np
 
 from pan_scdg.passages.clusters import (
     Cluster,
+    Seed,
     drop_overlaps,
     find_clusters,
-    list_seeds,
     measure_cluster,
     trim_cluster,
 )
@@ -123,7 +123,8 @@ class Alignment:
         self.settings, self.target, self.source = settings, target, source
         self.runs = find_runs(self.target, self.source, settings.run_words)
         self.comparison = Comparison(self.target, self.source)
-        self.seeds = list_seeds(self.comparison.find_seeds(settings.seed_cosine, settings.seed_dice))
+        seeds = self.comparison.find_seeds(settings.seed_cosine, settings.seed_dice)
+        self.seeds = [Seed(*row) for row in zip(*(column.tolist() for column in seeds))]
 
     def find_passages(self) -> list[Passage]:
         """Return the passages: see `align_texts`."""

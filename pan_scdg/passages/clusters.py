@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from pan_scdg.passages.similarity import Comparison, Seeds
+from pan_scdg.passages.similarity import Comparison
 
 
 class Seed(NamedTuple):
@@ -21,11 +21,6 @@ class Cluster(NamedTuple):
     seeds: tuple[Seed, ...]
     target: range
     source: range
-
-
-def list_seeds(seeds: Seeds) -> list[Seed]:
-    """Return the seeds as records."""
-    return [Seed(*row) for row in zip(seeds.target.tolist(), seeds.source.tolist(), seeds.cosine.tolist())]
 
 
 def group_seeds(seeds: Sequence[Seed], gap: int) -> list[Cluster]:
@@ -71,12 +66,8 @@ def find_clusters(
         if measure_cluster(comparison, cluster) >= least_cosine:
             found.append(cluster)
         elif gap > least_gap:
-            found += find_clusters(comparison, cluster.seeds, _reduce_gap(gap), least_gap, least_cosine)
+            found += find_clusters(comparison, cluster.seeds, gap - (4 if gap > 6 else 1), least_gap, least_cosine)
     return found
-
-
-def _reduce_gap(gap: int) -> int:
-    return gap - (4 if gap > 6 else 1)
 
 
 def measure_cluster(comparison: Comparison, cluster: Cluster) -> float:

@@ -155,17 +155,14 @@ def _choose_details(rows: Iterable[Row], room: int) -> tuple[list[Row], int]:
     shown: set[TextView] = set()
     for row in rows:
         texts = {row.left, row.right} - shown
-        size = DETAIL + sum(text.measure() for text in texts) + _measure_passages(row)
+        size = DETAIL + sum(text.measure() for text in texts)
+        for p in row.pair.passages:
+            size += measure_side(row.left.text, p.begin, p.end) + measure_side(row.right.text, p.begin2, p.end2)
         if size <= room and len(chosen) < MOST_DETAILS:
             chosen.append(row)
             shown |= texts
             room -= size
     return chosen, room
-
-
-def _measure_passages(row: Row) -> int:
-    left, right = row.left.text, row.right.text
-    return sum(measure_side(left, p.begin, p.end) + measure_side(right, p.begin2, p.end2) for p in row.pair.passages)
 
 
 def measure_side(text: str, begin: int, end: int) -> int:

@@ -22,7 +22,6 @@ from pan_scdg.profile import ModelSettings, PairSettings, Profile
 from pan_scdg.research.data.folders import DataFolders
 from pan_scdg.scoring.batches import Share
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_plan import OnError as PairAction
 from pan_scdg.store import Store
 
 OnError = Literal["stop", "leave-out"]
@@ -63,11 +62,6 @@ class StudyOptions:
     def reports(self) -> bool:
         """Return True unless only the language model scores, or nothing does."""
         return self.share is None and not self.plan
-
-    @property
-    def pair_action(self) -> PairAction:
-        """Return ``on_error`` as the checks of pairs name it."""
-        return "stop" if self.on_error == "stop" else "negative"
 
     def choose_computing(self, profile: Profile) -> Computing:
         """Return device, engine and state of the language model: those of the shards, if there are any."""

@@ -103,13 +103,11 @@ def find_candidates(
                 values = [(keys[query.query_id][route], json.dumps(found).encode()) for route, found in routes.items()]
                 store.put(values)
                 progress.update()
-    return {q.query_id: _load_first_stage(keys[q.query_id], settings, store) for q in queries}
-
-
-def _load_first_stage(keys: Mapping[Route, str], settings: RetrievalSettings, store: Store) -> FirstStage:
-    """Return the first stage of a query from the store."""
-    routes = {route: store.read(key, _decode_ranking) or [] for route, key in keys.items()}
-    return FirstStage(routes, fuse(routes, settings))
+    stages = {}
+    for query_id, own in keys.items():
+        routes = {route: store.read(key, _decode_ranking) or [] for route, key in own.items()}
+        stages[query_id] = FirstStage(routes, fuse(routes, settings))
+    return stages
 
 
 def _decode_ranking(data: bytes) -> Ranking:

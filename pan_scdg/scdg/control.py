@@ -15,6 +15,8 @@ import numpy.typing as npt
 from pan_scdg.digests import hash_text
 from pan_scdg.scdg.sequences import Passes, ScoringInput, TokenIds, Tokenizer, encode_text
 
+COMPARED = 1024
+"""Numbers that are compared at a time."""
 BYTE_LEVEL = ("Ġ", "Ċ", "ĉ", "č")
 """Spellings in byte-level BPE of space, newline, tab and carriage return at the start of a token."""
 SENTENCE_PIECE = ("▁", "\n", "<0x0A>", "<0x09>", "<0x0D>")
@@ -29,8 +31,8 @@ def add_control(tokenizer: Tokenizer, passes: Passes, source: str, target: str) 
     which a tokenizer merges the end of the source with the separator (".\n\n").
     """
     context = passes.conditional.context_ids
-    start = _count_shared(context, encode_text(tokenizer, "", special=True))
-    end = max(start, _count_shared(context, encode_text(tokenizer, source, special=True)))
+    start = count_shared(context, encode_text(tokenizer, "", special=True))
+    end = max(start, count_shared(context, encode_text(tokenizer, source, special=True)))
     shuffled = shuffle_source(tokenizer, context[start:end], hash_text(source), hash_text(target))
     control = np.concatenate([context[:start], shuffled, context[end:]])
     return replace(passes, control=ScoringInput(control, passes.conditional.target_ids))
@@ -73,8 +75,12 @@ def _check_spaces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[bool]:
     return [tokenizer.decode([i])[:1].isspace() for i in ids]
 
 
-def _count_shared(one: TokenIds, other: TokenIds) -> int:
+def count_shared(one: npt.NDArray[np.integer], other: npt.NDArray[np.integer]) -> int:
     """Return the length of the longest common beginning."""
     most = min(len(one), len(other))
-    differs = np.flatnonzero(one[:most] != other[:most])
-    return int(differs[0]) if len(differs) else most
+    for start in range(0, most, COMPARED):
+        stop = min(start + COMPARED, most)
+        differ = np.flatnonzero(one[start:stop] != other[start:stop])
+        if differ.size:
+            return start + int(differ[0])
+    return most

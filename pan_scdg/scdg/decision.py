@@ -86,9 +86,14 @@ def _check_scores(scores_by: Mapping[float, Floats], truth: npt.NDArray[np.bool_
     for parameter, scores in scores_by.items():
         if np.shape(scores) != truth.shape or not np.isfinite(scores).all():
             raise ValueError(f"the scores of {parameter:g} are not {len(truth)} finite numbers")
-    if truth.all() or not truth.any():
-        missing = "negative" if len(truth) and truth.all() else "positive"
-        raise UserError(f"there is no {missing} pair to calibrate on", "give pairs with and without reuse")
+    require_both_classes(truth, "calibrate on")
+
+
+def require_both_classes(labels: npt.NDArray[np.bool_], purpose: str) -> None:
+    """Raise UserError if all pairs have the same label; ``purpose`` completes "there is no positive pair to"."""
+    if labels.all() or not labels.any():
+        missing = "negative" if len(labels) and labels.all() else "positive"
+        raise UserError(f"there is no {missing} pair to {purpose}", "give pairs with and without reuse")
 
 
 def scale_min_max(values: Sequence[float] | Floats) -> Floats:

@@ -133,7 +133,7 @@ def _store_steps(
             for item in islice(numbers, STEP):
                 step.append(item)
         finally:
-            store.put((key, _pack_values(values)) for key, values in step)
+            store.put((key, json.dumps(list(map(float, values))).encode()) for key, values in step)
         if not step:
             return
         yield step
@@ -205,10 +205,6 @@ def settle_threshold(settings: BaselineSettings, fingerprint: str) -> Threshold:
         )
         return Threshold(None)
     return Threshold(settings.threshold, settings.noise if isinstance(settings, Alignment) else None)
-
-
-def _pack_values(values: tuple[float, ...]) -> bytes:
-    return json.dumps([float(value) for value in values]).encode()
 
 
 def _unpack_values(data: bytes, scorer: PairScorer) -> tuple[float, ...]:

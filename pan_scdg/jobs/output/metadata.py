@@ -48,8 +48,11 @@ def track_run(staged: Path, job: Mapping[str, Any], wanted: bool, model: Scoring
         yield
         seconds = time.monotonic() - began
         try:
+            import yaml
+
             figures = _ask_tracker(tracker, PATIENCE + SHARE * seconds)
-            write_atomically(staged / METADATA, _dump_yaml(_make_document(figures, job, model, seconds)))
+            document = _make_document(figures, job, model, seconds)
+            write_atomically(staged / METADATA, yaml.safe_dump(document, sort_keys=False))
         except Exception as e:  # no failure of the tracker may stop the run
             _warn(e)
     finally:
@@ -131,10 +134,3 @@ def _make_document(
         **figures,
         "pan_scdg": own,
     }
-
-
-def _dump_yaml(document: Mapping[str, Any]) -> str:
-    import yaml
-
-    text: str = yaml.safe_dump(document, sort_keys=False)
-    return text

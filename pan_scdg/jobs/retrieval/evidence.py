@@ -14,9 +14,9 @@ from pan_scdg.passages.units import prepare_text
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import Query
-from pan_scdg.scdg.aggregation import GainStatistics
 from pan_scdg.scdg.attribution import attribute_passages
 from pan_scdg.scdg.sequences import Offsets
+from pan_scdg.scoring.candidates import Found
 from pan_scdg.scoring.features import load_gains
 from pan_scdg.store import Store
 
@@ -25,8 +25,6 @@ UNIT_WORDS = 25
 """Least number of words of what is attributed to a source: a sentence, or several short ones."""
 
 Ranking = Sequence[tuple[str, float | None]]
-Features = Mapping[tuple[str, str], tuple[GainStatistics, str]]
-"""Gain statistics and store key of scored candidates, by (query, document)."""
 
 
 def write_evidence(
@@ -34,7 +32,7 @@ def write_evidence(
     corpus: Corpus,
     queries: Sequence[Query],
     rankings: Mapping[str, Ranking],
-    features: Features,
+    features: Found,
     offsets: Mapping[str, Offsets],
     settings: RetrievalSettings,
     store: Store,
@@ -58,7 +56,7 @@ def write_evidence(
 
 
 def _attribute(
-    query: Query, ranking: Ranking, features: Features, offsets: Offsets, settings: RetrievalSettings, store: Store
+    query: Query, ranking: Ranking, features: Found, offsets: Offsets, settings: RetrievalSettings, store: Store
 ) -> Iterator[dict[str, Any]]:
     """Yield the passages of a query with their sources, without the place in these."""
     ids = [doc_id for doc_id, _ in ranking if (query.query_id, doc_id) in features]

@@ -3,11 +3,12 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pan_scdg.jobs.retrieval.evidence import Features, Ranking, write_evidence
+from pan_scdg.jobs.retrieval.evidence import Ranking, write_evidence
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.runs import format_run, open_gzip_text
 from pan_scdg.profile import RetrievalSettings
@@ -17,7 +18,7 @@ from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.scdg.aggregation import choose_aggregate
 from pan_scdg.scdg.decision import rerank, scale_min_max
 from pan_scdg.scdg.sequences import Offsets
-from pan_scdg.scoring.candidates import select_scored
+from pan_scdg.scoring.candidates import Found, select_scored
 from pan_scdg.scoring.features import load_gains
 from pan_scdg.scoring.pairs import describe_control
 from pan_scdg.scoring.sentence_match import SentenceMatcher
@@ -66,7 +67,7 @@ def make_cascade(found: Mapping[str, FirstStage], rankings: Mapping[str, Ranking
 
 def rank_queries(
     found: Mapping[str, FirstStage],
-    features: Features,
+    features: Found,
     settings: RetrievalSettings,
     store: Store,
     matcher: SentenceMatcher | None = None,
@@ -81,7 +82,7 @@ def rank_queries(
 
 
 def aggregate_query_gains(
-    query_id: str, stage: FirstStage, features: Features, settings: RetrievalSettings, store: Store
+    query_id: str, stage: FirstStage, features: Found, settings: RetrievalSettings, store: Store
 ) -> dict[str, float]:
     """Return the score of each candidate of a query: its aggregated gain, or its share of the query."""
     head = [c.doc_id for c in select_scored(stage, settings)]
@@ -98,7 +99,7 @@ def rank_candidates(
     stage: FirstStage,
     gain: Mapping[str, float],
     settings: RetrievalSettings,
-    match: Mapping[str, float] | None = None,
+    match: Mapping[str, float] = MappingProxyType({}),
 ) -> list[tuple[str, float | None]]:
     """Return the reranked candidates, then those below ``scored`` in coarse order, without a score.
 
@@ -109,8 +110,6 @@ def rank_candidates(
     ids = [c.doc_id for c in head]
     evidence = np.array([gain[doc_id] for doc_id in ids])
     if settings.match is not None:
-        if match is None:
-            raise ValueError("the match of the candidates is missing")
         share = settings.match.weight
         matches = scale_min_max([match[doc_id] for doc_id in ids])
         evidence = (1 - share) * scale_min_max(evidence) + share * matches
@@ -122,7 +121,7 @@ class ScoredCandidates(NamedTuple):
     """The candidates of every query, and what reranks them."""
 
     found: Mapping[str, FirstStage]
-    features: Features
+    features: Found
     """With a ``cascade``, of its heads only."""
     matcher: SentenceMatcher | None
     cascade: Cascade | None
@@ -181,7 +180,7 @@ def write_ranking(
 
 
 def _write_gains(
-    path: Path, features: Features, located: Mapping[str, Offsets], settings: RetrievalSettings, store: Store
+    path: Path, features: Found, located: Mapping[str, Offsets], settings: RetrievalSettings, store: Store
 ) -> None:
     """Write a line per candidate: the gain of each token, its first character and the one after its last."""
     with open_gzip_text(path) as file:
@@ -196,7 +195,7 @@ def _format_scores(
     query_id: str,
     stage: FirstStage,
     ranking: Ranking,
-    features: Features,
+    features: Found,
     gain: Mapping[str, float],
     match: Mapping[str, float],
     settings: RetrievalSettings,

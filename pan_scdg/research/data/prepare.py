@@ -117,7 +117,8 @@ def prepare(sources: Sources, parts: Sequence[str], output: Path) -> list[str]:
     check_output(output)
     if CONTEXTS_KIND in sources.given:
         raise UserError(f"{CONTEXTS_KIND!r} is not prepared", "give it to `studies retention`", "--given")
-    wanted = parts or [part for part in PARTS if all(folder.is_dir() for folder in _list_folders(part, sources))]
+    read = {part: (part,) for part in PARTS} | {"retention": ("pan25", "multinews")}
+    wanted = parts or [part for part in PARTS if all(getattr(sources.folders, of).is_dir() for of in read[part])]
     if not wanted:
         folders = ", ".join(sorted({folder.name for folder in sources.folders}))
         raise UserError(f"there is no data for any study: looked for {folders}", "correct --data")
@@ -126,12 +127,6 @@ def prepare(sources: Sources, parts: Sequence[str], output: Path) -> list[str]:
     write_parts(output, prepared)
     lines = [artefact.describe(part) for part, artefacts in prepared.items() for artefact in artefacts]
     return [*lines, *list_counted(prepared)]
-
-
-def _list_folders(part: str, sources: Sources) -> tuple[Path, ...]:
-    if part == "retention":
-        return sources.folders.pan25, sources.folders.multinews
-    return (getattr(sources.folders, part),)
 
 
 def check_given(given: Mapping[str, Path], parts: Sequence[str]) -> None:

@@ -9,10 +9,9 @@ from pydantic import AfterValidator, JsonValue
 
 from pan_scdg.digests import hash_file, hash_text
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.output.mark import lock_output
+from pan_scdg.jobs.output.mark import dump, lock_output
 from pan_scdg.own_files import OwnRecord, check_inner_name, find_link, read_record, write_atomically
 from pan_scdg.pan.untrusted import is_file, list_directory
-from pan_scdg.research.data.records import format_json
 
 PREPARED = "index.json"
 MADE = {"origin": "made", "note": "not the paper's"}
@@ -70,7 +69,7 @@ def list_texts(parts: Parts) -> dict[str, str]:
 
 
 def _format_index(parts: Mapping[str, Any]) -> str:
-    return format_json({"format": 1, "parts": dict(sorted(parts.items()))})
+    return dump({"format": 1, "parts": dict(sorted(parts.items()))})
 
 
 def _check_files(facts: dict[str, JsonValue]) -> dict[str, JsonValue]:

@@ -88,11 +88,6 @@ def format_records(records: Iterable[Any]) -> str:
     return "".join(f"{json.dumps(asdict(record), ensure_ascii=True)}\n" for record in records)
 
 
-def format_json(value: Any) -> str:
-    """Return indented JSON that ends with a line break."""
-    return json.dumps(value, indent=1, ensure_ascii=True) + "\n"
-
-
 def format_csv(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     r"""Return a CSV table with a header and ``\n`` line ends."""
     buffer = io.StringIO()

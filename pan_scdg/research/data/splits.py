@@ -7,7 +7,6 @@ half up, is test.
 
 import csv
 import io
-import json
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence, Set
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 
 from pan_scdg.bounded_json import parse_json
 from pan_scdg.errors import UserError
+from pan_scdg.jobs.output.mark import dump
 from pan_scdg.pan.untrusted import is_file, list_directory, read_utf8
 from pan_scdg.research.data.pair_manifest import PairRecord, count_classes, digest_manifest
 from pan_scdg.research.data.records import format_csv
@@ -149,7 +149,7 @@ def format_splits(records: Sequence[PairRecord], splits: Sequence[PairSplit]) ->
         "components": len(set(components.values())),
         "splits": entries,
     }
-    return {**files, INDEX: json.dumps(index, indent=1) + "\n"}
+    return {**files, INDEX: dump(index)}
 
 
 def read_splits(folder: Path, records: Sequence[PairRecord]) -> tuple[PairSplit, ...]:

@@ -27,6 +27,7 @@ from pan_scdg.research.pairs.scores import SCDG, Baseline, find_baselines, score
 from pan_scdg.research.report.page import Report, Section, write_report
 from pan_scdg.research.study import ReadyStudy, StudyOptions, describe_lost, note_lost, require_gains, write_files
 from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pair_plan import OnError
 from pan_scdg.scoring.pairs import score_pairs
 from pan_scdg.store import Store
 
@@ -103,7 +104,8 @@ def prepare_study(study: PairStudy, stack: ExitStack, notices: Notices) -> Ready
         name: options.open_model(chosen, computing, stack, name_model(name))
         for name, chosen in list_models(study).items()
     }
-    data, planned = plan_scoring(data, models, settings, notices, options.pair_action)
+    on_error: OnError = "stop" if options.on_error == "stop" else "negative"
+    data, planned = plan_scoring(data, models, settings, notices, on_error)
     work = PairWork(study, data, planned, models, baselines)
     places = {"language_model": models[SCDG].found}
     for baseline in baselines:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.errors import UserError
 from pan_scdg.evaluation.logistic import TOLERANCE, LogisticFit, compute_probabilities, fit_logistic
 from pan_scdg.evaluation.pairs import compute_pair_metrics
 from pan_scdg.profile.baseline import BaselineSettings, CharNgrams, GramLogistic
@@ -38,6 +37,7 @@ from pan_scdg.research.pairs.scores import (
 from pan_scdg.research.report.page import Section, list_made, make_class_table, make_origin_table
 from pan_scdg.research.report.table import Cell, Percent, Table, make_table
 from pan_scdg.scdg.aggregation import Floats
+from pan_scdg.scdg.decision import require_both_classes
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -115,9 +115,7 @@ def choose_pooled(scores: Floats, labels: Flags, own: Flags) -> PooledChoice:
     Raises:
         UserError: all pairs have the same label.
     """
-    if labels.all() or not labels.any():
-        missing = "negative" if len(labels) and labels.all() else "positive"
-        raise UserError(f"there is no {missing} pair to choose a threshold on", "give pairs with and without reuse")
+    require_both_classes(labels, "choose a threshold on")
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     last = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import pan_scdg
 from pan_scdg.digests import hash_file
+from pan_scdg.jobs.output.mark import dump
 from pan_scdg.own_files import write_atomically
 from pan_scdg.research.data.folders import GIVEN
 from pan_scdg.research.data.pair_sets import PairSet
 from pan_scdg.research.data.prepared import Parts
-from pan_scdg.research.data.records import format_json
 from pan_scdg.research.data.token_counter import list_counted
 from pan_scdg.research.report.table import (
     Table,
@@ -73,7 +73,7 @@ def write_report(folder: Path, report: Report) -> list[str]:
             write_atomically(folder / names[-1], text)
     write_atomically(folder / PAGE, format_page(report))
     files = {name: hash_file(folder / name) for name in (*names, PAGE)}
-    write_atomically(folder / MANIFEST, format_json({**report.made_from, "versions": list_versions(), "files": files}))
+    write_atomically(folder / MANIFEST, dump({**report.made_from, "versions": list_versions(), "files": files}))
     return [*names, MANIFEST, PAGE]
 
 

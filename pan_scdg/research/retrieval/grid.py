@@ -21,6 +21,7 @@ from pan_scdg.evaluation.retrieval import Qrels
 from pan_scdg.retrieval.ranking import Ranked
 from pan_scdg.scdg.aggregation import Aggregate, Floats, GainStatistics
 from pan_scdg.scdg.decision import rerank, scale_min_max
+from pan_scdg.scoring.candidates import Found
 
 UPPER_TAILS = {"top-1%": 1.0, "top-2%": 2.0, "top-5%": 5.0, "top-10%": 10.0}
 OTHERS = ("mean", "median", "positive-gain-rate", "positive-mean", "deviation")
@@ -30,8 +31,7 @@ WEIGHTS = (0.25, 0.5, 0.75, 1.0)
 CUT = 10
 """Of nDCG and of the first recall; the second is at ten times as many."""
 _DISCOUNTS = np.log2(np.arange(2, CUT + 2))
-Scored = Mapping[tuple[str, str], tuple[GainStatistics, str]]
-"""Statistics and store key of the gains by query and document, as `score_candidates` returns them."""
+
 Ranks = npt.NDArray[np.intp]
 
 
@@ -75,7 +75,7 @@ def list_features(statistics: GainStatistics) -> list[float]:
     return [*tails, statistics.mean, statistics.median, statistics.positive_rate, *moments]
 
 
-def make_candidates(query_id: str, ranking: Sequence[Ranked], scored: Scored, most: int | None = None) -> Candidates:
+def make_candidates(query_id: str, ranking: Sequence[Ranked], scored: Found, most: int | None = None) -> Candidates:
     """Return the candidates of a first-stage ranking, with the gain features of the first ``most`` (None: of all)."""
     gains = [list_features(scored[query_id, candidate.doc_id][0]) for candidate in ranking[:most]]
     coarse = np.array([candidate.score for candidate in ranking], dtype=np.float64)

@@ -11,7 +11,7 @@ from pan_scdg.jobs.retrieval.results import Cascade, make_cascade, rank_queries
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.research.retrieval.comparison import make_runs
 from pan_scdg.research.retrieval.data import Orders, Stages, list_ranked
-from pan_scdg.research.retrieval.grid import Scored
+from pan_scdg.scoring.candidates import Found
 from pan_scdg.store import Store
 
 SIZES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50, 75, 100, 150, 200, 300, 400, 500, 750)
@@ -48,7 +48,7 @@ class Simulation:
         self,
         stages: Stages,
         small: Mapping[str, Ranking],
-        large: Scored,
+        large: Found,
         settings: RetrievalSettings,
         store: Store,
     ) -> None:

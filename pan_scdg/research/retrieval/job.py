@@ -31,14 +31,12 @@ from pan_scdg.research.retrieval.data import (
     list_documents,
     read_data,
 )
-from pan_scdg.research.retrieval.grid import Scored
 from pan_scdg.research.retrieval.rankings import make_rankings, search_all
 from pan_scdg.research.retrieval.report import FOLDS, make_report, write_gains, write_runs
 from pan_scdg.research.study import ReadyStudy, note_lost, write_files
 from pan_scdg.retrieval.candidate_files import write_stages
 from pan_scdg.retrieval.candidates import FirstStage
-from pan_scdg.scdg.aggregation import GainStatistics
-from pan_scdg.scoring.candidates import Target, plan_targets, score_candidates
+from pan_scdg.scoring.candidates import Found, Target, plan_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
 
@@ -186,12 +184,12 @@ def _compute(
         return [*write_first_stages(study, searched, folder), *write_shard(folder, store)]
     orders = {name: list_documents(of) for name, of in searched.items()}
     orders |= {name: run.order for name, run in data.runs.items()}
-    rankings = make_rankings(study, data, orders, stages, scored, store)
-    rows = compare_rows(data.qrels, rankings.runs)
-    files = [*write_runs(folder, rankings.runs), *(write_gains(folder, scored) if scored else [])]
+    runs, frozen = make_rankings(study, data, orders, stages, scored, store)
+    rows = compare_rows(data.qrels, runs)
+    files = [*write_runs(folder, runs), *(write_gains(folder, scored) if scored else [])]
     if data.folds:
         files += write_files(folder, {FOLDS: format_folds(data.folds)})
-    return write_report(folder, make_report(study, data, rows, rankings.frozen, files, {"study": "retrieval", **job}))
+    return write_report(folder, make_report(study, data, rows, frozen, files, {"study": "retrieval", **job}))
 
 
 def find_stages(study: RetrievalStudy, data: Data, computing: Computing, store: Store) -> dict[str, Stages]:
@@ -236,12 +234,12 @@ def _list_new_candidates(study: RetrievalStudy, stages: Mapping[str, Stages]) ->
         yield rest
 
 
-def score_rows(data: Data, reranker: Reranker, stages: Mapping[str, Stages], store: Store) -> Scored:
+def score_rows(data: Data, reranker: Reranker, stages: Mapping[str, Stages], store: Store) -> Found:
     """Return the gains of the candidates of all rows, each scored once; with a shard, those of its documents.
 
     The batch moves the last digits and is part of a stored score's key. Therefore rows are scored one after the other.
     """
-    scored = dict[tuple[str, str], tuple[GainStatistics, str]]()
+    scored = Found()
     share, settings = reranker.study.options.share, reranker.score_all
     for rest in _list_new_candidates(reranker.study, stages):
         scored |= score_candidates(data.corpus, reranker.targets, rest, reranker.model, settings, store, False, share)

@@ -1,7 +1,6 @@
 """Make the rankings of the retrieval study: search first stages, and rerank them and the given runs."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping
 
 from pan_scdg.evaluation.retrieval import Run
 from pan_scdg.jobs.requests import Computing
@@ -11,22 +10,15 @@ from pan_scdg.models.fit import choose_search_memory
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.research.retrieval.comparison import Frozen, apply, choose_configuration, make_runs
 from pan_scdg.research.retrieval.data import Data, Orders, RetrievalStudy, Stages, list_ranked
-from pan_scdg.research.retrieval.grid import UPPER_TAILS, Configuration, Scored, make_candidates
+from pan_scdg.research.retrieval.grid import UPPER_TAILS, Configuration, make_candidates
 from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retrieval_encoder
 from pan_scdg.retrieval.catalogue import check_index
 from pan_scdg.scdg.aggregation import Aggregate, choose_aggregate
+from pan_scdg.scoring.candidates import Found
 from pan_scdg.store import Store
 
 PAPER = Configuration("top-2%", 1000, 0.75)
 """The paper's choice on its development folds."""
-
-
-class Rankings(NamedTuple):
-    """The rows of the table in order, and the choice that the reranked ones depend on."""
-
-    runs: Sequence[tuple[str, Run]]
-    frozen: Frozen | None
-    """None: nothing is reranked."""
 
 
 def search_all(study: RetrievalStudy, data: Data, computing: Computing, store: Store) -> dict[str, Stages]:
@@ -72,10 +64,10 @@ def make_rankings(
     data: Data,
     orders: Mapping[str, Orders],
     stages: Mapping[str, Stages],
-    scored: Scored,
+    scored: Found,
     store: Store,
-) -> Rankings:
-    """Return the run of each row and, below it, the reranked ones.
+) -> tuple[list[tuple[str, Run]], Frozen | None]:
+    """Return the run of each row and, below it, the reranked ones; and the choice that these depend on, or None.
 
     Candidates are reranked by the configuration that is best on the development folds of the row that the grid is
     searched on; by the paper's, if that is another; and by the profile's own, if that is neither, exactly as ``run``
@@ -111,7 +103,7 @@ def make_rankings(
         if has_own_configuration(settings, frozen.chosen):
             own = rank_queries(stages[row.name], scored, settings, store).rankings
             runs.append((f"{row.name} + SCDG as the profile has it", make_runs(list_ranked(own))))
-    return Rankings(runs, frozen)
+    return runs, frozen
 
 
 def has_own_configuration(settings: RetrievalSettings, chosen: Configuration) -> bool:

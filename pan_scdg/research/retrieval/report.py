@@ -12,9 +12,10 @@ from pan_scdg.research.report.page import Report, Section
 from pan_scdg.research.report.table import Cell, Table, make_table
 from pan_scdg.research.retrieval.comparison import METRICS, Frozen, RetrievalRow
 from pan_scdg.research.retrieval.data import Data, RetrievalStudy
-from pan_scdg.research.retrieval.grid import FEATURES, UPPER_TAILS, GridRow, Scored, list_features
+from pan_scdg.research.retrieval.grid import FEATURES, UPPER_TAILS, GridRow, list_features
 from pan_scdg.research.retrieval.rankings import PAPER, describe, has_own_configuration
 from pan_scdg.research.study import describe_lost
+from pan_scdg.scoring.candidates import Found
 
 FOLDS, GAINS = "prepared/folds.jsonl", "scores/gains.jsonl.gz"
 SHOWN = {"RR": "MRR", "AP": "MAP"}
@@ -38,7 +39,7 @@ def write_runs(folder: Path, runs: Sequence[tuple[str, Run]]) -> list[str]:
     return names
 
 
-def write_gains(folder: Path, scored: Scored, name: str = GAINS) -> list[str]:
+def write_gains(folder: Path, scored: Found, name: str = GAINS) -> list[str]:
     """Write the features of every scored candidate, one JSON line each; return the file's name."""
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     with open_gzip_text(folder / name) as file:
