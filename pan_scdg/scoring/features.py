@@ -19,21 +19,9 @@ _TABLES = {kind.replace("-", "_"): kind for kind, entry in AGGREGATIONS.items() 
 """Aggregations by the names of their tables: scores by parameter."""
 
 
-class _Moments(OwnRecord):
-    """The fields of `GainStatistics` that are numbers."""
-
-    tokens: PositiveInt
-    mean: float
-    median: float
-    positive_rate: float
-    total: float
-    code_length: float
-    positive_mean: float
-    deviation: float
-
-
-_tables: dict[str, Any] = dict.fromkeys(_TABLES, (dict[str, float], {}))
-_STATISTICS = TypeAdapter(create_model("_Statistics", __base__=_Moments, **_tables))
+_fields: dict[str, Any] = {name: (float, ...) for name in GainStatistics._fields if name != "scores"}
+_fields |= {"tokens": (PositiveInt, ...), **dict.fromkeys(_TABLES, (dict[str, float], {}))}
+_STATISTICS = TypeAdapter(create_model("_Statistics", __base__=OwnRecord, **_fields))
 """`GainStatistics` as they are stored: a table of scores for each aggregation."""
 
 

@@ -5,20 +5,20 @@ A tokenizer that is written in Python takes a fifth of the time that a GPU then 
 
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache, lru_cache, partial
-from multiprocessing import get_context
+from multiprocessing import connection, get_context, parent_process, resource_tracker
 from pathlib import Path
 from shutil import disk_usage
 from tempfile import TemporaryFile, gettempdir
+from threading import Thread
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from pan_scdg.errors import UserError
-from pan_scdg.lm.processes import follow_parent, hold_back
 from pan_scdg.models.config import ModelConfig
 from pan_scdg.models.load import load_tokenizer
 from pan_scdg.profile import ModelSettings
@@ -70,7 +70,7 @@ class PairTokens(AbstractContextManager["PairTokens"]):
         """Begin with a pair and return what gives the result."""
         if self._pool is None:
             return partial(self._here.build, source, target)
-        with hold_back(signal.SIGINT):
+        with _hold_back(signal.SIGINT):
             return self._pool.submit(_build, source, target).result
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
@@ -100,7 +100,7 @@ _orders: list[tuple[Path, ModelSettings, ModelConfig]] = []
 
 
 def _start_process(*orders: Any) -> None:
-    follow_parent()
+    _follow_parent()
     # transformers would load torch for nothing: 700 MB and 8 s of each process
     os.environ.update({"USE_TORCH": "0", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1"})
     _orders.append(orders)
@@ -113,6 +113,30 @@ def _load_here() -> PairTokenizer:
 
 def _build(source: str, target: str) -> Passes:
     return _load_here().build(source, target)
+
+
+def _follow_parent() -> None:
+    """Ignore Ctrl-C in this process, and end it when its parent ends; called first in a process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent decides what it means
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+    os._exit(0)
+
+
+@contextmanager
+def _hold_back(number: signal.Signals) -> Iterator[None]:
+    """Block a signal; a process started meanwhile never sees it, not even before it can ignore it."""
+    resource_tracker.ensure_running()  # the first start does this, and unblocks all signals afterwards
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class KeptPair(NamedTuple):

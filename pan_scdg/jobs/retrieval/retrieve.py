@@ -1,6 +1,6 @@
 """Source retrieval: read corpus and queries, write ``run.txt.gz`` and ``scores.jsonl.gz`` (paper, PAN26)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,14 +39,6 @@ from pan_scdg.scoring.token_offsets import make_locator
 from pan_scdg.store import Store
 
 
-class UsedModel(NamedTuple):
-    """A model that the result depends on."""
-
-    found: FoundModel
-    identify: Callable[[], Mapping[str, Any]]
-    """Returns the fields that identify it in the job."""
-
-
 class Prepared(NamedTuple):
     """The checked input, models and settings of a run, before anything is computed or written."""
 
@@ -61,17 +53,23 @@ class Prepared(NamedTuple):
     """Candidates of the user or of the shards; None: they are searched."""
     encoder: Encoder | None
     corpus: Corpus
-    models: Mapping[str, UsedModel]
-    """Those that the result depends on, by their names in the job."""
+    places: Mapping[str, FoundModel]
+    """The models that the result depends on, by their names in the job."""
     matching: BaselineParts | None = None
     """The encoder of the sentence match."""
     small: SmallModel | None = None
     """The small model of the cascade."""
 
-    @property
-    def places(self) -> dict[str, FoundModel]:
-        """Return the models that the result depends on, by their names in the job."""
-        return {name: used.found for name, used in self.models.items()}
+    def identify(self) -> dict[str, Any]:
+        """Return the fields that identify the models in the job."""
+        scoring = {"language_model": self.model, "small_model": None if self.small is None else self.small.model}
+        found: dict[str, Any] = {name: model.identify() for name, model in scoring.items() if model is not None}
+        if self.matching is not None:
+            found["sentence_encoder"] = self.matching.identity["embedding_model"]
+        if (place := self.places.get("encoder")) is not None:
+            weights = fingerprint_folder(place.folder) if self.encoder is None else self.encoder.fingerprint
+            found["encoder"] = {"weights": weights}
+        return found
 
     def list_incidents(self) -> list[str]:
         """Return the incidents of the language models."""
@@ -133,8 +131,9 @@ def prepare(
                 check_index(stages.index, corpus, settings, encoder)
         if settings.rerank and settings.match is not None:
             matching = find_encoder_parts(settings.match.model, computing.device, "retrieval")
-    encoded = encoder is not None or (merged is not None and "encoder" in merged.job["models"])
-    models = _list_models(model, small, matching, settings.need_dense().model if encoded else None, encoder)
+    places = _list_places(model, small, matching)
+    if encoder is not None or (merged is not None and "encoder" in merged.job["models"]):
+        places["encoder"] = find_encoder(settings.need_dense().model)
     return Prepared(
         profile.name,
         settings,
@@ -146,44 +145,19 @@ def prepare(
         given,
         encoder,
         corpus,
-        models,
+        places,
         matching,
         small,
     )
 
 
-def _list_models(
-    model: ScoringModel | None,
-    small: SmallModel | None,
-    matching: BaselineParts | None,
-    dense: str | None,
-    encoder: Encoder | None,
-) -> dict[str, UsedModel]:
-    """Return the models that a result depends on, by their names in the job.
-
-    Args:
-        model: the language model.
-        small: that of the cascade.
-        matching: the encoder of the sentence match.
-        dense: the encoder of the dense routes, by its name in the profile.
-        encoder: the same, loaded; None: its vectors are known.
-    """
-    models: dict[str, UsedModel] = {}
-    if model is not None:
-        models["language_model"] = UsedModel(model.found, model.identify)
-    if small is not None:
-        models["small_model"] = UsedModel(small.model.found, small.model.identify)
-    if matching is not None:
-        identity = matching.identity["embedding_model"]
-        models["sentence_encoder"] = UsedModel(matching.places["embedding_model"], lambda: identity)
-    if dense is not None:
-        found = find_encoder(dense)
-
-        def identify() -> dict[str, str]:
-            return {"weights": fingerprint_folder(found.folder) if encoder is None else encoder.fingerprint}
-
-        models["encoder"] = UsedModel(found, identify)
-    return models
+def _list_places(
+    model: ScoringModel | None, small: SmallModel | None, matching: BaselineParts | None
+) -> dict[str, FoundModel]:
+    """Return the models other than the encoder of the dense routes."""
+    places = {} if model is None else {"language_model": model.found}
+    places |= {} if small is None else {"small_model": small.model.found}
+    return places | ({} if matching is None else {"sentence_encoder": matching.places["embedding_model"]})
 
 
 def retrieve_sources(
@@ -214,7 +188,7 @@ def retrieve_sources(
         profile,
         request,
         input_digest=hash_input(request.input, "retrieval", prepared.corpus.digest),
-        models={name: used.identify() for name, used in prepared.models.items()},
+        models=prepared.identify(),
         device=computing.device,
         engine=computing.engine,
         stop_after="first-stage" if stages.stop else None,
