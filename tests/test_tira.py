@@ -18,7 +18,7 @@ from pan_scdg.profile import SHIPPED, load_profile
 
 ROOT = Path(__file__).parents[1]
 MANIFEST = ROOT / "tira.yml"
-TEXT = b"The river rose in the night and took the wooden bridge with it. In the morning nobody could cross to the mill.\n"
+TEXT = b"The river rose in the night and took the bridge with it. In the morning nobody could cross to the mill.\n"
 ENTRY = {
     "task": "pan25-generated-plagiarism-detection",
     "dataset": "spot-check",
@@ -66,7 +66,7 @@ def test_the_call_of_an_entry(name: str) -> None:
 
 
 def test_a_pair_that_cannot_be_scored_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole command of tira.yml but for the container's entry point, on a document that is not UTF-8 beside a good one."""
+    """The command of tira.yml without the container's entry point, on a document that is not UTF-8 and a good one."""
     given = tmp_path / "in"
     for name, text in (("susp/a.txt", b"\xff"), ("susp/b.txt", TEXT), ("src/c.txt", TEXT)):
         (given / name).parent.mkdir(parents=True, exist_ok=True)

@@ -98,7 +98,11 @@ def test_longer_pairs_are_logged(corpus: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "architecture", "added"),
-    [("pan25-qwen3-8b", "qwen3-no-bos", 2), ("pan25-llama-3.1-8b", "llama", 3), ("pan25-ministral-3-8b", "mistral3", 3)],
+    [
+        ("pan25-qwen3-8b", "qwen3-no-bos", 2),
+        ("pan25-llama-3.1-8b", "llama", 3),
+        ("pan25-ministral-3-8b", "mistral3", 3),
+    ],
 )
 def test_the_longest_pair_of_the_manifest_is_planned(
     name: str, architecture: str, added: int, tiny_folder: Callable[[str], Path], tmp_path: Path
