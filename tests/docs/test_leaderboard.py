@@ -1,7 +1,8 @@
 """The page about a day on the leaderboard, line by line, with small random checkpoints in the place of the real ones.
 
-The profiles keep everything but arithmetic, kind of tokenizer and probes. Arrays have two jobs instead of eight; a
-stand-in for ``sbatch`` runs the scripts of examples/slurm one after the other, and their commands in forked processes.
+The profiles keep everything but arithmetic, kind of tokenizer and probes. One pair cannot be scored. Arrays have two
+jobs instead of eight; a stand-in for ``sbatch`` runs the scripts of examples/slurm one after the other, and their
+commands in forked processes.
 """
 
 import json
@@ -111,6 +112,15 @@ class Cluster:
         return Done(done.returncode, done.stdout, done.stderr)
 
 
+def add_bad_pair(folder: Path) -> None:
+    """Add a pair whose suspicious document is empty, so that it cannot be scored."""
+    name, source = "suspicious-document99999", next((folder / "src").iterdir()).stem
+    (folder / "susp" / f"{name}.txt").touch()
+    (folder / "truth" / f"{name}-{source}.xml").write_text(f'<document reference="{name}.txt"/>', encoding="utf-8")
+    with open(folder / "pairs", "a", encoding="utf-8") as file:
+        file.write(f"{name}.txt {source}.txt\n")
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("cluster")
@@ -128,6 +138,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     shutil.copy(ROOT / "tira.yml", folder)
     for name, source in (("pan25/train", "pan25-pairs/calibration"), ("pan25/test", "pan25-pairs/test")):
         shutil.copytree(folder / "examples" / source, folder / "data" / name)
+        add_bad_pair(folder / "data" / name)
     shutil.copytree(folder / "examples" / "pan26-retrieval", folder / "data" / "pan26")
     yield Cluster(clone)
     clone.close()
@@ -142,7 +153,9 @@ def test_every_line_works_in_order(cluster: Cluster, monkeypatch: pytest.MonkeyP
         done = cluster.run(line)
         assert done.returncode == 0, f"{line}\n{done.stderr[-2000:]}"
     out = cluster.clone.folder / "out"
-    assert len(list(read_decisions(out / "pan25-test" / "merged" / "decisions.jsonl"))) == 4
+    decided = read_decisions(out / "pan25-test" / "merged" / "decisions.jsonl")
+    assert [(record["score"] is None, record["decision"] is None) for record in decided].count((True, False)) == 1
+    assert len(decided) == 5
     assert (out / "pan26" / "merged" / "run.txt.gz").is_file()
     entry = read_manifest(cluster.clone.folder / "tira.yml")["pan25-leaderboard"]
     shipped = cluster.clone.folder / "pan_scdg" / "profile" / "shipped" / f"{entry.profile}.toml"
