@@ -1,9 +1,16 @@
 """Shipped profiles say what is known about their backends, and no more."""
 
+from pathlib import Path
+
 import pytest
 
+from pan_scdg.models.config import read_config
+from pan_scdg.models.positions import count_positions
 from pan_scdg.profile import find_profile, list_profiles, load_profile
 from pan_scdg.profile.baseline import Bm25Pairs, Containment, Cosine, GramLogistic
+from pan_scdg.research.data.pair_manifest import MOST_TOKENS
+
+STAND_INS = Path(__file__).parent / "stand_ins"
 
 QWEN3 = [name for name in list_profiles() if "qwen3" in name]
 BASELINES = [name for name in list_profiles() if name.startswith("pan25-") and load_profile(name).baseline is not None]
@@ -71,6 +78,16 @@ def test_smaller_members_stay_inside_what_qwen3_was_trained_on(name: str) -> Non
     assert [n for n in lengths if n] == [32_768]
     model = profile.need_model()
     assert (model.dtype, model.dtype_without_bf16, model.attention) == ("bfloat16", "float16", "sdpa")
+
+
+@pytest.mark.parametrize("name", ["pan25-qwen3-8b", "pan25-llama-3.1-8b", "pan25-ministral-3-8b"])
+def test_positions_reach_the_limit_of_the_papers_models(name: str, tmp_path: Path) -> None:
+    profile = load_profile(name)
+    published = STAND_INS / f"{profile.need_model().name}.json"
+    (tmp_path / "config.json").write_bytes(published.read_bytes())
+    positions = count_positions(read_config(tmp_path, weights=False), profile.need_model())
+    assert positions is not None
+    assert MOST_TOKENS < profile.need_pairs().limit <= positions
 
 
 @pytest.mark.parametrize("name", list_profiles())

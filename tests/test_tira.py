@@ -1,7 +1,9 @@
 """The submissions in tira.yml, and the calls that they stand for; tests/container makes the calls."""
 
+import shlex
 import sys
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import pytest
@@ -11,10 +13,12 @@ from pan_scdg.cli import run_command
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.jobs import tira as tira_submission
 from pan_scdg.jobs.tira import choose_submission, make_call, read_manifest
+from pan_scdg.pan.detections import read_decisions
 from pan_scdg.profile import SHIPPED, load_profile
 
 ROOT = Path(__file__).parents[1]
 MANIFEST = ROOT / "tira.yml"
+TEXT = b"The river rose in the night and took the bridge with it. In the morning nobody could cross to the mill.\n"
 ENTRY = {
     "task": "pan25-generated-plagiarism-detection",
     "dataset": "spot-check",
@@ -41,6 +45,7 @@ def test_the_shipped_manifest_has_an_entry_for_each_task_and_kind() -> None:
         assert (entry.profile == "offline") == name.endswith("offline")
         assert bool(entry.models) == name.endswith("leaderboard")
         assert ("--device cuda" in entry.command) == name.endswith("leaderboard"), "never on a CPU unasked"
+        assert ("--on-error negative" in entry.command) == name.startswith("pan25"), "retrieval leaves no query out"
         mounted = {model.partition("/")[2] for model in entry.models}
         dense = profile.retrieval.dense if name.startswith("pan26") and profile.retrieval else None
         needed = {profile.need_model().name, *([dense.model] if dense else [])}
@@ -58,6 +63,21 @@ def test_the_call_of_an_entry(name: str) -> None:
     assert words[9:12] == ["--build-args=--build-arg BASE_IMAGE=base", "--command", entry.command]
     assert words[12:] == (["--mount-hf-model", *entry.models] if entry.models else [])
     assert "--dry-run" not in make_call(entry, ROOT, False)
+
+
+def test_a_pair_that_cannot_be_scored_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command of tira.yml without the container's entry point, on a document that is not UTF-8 and a good one."""
+    given = tmp_path / "in"
+    for name, text in (("susp/a.txt", b"\xff"), ("susp/b.txt", TEXT), ("src/c.txt", TEXT)):
+        (given / name).parent.mkdir(parents=True, exist_ok=True)
+        (given / name).write_bytes(text)
+    (given / "pairs").write_text("a.txt c.txt\nb.txt c.txt\n", encoding="utf-8")
+    monkeypatch.setenv("PAN_SCDG_STATE", str(tmp_path / "state"))
+    command = read_manifest(MANIFEST)["pan25-offline"].command
+    filled = Template(command).substitute(inputDataset=given, outputDir=tmp_path / "out")
+    assert run_command(shlex.split(filled)[2:]) == 0
+    assert {path.name for path in (tmp_path / "out").glob("*.xml")} == {"a-c.xml", "b-c.xml"}
+    assert [decision["decision"] for decision in read_decisions(tmp_path / "out" / "decisions.jsonl")] == [False, True]
 
 
 def test_the_client_understands_the_call(monkeypatch: pytest.MonkeyPatch) -> None:

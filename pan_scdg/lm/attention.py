@@ -187,13 +187,29 @@ def attend_flash(
 
 
 def _transpose_lse(lse: Any, q: Any) -> Any:
-    """Return log-sum-exps ``[n, heads]``: kernels return ``[heads, n]``, although torch documents the reverse."""
+    """Return log-sum-exps ``[n, heads]``: kernels return ``[heads, n]``, although torch documents the reverse.
+
+    As many tokens as heads do not tell which; `reads_square` finds a kernel that returns the reverse.
+    """
     tokens, heads = q.shape[:2]
     if lse.shape == (heads, tokens):
         return lse.T
     if lse.shape == (tokens, heads):
         return lse
     raise ValueError(f"log-sum-exps of shape {tuple(lse.shape)} for {tokens} tokens and {heads} heads")
+
+
+def reads_square(backend: Backend, dtype: "torch.dtype", device: str) -> bool:
+    """Return True if log-sum-exps of as many tokens as heads are those of the same tokens beside one more."""
+    import torch
+
+    heads, width = 4, 64
+    drawn = torch.Generator().manual_seed(0)
+    q, k = (torch.randn(heads + 1, heads, width, generator=drawn).to(device, dtype) for _ in range(2))
+    few, all_ = Spans((heads,), device), Spans((heads + 1,), device)
+    _, square = backend(q[:heads], k, k, few, all_, False, width**-0.5)
+    _, more = backend(q, k, k, all_, all_, False, width**-0.5)
+    return torch.allclose(square, more[:heads], atol=0.01)  # those of two drawn tokens differ by some 0.4
 
 
 BACKENDS: dict[str, Backend] = {"sdpa": attend_sdpa, "varlen": attend_varlen, "flash_attention_2": attend_flash}

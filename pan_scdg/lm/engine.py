@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.lm.attention import NAME, Packing, Spans, find_backend, register_attention
+from pan_scdg.lm.attention import NAME, Packing, Spans, find_backend, reads_square, register_attention
 from pan_scdg.lm.logprobs import (
     LogProbs,
     build_not_finite_error,
@@ -111,6 +111,9 @@ class PackedEngine:
         self.tokens = 0
         self.splits: list[dict[str, int]] = []
         check_computed(lm, self._score_once)
+        if not reads_square(self._backend, lm.model.dtype, lm.device):
+            what = f"is given log-sum-exps in another order by attention {attention!r} of the installed version"
+            raise build_not_packable_error(lm, what)
         self.tokens = 0
 
     def compute_log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:

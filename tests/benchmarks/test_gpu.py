@@ -9,15 +9,18 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import click
 import pytest
 import torch
 from click.testing import CliRunner, Result
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from benchmarks import gpu, gpu_attention, gpu_engines, gpu_head, gpu_rows, gpu_texts
+from benchmarks import gpu, gpu_attention, gpu_engines, gpu_head, gpu_rows, gpu_runs, gpu_texts
 from benchmarks.scoring_models import check_weights, random_model
+from pan_scdg.cli.commands import cli
 from pan_scdg.lm import attention
 from pan_scdg.retrieval.dense import search as dense_search
 from tests.tolerances import skip_unless_computed
@@ -75,6 +78,44 @@ def test_every_part_writes_its_table_without_network(tmp_path: Path, monkeypatch
         kept = [float(row["error"]) <= float(row["limit"]) for row in measured if row.get("error")]
         assert all(kept)
         assert kept or part in ("dense", "head", "runs")
+
+
+def test_commands_share_the_time_of_their_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first takes all of it but a second, the next is ended, and the last is not begun."""
+    now, given = 0.0, list[float]()
+
+    def run_long(words: list[str], timeout: float, **_: Any) -> Any:
+        nonlocal now
+        given.append(timeout)
+        now += min(timeout, gpu_runs.SECONDS - 1)
+        if now >= gpu_runs.SECONDS:
+            raise subprocess.TimeoutExpired(words, timeout)
+        return subprocess.CompletedProcess(words, 0, "", "")
+
+    clock = SimpleNamespace(monotonic=lambda: now, perf_counter=lambda: now)
+    monkeypatch.setattr(gpu_runs, "time", clock)
+    monkeypatch.setattr(gpu_runs, "_is_fetched", lambda _: True)
+    monkeypatch.setattr(gpu_runs.subprocess, "run", run_long)
+    outcomes = [row["outcome"] for row in gpu_runs.measure_rows("qwen3-8b", "cpu")]
+    assert given == [gpu_runs.SECONDS, 1]
+    assert gpu_runs.SECONDS < 8 * 60
+    assert outcomes[0] == "ok"
+    assert outcomes[1] == "FAILED: took more than 1 s, all that was left"
+    assert outcomes[2] == f"not tried: the {gpu_runs.SECONDS} s of all commands are used up"
+
+
+def test_commands_of_a_gpu_are_understood(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """They take a minute on a CPU and are only parsed here."""
+    called = []
+
+    def invoke(self: click.Command, _: click.Context) -> None:
+        if not isinstance(self, click.Group):
+            called.append(self.name)
+
+    monkeypatch.setattr(click.Command, "invoke", invoke)
+    for command in gpu_runs.COMMANDS:
+        cli.main([*command.split(), "--output", str(tmp_path), "--device", "cuda"], standalone_mode=False)
+    assert called == ["demo", "run", "run"]
 
 
 def see_the_future(q: Any, k: Any, v: Any, spans_q: Any, spans_k: Any, causal: bool, scale: float) -> Any:

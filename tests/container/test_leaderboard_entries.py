@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pan_scdg.jobs.tira import read_manifest
+from pan_scdg.pan.detections import read_decisions
 from tests.container.conftest import CLOSED, ROOT, Docker, visible
 from tests.stand_ins import COMMIT, list_repositories, write_hub, write_profile
 
@@ -20,7 +21,9 @@ ENTRIES = {name: entry for name, entry in read_manifest(ROOT / "tira.yml").items
 FORMATS = {"pan25-leaderboard": "text-alignment-features", "pan26-leaderboard": "run.txt"}
 SHIPPED = "/app/pan_scdg/profile/shipped"
 RULE = {"q": 10, "threshold": -1.0}
-"""Of pairs, where `calibrate` would write it; every pair is positive."""
+"""Of pairs, where `calibrate` would write it; every pair that can be scored is positive."""
+EMPTY = "suspicious-document99999.txt"
+"""A document that cannot be scored; its pair must not end the run."""
 NEWER, MINISTRAL = ROOT / ".venv" / "transformers5", "pan25-ministral-3-8b"
 """What tools/test_transformers5.sh installs, and the profile that needs it."""
 ROWS = [
@@ -46,10 +49,13 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def short_pairs(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the pairs with short texts: a token costs a vocabulary of logits."""
+    """Return the pairs with short texts, and one with an empty one; a token costs a vocabulary of logits."""
     folder = Path(shutil.copytree(pairs, tmp_path_factory.mktemp("short") / "pairs"))
     for path in folder.glob("*/*.txt"):
         path.write_text(path.read_text(encoding="utf-8")[:500], encoding="utf-8")
+    (folder / "susp" / EMPTY).touch()
+    with open(folder / "pairs", "a", encoding="utf-8") as file:
+        file.write(f"{EMPTY} {next((folder / 'src').iterdir()).name}\n")
     return folder
 
 
@@ -90,6 +96,11 @@ def test_an_entry_s_command_runs_on_stand_ins(
     assert done.returncode == 0, done.stderr
     assert all(f"{model} from huggingface cache at {COMMIT[:12]}" in done.stderr for model in repositories)
     assert check_format(tmp_path / "out", FORMATS[name], None)[0] == FormatMsgType.OK
+    if name.startswith("pan25"):
+        found = {
+            record["suspicious"]: record["decision"] for record in read_decisions(tmp_path / "out/decisions.jsonl")
+        }
+        assert [one for one, positive in found.items() if not positive] == [Path(EMPTY).stem]
 
 
 @pytest.mark.parametrize("name", list(ENTRIES)[:1])

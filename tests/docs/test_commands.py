@@ -21,7 +21,8 @@ import pytest
 
 from pan_scdg.cli.commands import cli
 from pan_scdg.digests import hash_file
-from pan_scdg.profile import load_profile
+from pan_scdg.models.catalogue import CATALOGUE
+from pan_scdg.profile import SHIPPED, load_profile
 from pan_scdg.profile.baseline import Alignment
 from tests.docs.clone import Clone
 from tests.docs.pages import ROOT, Command, find_blocks, find_commands, list_pages
@@ -125,6 +126,14 @@ def test_command_that_is_not_run_is_parsed(command: Command, monkeypatch: pytest
         script = next(word for word in words[1:] if not word.startswith("--"))
         assert os.access(ROOT / script, os.X_OK)
         called.append("submit")
+    elif words[0] in ("cp", "sed"):
+        written = ROOT / words[-1]
+        assert written.is_file() or written.parent == SHIPPED
+        called.append("write")
+    elif words[:2] == ["hf", "download"]:
+        commits = {model.repository: model.commit for model in CATALOGUE.values()}
+        assert words[3:] == ["--revision", commits[words[2]]], "what models fetch takes"
+        called.append("fetch")
     elif words[0] == "pip":
         assert (ROOT / words[-1] / "pyproject.toml").is_file()
         called.append("install")

@@ -30,22 +30,23 @@ def is_rounded(shown: str, measured: str) -> bool:
     return any(abs(float(measured) * factor - float(shown)) <= 0.5000001 * 10**-digits for factor in (1, 100))
 
 
+def has_all(line: str, shown: list[str]) -> bool:
+    return all(any(is_rounded(number, other) for other in list_numbers(line)) for number in shown)
+
+
 def find_line(figure: str, names: tuple[str, ...]) -> str | None:
     """Return a line of these files that has all numbers of a figure."""
     shown = list_numbers(figure)
     for name in names:
         for line in (RESULTS / name).read_text(encoding="utf-8").splitlines():
-            measured = list_numbers(line)
-            if all(any(is_rounded(number, other) for other in measured) for number in shown):
+            if has_all(line, shown):
                 return line
     return None
 
 
+SECTION = "What the bundled default can and cannot do"
 README_FIGURES = [
-    (cell, README_SOURCES)
-    for row in list_rows(ROOT / "README.md", "What the bundled default can and cannot do")
-    for cell in row[2:]
-    if list_numbers(cell)
+    (cell, README_SOURCES) for row in list_rows(ROOT / "README.md", SECTION) for cell in row[2:] if list_numbers(cell)
 ]
 DOCS_FIGURES = [
     (part, tuple(NAMED.findall(row[2])))
@@ -54,6 +55,53 @@ DOCS_FIGURES = [
     for part in re.split(r"; |, (?=\D)", row[1])
     if list_numbers(part)
 ]
+
+
+PROSE = [
+    ("rewritten ones (0.96)", "verdicts.md", "passage-inside"),
+    ("most summaries (0.74)", "verdicts.md", "summary-inside"),
+    ("8 % (12 of 152) are called reuse", "verdicts.md", "same-question"),
+    ("all of 150 unrelated pairs", "verdicts.md", "a notice"),
+    ("the same quotation 4 of the 150", "verdicts.md", "a quotation with its author"),
+    ("the same list 11", "verdicts.md", "a list of eight references"),
+    ("without either 3", "verdicts.md", "nothing"),
+    ("(AUROC 0.92 [0.89, 0.95] on 288 of these pairs)", "readme-figures.md", "AUROC"),
+]
+"""What the README says below its table, and the row of a results file that has its numbers."""
+FOUND, LEAST = ("altered-inside", "verbatim-inside", "pan13, random", "pan13, translation"), "(AUROC 0.98 or more)"
+"""Copied, altered, reordered and translated passages."""
+NO_FIGURE = "(beyond 15,000 characters)"
+"""A bound of the warning, in the code."""
+
+
+def read_prose() -> str:
+    """Return the README's words below its table of figures, on one line."""
+    section = (ROOT / "README.md").read_text(encoding="utf-8").partition(f"\n## {SECTION}\n")[2].partition("\n## ")[0]
+    return " ".join(section.rpartition("|\n")[2].split())
+
+
+def find_rows(name: str, first: str) -> list[str]:
+    lines = (RESULTS / name).read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line.startswith(f"| {first} |")]
+
+
+@pytest.mark.parametrize(("words", "name", "first"), PROSE)
+def test_a_figure_in_a_sentence_stands_in_its_row(words: str, name: str, first: str) -> None:
+    assert words in read_prose()
+    assert any(has_all(row, list_numbers(words)) for row in find_rows(name, first))
+
+
+def test_the_kinds_that_are_found_reach_what_is_said() -> None:
+    assert LEAST in read_prose()
+    found = [float(list_numbers(find_rows("verdicts.md", kind)[0].split("|")[3])[0]) for kind in FOUND]
+    assert min(found) >= float(list_numbers(LEAST)[0])
+
+
+def test_no_other_figure_stands_in_a_sentence() -> None:
+    rest = read_prose()
+    for words in (LEAST, NO_FIGURE, *(words for words, _, _ in PROSE)):
+        rest = rest.replace(words, "")
+    assert list_numbers(rest) == []
 
 
 @pytest.mark.parametrize(("figure", "sources"), [*README_FIGURES, *DOCS_FIGURES])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pan_scdg.errors import UserError
+from pan_scdg.lm import attention
 from pan_scdg.lm import packing as packable
 from pan_scdg.lm.engine import PackedEngine, ReferenceEngine
 from pan_scdg.models.load import LanguageModel, load_model
@@ -81,9 +82,27 @@ def test_a_layer_that_carries_one_input_into_the_next_is_noticed(tiny_folder: Ca
 
 def test_a_layer_that_attends_elsewhere_is_noticed(tiny_folder: Callable[[str], Path]) -> None:
     lm = loaded(tiny_folder("qwen3"))
-    attention = lm.model.get_decoder().layers[1].self_attn
-    attention.forward = lambda hidden_states, **_: (torch.zeros_like(hidden_states), None)
+    layer = lm.model.get_decoder().layers[1].self_attn
+    layer.forward = lambda hidden_states, **_: (torch.zeros_like(hidden_states), None)
     with pytest.raises(UserError, match="tiny uses packed attention in 1 of its 2 layers and cannot be packed"):
+        packed(lm)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_kernel_that_returns_tokens_by_heads_is_noticed(
+    tiny_folder: Callable[[str], Path], dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As torch documents varlen_attn: only as many tokens as heads are then read wrong, too few for the numbers."""
+    skip_unless_computed(dtype)
+    lm, compute = loaded(tiny_folder("qwen3"), dtype), attention.attend_sdpa
+
+    def attend(q: Any, *rest: Any) -> tuple[Any, Any]:
+        out, tokens_by_heads = compute(q, *rest)
+        return out, attention._transpose_lse(tokens_by_heads, q)
+
+    monkeypatch.setitem(attention.BACKENDS, "sdpa", attend)
+    monkeypatch.setattr(packable, "SHARED", (5, 7))  # none of them as many as the four heads
+    with pytest.raises(UserError, match="is given log-sum-exps in another order by attention 'sdpa'"):
         packed(lm)
 
 

@@ -1,6 +1,7 @@
 """The pair manifest: labels, counts and exclusions from a corpus, and every fault of a manifest file in one line."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_text
+from pan_scdg.profile import load_profile
 from pan_scdg.research.data.corpora import PairDocuments, TruePair, read_corpora
 from pan_scdg.research.data.pair_manifest import (
+    MOST_TOKENS,
     ExcludedPair,
     PairRecord,
     count_classes,
@@ -19,6 +22,9 @@ from pan_scdg.research.data.pair_manifest import (
     read_manifest,
 )
 from pan_scdg.research.data.records import format_records
+from pan_scdg.research.data.token_counter import TokenCounter
+from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pair_plan import plan_pairs
 from tests.research.small_corpora import feature, record, write_corpus
 
 FIELDS = [
@@ -88,6 +94,30 @@ def test_longer_pairs_are_logged(corpus: Path) -> None:
     assert (first.susp_tokens, first.src_tokens, first.total_tokens) == (3, 2, 5)
     assert [(e.pair_id, e.total_tokens) for e in excluded] == [("s4-r4", 102)]
     assert len(make(corpus, most_tokens=102)[0]) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "architecture", "added"),
+    [
+        ("pan25-qwen3-8b", "qwen3-no-bos", 2),
+        ("pan25-llama-3.1-8b", "llama", 3),
+        ("pan25-ministral-3-8b", "mistral3", 3),
+    ],
+)
+def test_the_longest_pair_of_the_manifest_is_planned(
+    name: str, architecture: str, added: int, tiny_folder: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """With the limit of the profile, which counts both newlines between them and a BOS too."""
+    profile, folder = load_profile(name), tiny_folder(architecture)
+    settings = profile.need_model().model_copy(update={"tokenizer": "fast", "probes": {}})
+    half = "q\n" * (MOST_TOKENS // 4)
+    corpus = read_corpora(write_corpus(tmp_path / "pan25", [("s", "r")], {"s": half, "r": half}), Notices())
+    files = [file for true in corpus for file in (true.pair.suspicious, true.pair.source)]
+    (record,), excluded = make_manifest(corpus, TokenCounter(settings, folder).count(files))
+    assert (record.total_tokens, excluded) == (MOST_TOKENS, ())
+    model = ScoringModel(settings, "cpu", folder=folder, counts_only=True)
+    (planned,), failed = plan_pairs([corpus[0].pair], model, profile.need_pairs(), Notices())
+    assert (planned.mode, planned.tokens, failed) == ("whole", MOST_TOKENS + added, [])
 
 
 def test_what_is_written_is_read_again_with_the_fields_of_the_paper_and_no_text(corpus: Path, tmp_path: Path) -> None:
