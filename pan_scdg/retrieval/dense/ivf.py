@@ -172,7 +172,7 @@ class IvfIndex:
         sizes, total = read_array(folder / SIZES, ("<i8",)), count * (width + ID_BYTES)
         if not (
             seal.documents == count
-            and lists <= count
+            and 0 < lists <= count
             and centroids.shape == (lists, width)
             and ranges.shape == (2 * width,)
             and sizes.shape == (lists,)
