@@ -81,7 +81,8 @@ def test_documents_that_are_added_during_a_run_are_not_found(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    profile, given = profile_with({**DENSE, "retrieval.depth": 20, "retrieval.dense.depth": 20}), ("--index", tmp_path / "index")
+    profile = profile_with({**DENSE, "retrieval.depth": 20, "retrieval.dense.depth": 20})
+    given = ("--index", tmp_path / "index")
     where = (*given, "--profile", profile, "--device", "cpu")
     assert cli("index", "--input", retrieval_input, *where).code == 0
     assert run(retrieval_input, tmp_path / "before", *given, "--no-metadata", profile=profile).code == 0

@@ -63,7 +63,8 @@ def open_threads(faiss: Any) -> ThreadPoolExecutor:
 def build_ivf(vectors: Floats, folder: Path, lists: int | None = None) -> None:
     """Write the inverted file of unit vectors; ``folder`` exists only once it is complete.
 
-    Takes some 2 GiB and 24 bytes a vector, however large the vectors are (benchmarks/results/ann.md).
+    Takes some 2 GiB, 24 bytes a vector, and six bytes for each number of the vectors that k-means sees: those of
+    `POINTS_A_LIST` times ``lists`` vectors (benchmarks/results/ann.md).
 
     Args:
         vectors: ``[n, d]``, at least one; a memory map will do.
