@@ -44,13 +44,11 @@ def measure_candidates() -> None:
             key = make_key("candidate", {"names": [query_id, ranked.doc_id]})
             features[query_id, ranked.doc_id] = values, key
             used[key] = None
-    both, count = tracemalloc.get_traced_memory()[0], len(features)
+    both, count, routes_count = tracemalloc.get_traced_memory()[0], len(features), len(settings.routes)
     tracemalloc.stop()
-    routes_count = len(settings.routes)
-    print(f"{count} candidates of {routes_count} routes: {rankings / count:.0f} bytes a candidate for rankings,")
-    print(
-        f"{rankings / count / (routes_count + 1):.0f} a ranked document; {(both - rankings) / count:.0f} for statistics, keys and names"
-    )
+    each, ranked_each = rankings / count, rankings / count / (routes_count + 1)
+    print(f"{count} candidates of {routes_count} routes: {each:.0f} bytes for rankings, {ranked_each:.0f} a document;")
+    print(f"{(both - rankings) / count:.0f} for statistics, keys and names")
 
 
 def measure_vocabularies(new: float) -> None:
