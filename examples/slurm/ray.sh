@@ -30,22 +30,43 @@ number=$(mktemp)
 # Ray takes --include-dashboard on the first node only
 start='((SLURM_PROCID)) || first=--include-dashboard=false
 exec ray symmetric-run --address "$1" --min-nodes "$2" ${first:-} -- "${@:3}"'
+# what Slurm tells every process must not end this shell before it has written the exit code of the run
+run='trap : TERM
+(echo "$BASHPID" >"$0" && exec pan-scdg run "$@")
+code=$?
+echo "$code" >"$0.code"
+exit "$code"'
 srun --no-kill --kill-on-bad-exit=0 \
     bash -c "$start" start "${HEAD:-$(hostname)}:$((20000 + SLURM_JOB_ID % 20000))" "$SLURM_JOB_NUM_NODES" \
-    bash -c 'echo $$ >"$0"; exec pan-scdg run "$@"' "$number" "$@" --output "$output" --cluster auto &
+    bash -c "$run" "$number" "$@" --output "$output" --cluster auto &
 step=$!
-trap 'kill -TERM "$(<"$number")"' TERM # this script is on the first node, as the run is
+stopped=0
+stop() { # this script is on the first node, as the run is
+    stopped=1
+    if [[ -s $number ]]; then
+        kill -TERM "$(<"$number")"
+    else
+        kill -TERM "$step"
+    fi
+}
+trap stop TERM
 wait "$step"
 code=$?
 if ((code > 128)); then # the signal ended this wait, and the run is storing its last scores
     wait "$step"
     code=$?
 fi
-if ((code == 0)) && [[ ! -s $number ]]; then # symmetric-run hides that Ray did not start
+own=$(cat "$number.code" 2>/dev/null)
+if [[ -n $own ]]; then # srun's is the highest of all nodes, and a lost node has one, too
+    code=$own
+elif ((code == 0)); then # symmetric-run hides that Ray did not start
     echo "error: Ray did not start on the first node, so nothing was run; see above" >&2
     code=1
 fi
-rm -f "$number"
+if ((stopped)) && [[ ${own:-143} == 143 ]]; then # the run had not begun, or could not yet handle the signal
+    code=3
+fi
+rm -f "$number" "$number.code"
 if ((code == 3)); then
     scontrol requeue "$SLURM_JOB_ID"
 fi

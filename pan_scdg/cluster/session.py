@@ -134,13 +134,14 @@ class Cluster:
                 where = "this machine"
                 # other users of this machine reach its loopback, too
                 token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-                _set_variables({**ONLY_LOOPBACK, **token})
+                stack.enter_context(_set_variables({**ONLY_LOOPBACK, **token}))
             else:
                 options, where = {"address": self.address}, f"the cluster {self.address}"
                 _check_address(self.address or "")
-            _set_variables({"RAY_USAGE_STATS_ENABLED": "0"})
+            stack.enter_context(_set_variables({"RAY_USAGE_STATS_ENABLED": "0"}))
             before = signal.getsignal(signal.SIGTERM)
             ray = importlib.import_module("ray")
+            _read_variables(ray)
             # What goes wrong is an exception, in one line; Ray prints much of it on standard output, too, and
             # has no option for that.
             logging.getLogger("ray").setLevel(logging.CRITICAL)
@@ -211,10 +212,25 @@ def make_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _set_variables(variables: dict[str, str]) -> None:
-    """Set variables that Ray and its processes read; those of the user take precedence."""
-    for name, value in variables.items():
-        os.environ.setdefault(name, value)
+@contextmanager
+def _set_variables(variables: dict[str, str]) -> Iterator[None]:
+    """Set variables that Ray and its processes read, until the body ends; those of the user take precedence."""
+    unset = {name: value for name, value in variables.items() if name not in os.environ}
+    os.environ.update(unset)
+    try:
+        yield
+    finally:
+        for name in unset:
+            os.environ.pop(name, None)
+
+
+def _read_variables(ray: Any) -> None:
+    """Make Ray, which reads its variables once a process, read them as they are now."""
+    constants = ray._private.ray_constants
+    default = not constants.IS_WINDOWS_OR_OSX
+    constants.ENABLE_RAY_CLUSTER = constants.env_bool(constants.ENABLE_RAY_CLUSTERS_ENV_VAR, default)
+    ray._raylet.Config.initialize("")
+    ray._raylet.AuthenticationTokenLoader.instance().reset_cache()
 
 
 @contextmanager

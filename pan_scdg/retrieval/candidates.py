@@ -22,7 +22,7 @@ from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import RetrievalSettings, Route
 from pan_scdg.progress import Progress
 from pan_scdg.records import Query
-from pan_scdg.retrieval.catalogue import read_catalogue
+from pan_scdg.retrieval.catalogue import ReadyIndex
 from pan_scdg.retrieval.dense.routes import DenseRoutes
 from pan_scdg.retrieval.index import Part, build_indexes, join_digests, list_parts, list_shards, open_bm25
 from pan_scdg.retrieval.ranking import Ranked, Ranking, fuse_by_comb_sum, fuse_by_daac, fuse_by_rrf
@@ -68,7 +68,7 @@ def find_candidates(
     settings: RetrievalSettings,
     encoder: Encoder | None,
     store: Store,
-    index: Path | None = None,
+    index: ReadyIndex | None = None,
     memory: int = SEARCH_MEMORY,
     cluster: Cluster | None = None,
 ) -> dict[str, FirstStage]:
@@ -80,22 +80,22 @@ def find_candidates(
         settings: the profile's.
         encoder: the embedding model, for dense routes.
         store: rankings are stored here, and indexes in its folder.
-        index: folder of ready indexes (see `catalogue.check_index`), which is only read; None: they are built in
-            the store's folder.
+        index: what `catalogue.check_index` returned; the folder is only read. None: indexes are built in the
+            store's folder.
         memory: bytes that a dense search may use.
         cluster: encodes the documents, if it has several devices.
 
     Raises:
         UserError: an index cannot be built or opened.
     """
-    corpora = [corpus.digest] if index is None else read_catalogue(index).corpora
+    corpora = [corpus.digest] if index is None else index.corpora
     parts = list_parts(settings, encoder, join_digests(corpora))
     keys = {q.query_id: _make_route_keys(q, settings, parts) for q in queries}
     todo = {
         q.text: q for q in queries if any(store.get(key) is None for key in keys[q.query_id].values())
     }  # texts once
     if todo:
-        folder = store.folder if index is None else index
+        folder = store.folder if index is None else index.folder
         if index is None:
             build_indexes(corpus, folder, parts, encoder, settings.dense, cluster)
         with Progress("first stage", len(todo)) as progress:

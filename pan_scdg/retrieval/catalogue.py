@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
@@ -23,7 +23,7 @@ from pan_scdg.retrieval.index import Part, build_indexes, list_shards
 from pan_scdg.retrieval.index_folder import Count, read_ids
 from pan_scdg.store import lock_folder
 
-CATALOGUE, CATALOGUE_BYTES = "index.json", 1 << 20
+CATALOGUE, CATALOGUE_BYTES = "index.json", 16 << 20
 REMAKE = "make one with the command index"
 MOST_TOLD = 8
 """Differences that an error names."""
@@ -64,6 +64,13 @@ class Catalogue(OwnRecord):
         return [shard.corpus for shard in self.shards]
 
 
+class ReadyIndex(NamedTuple):
+    """An index folder and the digests of the corpora that it covered when it was checked: more may be added."""
+
+    folder: Path
+    corpora: list[str]
+
+
 def read_catalogue(folder: Path) -> Catalogue:
     """Return the list of what an index folder holds.
 
@@ -78,13 +85,15 @@ def read_catalogue(folder: Path) -> Catalogue:
 
 def write_catalogue(folder: Path, known: Catalogue) -> None:
     """Replace the list of what an index folder holds, in one step."""
-    write_atomically(folder / CATALOGUE, json.dumps(known.model_dump(), indent=1, sort_keys=True) + "\n")
+    write_atomically(folder / CATALOGUE, _to_text(known))
 
 
-def check_index(folder: Path, corpus: Corpus, settings: RetrievalSettings, encoder: Encoder | None) -> None:
-    """Raise UserError if an index folder is of another corpus or other settings, and name what differs.
+def check_index(folder: Path, corpus: Corpus, settings: RetrievalSettings, encoder: Encoder | None) -> ReadyIndex:
+    """Return what a run may search in an index folder.
 
-    The corpus must consist of those of the shards, in the order in which they were added.
+    Raises:
+        UserError: it is of other settings or another corpus, which must consist of those of the shards in the order in
+            which they were added; what differs is named.
     """
     known = read_catalogue(folder)
     if known.corpora != [corpus.digest]:
@@ -97,6 +106,7 @@ def check_index(folder: Path, corpus: Corpus, settings: RetrievalSettings, encod
             )
     for parts in list_shards(settings, encoder, known.corpora):
         check_parts(known, folder, parts)
+    return ReadyIndex(folder, known.corpora)
 
 
 def check_parts(known: Catalogue, folder: Path, parts: Mapping[str, Part]) -> None:
@@ -143,10 +153,6 @@ def index_corpus(
             _check_new(corpus, folder, known, list_shards(settings, encoder, known.corpora))
             content = corpus.hash_parts([len(corpus)])[0]
             shards.append(Shard(corpus=corpus.digest, documents=len(corpus), content=content))
-            ids = "".join(f"{json.dumps(doc_id)}\n" for doc_id in corpus.ids)
-            write_atomically(folder / shards[-1].ids, ids)
-        if not known.shards:
-            write_catalogue(folder, Catalogue(shards=shards, indexes={}))
         corpora = [shard.corpus for shard in shards]
         number = corpora.index(corpus.digest)
         parts = list_shards(settings, encoder, corpora)[number]
@@ -157,10 +163,17 @@ def index_corpus(
             what = f"has no index {replaced.kind} of the documents that were there before"
             raise UserError(what, "make an index of all documents in another folder", folder)
         grown_from = None if replaced is None else folder / replaced.name
-        build_indexes(corpus, folder, parts, encoder, settings.dense, cluster, grown_from)
         indexes = {part.name: Entry(kind=part.kind, made_of=part.made_of) for part in parts.values()}
         kept = {name: entry for name, entry in known.indexes.items() if replaced is None or name != replaced.name}
-        write_catalogue(folder, Catalogue(shards=shards, indexes={**kept, **indexes}))
+        grown = Catalogue(shards=shards, indexes={**kept, **indexes})
+        _check_size(grown, folder)
+        if len(shards) > len(known.shards):
+            ids = "".join(f"{json.dumps(doc_id)}\n" for doc_id in corpus.ids)
+            write_atomically(folder / shards[-1].ids, ids)
+        if not known.shards:
+            write_catalogue(folder, Catalogue(shards=shards, indexes={}))
+        build_indexes(corpus, folder, parts, encoder, settings.dense, cluster, grown_from)
+        write_catalogue(folder, grown)
         if replaced is not None:
             shutil.rmtree(folder / replaced.name, ignore_errors=True)
     return [f"{part.kind}: {folder / part.name}" for part in parts.values()]
@@ -176,3 +189,14 @@ def _check_new(corpus: Corpus, folder: Path, known: Catalogue, shards: Sequence[
         if twice := corpus.ids & set(read_ids(folder / shard.ids, shard.documents)):
             what = f"{len(twice)} documents of the new corpus are in the index already, for example {min(twice)!r}"
             raise UserError(what, "remove them from the new corpus, or make another index", folder)
+
+
+def _check_size(grown: Catalogue, folder: Path) -> None:
+    """Raise UserError if a list of what an index folder holds is too long to be read again."""
+    if len(_to_text(grown)) > CATALOGUE_BYTES:
+        what = f"would be larger than {CATALOGUE_BYTES} bytes with {len(grown.shards)} corpora"
+        raise UserError(what, "make an index of all documents in another folder", folder / CATALOGUE)
+
+
+def _to_text(known: Catalogue) -> str:
+    return json.dumps(known.model_dump(), indent=1, sort_keys=True) + "\n"

@@ -1,10 +1,14 @@
-"""Where Ray is started and with what; none is started here."""
+"""Where Ray is started and with what; a stand-in takes its place but in the last test."""
 
+import os
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -66,3 +70,56 @@ def test_versions_of_another_machine_are_compared() -> None:
     session.check_versions(versions)
     with pytest.raises(UserError, match=f"torch is {versions['torch']} there and 0 here"):
         session.check_versions({**versions, "torch": "0"})
+
+
+def list_variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
+
+
+@pytest.mark.parametrize("own", [{}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "own"}])
+def test_a_session_leaves_no_variables_behind(own: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list_variables():
+        monkeypatch.delenv(name)
+    for name, value in own.items():
+        monkeypatch.setenv(name, value)
+    seen: list[dict[str, str]] = []
+    ray = SimpleNamespace(
+        _private=SimpleNamespace(worker=SimpleNamespace()),
+        exceptions=SimpleNamespace(RayError=RuntimeError),
+        init=lambda **_: seen.append(list_variables()),
+        shutdown=lambda: seen.append(list_variables()),
+        util=SimpleNamespace(get_node_ip_address=lambda: session.LOOPBACK),
+    )
+    monkeypatch.setattr(session, "need_packages", lambda *_: None)
+    monkeypatch.setattr(session.importlib, "import_module", lambda _: ray)
+    monkeypatch.setattr(session, "_read_variables", lambda _: None)
+    cluster = Cluster("local", 2)
+    cluster.connect("cpu")
+    cluster.close()
+    assert list_variables() == own
+    during, at_end = seen
+    assert during == at_end
+    assert during.keys() > set(session.ONLY_LOOPBACK)
+    assert during["RAY_AUTH_TOKEN"] == "own" if own else len(during["RAY_AUTH_TOKEN"]) == 64
+
+
+TWICE = """
+import os
+from pan_scdg.cluster.session import Cluster
+tokens = set()
+for _ in range(2):
+    cluster = Cluster("local", 2)
+    ray = cluster.connect("cpu")
+    tokens.add(os.environ["RAY_AUTH_TOKEN"])
+    assert ray.get(ray.remote(num_cpus=0)(lambda: 7).remote(), timeout=60) == 7
+    cluster.close()
+assert len(tokens) == 2 and "RAY_AUTH_TOKEN" not in os.environ
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")
+def test_a_process_can_have_a_second_session() -> None:
+    plain = {name: value for name, value in os.environ.items() if name not in list_variables()}
+    done = subprocess.run([sys.executable, "-c", TWICE], env=plain, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -96,10 +96,15 @@ DAMAGED: dict[str, tuple[Damage, str]] = {
     "the catalogue nested": (lambda i: (i / "index.json").write_text("[" * 100_000), "index.json: is not as"),
     "the catalogue empty": (lambda i: (i / "index.json").write_text("{}"), "index.json: is not as"),
     "the catalogue a list": (lambda i: edit(i / "index.json", indexes=[]), "index.json: is not as"),
-    "the catalogue large": (lambda i: (i / "index.json").write_text(" " * (2 << 20)), "index.json: larger than"),
+    "the catalogue large": (lambda i: (i / "index.json").write_text(" " * (17 << 20)), "index.json: larger than"),
     "the catalogue a pipe": (lambda i: replace_by(i / "index.json", os.mkfifo), "index.json: not a regular file"),
     "the catalogue gone": (lambda i: (i / "index.json").unlink(), "index.json: no index of a corpus"),
 }  # fmt: skip
+DAMAGED_LISTS: dict[str, tuple[Damage, str]] = {
+    "lists without end": (lambda i: edit(i / "manifest.json", terms=(1 << 48) - 1), "not the inverted file"),
+    "no lists": (lambda i: edit(i / "manifest.json", terms=0), "not the inverted file"),
+    "vectors without end": (lambda i: edit(i / "manifest.json", documents=(1 << 48) - 1), "not the inverted file"),
+}
 OF_A_STATE = (
     "a vector",
     "an id",
@@ -111,23 +116,39 @@ OF_A_STATE = (
 )
 
 
-@pytest.fixture(scope="module")
-def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A first stage of one lexical and one dense route."""
+def write_profile(path: Path, **dense: str) -> Path:
+    """Write a profile whose first stage has one lexical and one dense route."""
     document = tomlkit.parse(SMALL.read_text(encoding="utf-8"))
     document["retrieval"].update(BOTH)  # type: ignore[union-attr]
-    path = tmp_path_factory.mktemp("profile") / "both.toml"
+    document["retrieval"]["dense"].update(dense)  # type: ignore[index, union-attr]
     path.write_text(tomlkit.dumps(document), encoding="utf-8")
     return path
 
 
 @pytest.fixture(scope="module")
+def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_profile(tmp_path_factory.mktemp("profile") / "both.toml")
+
+
+@pytest.fixture(scope="module")
 def made(retrieval_input: Path, profile: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ready index, to copy."""
-    folder = tmp_path_factory.mktemp("made") / "index"
-    where = ["--input", str(retrieval_input), "--index", str(folder), "--profile", str(profile), "--device", "cpu"]
+    return make_index(retrieval_input, tmp_path_factory.mktemp("made") / "index", profile)
+
+
+def make_index(source: Path, folder: Path, profile: Path) -> Path:
+    where = ["--input", str(source), "--index", str(folder), "--profile", str(profile), "--device", "cpu"]
     assert run_command(["index", *where]) == 0
     return folder
+
+
+@pytest.fixture(scope="module")
+def listed(retrieval_input: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """An index with inverted lists, to copy, and its profile."""
+    pytest.importorskip("faiss")
+    root = tmp_path_factory.mktemp("listed")
+    profile = write_profile(root / "ivf.toml", search="ivf")
+    return make_index(retrieval_input, root / "index", profile), profile
 
 
 @pytest.mark.parametrize("what", DAMAGED)
@@ -137,6 +158,17 @@ def test_a_damaged_index_is_refused_in_one_line(
     damage, says = DAMAGED[what]
     shutil.copytree(made, tmp_path / "index")
     damage(tmp_path / "index")
+    refused(run(retrieval_input, tmp_path / "out", "--index", tmp_path / "index", profile=profile), says, tmp_path)
+
+
+@pytest.mark.parametrize("what", DAMAGED_LISTS)
+def test_damaged_inverted_lists_are_refused_in_one_line(
+    what: str, listed: tuple[Path, Path], retrieval_input: Path, run: Run, tmp_path: Path
+) -> None:
+    (made, profile), (damage, says) = listed, DAMAGED_LISTS[what]
+    shutil.copytree(made, tmp_path / "index")
+    (folder,) = (tmp_path / "index").glob("abstracts-ivf-*")
+    damage(folder)
     refused(run(retrieval_input, tmp_path / "out", "--index", tmp_path / "index", profile=profile), says, tmp_path)
 
 

@@ -79,7 +79,7 @@ def test_merge_needs_input_and_output_unless_it_lists(cli: Run, tmp_path: Path) 
     assert "Missing option '--input'" in cli("merge", tmp_path).err
 
 
-SKIP_OPTIONS = 'while [[ $1 == -* ]]; do shift; done; exec "$@"'
+SKIP_OPTIONS = 'while [[ $1 == -* ]]; do shift; done; ${WAIT:+eval "$WAIT"}; "$@"; exit "${SRUN:-$?}"'
 RAY = 'echo "ray $1 $2 $3 $4 $5 $6"; ${FAILS:+exit}; while [[ $1 != -- ]]; do shift; done; shift; exec "$@"'
 
 
@@ -150,6 +150,37 @@ def test_a_job_in_which_ray_does_not_start_fails(cluster: Any, monkeypatch: pyte
     out, err = process.communicate(timeout=300)
     assert (process.returncode, "ran" in out.split()) == (1, False)
     assert err.startswith("error: Ray did not start")
+
+
+@pytest.mark.parametrize(("code", "queued"), [(0, ""), (2, ""), (3, "scontrol requeue 77\n")])
+def test_the_code_of_a_lost_node_is_not_that_of_the_run(
+    code: int, queued: str, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SRUN", "137")
+    process = cluster("ray.sh", f"exit {code}", "out")
+    out, err = process.communicate(timeout=300)
+    assert (process.returncode, out.partition("\n")[2], err) == (code, queued, "")
+
+
+def test_a_signal_before_the_run_begins_queues_the_job_again(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAIT", f"touch {tmp_path}/started; exec sleep 60")
+    process = cluster("ray.sh", "echo ran", "out")
+    while not (tmp_path / "started").exists():
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=30) == ("scontrol requeue 77\n", "")
+    assert process.returncode == 3
+
+
+def test_a_run_that_the_signal_ends_before_it_can_store_is_queued_again(cluster: Any, tmp_path: Path) -> None:
+    process = cluster("ray.sh", f"touch {tmp_path}/started; exec sleep 60", "out")
+    while not (tmp_path / "started").exists():
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=30)[0].endswith("scontrol requeue 77\n")
+    assert process.returncode == 3
 
 
 def test_the_signal_before_the_time_limit_reaches_the_run_on_several_nodes(cluster: Any, tmp_path: Path) -> None:

@@ -1,7 +1,10 @@
 """The command status: a run that goes on, one that stopped, one that is complete, and files that others wrote."""
 
+import fcntl
 import json
 import logging
+import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,3 +67,11 @@ def test_a_status_that_others_wrote_is_one_line(content: str | None, tmp_path: P
 def test_what_is_no_output_is_an_error(tmp_path: Path, cli: Cli) -> None:
     assert "holds neither a result nor an unfinished run" in cli("status", tmp_path).err
     assert "cannot be read" in cli("status", tmp_path / "none").err
+
+
+def test_a_run_that_starts_while_its_status_is_read_waits_for_the_lock(tmp_path: Path) -> None:
+    folder = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_SH)  # as `status` does
+    threading.Timer(0.2, os.close, [folder]).start()
+    with lock_output(tmp_path), pytest.raises(BlockingIOError):
+        fcntl.flock(os.open(tmp_path, os.O_RDONLY), fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -29,7 +29,7 @@ from pan_scdg.report.query_page import write_query_page
 from pan_scdg.report.setting import Setting, describe_setting
 from pan_scdg.retrieval.candidate_files import explain_scores, hash_candidates, read_candidates
 from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retrieval_encoder
-from pan_scdg.retrieval.catalogue import check_index
+from pan_scdg.retrieval.catalogue import ReadyIndex, check_index
 from pan_scdg.scdg.aggregation import choose_aggregate
 from pan_scdg.scoring.baseline_parts import BaselineParts, find_encoder_parts
 from pan_scdg.scoring.candidates import Target, prepare_targets, score_candidates
@@ -59,6 +59,8 @@ class Prepared(NamedTuple):
     """The encoder of the sentence match."""
     small: SmallModel | None = None
     """The small model of the cascade."""
+    ready: ReadyIndex | None = None
+    """The index of the user; None: indexes are built in the folder of the store."""
 
     def identify(self) -> dict[str, Any]:
         """Return the fields that identify the models in the job."""
@@ -123,12 +125,12 @@ def prepare(
     corpus = Corpus(request.input, notices)
     if given is not None:
         check_candidates(given, corpus, "give a run over this corpus", stages.candidates)
-    encoder, matching = None, None
+    encoder, matching, ready = None, None, None
     if not computing.gpus:  # a plan for them only counts
         if given is None:
             encoder = load_retrieval_encoder(settings, computing.device)
             if stages.index is not None:
-                check_index(stages.index, corpus, settings, encoder)
+                ready = check_index(stages.index, corpus, settings, encoder)
         if settings.rerank and settings.match is not None:
             matching = find_encoder_parts(settings.match.model, computing.device, "retrieval")
     places = _list_places(model, small, matching)
@@ -148,6 +150,7 @@ def prepare(
         places,
         matching,
         small,
+        ready,
     )
 
 
@@ -226,7 +229,7 @@ def _stage_results(
     memory = stages.search_memory << 20
     corpus = prepared.corpus
     found = prepared.given or find_candidates(
-        corpus, queries, settings, prepared.encoder, store, stages.index, memory, cluster
+        corpus, queries, settings, prepared.encoder, store, prepared.ready, memory, cluster
     )
     if prepared.given is None:
         where = stages.index or store.folder

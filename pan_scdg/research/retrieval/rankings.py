@@ -12,7 +12,7 @@ from pan_scdg.research.retrieval.comparison import Frozen, apply, choose_configu
 from pan_scdg.research.retrieval.data import Data, Orders, RetrievalStudy, Stages, list_ranked
 from pan_scdg.research.retrieval.grid import UPPER_TAILS, Configuration, make_candidates
 from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retrieval_encoder
-from pan_scdg.retrieval.catalogue import check_index
+from pan_scdg.retrieval.catalogue import ReadyIndex, check_index
 from pan_scdg.scdg.aggregation import Aggregate, choose_aggregate
 from pan_scdg.scoring.candidates import Found
 from pan_scdg.store import Store
@@ -29,10 +29,8 @@ def search_all(study: RetrievalStudy, data: Data, computing: Computing, store: S
     """
     memory = choose_search_memory() << 20
 
-    def search(settings: RetrievalSettings, encoder: Encoder | None) -> dict[str, FirstStage]:
-        return find_candidates(
-            data.corpus, data.queries, settings, encoder, store, study.index, memory, computing.cluster
-        )
+    def search(settings: RetrievalSettings, encoder: Encoder | None, index: ReadyIndex | None) -> dict[str, FirstStage]:
+        return find_candidates(data.corpus, data.queries, settings, encoder, store, index, memory, computing.cluster)
 
     settings_by = [(row.name, row.settings) for row in study.rows if row.settings is not None]
     found: dict[str, Stages] = {}
@@ -40,13 +38,12 @@ def search_all(study: RetrievalStudy, data: Data, computing: Computing, store: S
         alike = [(name, settings) for name, settings in settings_by if _name_encoder(settings) == key]
         encoder = load_retrieval_encoder(alike[0][1], computing.device)
         for name, settings in alike:
-            if study.index is not None:
-                check_index(study.index, data.corpus, settings, encoder)
+            index = None if study.index is None else check_index(study.index, data.corpus, settings, encoder)
             # route by route, so that one that another row has searched already is not searched again
             for route in settings.routes:
                 alone = settings.model_copy(update={"routes": (route,), "fusion": "none"})
-                search(alone, None if route.startswith("bm25") else encoder)
-            found[name] = search(settings, encoder)
+                search(alone, None if route.startswith("bm25") else encoder, index)
+            found[name] = search(settings, encoder, index)
         if encoder is not None:
             encoder.release()
     return found

@@ -40,7 +40,8 @@ class Block(NamedTuple):
 def build_index(documents: Iterable["Document"], folder: Path, stopwords: frozenset[str] | None = None) -> None:
     """Write the index of a stream of documents; ``folder`` exists only once the index is complete.
 
-    Besides one block the ids of the documents and the vocabulary lie in memory, however many documents there are.
+    Besides one block, the ids of the documents and the vocabularies of all blocks lie in memory, some 120 bytes a term
+    of each block: very large corpora are indexed in shards (docs/scale.md).
     ``stopwords`` is Terrier's list, from its jar, unless another is given.
 
     Raises:

@@ -63,7 +63,8 @@ def open_threads(faiss: Any) -> ThreadPoolExecutor:
 def build_ivf(vectors: Floats, folder: Path, lists: int | None = None) -> None:
     """Write the inverted file of unit vectors; ``folder`` exists only once it is complete.
 
-    Takes some 2 GiB and 24 bytes a vector, however large the vectors are (benchmarks/results/ann.md).
+    Takes some 2 GiB, 24 bytes a vector, and six bytes for each number of the vectors that k-means sees: those of
+    `POINTS_A_LIST` times ``lists`` vectors (benchmarks/results/ann.md).
 
     Args:
         vectors: ``[n, d]``, at least one; a memory map will do.
@@ -169,10 +170,10 @@ class IvfIndex:
         seal = check_seal(folder, "ivf", VERSION)
         lists, self._folder, self.count = seal.terms, folder, count
         centroids, ranges = read_array(folder / CENTROIDS, ("<f4",)), read_array(folder / RANGES, ("<f4",))
-        sizes, self._index = read_array(folder / SIZES, ("<i8",)), _make_index(faiss, width, max(1, lists))
-        total = count * (self._index.code_size + ID_BYTES)
+        sizes, total = read_array(folder / SIZES, ("<i8",)), count * (width + ID_BYTES)
         if not (
             seal.documents == count
+            and 0 < lists <= count
             and centroids.shape == (lists, width)
             and ranges.shape == (2 * width,)
             and sizes.shape == (lists,)
@@ -183,6 +184,7 @@ class IvfIndex:
             and (folder / LISTS).stat().st_size == total
         ):
             raise UserError("damaged: not the inverted file of these vectors", REDO, folder)
+        self._index = _make_index(faiss, width, lists)  # which takes memory for as many lists as it is told
         self._index.quantizer.add(np.array(centroids))
         faiss.copy_array_to_vector(np.array(ranges), self._index.sq.trained)
         self._index.is_trained, self._index.ntotal = True, count
