@@ -22,12 +22,16 @@ folder=$1
 shift
 pan-scdg run "$@" --output "$folder/shard-$SLURM_ARRAY_TASK_ID" --shard "auto${SHARDS:+/$SHARDS}" &
 run=$!
-trap 'kill -TERM "$run"' TERM
+stopped=0
+trap 'stopped=1; kill -TERM "$run"' TERM
 wait "$run"
 code=$?
 if ((code > 128)); then # the signal ended this wait, and the run is storing its last scores
     wait "$run"
     code=$?
+fi
+if ((stopped && code == 143)); then # the run could not yet handle the signal
+    code=3
 fi
 if ((code == 3)); then
     scontrol requeue "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"

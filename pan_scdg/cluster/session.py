@@ -7,6 +7,7 @@ import secrets
 import shutil
 import signal
 import socket
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -140,8 +141,10 @@ class Cluster:
                 _check_address(self.address or "")
             stack.enter_context(_set_variables({"RAY_USAGE_STATS_ENABLED": "0"}))
             before = signal.getsignal(signal.SIGTERM)
+            known = sys.modules.get("ray")
             ray = importlib.import_module("ray")
-            _read_variables(ray)
+            if known is not None:
+                _read_variables(ray)
             # What goes wrong is an exception, in one line; Ray prints much of it on standard output, too, and
             # has no option for that.
             logging.getLogger("ray").setLevel(logging.CRITICAL)
@@ -225,7 +228,7 @@ def _set_variables(variables: dict[str, str]) -> Iterator[None]:
 
 
 def _read_variables(ray: Any) -> None:
-    """Make Ray, which reads its variables once a process, read them as they are now."""
+    """Make Ray, which reads its variables when it is imported, read them as they are now."""
     constants = ray._private.ray_constants
     default = not constants.IS_WINDOWS_OR_OSX
     constants.ENABLE_RAY_CLUSTER = constants.env_bool(constants.ENABLE_RAY_CLUSTERS_ENV_VAR, default)

@@ -110,9 +110,13 @@ def test_a_stopped_shard_is_queued_again_and_no_other(code: int, queued: str, cl
     assert process.returncode == code
 
 
-def test_the_signal_before_the_time_limit_reaches_the_run(cluster: Any, tmp_path: Path) -> None:
-    body = f"trap 'kill $!; sleep 0.3; exit 3' TERM; touch {tmp_path}/started; sleep 60 & wait"
-    process = cluster("shard.sh", body, "out")
+@pytest.mark.parametrize(
+    "body",
+    ["trap 'kill $!; sleep 0.3; exit 3' TERM; touch STARTED; sleep 60 & wait", "touch STARTED; exec sleep 60"],
+    ids=["handled", "too early to be handled"],
+)
+def test_the_signal_before_the_time_limit_reaches_the_run(body: str, cluster: Any, tmp_path: Path) -> None:
+    process = cluster("shard.sh", body.replace("STARTED", f"{tmp_path}/started"), "out")
     while not (tmp_path / "started").exists():
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
