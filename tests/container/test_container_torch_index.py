@@ -63,8 +63,8 @@ def test_torch_comes_from_the_index_that_is_named(docker: Docker, base_image: st
     context = tmp_path / "context"
     context.mkdir()
     shutil.copy(ROOT / "Dockerfile", context)
-    few = {"install": "setuptools", "run": "click", "torch": "torch", "tests": "iniconfig"}
-    text = "".join(f"# [{section}]\n{lock(name)}" for section, name in few.items())
+    few = {"install": ("setuptools", "uv"), "run": ("click",), "torch": ("torch",), "tests": ("iniconfig",)}
+    text = "".join(f"# [{section}]\n{''.join(map(lock, names))}" for section, names in few.items())
     (context / "requirements.lock").write_text(text)
     (context / "requirements").mkdir()
     for name in ("cuda", "java"):

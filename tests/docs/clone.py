@@ -25,15 +25,15 @@ class Done(NamedTuple):
 class Clone:
     """A folder that looks like a clone, with trimmed examples, in which commands run and write."""
 
-    def __init__(self, folder: Path, **variables: str) -> None:
-        """Write the clone into a folder; ``variables`` are part of the environment of its commands."""
+    def __init__(self, folder: Path, queries: int = 2, **variables: str) -> None:
+        """Write the clone, with so many queries, into a folder; the environment of its commands has ``variables``."""
         self.folder = folder
         for name in ("benchmarks", "model_cache", "tools"):
             (folder / name).symlink_to(ROOT / name)
         # Copies: Python and the package resolve links, and would find the full examples beside the originals.
         shutil.copy(ROOT / "entrypoint.py", folder)
         shutil.copytree(ROOT / "pan_scdg", folder / "pan_scdg")
-        write_trimmed_examples(ROOT / "examples", folder / "examples", pairs=2, queries=2, documents=12)
+        write_trimmed_examples(ROOT / "examples", folder / "examples", pairs=2, queries=queries, documents=6 * queries)
         environment = {**os.environ, "PAN_SCDG_STATE": str(folder / "state"), "HF_HUB_OFFLINE": "1", **variables}
         self._server = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("command_server.py"))],

@@ -43,8 +43,9 @@ PARSED = [command for command in COMMANDS if command.needs or command.long]
 
 
 @pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
-    clone = Clone(tmp_path_factory.mktemp("clone"))
+def clone(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
+    gate = "not long" in request.config.option.markexpr
+    clone = Clone(tmp_path_factory.mktemp("clone"), queries=2 if gate else 6)  # studies divide queries into five folds
     yield clone
     clone.close()
 

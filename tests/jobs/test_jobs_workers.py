@@ -9,6 +9,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,12 @@ def list_own(mark: str) -> list[str]:
 def test_no_actor_outlives_the_command(number: signal.Signals, code: int, tmp_path: Path) -> None:
     """After a kill, Ray's agents, which compute nothing, stay until they miss the rest of it."""
     mark = f"mark-of-{tmp_path.name}-{os.getpid()}"
-    pairs = ROOT / "examples" / "pan25-pairs" / "test"
+    examples, pairs = ROOT / "examples" / "pan25-pairs" / "test", tmp_path / "pairs-of-all"
+    documents = [sorted(path.name for path in (examples / side).iterdir()) for side in ("susp", "src")]
+    pairs.mkdir()
+    for side in ("susp", "src"):
+        (pairs / side).symlink_to(examples / side)
+    (pairs / "pairs").write_text("".join(f"{susp} {src}\n" for susp, src in product(*documents)))
     command = [sys.executable, ROOT / "entrypoint.py", "run", "--input", pairs, "--output", tmp_path / "out"]
     more = ["--profile", "scdg-mini", "--workers", "2", "--state", tmp_path / "state"]
     environment = {**os.environ, "MARK": mark}
