@@ -162,10 +162,7 @@ def score_candidates(
     """
     wanted = _list_wanted(targets, found, settings, share)
     # each query without a source is its own batch, so that no gain depends on the other queries
-    own = [aggregate] if (aggregate := choose_aggregate(settings)) else []
-    keeps = keep_gains or any(aggregate.entry.joint for aggregate in own)
-    stored = list_stored("candidates", [Aggregate("top", settings.q), *own])
-    known, features = FeatureStore(store, stored, keeps, settings.control), Found()
+    known, features = _open_features(settings, store, keep_gains), Found()
     scorer, waiting = PassScorer(model, store), deque[Group]()
 
     def add(group: Group, values: Mapping[str, GainStatistics]) -> None:
@@ -195,6 +192,14 @@ def score_candidates(
             progress.update(group.candidates, tokens=model.tokens - before)
             before = model.tokens
     return features
+
+
+def _open_features(settings: RetrievalSettings, store: Store, keep_gains: bool) -> FeatureStore:
+    """Return the store of statistics; an aggregation over all candidates of a query needs their gains."""
+    own = [aggregate] if (aggregate := choose_aggregate(settings)) else []
+    keeps = keep_gains or any(aggregate.entry.joint for aggregate in own)
+    stored = list_stored("candidates", [Aggregate("top", settings.q), *own])
+    return FeatureStore(store, stored, keeps, settings.control)
 
 
 def _list_wanted(

@@ -116,12 +116,7 @@ def prepare(
         where = request.input / "queries.jsonl"
         targets = prepare_targets(queries, model, settings, where, notices)
         small = open_small_model(profile, computing, queries, where, notices)
-    given = None
-    if stages.candidates is not None:
-        known = {query.query_id for query in asked}
-        given = read_candidates(stages.candidates, queries, settings, notices, known)
-    if merged is not None:
-        given = merged.read_candidates(query.query_id for query in queries)
+    given = _read_given(asked, queries, settings, stages, merged, notices)
     corpus = Corpus(request.input, notices)
     if given is not None:
         check_candidates(given, corpus, "give a run over this corpus", stages.candidates)
@@ -152,6 +147,22 @@ def prepare(
         small,
         ready,
     )
+
+
+def _read_given(
+    asked: Sequence[Query],
+    queries: Sequence[Query],
+    settings: RetrievalSettings,
+    stages: FirstStageOptions,
+    merged: Shards | None,
+    notices: Notices,
+) -> dict[str, FirstStage] | None:
+    """Return the candidates of the user or of the shards; None: they are searched."""
+    if merged is not None:
+        return merged.read_candidates(query.query_id for query in queries)
+    if stages.candidates is None:
+        return None
+    return read_candidates(stages.candidates, queries, settings, notices, {query.query_id for query in asked})
 
 
 def _list_places(
