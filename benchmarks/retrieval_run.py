@@ -27,7 +27,7 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import find_profile, load_profile
 from pan_scdg.retrieval.catalogue import index_corpus
-from pan_scdg.retrieval.dense.encode import DOCUMENTS_A_GROUP
+from pan_scdg.retrieval.document_groups import DOCUMENTS_A_GROUP
 
 ENTRYPOINT = Path(__file__).parents[1] / "entrypoint.py"
 PAPERS_CHUNKS = {"chunk_words": 768, "chunk_stride": 512, "chunks": 8}

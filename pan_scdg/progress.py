@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, NamedTuple
 
 from pan_scdg.logs import LOGGER, say, shows_notes
 
@@ -24,18 +24,41 @@ def format_duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / HOUR:.1f} h"
 
 
+class Crew(NamedTuple):
+    """The processes and machines that compute."""
+
+    processes: int
+    nodes: int
+    lost: int
+    """Machines that were used and are gone."""
+    ended: int
+    """Processes that ended before their work was done."""
+    retried: int
+    """Works that a process or machine had when it ended; others compute them."""
+    computed: dict[str, int]
+    """Works that each machine has computed, by its name."""
+
+    def __str__(self) -> str:
+        """Return the numbers, for people."""
+        return f"{self.processes} processes, {self.nodes} nodes" + (f", {self.lost} lost" if self.lost else "")
+
+
+def count_nobody() -> None:
+    """Return None: this process computes alone."""
+
+
 class Progress:
     """A context manager that counts the finished items of one stage.
 
     Args:
         stage: what is being done, as the user sees it.
         total: the number of items; None if it is not known beforehand.
-        describe: returns who does it, for people; nothing if it is this process.
+        count: returns who computes; None if it is this process.
     """
 
-    def __init__(self, stage: str, total: int | None, describe: Callable[[], str] = str) -> None:
+    def __init__(self, stage: str, total: int | None, count: Callable[[], Crew | None] = count_nobody) -> None:
         self.stage, self.total, self.done, self.tokens = stage, total, 0, 0
-        self._describe = describe
+        self.count = count
         self._began = self._told = time.monotonic()
         self._open = ExitStack()
         self._bar: Any = None
@@ -60,7 +83,7 @@ class Progress:
         self.tokens += tokens
         self._tick()
         if self._bar is not None:
-            if self.tokens:
+            if self._list_details():
                 self._bar.set_postfix_str(", ".join(self._list_details()), refresh=False)
             self._bar.update(items)
         elif time.monotonic() - self._told >= INTERVAL:
@@ -70,8 +93,7 @@ class Progress:
     def line(self) -> str:
         """Return stage, done of total, tokens per second and time left, as far as they are known."""
         parts = [f"{self.stage}: {self.done}" + ("" if self.total is None else f" of {self.total}")]
-        if self.tokens:
-            parts += self._list_details()
+        parts += self._list_details()
         if self.seconds_left is not None:
             parts.append(f"about {format_duration(self.seconds_left)} left")
         return ", ".join(parts)
@@ -84,13 +106,11 @@ class Progress:
         return (time.monotonic() - self._began) / self.done * (self.total - self.done)
 
     def _list_details(self) -> list[str]:
-        return [f"{self._rate():.0f} tokens/s", *filter(None, [self._describe()])]
+        rate = [f"{self.tokens / max(time.monotonic() - self._began, 1e-9):.0f} tokens/s"] if self.tokens else []
+        return rate if (crew := self.count()) is None else [*rate, str(crew)]
 
     def _tick(self) -> None:
         TICKS.debug("", extra={"progress": self})
-
-    def _rate(self) -> float:
-        return self.tokens / max(time.monotonic() - self._began, 1e-9)
 
     def __exit__(self, *_: object) -> None:
         self._open.close()

@@ -34,6 +34,8 @@ FILES = ("scores.sqlite", "scores.sqlite-wal", "scores.sqlite-shm", "scores.sqli
 LARGEST = 256 << 20
 """Largest size of a value in bytes, ten times that of the gains of a million tokens."""
 NOTES = TypeAdapter(list[str], config=EXACT)
+LOCK = "lock"
+"""File of a folder that `lock_folder` locks."""
 _ARRAY = re.compile(
     rb"\x93NUMPY\x01\x00..\{'descr': '([<|][fiu][1248])', 'fortran_order': (False|True), "
     rb"'shape': \(((?:\d{1,12}, ?)*(?:\d{1,12})?)\), \} *\n",
@@ -96,7 +98,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            lock = _open_lock(folder / "lock")
+            lock = _open_lock(folder / LOCK)
             stack.callback(os.close, lock)
         except OSError as e:
             raise UserError(f"cannot write the state: {e.strerror}", "choose another --state folder", folder) from e

@@ -230,17 +230,10 @@ def index(directory: Path, folder: Path, add: bool, profile: str, device: str, c
       pan-scdg run --input examples/pan26-retrieval --index my-index --output out
     """
     from pan_scdg.cli.paths import check_folders, find_profile_file
-    from pan_scdg.models.fit import choose_device
-    from pan_scdg.notices import Notices
-    from pan_scdg.pan.corpus import Corpus
-    from pan_scdg.retrieval.candidates import load_retrieval_encoder
-    from pan_scdg.retrieval.catalogue import index_corpus
+    from pan_scdg.jobs.index import make_index
 
     check_folders(folder, None, {"--input": directory, "--profile": find_profile_file(profile)}, "--index")
-    chosen = load_chosen_profile(profile)
-    settings = chosen.need_retrieval()
-    encoder = load_retrieval_encoder(settings, choose_device(chosen, device))
-    for line in index_corpus(Corpus(directory, Notices()), folder, settings, encoder, cluster, add):
+    for line in make_index(load_chosen_profile(profile), directory, folder, device, cluster, add):
         click.echo(line)
 
 
@@ -300,11 +293,11 @@ def score(
     click.echo(json.dumps(result.record, indent=1))
 
 
-@click.command(short_help="Tell how far a run is that goes on elsewhere.")
+@click.command(short_help="Show the progress of a run that goes on elsewhere.")
 @click.argument("output", type=FOLDER)
 @json_option
 def status(output: Path, as_json: bool) -> None:
-    """Show the progress of the run that writes OUTPUT, in another process or on another machine.
+    """Show the progress of the run or the command index that writes OUTPUT, in another process or on another machine.
 
     \b
     Example:

@@ -1,10 +1,16 @@
 """The process of one device: what it loads, and how it computes a work."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
 from pan_scdg.cluster.session import check_versions
 from pan_scdg.errors import UserError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+SWITCH = 2e-4
+"""Seconds after which Python lets another thread run. Its default of 5e-3 would hold back each of the model's calls
+of the device for so long while other work that is written in Python, such as a tokenizer, is busy."""
 
 
 class Place(NamedTuple):
@@ -16,25 +22,6 @@ class Place(NamedTuple):
     """Of each product on a CPU."""
     here: bool
     """On the machine of the process that started it."""
-
-
-class Crew(NamedTuple):
-    """Who computes."""
-
-    processes: int
-    nodes: int
-    lost: int
-    """Machines that were used and are gone."""
-    ended: int
-    """Processes that ended before their work was done."""
-    retried: int
-    """Works that a process or machine had when it ended; others compute them."""
-    computed: dict[str, int]
-    """Works that each machine has computed, by its name."""
-
-    def __str__(self) -> str:
-        """Return the numbers, for people."""
-        return f"{self.processes} processes, {self.nodes} nodes" + (f", {self.lost} lost" if self.lost else "")
 
 
 class Orders(Protocol):
@@ -51,6 +38,23 @@ class Orders(Protocol):
             UserError: this machine cannot compute what the others do.
         """
         ...
+
+
+class Alone(Generic[Item, Result]):
+    """Computes works in this process; stands for `Actors` where there is one device."""
+
+    def __init__(self, compute: Callable[[Item], Result]) -> None:
+        self._compute = compute
+
+    def map(self, works: Iterable[Item]) -> Iterator[Result]:
+        """Yield the result of each work."""
+        return map(self._compute, works)
+
+    def count(self) -> None:
+        """Return None, since there are no actors."""
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 class OutOfMemory(Exception):  # noqa: N818 - not the fault of the work

@@ -8,13 +8,14 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
-from pan_scdg.cluster.actor import Actor, Crew, Orders, Place
+from pan_scdg.cluster.actor import Actor, Item, Orders, Place, Result
 from pan_scdg.cluster.references import Lost, get_value
 from pan_scdg.cluster.session import Cluster, Node, list_versions, unwrap_signals
 from pan_scdg.errors import Interrupted, UserError
 from pan_scdg.logs import say
+from pan_scdg.progress import Crew
 
 AHEAD = 2
 """Works that an actor has at one time: one being computed, and the next."""
@@ -26,9 +27,6 @@ POLL = 2.0
 """Seconds after which machines that came or went are looked for."""
 PATIENCE = 60.0
 """Seconds without a process that can compute after which that is said."""
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 @dataclass(eq=False)

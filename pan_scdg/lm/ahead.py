@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pan_scdg.lm.works import SWITCH, Work
+from pan_scdg.cluster.actor import SWITCH
+from pan_scdg.lm.works import Work
 from pan_scdg.scdg.sequences import ScoringInput, Tokenizer
 
 AHEAD = 2

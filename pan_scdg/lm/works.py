@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, Protocol
 
-from pan_scdg.cluster.actor import OutOfMemory, Place
+from pan_scdg.cluster.actor import SWITCH, OutOfMemory, Place
 from pan_scdg.lm.engine import Engine, EngineName, make_engine
 from pan_scdg.lm.logprobs import LogProbs
 from pan_scdg.models.fingerprint import check_same, fingerprint_weights
@@ -18,9 +18,6 @@ from pan_scdg.scdg.sequences import ScoringInput, TokenIds, Tokenizer
 
 AT_ONCE = 2
 """Works that an actor has at once: one that the model computes, and the next one, whose inputs are made meanwhile."""
-SWITCH = 2e-4
-"""Seconds after which Python lets another thread run. Its default of 5e-3 would hold back each of the model's calls
-of the device for so long while a tokenizer that is written in Python is busy."""
 
 
 class Work(Protocol):

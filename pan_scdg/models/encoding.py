@@ -1,7 +1,6 @@
-"""Encode batches of texts in this process or in the actors of a cluster; the vectors are the same."""
+"""Encode batches of texts in the actors of a cluster."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -11,7 +10,6 @@ import numpy.typing as npt
 
 from pan_scdg.cluster.actor import OutOfMemory, Place
 from pan_scdg.cluster.actors import Actors
-from pan_scdg.cluster.session import Cluster
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.models.fingerprint import check_same, fingerprint_folder
 from pan_scdg.models.memory import is_out_of_memory
@@ -26,8 +24,8 @@ class Texts(NamedTuple):
     max_tokens: int | None = None
 
 
-Encode = Callable[[Iterable[Sequence[Texts]]], Iterator[list[Vectors]]]
-"""Yields the vectors of each work, in order: ``[n, dimension]`` for each of its texts."""
+EncodingActors = Actors[Sequence[Texts], list[Vectors]]
+"""Their results are the vectors of each of the texts of a work, ``[n, dimension]``."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +36,11 @@ class EncodingOrders:
     batch: int
     fingerprint: str
     dtype: Literal["bfloat16"] | None = None
+
+    @classmethod
+    def of(cls, encoder: Encoder) -> "EncodingOrders":
+        """Return the orders to load the same encoder."""
+        return cls(encoder.folder, encoder.batch, encoder.fingerprint, encoder.dtype)
 
     def prepare(self) -> None:
         """Import the library."""
@@ -58,7 +61,7 @@ class EncodingOrders:
 
         def encode(work: Sequence[Texts]) -> list[Vectors]:
             try:
-                return _encode(encoder, work)
+                return encode_all(encoder, work)
             except Exception as e:
                 if is_out_of_memory(e):
                     raise OutOfMemory(str(e)) from None
@@ -67,23 +70,6 @@ class EncodingOrders:
         return encode
 
 
-def _encode(encoder: Encoder, work: Sequence[Texts]) -> list[Vectors]:
+def encode_all(encoder: Encoder, work: Sequence[Texts]) -> list[Vectors]:
+    """Return the vectors of each of the texts, ``[n, dimension]``."""
     return [encoder.encode(*texts) for texts in work]
-
-
-@contextmanager
-def open_actors(orders: EncodingOrders, device: str, cluster: Cluster) -> Iterator[Encode]:
-    """Yield a function that encodes in the actors of a cluster, which end with the context."""
-    with Actors[Sequence[Texts], list[Vectors]](cluster, orders, device) as actors:
-        yield actors.map
-
-
-@contextmanager
-def open_encoding(encoder: Encoder, cluster: Cluster | None) -> Iterator[Encode]:
-    """Yield a function that encodes with a loaded encoder, or in actors if the cluster has several devices."""
-    if cluster is None or not cluster.needs_ray(encoder.device):
-        yield lambda works: (_encode(encoder, work) for work in works)
-        return
-    orders = EncodingOrders(encoder.folder, encoder.batch, encoder.fingerprint, encoder.dtype)
-    with open_actors(orders, encoder.device, cluster) as encode:
-        yield encode

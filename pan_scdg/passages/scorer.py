@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.models.encoder import Encoder
-from pan_scdg.models.encoding import Encode, Texts
+from pan_scdg.models.encoding import EncodingActors, Texts
 from pan_scdg.passages.align import Alignment
 from pan_scdg.passages.match import CORRECTION, NEARBY, NEIGHBOURS, SENTENCES, measure_match
 from pan_scdg.passages.quotations import RULES
@@ -101,7 +101,7 @@ class AlignmentScorer:
         """Return the sentences of a text."""
         return prepare_text(text, self._settings.unit_words)
 
-    def store_all(self, texts: Iterable[str], store: Store, encode: Encode) -> Iterator[None]:
+    def store_all(self, texts: Iterable[str], store: Store, actors: EncodingActors) -> Iterator[None]:
         """Encode and store the sentences of texts; yield when one is done, or was before."""
         pending: deque[str] = deque()
 
@@ -113,7 +113,7 @@ class AlignmentScorer:
                 pending.append(key)
                 yield [Texts(sentences)] if sentences else []
 
-        for found in encode(make_works()):
+        for found in actors.map(make_works()):
             key = pending.popleft()
             store.put([(key, pack_array(vectors.astype(np.float16))) for vectors in found])
             yield

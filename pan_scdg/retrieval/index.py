@@ -2,27 +2,25 @@
 
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.models.encoder import Encoder
-from pan_scdg.models.encoding import open_encoding
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import Bm25Settings, DenseSettings, RetrievalSettings
 from pan_scdg.progress import Progress
-from pan_scdg.records import Document
 from pan_scdg.retrieval.bm25 import fts5, impact, terrier
 from pan_scdg.retrieval.bm25.fts5 import Bm25Index
 from pan_scdg.retrieval.bm25.impact import ImpactIndex
 from pan_scdg.retrieval.bm25.terrier import TerrierIndex
-from pan_scdg.retrieval.dense.encode import encode_documents
 from pan_scdg.retrieval.dense.ivf import build_ivf
 from pan_scdg.retrieval.dense.rows import list_pieces
 from pan_scdg.retrieval.dense.vector_files import FORMAT, Manifest
 from pan_scdg.retrieval.dense.vectors import VectorWriter, open_vectors
+from pan_scdg.retrieval.document_groups import Group, compute_groups, make_actors
 from pan_scdg.retrieval.index_folder import LAYOUTS, Engine
 from pan_scdg.store import make_key
 
@@ -124,7 +122,8 @@ def build_indexes(
     """Build the indexes that are missing or not complete, all in one pass over the corpus.
 
     Vectors that an earlier process has stored are not encoded again; a BM25 index and inverted lists are built as a
-    whole. An index of FTS5 begins as a copy of the one in ``grown_from``.
+    whole. An index of FTS5 begins as a copy of the one in ``grown_from``. The devices of a cluster encode the documents
+    and count the terms of engine "impact"; what they return is written here.
 
     Raises:
         UserError: the folder cannot be written or is in use, the corpus is empty, or an engine is not installed.
@@ -142,15 +141,15 @@ def build_indexes(
         if not writers and lexical is None:
             _build_lists(folder, parts, dense)
             return
-        progress = stack.enter_context(Progress("indexing the corpus", len(corpus)))
-        documents = iter(corpus)
-        if writers and encoder is not None and dense is not None:
-            encode = stack.enter_context(open_encoding(encoder, cluster))
-            documents = encode_documents(documents, writers, encode, dense)
-        documents = _count_documents(documents, progress)
+        counts_terms = lexical is not None and lexical.made_of["engine"] == "impact"
+        stopwords = impact.find_stopwords() if counts_terms else frozenset[str]()
+        several = cluster if writers or counts_terms else None
+        actors = stack.enter_context(closing(make_actors(encoder if writers else None, stopwords, several)))
+        progress = stack.enter_context(Progress("indexing the corpus", len(corpus), actors.count))
+        groups = _count_documents(compute_groups(corpus, writers, dense, counts_terms, actors), progress)
         if lexical is not None:
-            _build_bm25(documents, folder / lexical.name, lexical.made_of["engine"], grown_from)
-        deque(documents, maxlen=0)  # the vectors alone
+            _build_bm25(groups, folder / lexical.name, lexical.made_of["engine"], stopwords, grown_from)
+        deque(groups, maxlen=0)  # the vectors alone
         _build_lists(folder, parts, dense)
 
 
@@ -164,14 +163,18 @@ def _build_lists(folder: Path, parts: Mapping[str, Part], dense: DenseSettings |
         build_ivf(vectors, folder / lists.name, dense.lists)
 
 
-def _build_bm25(documents: Iterator[Document], path: Path, engine: str, grown_from: Path | None) -> None:
+def _build_bm25(
+    groups: Iterable[Group], path: Path, engine: str, stopwords: frozenset[str], grown_from: Path | None
+) -> None:
     """Build the BM25 index of a stream of documents."""
+    documents = (document for group in groups for document in group.documents)
     if engine == "fts5":
         fts5.build_index(documents, path, grown_from)
     elif engine == "terrier":
         terrier.build_index(documents, path)
     else:
-        impact.build_index(documents, path)
+        found = (([document.doc_id for document in group.documents], group.postings) for group in groups)
+        impact.build_from_postings(found, path, stopwords)
 
 
 def open_bm25(folder: Path, shards: Sequence[Mapping[str, Part]], settings: Bm25Settings) -> AnyBm25:
@@ -184,8 +187,8 @@ def open_bm25(folder: Path, shards: Sequence[Mapping[str, Part]], settings: Bm25
     return ImpactIndex(path, settings, added)
 
 
-def _count_documents(documents: Iterator[Document], progress: Progress) -> Iterator[Document]:
-    """Yield the documents and count them as done."""
-    for document in documents:
-        yield document
-        progress.update()
+def _count_documents(groups: Iterator[Group], progress: Progress) -> Iterator[Group]:
+    """Yield the groups and count their documents as done."""
+    for group in groups:
+        yield group
+        progress.update(len(group.documents))

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,7 +16,7 @@ from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
 from pan_scdg.models.encoder import load_encoder
-from pan_scdg.models.encoding import Encode, EncodingOrders, open_actors
+from pan_scdg.models.encoding import EncodingActors, EncodingOrders
 from pan_scdg.models.find import FoundModel, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.models.fit import Job, check_encoder_fits
@@ -84,10 +83,10 @@ class BaselineParts(NamedTuple):
             lambda: load_encoder(folder, device, settings.batch), self.fingerprint, device, settings.batch, store
         )
 
-    def open_actors(self, settings: Alignment, cluster: Cluster) -> AbstractContextManager[Encode]:
-        """Return a context in which the encoder of an alignment encodes on several devices."""
+    def make_actors(self, settings: Alignment, cluster: Cluster) -> EncodingActors:
+        """Return actors that encode as an alignment does, to be used as a context."""
         orders = EncodingOrders(_require(self.folder), settings.batch, self.fingerprint)
-        return open_actors(orders, self.device, cluster)
+        return EncodingActors(cluster, orders, self.device)
 
 
 def _require(part: Part | None) -> Part:

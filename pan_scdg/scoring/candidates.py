@@ -169,7 +169,7 @@ def score_candidates(
         for names, key in zip(group.names, group.keys, strict=True):
             features.update(dict.fromkeys(names, (values[key], key)))
 
-    with Progress("scoring candidates", sum(map(len, wanted.values())), model.describe_actors) as progress:
+    with Progress("scoring candidates", sum(map(len, wanted.values())), model.count_actors) as progress:
 
         def list_works() -> Iterator[SourceWork]:
             for group in read_groups(corpus, wanted, model, settings):

@@ -6,7 +6,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pan_scdg.cluster.actor import Crew
 from pan_scdg.cluster.actors import Actors
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
@@ -24,6 +23,7 @@ from pan_scdg.models.load import LanguageModel, load_model, load_tokenizer
 from pan_scdg.models.lock import read_provenance
 from pan_scdg.models.positions import PUBLISHED, count_positions
 from pan_scdg.profile import ModelSettings
+from pan_scdg.progress import Crew
 from pan_scdg.store import make_key
 
 
@@ -147,10 +147,6 @@ class ScoringModel:
     def count_actors(self) -> Crew | None:
         """Return the number of processes and machines that compute; None if it is this process."""
         return None if self._actors is None else self._actors.count()
-
-    def describe_actors(self) -> str:
-        """Return `count_actors` for people; nothing if it is this process."""
-        return str(self.count_actors() or "")
 
     def close(self) -> None:
         """End the actors."""

@@ -135,11 +135,11 @@ def _compute_batches(
 ) -> Iterator[dict[str, Gains]]:
     """Yield the gains of the pairs of each batch, by key."""
     needed = (item for plans in missing for plan in plans for item in alone[_identify_target(plan)])
-    with Progress("scoring targets alone", None, scorer.model.describe_actors) as progress:
+    with Progress("scoring targets alone", None, scorer.model.count_actors) as progress:
         for tokens in scorer.compute_unconditional(needed):
             progress.update(tokens=tokens)
     works = (PairsWork(tuple(plan.prepare() for plan in plans), settings) for plans in missing)
-    with Progress("scoring pairs", sum(map(len, missing)), scorer.model.describe_actors) as progress:
+    with Progress("scoring pairs", sum(map(len, missing)), scorer.model.count_actors) as progress:
         before = scorer.model.tokens
         for plans, found in zip(missing, scorer.model.map(works), strict=True):
             items = [alone[_identify_target(plan)] for plan in plans]

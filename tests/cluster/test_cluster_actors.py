@@ -26,6 +26,9 @@ from pan_scdg.lm.engine import make_engine
 from pan_scdg.lm.works import ScoringOrders
 from pan_scdg.models.load import load_model
 from pan_scdg.profile import ModelSettings
+from pan_scdg.records import Document
+from pan_scdg.retrieval.bm25.impact_build import build_from_postings, build_index
+from pan_scdg.retrieval.document_groups import GroupOrders, GroupValues, GroupWork
 
 torch = pytest.importorskip("torch")
 if find_spec("ray") is None:  # imported by what is tested, after its settings
@@ -106,6 +109,19 @@ def test_scores_are_to_the_bit_those_of_this_process(cluster: Cluster, tiny_fold
     assert sum(computed.tokens for computed in found) == engine.tokens
     assert [computed.splits for computed in found] == [[]] * 25
     torch.set_num_threads(before)
+
+
+def test_terms_are_those_of_this_process(cluster: Cluster, tmp_path: Path) -> None:
+    stopwords, groups = frozenset({"the"}), [[f"The word{n} stands {m} times." for n in range(m)] for m in range(1, 9)]
+    documents = [Document(f"{m}-{n}", text) for m, group in enumerate(groups) for n, text in enumerate(group)]
+    build_index(documents, tmp_path / "one", stopwords)
+    orders = GroupOrders(None, stopwords)
+    with Actors[GroupWork, GroupValues](cluster, orders, "cpu", at_once=AHEAD) as both:
+        found = both.map(GroupWork([], group) for group in groups)
+        names = ([f"{m}-{n}" for n in range(len(group))] for m, group in enumerate(groups))
+        build_from_postings(zip(names, (values.postings for values in found)), tmp_path / "two", stopwords)
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
 
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs /proc")

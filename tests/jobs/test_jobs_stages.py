@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pan_scdg.jobs.output import status
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.profile import load_profile
+from pan_scdg.retrieval import document_groups
 from pan_scdg.retrieval.bm25.terrier_jars import find_jar_folder
-from pan_scdg.retrieval.dense import encode as corpus_vectors
 from pan_scdg.retrieval.sentences import split_sentences
 from pan_scdg.retrieval.units import cut_chunks, extract_title_abstract
 from tests.tolerances import skip_unless_computed
@@ -227,7 +228,7 @@ def test_an_index_is_added_to_only_where_it_fits(
 def test_an_index_that_was_stopped_goes_on(
     retrieval_input: Path, cli: Run, profile_with: With, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(corpus_vectors, "DOCUMENTS_A_GROUP", 4)
+    monkeypatch.setattr(document_groups, "DOCUMENTS_A_GROUP", 4)
     profile, texts, encode = profile_with({}), [], Encoder.encode
     where = ("index", "--input", retrieval_input, "--profile", profile, "--device", "cpu", "--index")
     assert cli(*where, tmp_path / "whole").code == 0
@@ -253,12 +254,16 @@ def test_an_index_that_was_stopped_goes_on(
 def test_several_actors_encode_the_same_groups_in_the_same_order(
     retrieval_input: Path, cli: Run, profile_with: With, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(corpus_vectors, "DOCUMENTS_A_GROUP", 3)
+    monkeypatch.setattr(document_groups, "DOCUMENTS_A_GROUP", 3)
+    monkeypatch.setattr(status, "INTERVAL", 0.0)
+    written, write = list[str](), status.write_atomically
+    monkeypatch.setattr(status, "write_atomically", lambda path, text: (written.append(text), write(path, text)))
     where = ("index", "--input", retrieval_input, "--profile", profile_with({}), "--device", "cpu", "--index")
     assert cli(*where, tmp_path / "one").code == 0
     assert cli(*where, tmp_path / "two", "--workers", "2").code == 0
     for path in (p for p in (tmp_path / "one").rglob("*") if p.suffix in (".f16", ".jsonl")):
         assert path.read_bytes() == (tmp_path / "two" / path.relative_to(tmp_path / "one")).read_bytes()
+    assert sum(json.loads(written[-1])["batches"].values()) > 1, "the status counts what each machine has computed"
 
 
 ROWS = {

@@ -15,6 +15,8 @@ from pan_scdg.jobs.output import status
 from pan_scdg.jobs.output.mark import lock_output
 from pan_scdg.own_files import HIDDEN
 from pan_scdg.progress import TICKS
+from pan_scdg.retrieval.bm25 import fts5
+from pan_scdg.store import lock_folder
 
 Cli = Callable[..., Any]
 
@@ -49,6 +51,28 @@ def test_a_run_is_told_from_its_output_while_it_goes_on_and_afterwards(
     assert {"done", "total", "failed", "nodes", "nodes_lost", "processes", "seconds_left"} <= found.keys()
     assert run(pairs_input, stopped).code == 0
     assert cli("status", stopped).out == "state: complete\n"
+
+
+def test_an_index_is_told_from_its_folder_while_it_is_built_and_afterwards(
+    retrieval_input: Path, cli: Cli, profile_with: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "index"
+    routes = {"retrieval.routes": ["bm25-full"], "retrieval.fusion": "none", "retrieval.bm25.engine": "fts5"}
+    where = ("--input", retrieval_input, "--index", folder, "--profile", profile_with(routes))
+    with monkeypatch.context() as patch:
+        patch.setattr(fts5, "write_seal", interrupt)
+        assert cli("index", *where).code == 3
+    assert cli("status", folder).out.startswith(
+        "state: stopped; run the same command again to continue\nstage: indexing the corpus\ndone: "
+    )
+    with lock_folder(folder):
+        assert json.loads(cli("status", folder, "--json").out)["state"] == "running"
+    assert cli("index", *where).code == 0
+    assert cli("status", folder).out == "state: complete\n"
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("content", ["{}", "[" * 9999, '{"stage": 1}', None])

@@ -110,7 +110,7 @@ class _Check:
             parts, cluster = find_parts(settings, self.method.device, ()), self.computing.cluster
             scorer = parts.make_alignment(settings, store)
             several = cluster.needs_ray(self.method.device)
-            encode_texts(self.material, scorer, store, parts.open_actors(settings, cluster) if several else None)
+            encode_texts(self.material, scorer, store, parts.make_actors(settings, cluster) if several else None)
             if places is None:
                 # without a threshold nothing is decided, and every pair is shown
                 least = float("-inf") if self.method.threshold is None else self.method.threshold - NEAR

@@ -1,17 +1,17 @@
 """Choose the pairs of a check: all of them, or beyond a limit those that a first stage leaves."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.check.texts import Material
-from pan_scdg.models.encoding import Encode
+from pan_scdg.models.encoding import EncodingActors
 from pan_scdg.passages.reachable import FirstStage
 from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.profile import PassageSettings, Profile
 from pan_scdg.profile.baseline import Alignment
-from pan_scdg.progress import Progress
+from pan_scdg.progress import Progress, count_nobody
 from pan_scdg.records import DocumentPair
 from pan_scdg.resources import count_cores
 from pan_scdg.store import Store
@@ -58,17 +58,15 @@ def need_first_stage(profile: Profile, pairs: int) -> Alignment:
     )
 
 
-def encode_texts(
-    material: Material, scorer: AlignmentScorer, store: Store, actors: AbstractContextManager[Encode] | None
-) -> None:
+def encode_texts(material: Material, scorer: AlignmentScorer, store: Store, actors: EncodingActors | None) -> None:
     """Encode each text, which takes most of the time, so that its progress is told; the store keeps the vectors.
 
     Without ``actors`` this process encodes.
     """
     texts = sorted({text.compared.text or "" for _, text in material.list_texts()})
-    with Progress("encoding texts", len(texts)) as progress, ExitStack() as stack:
-        encode = None if actors is None else stack.enter_context(actors)
-        done = map(scorer.prepare, texts) if encode is None else scorer.store_all(texts, store, encode)
+    count = count_nobody if actors is None else actors.count
+    with actors or nullcontext(), Progress("encoding texts", len(texts), count) as progress:
+        done = map(scorer.prepare, texts) if actors is None else scorer.store_all(texts, store, actors)
         for _ in done:
             progress.update()
 

@@ -198,14 +198,14 @@ class OutputDirectory:
         Args:
             state: the folder of the store; None: inside the output directory until it is published.
             metadata: stage ir-metadata.yml when the body ends; see `track_run`.
-            model: the language model of the job, for this file and the status.
+            model: the language model of the job, for this file.
             failed: number of items that cannot be scored, for the status.
         """
         self.start()
         with (
             Store(state or self.hidden) as store,
             track_run(self.staged, self.job, metadata, model),
-            write_status(self.hidden, failed, model),
+            write_status(self.hidden, failed),
         ):
             yield store
 

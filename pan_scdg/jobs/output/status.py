@@ -10,17 +10,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pan_scdg.cluster.actor import Crew
 from pan_scdg.errors import UserError, one_line
 from pan_scdg.jobs.output.mark import read_mark
 from pan_scdg.own_files import HIDDEN, OwnRecord, read_record, refuse_link, write_atomically
-from pan_scdg.progress import TICKS, Progress, format_duration
-from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.progress import TICKS, Crew, Progress, format_duration
+from pan_scdg.retrieval.catalogue import CATALOGUE, read_catalogue
+from pan_scdg.store import LOCK
 
 STATUS = "status.json"
 INTERVAL = 5.0
 """Seconds between two versions of the file, unless another stage begins."""
 LARGEST = 1 << 20
+REMEDY = "give the --output of a run, or an --index"
 ALONE = Crew(processes=1, nodes=1, lost=0, ended=0, retried=0, computed={})
 
 
@@ -50,9 +51,9 @@ class Status(OwnRecord):
 class _Writer(logging.Handler):
     """Writes the file when a stage makes progress."""
 
-    def __init__(self, path: Path, failed: int, model: ScoringModel | None) -> None:
+    def __init__(self, path: Path, failed: int) -> None:
         super().__init__()
-        self._path, self._failed, self._model = path, failed, model
+        self._path, self._failed, self._crew = path, failed, ALONE
         self._stage, self._written = "", 0.0
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -61,7 +62,7 @@ class _Writer(logging.Handler):
         if progress.stage == self._stage and time.monotonic() - self._written < INTERVAL:
             return
         self._stage, self._written = progress.stage, time.monotonic()
-        crew = (None if self._model is None else self._model.count_actors()) or ALONE
+        self._crew = crew = progress.count() or self._crew
         status = Status(
             stage=progress.stage,
             done=progress.done,
@@ -82,9 +83,9 @@ class _Writer(logging.Handler):
 
 
 @contextmanager
-def write_status(folder: Path, failed: int, model: ScoringModel | None) -> Iterator[None]:
+def write_status(folder: Path, failed: int = 0) -> Iterator[None]:
     """Write the status of the stages in the body to a file in a folder."""
-    writer = _Writer(folder / STATUS, failed, model)
+    writer = _Writer(folder / STATUS, failed)
     TICKS.addHandler(writer)
     try:
         yield
@@ -126,33 +127,47 @@ class Report(NamedTuple):
 
 
 def read_status(output: Path) -> Report:
-    """Return the status of a run, which may go on in another process or on another machine.
+    """Return the status of a run or of an index, which may go on in another process or on another machine.
 
     Raises:
         UserError: the folder is no output of this program.
     """
-    running = _is_locked(output)
+    if os.path.lexists(output / CATALOGUE):
+        return _read_index_status(output)
+    running = _is_locked(output, os.O_DIRECTORY)
     if not running and read_mark(output) is not None:
         return Report("complete", None)
     hidden = output / HIDDEN
     refuse_link(hidden)
     if not hidden.is_dir():
-        raise UserError("holds neither a result nor an unfinished run", "give the --output of a run", output)
-    return Report("running" if running else "stopped", read_record(hidden / STATUS, Status, "remove it", LARGEST))
+        raise UserError("holds neither a result nor an unfinished run", REMEDY, output)
+    return Report("running" if running else "stopped", _read(hidden))
 
 
-def _is_locked(output: Path) -> bool:
-    """Return True if a run holds the lock of an output."""
+def _read_index_status(folder: Path) -> Report:
+    """Return the status of an index folder, in which there is a file only while indexes are built."""
+    lock, found = folder / LOCK, _read(folder)
+    running = os.path.lexists(lock) and _is_locked(lock, os.O_NOFOLLOW | os.O_NONBLOCK)
+    whole = found is None and bool(read_catalogue(folder).indexes)
+    return Report("running" if running else "complete" if whole else "stopped", found)
+
+
+def _read(folder: Path) -> Status | None:
+    return read_record(folder / STATUS, Status, "remove it", LARGEST)
+
+
+def _is_locked(path: Path, flags: int) -> bool:
+    """Return True if a process that writes an output or an index holds the lock of this folder or file."""
     try:
-        folder = os.open(output, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
     except OSError as e:
-        raise UserError(f"cannot be read: {e.strerror}", "give the --output of a run", output) from e
+        raise UserError(f"cannot be read: {e.strerror}", REMEDY, path) from e
     try:
-        fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except OSError:  # no locks on this file system
         return False
     finally:
-        os.close(folder)
+        os.close(opened)
     return False

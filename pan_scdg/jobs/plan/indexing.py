@@ -12,7 +12,7 @@ from pan_scdg.models.find import find_encoder
 from pan_scdg.models.load import load_tokenizer
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import DenseSettings, ModelSettings, RetrievalSettings
-from pan_scdg.retrieval.dense.encode import cut_texts
+from pan_scdg.retrieval.document_groups import cut_texts
 from pan_scdg.scdg.sequences import Tokenizer
 
 GATED = "silu"

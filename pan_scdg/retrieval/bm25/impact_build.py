@@ -30,6 +30,18 @@ BLOCK = 1 << 22
 Array = npt.NDArray[Any]
 
 
+class Postings(NamedTuple):
+    """The terms of some documents: each posting names a term of one document, and how often it has it."""
+
+    terms: list[str]
+    rows: Array
+    """Of each posting, its place in ``terms``, uint32 ``[p]``; documents one after the other."""
+    counts: Array
+    """Of each posting, uint32 ``[p]``."""
+    sizes: Array
+    """Postings of each document, int64 ``[n]``."""
+
+
 class Block(NamedTuple):
     """Postings of some documents in the order of their terms, in files."""
 
@@ -48,10 +60,33 @@ def build_index(documents: Iterable["Document"], folder: Path, stopwords: frozen
         UserError: Terrier's jar, whose stopwords are needed, is missing, or the index cannot be written.
         ValueError: a document id comes twice.
     """
-    stopwords = read_stopwords(find_terrier_jar()) if stopwords is None else stopwords
+    stopwords = find_stopwords() if stopwords is None else stopwords
+    pipeline = TermPipeline(stopwords)
+    build_from_postings((([d.doc_id], count_postings([d.text], pipeline)) for d in documents), folder, stopwords)
+
+
+def find_stopwords() -> frozenset[str]:
+    """Return Terrier's stopwords, from its jar; raise UserError if it is missing."""
+    return read_stopwords(find_terrier_jar())
+
+
+def count_postings(texts: Iterable[str], pipeline: TermPipeline) -> Postings:
+    """Return the terms of texts."""
+    terms: dict[str, int] = {}
+    rows, counts, sizes = array("I"), array("I"), array("q")
+    for text in texts:
+        found = pipeline.count_terms(text)
+        rows.extend([terms.setdefault(term, len(terms)) for term in found])
+        counts.extend(found.values())
+        sizes.append(len(found))
+    return Postings(list(terms), np.asarray(rows), np.asarray(counts), np.asarray(sizes))
+
+
+def build_from_postings(groups: Iterable[tuple[list[str], Postings]], folder: Path, stopwords: frozenset[str]) -> None:
+    """Write the index of a stream of document ids and the terms of these documents; see `build_index`."""
     with stage_folder(folder) as part:
         (part / "blocks").mkdir()
-        doc_ids, lengths, blocks = _write_blocks(documents, TermPipeline(stopwords), part / "blocks")
+        doc_ids, lengths, blocks = _write_blocks(groups, part / "blocks")
         _merge(blocks, doc_ids, lengths, part)
         (part / STOPWORDS).write_text("\n".join(sorted(stopwords)), encoding="ascii")
         (part / DOC_IDS).write_text("".join(f"{json.dumps(i)}\n" for i in sorted(doc_ids)), encoding="ascii")
@@ -59,24 +94,24 @@ def build_index(documents: Iterable["Document"], folder: Path, stopwords: frozen
         write_seal(part, "impact", TERRIER, len(doc_ids), len(np.load(part / "terms.npy", mmap_mode="r")))
 
 
-def _write_blocks(
-    documents: Iterable["Document"], pipeline: TermPipeline, folder: Path
-) -> tuple[list[str], Array, list[Block]]:
+def _write_blocks(groups: Iterable[tuple[list[str], Postings]], folder: Path) -> tuple[list[str], Array, list[Block]]:
     """Return ids and lengths of the documents in the order of the stream; write their postings in blocks."""
     doc_ids: dict[str, None] = {}
     lengths = array("q")
     blocks: list[Block] = []
     terms: dict[str, int] = {}
     rows, docs, counts = array("I"), array("I"), array("I")
-    for document in documents:
-        if document.doc_id in doc_ids:
-            raise ValueError(f"document {document.doc_id!r} comes twice")
-        doc_ids[document.doc_id] = None
-        found = pipeline.count_terms(document.text)
-        rows.extend([terms.setdefault(term, len(terms)) for term in found])
-        docs.extend([len(lengths)] * len(found))
-        counts.extend(found.values())
-        lengths.append(sum(found.values()))
+    for ids, found in groups:
+        for doc_id in ids:
+            if doc_id in doc_ids:
+                raise ValueError(f"document {doc_id!r} comes twice")
+            doc_ids[doc_id] = None
+        places = np.array([terms.setdefault(term, len(terms)) for term in found.terms], np.uint32)
+        owners = np.repeat(np.arange(len(ids)), found.sizes)
+        rows.frombytes(places[found.rows].tobytes())
+        docs.frombytes((owners + len(lengths)).astype(np.uint32).tobytes())
+        counts.frombytes(found.counts.tobytes())
+        lengths.frombytes(np.bincount(owners, found.counts, len(ids)).astype(np.int64).tobytes())
         if len(rows) >= BLOCK:
             blocks.append(_write_block(terms, rows, docs, counts, folder / str(len(blocks))))
             terms, rows, docs, counts = {}, array("I"), array("I"), array("I")
