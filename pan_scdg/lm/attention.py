@@ -133,9 +133,21 @@ def attend_sdpa(
 def _attend_on_cpu(q: Any, k: Any, v: Any, causal: bool, scale: float) -> tuple[Any, Any]:
     import torch
 
-    # In 16 bits the kernel takes nearly twice the time of float32.
-    wide = (x.float() for x in (q, k, v))
-    return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(*wide, 0.0, causal, scale=scale)  # type: ignore[no-any-return]
+    if q.dtype != torch.bfloat16 or not _multiplies_bfloat16():
+        q, k, v = q.float(), k.float(), v.float()
+    return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, scale=scale)  # type: ignore[no-any-return]
+
+
+@cache
+def _multiplies_bfloat16() -> bool:
+    """Return True if this CPU has matrix instructions for bfloat16 (AMX).
+
+    With them attention takes a third of the time of float32, without them nearly twice.
+    """
+    import torch
+
+    find = getattr(torch.cpu, "get_capabilities", None)  # since torch 2.10
+    return bool(find is not None and find().get("amx_bf16"))
 
 
 def _attend_on_gpu(q: Any, k: Any, v: Any, causal: bool, scale: float) -> tuple[Any, Any]:
