@@ -18,7 +18,7 @@ from benchmarks.development.compose import Pair
 from benchmarks.pair_gains import ALL, QualitySet, development_set
 from benchmarks.pan13 import read_known_pairs
 from benchmarks.simple_pair_scores import best_four_sentences, four_gram_containment, minilm_cosine, tfidf_cosine
-from pan_scdg.evaluation.pairs import bootstrap_pairs, compute_pair_metrics
+from pan_scdg.evaluation.pairs import JudgedPairs, bootstrap_pair_differences, bootstrap_pairs, compute_pair_metrics
 from pan_scdg.evaluation.report import format_table
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.passages.units import prepare_text
@@ -121,6 +121,29 @@ def tabulate(items: Items, methods: Mapping[str, Floats]) -> list[dict[str, str]
     return rows
 
 
+def compare_peers(items: Items, methods: Mapping[str, Floats]) -> list[str]:
+    """Return a line for each kind and method with a larger AUROC than the first: the difference and its interval."""
+    lines = []
+    (_, own), *peers = methods.items()
+    for kind in [*dict.fromkeys(items.kinds.tolist()), ALL]:
+        some = items.select(kind)
+        labels = items.labels[some]
+        if kind == CLEAN or labels.all():
+            continue
+        for name, scores in peers:
+            judged = [_make_judged(labels, s[some]) for s in (own, scores)]
+            here, there = (compute_pair_metrics(labels, s[some], labels)["auroc"] for s in (own, scores))
+            if there > here:
+                low, high = bootstrap_pair_differences(*judged)["auroc"]
+                lines.append(f"{kind}: {name} {there - here:+.4f}, 95 % interval {low:+.4f} to {high:+.4f}")
+    return lines
+
+
+def _make_judged(labels: Bools, scores: Floats) -> JudgedPairs:
+    keys = [(str(number), "") for number in range(len(labels))]
+    return JudgedPairs(keys, labels.tolist(), scores.tolist(), [False] * len(labels), None)
+
+
 @click.command(help=__doc__)
 @click.option("--data", type=click.Path(path_type=Path), required=True, help="Folder with pan13-dev.")
 @click.option("--development", type=click.Path(path_type=Path), required=True)
@@ -144,6 +167,7 @@ def main(data: Path, development: Path, state: Path, profile: str) -> None:
     click.echo("AUROC\n")
     click.echo(format_table(tabulate(items, methods), ["kind", "pairs", *methods]))
     low, high = bootstrap_pairs(items.labels, scores, np.zeros(len(scores), np.bool_))["auroc"]
+    click.echo("".join(f"\n{line}" for line in ("\nPeers with a larger AUROC:", *compare_peers(items, methods))))
     click.echo(f"\nalignment, all pairs: 95 % interval {low:.3f} to {high:.3f}")
     every = items.select(ALL)
     best = choose(scores, items, every, settings.most_false_positives)
