@@ -52,8 +52,7 @@ def read_utf8(path: Path, limit: int = TEXT_BYTES) -> str:
 
 def _decode(file: BinaryIO, path: Path, limit: int) -> str:
     decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")(), translate=True)
-    parts: list[str] = []
-    seen = 0
+    parts, seen = list[str](), 0
     try:
         while block := file.read(MB):
             seen += len(block)
