@@ -35,7 +35,9 @@ def read_text(file: TextFile) -> str:
     Raises:
         UserError: see `read_document`.
     """
-    return (file.read or read_document)(file.path) if file.text is None else file.text
+    if file.text is not None:
+        return file.text
+    return read_document(file.path) if file.read is None else file.read(file.path)
 
 
 def name_detection(pair: DocumentPair) -> str:
