@@ -11,9 +11,9 @@ def hash_file(path: Path) -> str:
         return hash_stream(file)
 
 
-def hash_stream(file: BinaryIO) -> str:
-    """Return the SHA-256 of the bytes of an open file from its place on, in hexadecimal."""
-    digest = hashlib.sha256()
+def hash_stream(file: BinaryIO, first: bytes = b"") -> str:
+    """Return the SHA-256 of the bytes ``first`` and those of an open file from its place on, in hexadecimal."""
+    digest = hashlib.sha256(first)
     while block := file.read(1 << 20):
         digest.update(block)
     return digest.hexdigest()

@@ -1,6 +1,6 @@
 """Records and protocols that several packages share: documents, pairs of them, passages, and scorers of pairs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -30,6 +30,8 @@ class TextFile(NamedTuple):
     """Where the file lies; error messages name it."""
     text: str | None = None
     """The text itself if it does not come from a file."""
+    read: Callable[[Path], str] | None = None
+    """Returns the text of ``path``; None: the file is read each time."""
 
 
 class DocumentPair(NamedTuple):

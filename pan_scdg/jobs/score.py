@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 from pan_scdg.errors import UserError
-from pan_scdg.pan.text_alignment import read_text
-from pan_scdg.pan.untrusted import read_standard_input
+from pan_scdg.pan.untrusted import read_document, read_standard_input
 from pan_scdg.profile import Profile
-from pan_scdg.records import TextFile
 from pan_scdg.scorer import TARGET, PairResult, Scorer
 
 STANDARD = Path("-")
@@ -46,7 +44,7 @@ def _read(path: Path) -> str:
         return read_standard_input()
     if not path.is_file():
         raise UserError("the file does not exist", "give two text files", path)
-    return read_text(TextFile(path.stem, path.name, path))
+    return read_document(path)
 
 
 def format_report(result: PairResult, suspicious: Path, source: Path) -> str:

@@ -1,20 +1,14 @@
 """Keep a checked corpus in a temporary file, so that the input is read once however often its texts are needed."""
 
 import hashlib
-import os
-import zlib
-from array import array
 from collections.abc import Collection, Iterator, KeysView, Sequence
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryFile, gettempdir
 
 from pan_scdg.notices import Notices
+from pan_scdg.pan.kept_texts import CompressedFile
 from pan_scdg.pan.source_retrieval import stream_corpus
 from pan_scdg.records import Document
-
-LEVEL = 1
-"""Compression of a text: the file is about as large as the input's, and costs less time than another JSON pass."""
 
 
 class Corpus:
@@ -29,13 +23,9 @@ class Corpus:
     def __init__(self, directory: Path, notices: Notices) -> None:
         digest = hashlib.sha256()
         self._numbers: dict[str, int] = {}
-        self._ends = array("Q", [0])
-        self._file = TemporaryFile(prefix="pan_scdg-corpus-")  # noqa: SIM115
+        self._texts = CompressedFile("corpus")
         for document in stream_corpus(directory, notices, digest.update):
-            data = zlib.compress(document.text.encode(), LEVEL)
-            self._write(data)
-            self._numbers[document.doc_id] = len(self._numbers)
-            self._ends.append(self._ends[-1] + len(data))
+            self._numbers[document.doc_id] = self._texts.append(document.text.encode())
         self.digest = digest.hexdigest()
         """SHA-256 (hex) of the corpus file."""
 
@@ -66,14 +56,5 @@ class Corpus:
         for number, doc_id in sorted((self._numbers[doc_id], doc_id) for doc_id in wanted if doc_id in self._numbers):
             yield self._read(number, doc_id)
 
-    def _write(self, data: bytes) -> None:
-        try:
-            self._file.write(data)
-            self._file.flush()
-        except OSError as e:
-            raise OSError(e.errno, e.strerror, gettempdir()) from e  # the file itself has no name
-
     def _read(self, number: int, doc_id: str) -> Document:
-        begin, end = self._ends[number], self._ends[number + 1]
-        # several readers share the file, some of them in threads
-        return Document(doc_id, zlib.decompress(os.pread(self._file.fileno(), end - begin, begin)).decode())
+        return Document(doc_id, self._texts.read(number).decode())

@@ -48,14 +48,16 @@ def _has_input(directory: Path, task: Task) -> bool:
 def hash_input(directory: Path, task: Task, corpus: str | None = None, pairs: PairCorpus | None = None) -> str:
     """Return the SHA-256 (hex) over the relative names and the bytes of the files that ``task`` reads.
 
-    A ``corpus`` file whose SHA-256 is given, and the list of ``pairs`` that are given, are not read again.
+    A ``corpus`` file whose SHA-256 is given, and the list of ``pairs`` that are given, are not read again; the texts of
+    these pairs are kept while they are hashed.
 
     Raises:
         UserError: a file is missing or cannot be read, see `read_pairs`.
     """
     digest = hashlib.sha256()
+    hash_path = hash_regular if pairs is None else pairs.texts.keep
     for name, path in sorted(_list_files(directory, task, pairs)):
-        content = corpus if corpus is not None and path.name in CORPUS_NAMES else hash_regular(path)
+        content = corpus if corpus is not None and path.name in CORPUS_NAMES else hash_path(path)
         # digests have a fixed size, so that names and contents cannot run into each other
         digest.update(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest() + bytes.fromhex(content))
     return digest.hexdigest()

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
+from pan_scdg.pan.kept_texts import KeptTexts
 from pan_scdg.pan.untrusted import check_id, is_file, list_directory, read_document, read_utf8
 from pan_scdg.records import DocumentPair, TextFile
 
@@ -24,15 +25,19 @@ class PairCorpus(NamedTuple):
 
     pairs_file: Path
     pairs: tuple[DocumentPair, ...]
+    texts: KeptTexts
+    """Of the documents of the pairs."""
 
 
 def read_text(file: TextFile) -> str:
-    """Return the text of a document, read anew unless the record has it; offsets are indices into this string.
+    """Return the text of a document; offsets are indices into this string.
 
     Raises:
         UserError: see `read_document`.
     """
-    return read_document(file.path) if file.text is None else file.text
+    if file.text is not None:
+        return file.text
+    return read_document(file.path) if file.read is None else file.read(file.path)
 
 
 def name_detection(pair: DocumentPair) -> str:
@@ -99,7 +104,7 @@ def read_pairs(directory: Path, notices: Notices) -> PairCorpus:
         raise UserError("contains no pairs", "add at least one line with two ids", file)
     if len(pairs) < FEWEST:
         notices.add(f"fewer than {FEWEST} pairs: TIRA's check will refuse this output", str(file))
-    return PairCorpus(file, tuple(pairs.values()))
+    return PairCorpus(file, tuple(pairs.values()), documents.texts)
 
 
 def _read_lines(file: Path, notices: Notices) -> Iterator[tuple[int, str]]:
@@ -160,6 +165,8 @@ class _Documents:
     """Finds documents by id in one input directory: at its root or one folder down, with ``.txt`` added or not."""
 
     def __init__(self, directory: Path) -> None:
+        self.texts = KeptTexts()
+        self._read = self.texts.read
         self._root = directory.resolve()
         self._places = [directory, *(p for p in list_directory(directory) if p.is_dir())]
         self._found: dict[str, TextFile] = {}
@@ -182,7 +189,7 @@ class _Documents:
                     file,
                     line,
                 )
-            self._found[name] = TextFile(doc_id, f"{doc_id.rpartition('/')[2]}.txt", path)
+            self._found[name] = TextFile(doc_id, f"{doc_id.rpartition('/')[2]}.txt", path, read=self._read)
         return self._found[name]
 
     def _find_path(self, name: str, file: Path, line: int) -> Path:

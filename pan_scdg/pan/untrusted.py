@@ -52,8 +52,7 @@ def read_utf8(path: Path, limit: int = TEXT_BYTES) -> str:
 
 def _decode(file: BinaryIO, path: Path, limit: int) -> str:
     decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")(), translate=True)
-    parts: list[str] = []
-    seen = 0
+    parts, seen = list[str](), 0
     try:
         while block := file.read(MB):
             seen += len(block)
@@ -89,7 +88,7 @@ def read_document(path: Path) -> str:
         UserError: see `read_utf8`; a PDF, DOCX, ODT, RTF and the like; text of two bytes a character.
     """
     with open_regular(path) as file:
-        return _decode_document(file, path)
+        return decode_document(file, path)
 
 
 def read_standard_input() -> str:
@@ -105,10 +104,11 @@ def read_standard_input() -> str:
         data = sys.stdin.buffer.read(DOCUMENT_BYTES + 1)
     except OSError as e:
         raise UserError(f"cannot be read: {_describe_reason(e)}", "give a file or a pipe", where) from e
-    return _decode_document(io.BytesIO(data), where)
+    return decode_document(io.BytesIO(data), where)
 
 
-def _decode_document(file: BinaryIO, path: Path) -> str:
+def decode_document(file: BinaryIO, path: Path) -> str:
+    """Return the text of an open document; see `read_document`."""
     data = file.read(SAMPLE)
     if data.startswith(b"PK"):  # the names in an archive can be anywhere in it
         data += file.read(DOCUMENT_BYTES - SAMPLE)
