@@ -10,6 +10,7 @@ import os
 import shutil
 from array import array
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 DOC_IDS, STOPWORDS = "documents.jsonl", "stopwords.txt"
 BLOCK = 1 << 22
 """Postings that are sorted in memory at one time; some 300 MB with all that belongs to them."""
+TOGETHER = 16
+"""Documents whose terms are counted together."""
 
 Array = npt.NDArray[Any]
 
@@ -61,8 +64,10 @@ def build_index(documents: Iterable["Document"], folder: Path, stopwords: frozen
         ValueError: a document id comes twice.
     """
     stopwords = find_stopwords() if stopwords is None else stopwords
-    pipeline = TermPipeline(stopwords)
-    build_from_postings((([d.doc_id], count_postings([d.text], pipeline)) for d in documents), folder, stopwords)
+    pipeline, rest = TermPipeline(stopwords), iter(documents)
+    groups = iter(lambda: list(islice(rest, TOGETHER)), [])
+    counted = (([d.doc_id for d in g], count_postings((d.text for d in g), pipeline)) for g in groups)
+    build_from_postings(counted, folder, stopwords)
 
 
 def find_stopwords() -> frozenset[str]:
