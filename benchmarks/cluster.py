@@ -64,7 +64,7 @@ def main() -> None:
     with ExitStack() as stack:
         cluster = Cluster("local", 2)
         stack.callback(cluster.close)
-        cluster.connect("cpu")
+        cluster.connect()
         single = copy(cluster)  # in the same Ray
         single.actors = 1
         one = stack.enter_context(Actors[Work, Computed](single, orders, "cpu"))

@@ -1,8 +1,9 @@
 """What actors take from the process that builds BM25: ``python -m benchmarks.index_actors [--documents N]``.
 
 An index of engine ``impact`` is built of generated documents (``benchmarks.corpus``), first in this process alone and
-then with two actors, which count the terms. Processor times hardly depend on other jobs of the machine. Start of Ray,
-and reading of the corpus, are not counted. Needs Terrier's stopwords: ``pan-scdg models fetch terrier``.
+then with two actors, which count the terms. Processor times hardly depend on other jobs of the machine. Reading and
+checking the corpus, which this process does alone, has a line of its own; the start of Ray is not counted. Needs
+Terrier's stopwords: ``pan-scdg models fetch terrier``.
 """
 
 import tempfile
@@ -13,6 +14,7 @@ import click
 
 from benchmarks import corpus
 from pan_scdg.cluster.session import Cluster
+from pan_scdg.locks import lock_folder
 from pan_scdg.notices import Notices
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import load_profile
@@ -26,7 +28,8 @@ def measure(texts: Corpus, folder: Path, cluster: Cluster | None) -> tuple[float
     settings = load_profile(PROFILE).need_retrieval()
     settings = settings.model_copy(update={"bm25": settings.bm25.model_copy(update={"engine": "impact"})})
     began, used = time.perf_counter(), time.process_time()
-    index_corpus(texts, folder, settings, None, cluster)
+    with lock_folder(folder):
+        index_corpus(texts, folder, settings, None, cluster)
     return time.perf_counter() - began, time.process_time() - used
 
 
@@ -36,8 +39,10 @@ def measure(texts: Corpus, folder: Path, cluster: Cluster | None) -> tuple[float
 def main(documents: int, seed: int) -> None:
     with tempfile.TemporaryDirectory(prefix="index-actors-") as name:
         corpus.write(Path(name), documents, 1, seed)
+        used = time.process_time()
         texts, cluster = Corpus(Path(name), Notices()), Cluster("local", 2)
-        cluster.connect("cpu")
+        click.echo(f"reading the corpus: {(time.process_time() - used) / documents * 1e3:.2f} ms a document")
+        cluster.connect()
         try:
             for number, given in enumerate((None, cluster)):
                 seconds, used = measure(texts, Path(name, str(number)), given)

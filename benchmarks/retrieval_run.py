@@ -22,6 +22,7 @@ import numpy.typing as npt
 import tomlkit
 
 from benchmarks import corpus
+from pan_scdg.locks import lock_folder
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.notices import Notices
 from pan_scdg.pan.corpus import Corpus
@@ -73,7 +74,8 @@ def make_index(work: Path, encoded: int) -> None:
     dense = settings.need_dense()
     real = load_encoder(dense.model, "cpu", dense.batch)
     drawn = MostlyDrawn(real, -(-encoded // DOCUMENTS_A_GROUP))
-    index_corpus(Corpus(work / "input", Notices()), work / "index", settings, drawn)
+    with lock_folder(work / "index"):
+        index_corpus(Corpus(work / "input", Notices()), work / "index", settings, drawn)
 
 
 def measured(action: Callable[..., None], *arguments: object) -> tuple[float, float]:

@@ -6,15 +6,12 @@ for another text, setting or model, and a state folder may be shared by several 
 """
 
 import contextlib
-import fcntl
 import hashlib
 import io
 import json
 import math
-import os
 import re
 import sqlite3
-import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,6 +21,7 @@ import numpy.typing as npt
 from pydantic import TypeAdapter
 
 from pan_scdg.errors import UserError
+from pan_scdg.locks import lock_folder
 from pan_scdg.own_files import EXACT, parse_as
 
 ARITHMETIC = 4
@@ -34,8 +32,6 @@ FILES = ("scores.sqlite", "scores.sqlite-wal", "scores.sqlite-shm", "scores.sqli
 LARGEST = 256 << 20
 """Largest size of a value in bytes, ten times that of the gains of a million tokens."""
 NOTES = TypeAdapter(list[str], config=EXACT)
-LOCK = "lock"
-"""File of a folder that `lock_folder` locks."""
 _ARRAY = re.compile(
     rb"\x93NUMPY\x01\x00..\{'descr': '([<|][fiu][1248])', 'fortran_order': (False|True), "
     rb"'shape': \(((?:\d{1,12}, ?)*(?:\d{1,12})?)\), \} *\n",
@@ -86,44 +82,6 @@ def unpack_floats(data: bytes, dimensions: int) -> npt.NDArray[Any]:
     if array.dtype.kind != "f" or array.ndim != dimensions or not np.isfinite(array).all():
         raise ValueError(f"not an array of finite floats with {dimensions} dimensions")
     return array
-
-
-@contextlib.contextmanager
-def lock_folder(folder: Path) -> Iterator[None]:
-    """Create ``folder`` if it is missing, and lock it against other processes.
-
-    Raises:
-        UserError: it cannot be written, another process uses it, or its file system has no locks.
-    """
-    with contextlib.ExitStack() as stack:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            lock = _open_lock(folder / LOCK)
-            stack.callback(os.close, lock)
-        except OSError as e:
-            raise UserError(f"cannot write the state: {e.strerror}", "choose another --state folder", folder) from e
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as e:
-            raise UserError("another run is using this state", "wait for it or choose another --state", folder) from e
-        except OSError as e:
-            raise UserError(
-                f"the file system of the state has no file locks ({e.strerror})",
-                "choose a --state folder on a local disk",
-                folder,
-            ) from e
-        yield
-
-
-def _open_lock(path: Path) -> int:
-    """Return the lock file, opened or created; it stays empty, and no symbolic link is followed."""
-    if path.is_symlink():
-        raise UserError("is a symbolic link", "remove it", path)
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
-    if not stat.S_ISREG(os.fstat(lock).st_mode):
-        os.close(lock)
-        raise UserError("not a regular file", "remove it", path)
-    return lock
 
 
 class Store(contextlib.AbstractContextManager["Store"]):

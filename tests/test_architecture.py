@@ -29,6 +29,7 @@ LEVELS = (
         "profile",
         "records",
         "store",
+        "locks",
         "progress",
         "logs",
         "bundled",

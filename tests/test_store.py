@@ -96,7 +96,7 @@ def test_a_second_process_is_refused_while_the_first_has_the_state(tmp_path: Pat
     with _python(HOLDER, str(tmp_path), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "open\n"
-        with pytest.raises(UserError, match="another run is using this state; wait for it"):
+        with pytest.raises(UserError, match="another run is using the state; wait for it"):
             Store(tmp_path)
         holder.communicate()  # ends its input, at which it lets go
     with Store(tmp_path) as store:
@@ -160,7 +160,7 @@ def test_a_file_system_without_locks_is_noticed_at_the_start(tmp_path: Path, mon
     def refuse(*_: object) -> None:
         raise OSError(38, "Function not implemented")
 
-    monkeypatch.setattr("pan_scdg.store.fcntl.flock", refuse)
+    monkeypatch.setattr("pan_scdg.locks.fcntl.flock", refuse)
     with pytest.raises(UserError, match=r"has no file locks \(Function not implemented\)"):
         Store(tmp_path)
 

@@ -296,6 +296,7 @@ def score(
 @click.command(short_help="Show the progress of a run that goes on elsewhere.")
 @click.argument("output", type=FOLDER)
 @json_option
+@quiet_option
 def status(output: Path, as_json: bool) -> None:
     """Show the progress of the run or the command index that writes OUTPUT, in another process or on another machine.
 

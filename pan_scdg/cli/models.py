@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from pan_scdg.cli.options import load_chosen_profile, model_option, profile_option
+from pan_scdg.cli.options import json_option, load_chosen_profile, model_option, profile_option, quiet_option
 
 
 @click.group()
@@ -19,7 +19,8 @@ def models() -> None:
 
 
 @models.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@json_option
+@quiet_option
 def list_models(as_json: bool) -> None:
     """List the models of each profile with licence, size and location.
 
@@ -40,6 +41,7 @@ def list_models(as_json: bool) -> None:
 @click.option(
     "--revision", metavar="REV", help="Commit, branch or tag; by default the commit that the catalogue knows."
 )
+@quiet_option
 def fetch(name: str, revision: str | None) -> None:
     """Fetch a model or the jars of Terrier into the model cache.
 
@@ -69,7 +71,8 @@ def fetch(name: str, revision: str | None) -> None:
 @models.command()
 @profile_option
 @model_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines.")
+@json_option
+@quiet_option
 def verify(profile: str, model: Path | None, as_json: bool) -> None:
     """Check the models of a profile against profile and lock file.
 

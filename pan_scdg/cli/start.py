@@ -14,6 +14,7 @@ MAIN_PROFILES = ("offline", "pan25-qwen3-0.6b", "pan25-qwen3-8b", "pan25-contain
 @click.command(short_help="List the bundled profiles.")
 @click.option("--all", "show_all", is_flag=True, help="List all profiles instead of the most important ones.")
 @json_option
+@quiet_option
 def profiles(show_all: bool, as_json: bool) -> None:
     """List the bundled profiles with the licences of the models that they need.
 
@@ -44,6 +45,7 @@ def profiles(show_all: bool, as_json: bool) -> None:
     "--table", type=FILE, required=True, help="CSV file with the suspicious and the source file of each pair."
 )
 @click.option("--output", type=FOLDER, required=True, help="Input folder to create.")
+@quiet_option
 def prepare(table: Path, output: Path) -> None:
     """Turn a CSV table of file pairs into an input folder with safe ids; results show the original names.
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from pan_scdg.cli.options import quiet_option
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
 
@@ -34,6 +35,7 @@ def tira() -> None:
 @name_argument
 @manifest_option
 @build_option
+@quiet_option
 def dry_run(name: str | None, manifest: Path, build_args: str | None) -> None:
     """Build the image, run it on the data set of the submission NAME and check the output; upload nothing.
 
@@ -50,6 +52,7 @@ def dry_run(name: str | None, manifest: Path, build_args: str | None) -> None:
 @name_argument
 @manifest_option
 @build_option
+@quiet_option
 def submit(name: str | None, manifest: Path, build_args: str | None) -> None:
     """Test the submission NAME and upload it; needs a login (tira-cli login) and a clean git work tree.
 

@@ -225,7 +225,7 @@ def evaluate(directory: Path, outputs: tuple[Path, ...], truth: Path | None, plo
     type=click.FloatRange(0),
     default=0.05,
     show_default=True,
-    metavar="NATS",
+    metavar="SCORE",
     help="Largest distance of a score from the threshold if decisions differ, and largest mean difference of scores.",
 )
 @click.option(
@@ -238,6 +238,7 @@ def evaluate(directory: Path, outputs: tuple[Path, ...], truth: Path | None, plo
 )
 @click.option("--exact", is_flag=True, help="Require identical bytes in all files that both results have.")
 @json_option
+@quiet_option
 @click.pass_context
 def compare(
     context: click.Context, a: Path, b: Path, score_tolerance: float, top10_changed: float, exact: bool, as_json: bool

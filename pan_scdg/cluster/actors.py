@@ -264,7 +264,7 @@ class Actors(Generic[Item, Result]):
             return
         self._looked = time.monotonic()
         if self._ray is None:
-            self._ray = self._cluster.connect(self._device)
+            self._ray = self._cluster.connect()
             self._patient_until = time.monotonic() + PATIENCE
         for node in self._list_alive():
             if node.node_id not in self._refused:

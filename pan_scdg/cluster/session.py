@@ -69,9 +69,7 @@ class Cluster:
         """
         if device != "cuda":
             return [device] * (self.actors or 1)
-        import torch
-
-        count = torch.cuda.device_count()
+        count = _count_gpus()
         if self.is_local and self.actors is not None and self.actors > count:
             raise UserError(f"--workers is {self.actors}, but this machine has {count} GPUs", "lower --workers")
         used = min(self.actors or count, count)
@@ -94,7 +92,7 @@ class Cluster:
 
         return max(1, torch.get_num_threads() // (self.actors or 1))
 
-    def connect(self, device: str) -> Any:
+    def connect(self) -> Any:
         """Return the module ``ray``, started or connected.
 
         Raises:
@@ -103,7 +101,7 @@ class Cluster:
         if self._ray is None:
             need_packages("cluster", "ray")
             with ExitStack() as stack:
-                self._ray = stack.enter_context(self._start(device))
+                self._ray = stack.enter_context(self._start())
                 self._open = stack.pop_all()
         return self._ray
 
@@ -127,11 +125,11 @@ class Cluster:
         self._open.close()
 
     @contextmanager
-    def _start(self, device: str) -> Iterator[Any]:
+    def _start(self) -> Iterator[Any]:
         with ExitStack() as stack:
             if self.is_local:
-                gpus = len(self.list_devices(device)) if device == "cuda" else 0
-                options = _make_local_options(stack.enter_context(make_folder()), gpus)
+                # all GPUs, since actors on CPUs may be the first, and Ray starts once
+                options = _make_local_options(stack.enter_context(make_folder()), _count_gpus())
                 where = "this machine"
                 # other users of this machine reach its loopback, too
                 token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
@@ -172,6 +170,12 @@ def _check_address(address: str) -> None:
             socket.create_connection((host, int(port)), SECONDS).close()
     except (OSError, OverflowError) as e:
         raise UserError(f"no Ray cluster at {address}: {e}", "give HOST:PORT of ray start --head") from e
+
+
+def _count_gpus() -> int:
+    import torch
+
+    return torch.cuda.device_count()
 
 
 def _make_local_options(folder: Path, gpus: int) -> dict[str, Any]:

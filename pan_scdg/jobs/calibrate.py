@@ -96,7 +96,7 @@ def calibrate(
         for item in failed:
             notices.add(LEFT_OUT, str(item.pair.suspicious.path))
         if method.models:
-            say([describe_models(list(method.models.values()))])
+            say([describe_models(method.models.values())])
         with (
             tempfile.TemporaryDirectory(prefix="pan_scdg-") as scratch,
             Store(computing.state or Path(scratch)) as store,

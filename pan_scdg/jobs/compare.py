@@ -49,8 +49,8 @@ class Tolerances:
     """Largest differences of results that count as the same."""
 
     score: float = 0.05
-    """In nats: the largest distance of a score from its threshold if the decision differs, and the largest mean
-    difference of scores. In bfloat16 the mean gain differs by up to 0.02 nats between the engines."""
+    """Largest distance of a score from its threshold if the decision differs, and largest mean difference of scores.
+    In bfloat16 the mean gain differs by up to 0.02 nats between the engines."""
     top10: float = 0.05
     """Largest share of replaced documents in all top 10s. Ranks 10 and 11 swap easily: with `offline` on the examples,
     the other engine replaces 2 of 150 documents in 2 of 15 queries."""
@@ -90,7 +90,7 @@ class Flip:
 
     def describe(self) -> str:
         """Return both decisions in words."""
-        scores = ["" if d.score is None else f", {d.score:.6g} nats" for d in (self.a, self.b)]
+        scores = ["" if d.score is None else f", {d.score:.6g}" for d in (self.a, self.b)]
         words = [f"{'positive' if d.positive else 'negative'}{s}" for d, s in zip((self.a, self.b), scores)]
         return f"{_cut(self.pair[0])} and {_cut(self.pair[1])}: {' / '.join(words)}"
 
@@ -104,7 +104,7 @@ class PairComparison:
     scored_once: int
     """Number of pairs with a score in only one of two results that have scores."""
     largest: float | None
-    """Largest difference of two scores, in nats; None if no pair has two scores."""
+    """Largest difference of two scores; None if no pair has two scores."""
     mean: float | None
     moved: tuple[Pair, ...]
     """Pairs with the same decision but different passages."""
@@ -117,7 +117,7 @@ class PairComparison:
         if self.scored_once:
             faults.append(f"scored in only one result: {self.scored_once} of {both} pairs")
         if self.mean is not None and not self.mean <= tolerances.score:
-            faults.append(f"scores differ by {self.mean:.6g} nats on average")
+            faults.append(f"scores differ by {self.mean:.6g} on average")
         if self.moved:
             faults.append(f"other passages with the same decision: {len(self.moved)} of {both} pairs")
         return faults
@@ -128,7 +128,7 @@ class PairComparison:
         yield f"other decisions: {len(self.flips)}"
         yield from (f"  {flip.describe()}" for flip in self.flips[:SHOWN])
         if self.largest is not None:
-            yield f"scores in nats: largest difference {self.largest:.6g}, mean {self.mean:.6g}"
+            yield f"scores: largest difference {self.largest:.6g}, mean {self.mean:.6g}"
 
 
 @dataclass(frozen=True)

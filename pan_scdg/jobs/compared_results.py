@@ -37,7 +37,7 @@ class RunRecord(BaseModel):
 
 @dataclass(frozen=True)
 class Decision:
-    """The decision about a pair, with its score in nats and the threshold if recorded."""
+    """The decision about a pair, with its score and the threshold if recorded."""
 
     positive: bool
     score: float | None = None

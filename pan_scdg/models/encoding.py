@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.cluster.actor import OutOfMemory, Place
+from pan_scdg.cluster.actor import Item, OutOfMemory, Place, Result
 from pan_scdg.cluster.actors import Actors
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.models.fingerprint import check_same, fingerprint_folder
@@ -58,16 +58,21 @@ class EncodingOrders:
             check_same(self.folder, fingerprint_folder, self.fingerprint)
         torch.set_num_threads(place.threads)
         encoder = load_encoder(self.folder, place.device, self.batch, self.dtype)
+        return explain_memory(lambda work: encode_all(encoder, work))
 
-        def encode(work: Sequence[Texts]) -> list[Vectors]:
-            try:
-                return encode_all(encoder, work)
-            except Exception as e:
-                if is_out_of_memory(e):
-                    raise OutOfMemory(str(e)) from None
-                raise
 
-        return encode
+def explain_memory(compute: Callable[[Item], Result]) -> Callable[[Item], Result]:
+    """Return the function with the exception of actors for a lack of memory, in the place of many others."""
+
+    def explained(work: Item) -> Result:
+        try:
+            return compute(work)
+        except Exception as e:
+            if is_out_of_memory(e):
+                raise OutOfMemory(str(e)) from None
+            raise
+
+    return explained
 
 
 def encode_all(encoder: Encoder, work: Sequence[Texts]) -> list[Vectors]:

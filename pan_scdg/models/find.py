@@ -2,7 +2,7 @@
 
 import importlib.util
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -144,12 +144,12 @@ def find_encoder_folder(name_or_folder: str | Path) -> Path:
     return folder
 
 
-def describe_models(models: Sequence[FoundModel]) -> str:
-    """Return one line that names each model, where it was found, and its licence."""
+def describe_models(models: Iterable[FoundModel]) -> str:
+    """Return one line that names each distinct model, where it was found, and its licence."""
     return "models: " + "; ".join(
         f"{found.shown} from {found.where}"
         f"{'' if found.revision is None else f' at {found.revision[:SHORT]}'}, {found.licence}"
-        for found in models
+        for found in {found.folder: found for found in models}.values()
     )
 
 

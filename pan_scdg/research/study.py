@@ -128,7 +128,7 @@ def produce_report(options: StudyOptions, study: ReadyStudy) -> list[str]:
         if result.complete:
             return [*lost, f"already complete: {options.output}"]
         if result.needed:
-            say([describe_models(list(study.places.values()))] if study.places else [])
+            say([describe_models(study.places.values())] if study.places else [])
             with result.compute(options.state) as store:
                 if shards is not None:
                     shards.restore(store)

@@ -21,7 +21,6 @@ from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.retrieval.index import Part, build_indexes, list_shards
 from pan_scdg.retrieval.index_folder import Count, read_ids
-from pan_scdg.store import lock_folder
 
 CATALOGUE, CATALOGUE_BYTES = "index.json", 16 << 20
 REMAKE = "make one with the command index"
@@ -134,48 +133,45 @@ def index_corpus(
     cluster: Cluster | None = None,
     add: bool = False,
 ) -> list[str]:
-    """Build the indexes of a profile in an index folder; return a line for each.
+    """Build the indexes of a profile in an index folder, which the caller has locked; return a line for each.
 
     With ``add``, the documents come to those that the folder covers already.
 
     Raises:
-        UserError: see `build_indexes`; or the folder is in use, holds indexes of another corpus, or cannot be added to.
+        UserError: see `build_indexes`; or the folder holds indexes of another corpus, or cannot be added to.
     """
-    if add and not os.path.lexists(folder / CATALOGUE):
-        raise UserError("no index to add to", "make one with the command index, without --add", folder / CATALOGUE)
-    with lock_folder(folder):
-        known = read_catalogue(folder) if os.path.lexists(folder / CATALOGUE) else Catalogue(shards=[], indexes={})
-        shards = list(known.shards)
-        if corpus.digest not in known.corpora:
-            if shards and not add:
-                what = "holds indexes of another corpus"
-                raise UserError(what, "choose another --index folder, or add to that one with --add", folder)
-            _check_new(corpus, folder, known, list_shards(settings, encoder, known.corpora))
-            content = corpus.hash_parts([len(corpus)])[0]
-            shards.append(Shard(corpus=corpus.digest, documents=len(corpus), content=content))
-        corpora = [shard.corpus for shard in shards]
-        number = corpora.index(corpus.digest)
-        parts = list_shards(settings, encoder, corpora)[number]
-        # fts5 keeps all documents in one index, which the new one takes the place of
-        before = list_shards(settings, encoder, corpora[:-1])[-1] if number else {}
-        replaced = before.get("bm25") if "bm25" in parts and settings.bm25.engine == "fts5" else None
-        if replaced is not None and not {replaced.name, parts["bm25"].name} & known.indexes.keys():
-            what = f"has no index {replaced.kind} of the documents that were there before"
-            raise UserError(what, "make an index of all documents in another folder", folder)
-        grown_from = None if replaced is None else folder / replaced.name
-        indexes = {part.name: Entry(kind=part.kind, made_of=part.made_of) for part in parts.values()}
-        kept = {name: entry for name, entry in known.indexes.items() if replaced is None or name != replaced.name}
-        grown = Catalogue(shards=shards, indexes={**kept, **indexes})
-        _check_size(grown, folder)
-        if len(shards) > len(known.shards):
-            ids = "".join(f"{json.dumps(doc_id)}\n" for doc_id in corpus.ids)
-            write_atomically(folder / shards[-1].ids, ids)
-        if not known.shards:
-            write_catalogue(folder, Catalogue(shards=shards, indexes={}))
-        build_indexes(corpus, folder, parts, encoder, settings.dense, cluster, grown_from)
-        write_catalogue(folder, grown)
-        if replaced is not None:
-            shutil.rmtree(folder / replaced.name, ignore_errors=True)
+    known = read_catalogue(folder) if os.path.lexists(folder / CATALOGUE) else Catalogue(shards=[], indexes={})
+    shards = list(known.shards)
+    if corpus.digest not in known.corpora:
+        if shards and not add:
+            what = "holds indexes of another corpus"
+            raise UserError(what, "choose another --index folder, or add to that one with --add", folder)
+        _check_new(corpus, folder, known, list_shards(settings, encoder, known.corpora))
+        content = corpus.hash_parts([len(corpus)])[0]
+        shards.append(Shard(corpus=corpus.digest, documents=len(corpus), content=content))
+    corpora = [shard.corpus for shard in shards]
+    number = corpora.index(corpus.digest)
+    parts = list_shards(settings, encoder, corpora)[number]
+    # fts5 keeps all documents in one index, which the new one takes the place of
+    before = list_shards(settings, encoder, corpora[:-1])[-1] if number else {}
+    replaced = before.get("bm25") if "bm25" in parts and settings.bm25.engine == "fts5" else None
+    if replaced is not None and not {replaced.name, parts["bm25"].name} & known.indexes.keys():
+        what = f"has no index {replaced.kind} of the documents that were there before"
+        raise UserError(what, "make an index of all documents in another folder", folder)
+    grown_from = None if replaced is None else folder / replaced.name
+    indexes = {part.name: Entry(kind=part.kind, made_of=part.made_of) for part in parts.values()}
+    kept = {name: entry for name, entry in known.indexes.items() if replaced is None or name != replaced.name}
+    grown = Catalogue(shards=shards, indexes={**kept, **indexes})
+    _check_size(grown, folder)
+    if len(shards) > len(known.shards):
+        ids = "".join(f"{json.dumps(doc_id)}\n" for doc_id in corpus.ids)
+        write_atomically(folder / shards[-1].ids, ids)
+    if not known.shards:
+        write_catalogue(folder, Catalogue(shards=shards, indexes={}))
+    build_indexes(corpus, folder, parts, encoder, settings.dense, cluster, grown_from)
+    write_catalogue(folder, grown)
+    if replaced is not None:
+        shutil.rmtree(folder / replaced.name, ignore_errors=True)
     return [f"{part.kind}: {folder / part.name}" for part in parts.values()]
 
 

@@ -12,7 +12,7 @@ from pan_scdg.cluster.actor import SWITCH, Alone, Place
 from pan_scdg.cluster.actors import AHEAD, Actors
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.models.encoder import Encoder
-from pan_scdg.models.encoding import EncodingOrders, Texts, Vectors, encode_all
+from pan_scdg.models.encoding import EncodingOrders, Texts, Vectors, encode_all, explain_memory
 from pan_scdg.profile import DenseSettings
 from pan_scdg.records import Document
 from pan_scdg.retrieval.bm25.impact_build import Postings, count_postings
@@ -73,11 +73,12 @@ class GroupOrders:
             UserError: the encoder is not at this path, or it is another one.
         """
         sys.setswitchinterval(SWITCH)
-        return _make_function(None if self.encoding is None else self.encoding.load(place), self.stopwords)
+        encode = None if self.encoding is None else self.encoding.load(place)
+        return explain_memory(_make_function(encode, self.stopwords))
 
 
 def _make_function(encode: Encode | None, stopwords: frozenset[str]) -> Callable[[GroupWork], GroupValues]:
-    pipeline, counting, encoding = TermPipeline(stopwords), Lock(), Lock()  # of two threads, each part serves one
+    pipeline, counting, encoding = TermPipeline(stopwords), Lock(), Lock()  # each is used by one thread at a time
 
     def compute(work: GroupWork) -> GroupValues:
         with counting:

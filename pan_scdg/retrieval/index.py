@@ -159,8 +159,9 @@ def _build_lists(folder: Path, parts: Mapping[str, Part], dense: DenseSettings |
         lists = parts.get(f"{purpose}-ivf")
         if dense is None or part.manifest is None or lists is None or os.path.lexists(folder / lists.name):
             continue
-        ((_, vectors),) = list_pieces(open_vectors(folder / part.name, part.manifest).chunks)
-        build_ivf(vectors, folder / lists.name, dense.lists)
+        with Progress("building inverted lists", None):
+            ((_, vectors),) = list_pieces(open_vectors(folder / part.name, part.manifest).chunks)
+            build_ivf(vectors, folder / lists.name, dense.lists)
 
 
 def _build_bm25(

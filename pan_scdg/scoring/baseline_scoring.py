@@ -1,7 +1,6 @@
 """Score document pairs by a baseline; stored scores are reused and new ones are stored.
 
-Texts are read one pair at a time, so that memory does not depend on their number. Each is read once for its hash, which
-is part of the store's key, and once more if a score is missing.
+Memory does not depend on the number of texts: one pair at a time is taken from where they are kept (`pan.kept_texts`).
 """
 
 import json
@@ -55,7 +54,7 @@ def read_facts(documents: Iterable[TextFile]) -> tuple[dict[str, TextFacts], dic
     distinct = {document.doc_id: document for document in documents}
     facts: dict[str, TextFacts] = {}
     faults: dict[str, UserError] = {}
-    with Progress("reading texts", len(distinct)) as progress:
+    with Progress("hashing texts", len(distinct)) as progress:
         for doc_id, document in distinct.items():
             try:
                 text = read_text(document)

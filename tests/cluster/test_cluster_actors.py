@@ -47,7 +47,7 @@ def cluster() -> Iterator[Cluster]:
         patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
         patch.setenv("MARK", MARK)
         cluster = Cluster("local", TWO)
-        cluster.connect("cpu")  # some tests list its machines
+        cluster.connect()  # some tests list its machines
         yield cluster
         cluster.close()
 

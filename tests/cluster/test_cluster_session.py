@@ -47,7 +47,7 @@ def test_a_container_s_small_shared_memory_is_not_used(
 def test_a_machine_without_ray_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(errors, "find_spec", lambda name: None if name == "ray" else find_spec(name))
     with pytest.raises(UserError, match=r"the package ray is not installed; install the extra: .*\[cluster\]"):
-        Cluster("local", 2).connect("cpu")
+        Cluster("local", 2).connect()
 
 
 def test_an_address_where_nothing_answers_is_told_at_once() -> None:
@@ -55,7 +55,7 @@ def test_an_address_where_nothing_answers_is_told_at_once() -> None:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
         with pytest.raises(UserError, match=f"no Ray cluster at {address}: "):
-            Cluster(address).connect("cpu")
+            Cluster(address).connect()
 
 
 def test_a_signal_while_ray_waits_is_what_its_handler_raised() -> None:
@@ -94,7 +94,7 @@ def test_a_session_leaves_no_variables_behind(own: dict[str, str], monkeypatch: 
     monkeypatch.setattr(session.importlib, "import_module", lambda _: ray)
     monkeypatch.setattr(session, "_read_variables", lambda _: None)
     cluster = Cluster("local", 2)
-    cluster.connect("cpu")
+    cluster.connect()
     cluster.close()
     assert list_variables() == own
     during, at_end = seen
@@ -103,13 +103,23 @@ def test_a_session_leaves_no_variables_behind(own: dict[str, str], monkeypatch: 
     assert during["RAY_AUTH_TOKEN"] == "own" if own else len(during["RAY_AUTH_TOKEN"]) == 64
 
 
+@pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")
+def test_ray_knows_all_gpus_when_actors_on_a_cpu_come_first() -> None:
+    code = (
+        "import torch; from pan_scdg.cluster.session import Cluster; torch.cuda.device_count = lambda: 3; "
+        "cluster = Cluster('local', 2); cluster.connect(); print(cluster.list_nodes()[0].gpus); cluster.close()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
+
+
 TWICE = """
 import os
 from pan_scdg.cluster.session import Cluster
 tokens = set()
 for _ in range(2):
     cluster = Cluster("local", 2)
-    ray = cluster.connect("cpu")
+    ray = cluster.connect()
     tokens.add(os.environ["RAY_AUTH_TOKEN"])
     assert ray.get(ray.remote(num_cpus=0)(lambda: 7).remote(), timeout=60) == 7
     cluster.close()

@@ -13,10 +13,10 @@ import pytest
 
 from pan_scdg.jobs.output import status
 from pan_scdg.jobs.output.mark import lock_output
+from pan_scdg.locks import lock_folder
 from pan_scdg.own_files import HIDDEN
 from pan_scdg.progress import TICKS
 from pan_scdg.retrieval.bm25 import fts5
-from pan_scdg.store import lock_folder
 
 Cli = Callable[..., Any]
 
@@ -67,8 +67,15 @@ def test_an_index_is_told_from_its_folder_while_it_is_built_and_afterwards(
     )
     with lock_folder(folder):
         assert json.loads(cli("status", folder, "--json").out)["state"] == "running"
+        in_use = cli("index", *where)
+    assert (in_use.code, in_use.err) == (
+        2,
+        f"error: {folder}: another run is using the index; wait for it or choose another --index folder\n",
+    )
+    (folder / "status.json").write_text("a file of the user")
     assert cli("index", *where).code == 0
     assert cli("status", folder).out == "state: complete\n"
+    assert (folder / "status.json").read_text() == "a file of the user"
 
 
 def interrupt(*_: object) -> None:

@@ -157,8 +157,7 @@ def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -
         with produce_result(request.output, check.describe_job(common, setting), request.overwrite) as result:
             if result.needed:
                 with result.compute(computing.state, False, method.model) as store:
-                    distinct = {found.folder: found for found in setting.models.values()}
-                    say([describe_models(list(distinct.values()))] if distinct else [])
+                    say([describe_models(setting.models.values())] if setting.models else [])
                     pairs, scored = check.compare(places, store)
                     warnings = [line.removeprefix("warning: ") for line in notices.list_warnings()]
                     report = make_report(material, pairs, setting, warnings, total - scored)

@@ -1,10 +1,8 @@
 """The mark of a finished output, with its job and the hash of each file, and the lock of one that is written."""
 
 import errno
-import fcntl
 import json
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +12,7 @@ from pydantic import Field, JsonValue, PositiveInt, StringConstraints
 
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
+from pan_scdg.locks import wait_for_lock
 from pan_scdg.logs import say
 from pan_scdg.own_files import MARK, InnerName, OwnRecord, find_link, open_own, read_record
 
@@ -21,8 +20,6 @@ METADATA = "ir-metadata.yml"
 """Written by `metadata`."""
 NO_LOCKS = {errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 """Errors of file systems that cannot lock a folder, such as NFS."""
-PATIENCE = 1.0
-"""Seconds to wait for a lock: the command `status` holds it for a moment."""
 Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 
 
@@ -99,21 +96,14 @@ def lock_output(path: Path) -> Iterator[None]:
 
 
 def _lock(folder: int, path: Path) -> None:
-    last = time.monotonic() + PATIENCE
-    while True:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError as e:
-            if time.monotonic() > last:
-                what, remedy = "another run is writing this output", "wait for it, or choose another --output"
-                raise UserError(what, remedy, path) from e
-            time.sleep(PATIENCE / 20)
-        except OSError as e:
-            if e.errno not in NO_LOCKS:
-                raise
-            say([f"warning: {path}: this file system has no locks; do not start a second run with this output"])
-            return
+    try:
+        wait_for_lock(folder)
+    except BlockingIOError as e:
+        raise UserError("another run is writing this output", "wait for it, or choose another --output", path) from e
+    except OSError as e:
+        if e.errno not in NO_LOCKS:
+            raise
+        say([f"warning: {path}: this file system has no locks; do not start a second run with this output"])
 
 
 def make_write_error(path: Path, why: str | None) -> UserError:

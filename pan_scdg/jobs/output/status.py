@@ -12,10 +12,10 @@ from typing import Any, Literal, NamedTuple
 
 from pan_scdg.errors import UserError, one_line
 from pan_scdg.jobs.output.mark import read_mark
+from pan_scdg.locks import LOCK
 from pan_scdg.own_files import HIDDEN, OwnRecord, read_record, refuse_link, write_atomically
 from pan_scdg.progress import TICKS, Crew, Progress, format_duration
 from pan_scdg.retrieval.catalogue import CATALOGUE, read_catalogue
-from pan_scdg.store import LOCK
 
 STATUS = "status.json"
 INTERVAL = 5.0
@@ -132,31 +132,23 @@ def read_status(output: Path) -> Report:
     Raises:
         UserError: the folder is no output of this program.
     """
-    if os.path.lexists(output / CATALOGUE):
-        return _read_index_status(output)
-    running = _is_locked(output, os.O_DIRECTORY)
-    if not running and read_mark(output) is not None:
+    hidden, lock = output / HIDDEN, output / LOCK
+    of_index = os.path.lexists(output / CATALOGUE)
+    running = _is_locked(lock) if os.path.lexists(lock) else _is_locked(output, os.O_DIRECTORY)
+    if not running and (_is_whole_index(output) if of_index else read_mark(output) is not None):
         return Report("complete", None)
-    hidden = output / HIDDEN
     refuse_link(hidden)
     if not hidden.is_dir():
         raise UserError("holds neither a result nor an unfinished run", REMEDY, output)
-    return Report("running" if running else "stopped", _read(hidden))
+    return Report("running" if running else "stopped", read_record(hidden / STATUS, Status, "remove it", LARGEST))
 
 
-def _read_index_status(folder: Path) -> Report:
-    """Return the status of an index folder, in which there is a file only while indexes are built."""
-    lock, found = folder / LOCK, _read(folder)
-    running = os.path.lexists(lock) and _is_locked(lock, os.O_NOFOLLOW | os.O_NONBLOCK)
-    whole = found is None and bool(read_catalogue(folder).indexes)
-    return Report("running" if running else "complete" if whole else "stopped", found)
+def _is_whole_index(folder: Path) -> bool:
+    """Return True if nothing is left of a process that built indexes in a folder."""
+    return not os.path.lexists(folder / HIDDEN) and bool(read_catalogue(folder).indexes)
 
 
-def _read(folder: Path) -> Status | None:
-    return read_record(folder / STATUS, Status, "remove it", LARGEST)
-
-
-def _is_locked(path: Path, flags: int) -> bool:
+def _is_locked(path: Path, flags: int = os.O_NOFOLLOW | os.O_NONBLOCK) -> bool:
     """Return True if a process that writes an output or an index holds the lock of this folder or file."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)

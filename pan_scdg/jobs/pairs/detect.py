@@ -124,7 +124,7 @@ def detect_pairs(
                 planned, failed = method.check(pairs, notices, request.on_error)
                 with result.compute(computing.state, request.metadata, method.model, len(failed)) as store:
                     if detection.models:
-                        say([describe_models(list(detection.models.values()))])
+                        say([describe_models(detection.models.values())])
                     if merged is not None:
                         merged.restore(store)
                     files = _stage_results(detection, planned, failed, store, result)

@@ -13,10 +13,12 @@ from pan_scdg.jobs.plan.probe import Speed, probe
 from pan_scdg.jobs.plan.tokens import SHARE, Tokens, count_operations, estimate_hours
 from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request, take_first
 from pan_scdg.jobs.retrieval.retrieve import Prepared, prepare
+from pan_scdg.models.catalogue import describe_size
 from pan_scdg.models.config import read_config
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.profile import Profile
+from pan_scdg.progress import HOUR, format_duration
 from pan_scdg.scoring.candidates import select_scored
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pairs import check_pairs
@@ -109,13 +111,13 @@ class Plan:
             yield "tokens, without reuse", f"{values['tokens_without_reuse']:,}"
         if self.speed is not None:
             yield "tokens per second", f"{values['tokens_per_second']:,} on each of {self.devices} x {self.device}"
-            yield "hours", f"{values['hours']:g}"
-            peak = f"{values['peak_memory_gib']:g} GiB, of which {values['weights_gib']:g} are weights"
+            yield "time", f"about {format_duration(values['hours'] * HOUR)}"
+            peak = f"{describe_size(self.speed.peak)}, of which {describe_size(self.speed.weights)} are weights"
             yield "memory", f"{peak}; largest call probed: {self.speed.largest_call:,} tokens"
         devices = "" if self.devices == 1 else f"{self.devices} "
-        for name, found in (("indexing", self.indexing), ("hours", self.gpus)):
+        for name, found in (("indexing", self.indexing), ("time", self.gpus)):
             for gpu, hours in found.items():
-                yield f"{name} on {devices}{gpu}", f"{hours:.3g}{' hours' if name == 'indexing' else ''}"
+                yield f"{name} on {devices}{gpu}", f"about {format_duration(hours * HOUR)}"
         for note in self.notes:
             yield "note", note
 

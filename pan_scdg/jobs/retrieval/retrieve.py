@@ -215,7 +215,7 @@ def retrieve_sources(
         if result.needed:
             with result.compute(computing.state, request.metadata, model) as store:
                 if prepared.places:
-                    say([describe_models(list(prepared.places.values()))])
+                    say([describe_models(prepared.places.values())])
                 if stages.candidates is not None:
                     say(explain_scores(stages.candidates))
                 if merged is not None:
