@@ -70,7 +70,8 @@ class Encoder:
         distinct = list(dict.fromkeys(texts))  # formulas, headings and page headers recur
         vectors = np.empty((len(distinct), self.dimension), np.float32)
         most = MOST_TOKENS if self.device == "cpu" else None
-        for places in plan_batches(self._count_tokens(distinct, limit, prompt), self.batch, most):
+        batches = list(plan_batches(self._count_tokens(distinct, limit, prompt), self.batch, most))
+        for places in reversed(batches):  # the longest first: all later ones use its memory
             vectors[places] = self._encode_batch([distinct[place] for place in places], prompt)
         if len(distinct) == len(texts):
             return vectors
