@@ -105,8 +105,8 @@ class Comparison:
 def _sum_rows(counts: "csr_array", rows: slice) -> Floats:
     """Return the sum of some rows, ``[stems]``, without the slow slicing of a matrix."""
     first, behind = counts.indptr[[rows.start, rows.stop]].tolist()
-    sums: Floats = np.bincount(counts.indices[first:behind], counts.data[first:behind], counts.shape[1])
-    return sums
+    sums = np.bincount(counts.indices[first:behind], counts.data[first:behind], counts.shape[1])
+    return np.asarray(sums, np.float64)
 
 
 def _compute_cosine(a: Floats, b: Floats) -> float:
