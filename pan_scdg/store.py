@@ -24,7 +24,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.locks import lock_folder
 from pan_scdg.own_files import EXACT, parse_as
 
-ARITHMETIC = 4
+ARITHMETIC = 5
 """Version of the computations, part of every key; increased if the same settings give other values."""
 ENTRIES = "entries (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
 TABLE = f"CREATE TABLE IF NOT EXISTS {ENTRIES}"
