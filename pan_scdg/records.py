@@ -76,12 +76,12 @@ class Span(NamedTuple):
 
     @property
     def this_interval(self) -> tuple[int, int]:
-        """First character in the suspicious document, and the one after the last."""
+        """Return the first character in the suspicious document, and the one after the last."""
         return self.this_offset, self.this_offset + self.this_length
 
     @property
     def source_interval(self) -> tuple[int, int]:
-        """First character in the source, and the one after the last."""
+        """Return the first character in the source, and the one after the last."""
         return self.source_offset, self.source_offset + self.source_length
 
 

@@ -22,7 +22,7 @@ class Document(NamedTuple):
 
     @property
     def text(self) -> str:
-        """All paragraphs in one line, ready to be cut at sentences."""
+        """Return all paragraphs in one line, ready to be cut at sentences."""
         return " ".join(self.paragraphs)
 
     def opening(self, room: int) -> list[str]:

@@ -37,7 +37,7 @@ class Row(NamedTuple):
 
     @property
     def members(self) -> tuple[int, ...]:
-        """Positions of the inputs that the row scores."""
+        """Return the positions of the inputs that the row scores."""
         return tuple(member for part in self.parts for member in part.members)
 
 

@@ -38,7 +38,7 @@ class Published(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Approximate bytes of the weights in 16 bits, which is not the format of every repository."""
+        """Return the approximate bytes of the weights in 16 bits, which is not the format of every repository."""
         return 2 * self.parameters
 
 

@@ -48,12 +48,12 @@ class Seen(NamedTuple):
 
     @property
     def visible(self) -> bool:
-        """True if a process may expect to compute on a GPU."""
+        """Return True if a process may expect to compute on a GPU."""
         return self.nodes and self.library and self.hidden_by is None
 
     @property
     def why_not(self) -> str:
-        """The reason, in brackets, why existing GPUs are not visible; empty if there are none."""
+        """Return the reason, in brackets, why existing GPUs are not visible; empty if the machine has no GPU."""
         if not self.nodes:
             return ""
         if self.hidden_by is not None:

@@ -38,7 +38,7 @@ class HubRevision(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """The names of the files."""
+        """Return the names of the files."""
         return [file.rfilename for file in self.files]
 
     def find_damaged(self, folder: Path) -> list[str]:

@@ -28,12 +28,12 @@ class Needs(NamedTuple):
 
     @property
     def models(self) -> list[str]:
-        """The models, which compute on a device."""
+        """Return the models, which compute on a device."""
         return list(dict.fromkeys(n for n in (self.model, self.small, *self.encoders) if n is not None))
 
     @property
     def names(self) -> list[str]:
-        """The models, and Terrier if it is needed."""
+        """Return the models, and Terrier if it is needed."""
         return [*self.models, TERRIER] if self.terrier else self.models
 
 

@@ -38,7 +38,7 @@ class Part(NamedTuple):
 
     @property
     def name(self) -> str:
-        """File or folder name: the kind and a digest of ``made_of``."""
+        """Return the name of the file or folder: the kind and a digest of ``made_of``."""
         return f"{self.kind}-{make_key('index', self.made_of)[:16]}"
 
 
