@@ -78,6 +78,6 @@ class Report:
     among: bool = False
     """The texts were compared among each other: which one of a pair came first is unknown."""
     table_file: str = ""
-    """The file beside the page that lists all pairs; empty: there is none."""
+    """The file beside the page that lists all pairs; empty if no such file is written."""
     passages_file: str = ""
     """The same for passages."""

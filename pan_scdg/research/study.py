@@ -98,7 +98,7 @@ class ReadyStudy(NamedTuple):
     models: Sequence[ScoringModel]
     """The language models, which may have incidents."""
     inputs: str
-    """What is studied, in words."""
+    """The inputs of the study, in words."""
     lost: int
     """How many pairs or queries cannot be scored and are left out."""
     kind: Literal["pairs", "queries"]

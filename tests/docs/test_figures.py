@@ -44,13 +44,13 @@ def find_line(figure: str, names: tuple[str, ...]) -> str | None:
     return None
 
 
-SECTION = "What the bundled default can and cannot do"
+SECTION = "Accuracy and limits"
 README_FIGURES = [
     (cell, README_SOURCES) for row in list_rows(ROOT / "README.md", SECTION) for cell in row[2:] if list_numbers(cell)
 ]
 DOCS_FIGURES = [
     (part, tuple(NAMED.findall(row[2])))
-    for row in list_rows(ROOT / "docs" / "reproduce.md", "What was run and what was not")
+    for row in list_rows(ROOT / "docs" / "reproduce.md", "Status of each claim")
     if "benchmarks/results" in row[2]
     for part in re.split(r"; |, (?=\D)", row[1])
     if list_numbers(part)

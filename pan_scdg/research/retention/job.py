@@ -160,10 +160,10 @@ def _write(work: _Work, scored: Mapping[str, ScoredContexts], folder: Path, job:
         **images,
     }
     sections = [
-        Section("What was studied", _describe_study(study)),
+        Section("Method", _describe_study(study)),
         Section("Data", [_count_contexts(work)], _list_facts(scored), [make_origin_table(data.parts)]),
         Section("Results", points=list_fits(results), tables=make_tables(results), figures=list(images)[:1]),
-        Section("What is not the paper's", points=[*list_made(data.parts), *_list_differences(work)]),
+        Section("Deviations from the paper", points=[*list_made(data.parts), *_list_differences(work)]),
     ]
     made_from = {**job, "seeds": list(SEEDS[: study.seeds])}
     title = "Controlled retention of source evidence"
