@@ -1,4 +1,4 @@
-"""Get the value of one of Ray's references, with Ray's many errors told apart."""
+"""Get the value of one of Ray's references, and classify Ray's errors."""
 
 from typing import Any
 

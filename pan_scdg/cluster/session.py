@@ -248,6 +248,6 @@ def unwrap_signals() -> Iterator[None]:
 
 
 def _restore_handler(number: signal.Signals, handler: Any) -> None:
-    """Restore the handler of a signal that Ray has replaced: how this process ends is its own business."""
+    """Restore the handler of a signal that Ray has replaced."""
     if handler is not None and threading.current_thread() is threading.main_thread():
         signal.signal(number, handler)

@@ -27,7 +27,7 @@ WSL_NODE = "dev/dxg"
 """The only device file of the Windows Subsystem for Linux, which exists for GPUs of other vendors too."""
 DRIVER_LIBRARY = "libcuda.so.1"
 PROBED = 64
-"""Positions of the attention that is tried: on a processor with AMX, torch's fails in bfloat16 from so many on if
+"""Positions of the attention that is tried: on a processor with AMX, torch's fails in bfloat16 from this number on if
 ``ATEN_CPU_CAPABILITY`` hides its AVX-512."""
 FLASH_CAPABILITY = (8, 0)
 """The compute capability (Ampere) that FlashAttention-2 needs."""

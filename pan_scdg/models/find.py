@@ -39,7 +39,7 @@ class FoundModel(NamedTuple):
     where: Where
     """``folder`` is one that a profile names, ``package`` an installed one."""
     revision: str | None = None
-    """The commit of a snapshot in the Hugging Face cache; None: the place does not tell."""
+    """The commit of a snapshot in the Hugging Face cache; None: unknown."""
 
     @property
     def shown(self) -> str:
@@ -168,7 +168,7 @@ def _explain_permissions(wanted: _Wanted) -> Iterator[None]:
     try:
         yield
     except PermissionError as e:
-        what, remedy = f"model {wanted.name}: cannot be read: {e.strerror}", f"permit it, or {wanted.remedy}"
+        what, remedy = f"model {wanted.name}: cannot be read: {e.strerror}", f"grant read permission, or {wanted.remedy}"
         raise UserError(what, remedy, e.filename) from e
 
 

@@ -160,7 +160,7 @@ class Alignment:
         return find_clusters(self.comparison, self.seeds, gap, least_gap, self.settings.cosine)
 
     def _find_summaries(self) -> list[Passage]:
-        """Return the passages with large gaps; whether they are summaries, their lengths tell."""
+        """Return the passages with large gaps whose shorter side has at least ``summary_length`` characters."""
         clusters = drop_overlaps(self._find_groups(self.settings.summary_gap, self.settings.least_gap))
         runs = [self._span_cluster(cluster) for cluster in clusters]
         least = self.settings.summary_length

@@ -2,7 +2,7 @@
 
 What somebody marks as another's words is no reuse that anyone hides. But quotation marks around everything are no
 excuse, so what is left out is bounded: a long quotation counts, and all of them do in a text that has too many. One
-pair of texts does not tell what a shared notice is.
+pair of texts is not enough to recognise a shared notice.
 """
 
 import re
@@ -35,7 +35,7 @@ _QUOTATION = re.compile(
     "|".join(
         [rf"{first}[^{first}{last}]+[{last}]" for first, last in _MARKS.items()]
         + [rf"(?<![^\s(\[{{<—–/-]){first}(?=\S)[^{first}{last}]+[{last}](?!\w)" for first, last in _EITHER_SIDE.items()]
-        # a single mark is an apostrophe, too, before a letter; straight ones are not told from apostrophes
+        # a single mark is an apostrophe, too, before a letter; straight ones cannot be distinguished from apostrophes
         + [r"‘[^‘’]+(?:’(?=\w)[^‘’]+)*’(?!\w)"]
     )
 )

@@ -1,4 +1,4 @@
-"""The table ``[baseline]``: a simple method in the place of SCDG, on document pairs (paper, Pairwise Baselines).
+"""The table ``[baseline]``: a simple method instead of SCDG, on document pairs (paper, Pairwise Baselines).
 
 One class per method, distinguished by ``kind``. A profile with this table needs no language model, and its threshold is
 part of the table: ``calibrate`` chooses it, and the paper publishes some.

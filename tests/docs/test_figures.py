@@ -61,10 +61,10 @@ PROSE = [
     ("rewritten ones (0.96)", "verdicts.md", "passage-inside"),
     ("most summaries (0.74)", "verdicts.md", "summary-inside"),
     ("8 % (12 of 152) are called reuse", "verdicts.md", "same-question"),
-    ("all of 150 unrelated pairs", "verdicts.md", "a notice"),
-    ("the same quotation 4 of the 150", "verdicts.md", "a quotation with its author"),
-    ("the same list 11", "verdicts.md", "a list of eight references"),
-    ("without either 3", "verdicts.md", "nothing"),
+    ("all called reuse (150 of 150)", "verdicts.md", "a notice"),
+    ("of the 150 pairs, 4 with the same quotation", "verdicts.md", "a quotation with its author"),
+    ("11 with the same list", "verdicts.md", "a list of eight references"),
+    ("3 with neither", "verdicts.md", "nothing"),
     ("(AUROC 0.92 [0.89, 0.95] on 288 of these pairs)", "readme-figures.md", "AUROC"),
 ]
 """What the README says below its table, and the row of a results file that has its numbers."""

@@ -96,7 +96,7 @@ class _Check:
             device=self.method.device,
             engine=self.computing.engine,
         )
-        # the page shows what is not a part of the scores
+        # the page also shows fields that are not part of the scores
         shown = {"suspicious": self.request.suspicious.name, "template": setting.template, "version": __version__}
         return {**job, **shown, "among": self.material.among, "gains": self.request.gains}
 

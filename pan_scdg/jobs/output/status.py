@@ -78,7 +78,7 @@ class _Writer(logging.Handler):
             batches_retried=crew.retried,
             written=time.time(),
         )
-        with suppress(OSError):  # a full disk is told by those who need it
+        with suppress(OSError):  # a full disk is reported by the writers of results
             write_atomically(self._path, json.dumps(status.model_dump()))
 
 

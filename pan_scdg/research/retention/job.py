@@ -174,9 +174,9 @@ def _describe_study(study: RetentionStudy) -> list[str]:
     described = "; ".join(f"profile {profile.name}: {profile.description}" for profile in study.profiles)
     levels = ", ".join(f"{level:g}" for level in LEVELS)
     return [
-        "Of the evidence that a target reuses, in eight chunks, a growing part stands in its context, and text on "
-        f"other matters of the same length in the place of the rest: {levels} of it. If the gain tells of reuse, it "
-        "grows with the evidence where the target is annotated as reused, and hardly where it is new.",
+        "The evidence that a target reuses is split into eight chunks. The context keeps a growing share of them "
+        f"({levels}) and has text of the same length on other topics instead of the rest. If the gain indicates reuse, "
+        "it rises with the evidence for reused text and barely for new text.",
         f"Language models: {described}.",
     ]
 
