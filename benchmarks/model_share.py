@@ -122,7 +122,7 @@ class ClockOrders:
         """Import nothing: the tokenizer does without torch."""
 
     def load(self, place: Place) -> Callable[[Work], Computed]:
-        """Return the function that scores a work."""
+        """Return the function that scores a task."""
         tokenizer = load_tokenizer(self.folder, self.settings, self.config)
         return share_engine(ClockEngine(self.rate, self.settings.pack_tokens), tokenizer)
 

@@ -1,4 +1,4 @@
-"""Start Ray on this machine, or connect to a cluster of it; neither before there is work for several devices."""
+"""Start Ray on this machine, or connect to its cluster, once there are tasks for several devices."""
 
 import importlib
 import logging
@@ -20,13 +20,13 @@ from pan_scdg import __version__
 from pan_scdg.errors import UserError, need_packages, one_line
 
 OBJECTS = 80 << 20
-"""Bytes of Ray's object store on this machine, about the least that it takes: works and results are small."""
+"""Bytes of Ray's object store on this machine, close to Ray's minimum: tasks and results are small."""
 LONGEST = 40
 """Characters of the folder of Ray's files: its sockets lie 64 deeper, and the system allows 107."""
 SHARED_MEMORY = Path("/dev/shm")
 PACKAGES = ("numpy", "torch", "transformers")
 SECONDS = 10
-"""How long a cluster may take to answer."""
+"""Seconds that a cluster may take to answer."""
 LOOPBACK = "127.0.0.1"
 ONLY_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Without this, Ray replaces 127.0.0.1 by the address of a network, and listens on all of them."""

@@ -168,7 +168,10 @@ def _explain_permissions(wanted: _Wanted) -> Iterator[None]:
     try:
         yield
     except PermissionError as e:
-        what, remedy = f"model {wanted.name}: cannot be read: {e.strerror}", f"grant read permission, or {wanted.remedy}"
+        what, remedy = (
+            f"model {wanted.name}: cannot be read: {e.strerror}",
+            f"grant read permission, or {wanted.remedy}",
+        )
         raise UserError(what, remedy, e.filename) from e
 
 
