@@ -1,4 +1,4 @@
-"""How long a cluster takes: ``python -m benchmarks.simulate_cluster [--gpus N ...] [--real]``.
+"""Simulate the time of a run on a cluster: ``python -m benchmarks.simulate_cluster [--gpus N ...] [--real]``.
 
 The scheduler is the real one, `pan_scdg.cluster.actors.Actors`; Ray, the machines and the clock are simulated, so that
 an hour of a thousand actors takes seconds. An actor computes one task after the other, each for a time that is given;

@@ -27,7 +27,7 @@ class TextFile(NamedTuple):
     reference: str
     """File name in XML attributes: the last part of ``doc_id`` with ``.txt``."""
     path: Path
-    """Where the file lies; error messages name it."""
+    """Path of the file; error messages name it."""
     text: str | None = None
     """The text itself if it does not come from a file."""
     read: Callable[[Path], str] | None = None

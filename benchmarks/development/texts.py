@@ -1,4 +1,4 @@
-"""What the development set is made of: own texts beside this file, and the held-out texts of the shared data folder."""
+"""Read the texts of the development set: own texts beside this file, and held-out texts of the shared data folder."""
 
 import json
 import lzma

@@ -22,7 +22,7 @@ _ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+.!|<>~-])")
 
 
 class ConversionError(Exception):
-    """Why a file cannot be converted; its second argument says what to do."""
+    """A file cannot be converted, with the reason and the remedy as arguments."""
 
 
 def convert_file(path: Path) -> dict[str, Any]:

@@ -53,14 +53,13 @@ class Evidence(NamedTuple):
     verbatim: float
     """Share of the target's words that lie in verbatim runs from the source side, 0 to 1."""
     gain: float | None = None
-    """How much cheaper the source side makes the passage, in nats per token (`scoring.verification`); None: not
-    measured."""
+    """Gain of the passage from the source side, in nats per token (`scoring.verification`); None: not measured."""
     control: float | None = None
     """The same with the words of the source side in another order: what its topic alone explains."""
     within: Kind | None = None
     """In what the target's side mostly lies."""
     counts: bool = True
-    """Whether a verdict by alignment takes it for evidence of reuse: see `quotations`."""
+    """True if a verdict by alignment takes it for evidence of reuse: see `quotations`."""
 
     def to_json(self) -> dict[str, int | float | str | None]:
         """Return the fields of a line of ``passages.jsonl``.

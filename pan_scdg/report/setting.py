@@ -1,4 +1,4 @@
-"""What decided the pairs of a report: program, profile and models, as the page names them."""
+"""The origin of the decisions in a report: program, profile and models, as the page names them."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

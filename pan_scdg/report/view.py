@@ -91,7 +91,7 @@ class PassageView:
 
     number: int
     label: int
-    """What is shown: the number of the passage, or of the source that it comes from."""
+    """The number that is shown: that of the passage, or of the source that it comes from."""
     sentence: str
     left: Side
     right: Side
@@ -118,7 +118,7 @@ class Detail:
     profile: GainProfile | None
     gains_left_out: bool
     data: dict[str, Any]
-    """What the script needs; offsets are in UTF-16 units."""
+    """The data for the script; offsets are in UTF-16 units."""
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def describe_explanation(passage: ReportPassage, words: int, margin: float | Non
     Args:
         passage: the passage; its place in the source is empty if none was found.
         words: number of its words in the query.
-        margin: how much more the best source explains, in nats per token; None: there is no other.
+        margin: difference of the best source to the second-best, in nats per token; None without another source.
     """
     parts = [describe_passage(passage, words)]
     if margin is not None:

@@ -100,7 +100,7 @@ class ReadyStudy(NamedTuple):
     inputs: str
     """The inputs of the study, in words."""
     lost: int
-    """How many pairs or queries cannot be scored and are left out."""
+    """Number of pairs or queries that cannot be scored and are left out."""
     kind: Literal["pairs", "queries"]
     compute: Callable[[Store, Path, Mapping[str, Any]], list[str]]
     """Writes the files of the report, or of a shard, from a store into a folder for a job; returns their names."""

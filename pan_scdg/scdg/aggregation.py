@@ -273,7 +273,7 @@ class GainStatistics(NamedTuple):
     code_length: float
     """``L0``, the code length of the target without the source, in nats."""
     positive_mean: float
-    """Mean of the gains above 0, or 0 if there are none."""
+    """Mean of the gains above 0, or 0 without such gains."""
     deviation: float
     """Standard deviation of the gains (ddof 0)."""
 

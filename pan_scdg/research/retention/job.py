@@ -60,7 +60,7 @@ class _Work(NamedTuple):
     planned: Mapping[str, PlannedContexts]
     """By the name of the model."""
     lost: Mapping[str, str]
-    """Why pairs are in no row, by id."""
+    """The reasons why pairs are in no row, by id."""
 
 
 def prepare_retention(study: RetentionStudy, stack: ExitStack, notices: Notices) -> ReadyStudy:

@@ -52,7 +52,7 @@ class Findings(NamedTuple):
     """By the name of the row, on the queries that are reported on."""
     costs: Costs
     lost: Mapping[str, str]
-    """Why queries cannot be scored and are in no row, by id."""
+    """The reasons why queries cannot be scored and are in no row, by id."""
 
 
 def make_report(findings: Findings, files: Sequence[str], made_from: Mapping[str, Any]) -> Report:

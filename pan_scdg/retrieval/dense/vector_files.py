@@ -46,7 +46,7 @@ class Manifest(OwnRecord):
     """Digest of the corpus."""
     dimension: Annotated[int, Field(ge=1, le=1 << 20)]
     settings: dict[str, int | str | None]
-    """How texts are cut."""
+    """The settings of cutting texts."""
     format: int
     sealed: Sealed | None
     """None: not complete."""
