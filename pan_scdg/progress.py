@@ -39,7 +39,7 @@ class Crew(NamedTuple):
     """Tasks that each machine has computed, by its name."""
 
     def __str__(self) -> str:
-        """Return the numbers, for people."""
+        """Return the numbers as text."""
         return f"{self.processes} processes, {self.nodes} nodes" + (f", {self.lost} lost" if self.lost else "")
 
 

@@ -293,7 +293,7 @@ def score(
     click.echo(json.dumps(result.record, indent=1))
 
 
-@click.command(short_help="Show the progress of a run that goes on elsewhere.")
+@click.command(short_help="Show the progress of a run in another process.")
 @click.argument("output", type=FOLDER)
 @json_option
 def status(output: Path, as_json: bool) -> None:

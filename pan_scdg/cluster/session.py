@@ -78,7 +78,7 @@ class Cluster:
         return [f"cuda:{number}" for number in range(used)] if used > 1 else [device]
 
     def name_devices(self, node: Node, device: str) -> list[str]:
-        """Return a name for each process of a machine that is alive, for people."""
+        """Return a readable name for each process of a machine that is alive."""
         if self.is_local:
             return self.list_devices(device)
         count = (self.actors or 1) if device != "cuda" else min(self.actors or node.gpus, node.gpus)

@@ -1,7 +1,7 @@
 """Find the quotations and the lists of references of a text, which a verdict by alignment does not count.
 
-What somebody marks as another's words is no reuse that anyone hides. But quotation marks around everything are no
-excuse, so what is left out is bounded: a long quotation counts, and all of them do in a text that has too many. One
+Words that an author marks as another's are no hidden reuse. But quotation marks around a whole text are no excuse, so
+the exclusion is bounded: a long quotation counts, and all of them do in a text that has too many. One
 pair of texts is not enough to recognise a shared notice.
 """
 

@@ -18,7 +18,7 @@ class Setting(NamedTuple):
     identity: Mapping[str, Any]
     """The fields of the job that identify the models."""
     template: str | None = None
-    """Name of the text that everybody was given."""
+    """Name of the text that all authors received."""
 
 
 def describe_setting(setting: Setting, **counts: int) -> dict[str, Any]:

@@ -237,7 +237,7 @@ def retrieval(
     show_study(options, lambda stack, notices: prepare_retrieval(study, stack, notices))
 
 
-@studies.command(short_help="Measure what a small model before the large one keeps and saves.")
+@studies.command(short_help="Measure quality and cost of a small model before the large one.")
 @add_study_options(
     profile_option,
     click.option("--candidates", type=click.Path(path_type=Path), help="TREC run that replaces the first stage."),

@@ -53,7 +53,7 @@ class CheckRequest:
     """The same; None: the suspicious texts are compared among each other."""
     output: Path
     template: Path | None = None
-    """A text that everybody was given."""
+    """A text that all authors received."""
     gains: bool = True
     """Measure with the profile's language model how much cheaper the source makes the passages."""
     overwrite: bool = False

@@ -105,7 +105,7 @@ class Report(NamedTuple):
         return {"state": self.state, **({} if self.status is None else self.status.model_dump())}
 
     def to_lines(self) -> list[str]:
-        """Return lines for people."""
+        """Return readable lines."""
         again = "; run the same command again to continue" if self.state == "stopped" else ""
         lines = [f"state: {self.state}{again}"]
         if self.status is None:
