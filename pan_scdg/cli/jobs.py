@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pan_scdg.profile import Profile
 
 READ = ("model", "vectors", "index", "candidates")
-"""Options of ``run`` that name what is read, besides the input and the profile."""
+"""Options of ``run`` that name further inputs, besides the input folder and the profile."""
 HEADINGS = {
     "Input and output": (
         "directory",

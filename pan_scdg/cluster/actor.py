@@ -1,4 +1,4 @@
-"""The process of one device: what it loads, and how it computes a task."""
+"""The process of one device: loading, and computing a task."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, NamedTuple, NoReturn, Protocol, TypeVar

@@ -39,7 +39,7 @@ class _Task:
     error: BaseException | None = None
     deaths: int = 0
     wanted: bool = True
-    """False: nobody asks for the result any more."""
+    """False: the result is no longer needed."""
 
 
 @dataclass(eq=False)
@@ -123,7 +123,7 @@ class Actors(Generic[Item, Result]):
         return Crew(len(nodes), len(set(nodes)), self.lost, len(self.deaths), self.retried, dict(self.computed))
 
     def close(self) -> None:
-        """End all actors, whatever they are doing."""
+        """End all actors, including busy ones."""
         self._closed = True
         for slot in self._slots:
             self._kill(slot)

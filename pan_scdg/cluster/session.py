@@ -122,7 +122,7 @@ class Cluster:
         ]
 
     def close(self) -> None:
-        """End what Ray started for this process, or leave the cluster."""
+        """Stop the Ray processes of this process, or leave the cluster."""
         self._ray = None
         self._open.close()
 
@@ -238,7 +238,7 @@ def _read_variables(ray: Any) -> None:
 
 @contextmanager
 def unwrap_signals() -> Iterator[None]:
-    """Raise what a signal's handler raised while Ray was waiting, of which Ray makes a SystemError."""
+    """Raise the exception of a signal's handler during a wait, which Ray turns into a SystemError."""
     try:
         yield
     except SystemError as e:

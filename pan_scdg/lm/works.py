@@ -45,7 +45,7 @@ def score_inputs(items: Sequence[ScoringInput], engine: Engine) -> Values:
 
 
 class Computed(NamedTuple):
-    """The result of a task, and what it took."""
+    """The result of a task, and its cost."""
 
     values: Values
     tokens: int

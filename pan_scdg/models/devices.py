@@ -1,4 +1,4 @@
-"""Find the device that models run on, and check what it can compute.
+"""Find the device that models run on, and check its abilities.
 
 A GPU that is visible but unusable is an error with its cause: a run that used the CPU instead would be a hundred times
 slower than its user expects. The CPU is chosen automatically only if no GPU is visible.

@@ -18,7 +18,7 @@ COLUMNS = ("model", "found", "size", "licence", "pinned", "fingerprint")
 
 
 class Needs(NamedTuple):
-    """The names of what a profile needs beside this package."""
+    """The names of the models and packages that a profile needs beside this package."""
 
     model: str | None
     encoders: tuple[str, ...]
@@ -92,7 +92,7 @@ def find_needs(profile: Profile) -> Needs:
 
 
 def list_licences(profile: Profile) -> str:
-    """Return the licences of what a profile needs, each once; empty if it needs nothing."""
+    """Return the licences of a profile's models and packages, each once; empty without any."""
     return "; ".join(dict.fromkeys(find_licence(name) for name in find_needs(profile).names))
 
 

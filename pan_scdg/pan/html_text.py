@@ -1,4 +1,4 @@
-"""Extract the text of an HTML page: what a reader sees as words, in the order of the file."""
+"""Extract the text of an HTML page: the words that a reader sees, in the order of the file."""
 
 import re
 from typing import Any

@@ -55,9 +55,9 @@ class Evidence(NamedTuple):
     gain: float | None = None
     """Gain of the passage from the source side, in nats per token (`scoring.verification`); None: not measured."""
     control: float | None = None
-    """The same with the words of the source side in another order: what its topic alone explains."""
+    """The gain with the words of the source side in another order: the part that its topic alone explains."""
     within: Kind | None = None
-    """In what the target's side mostly lies."""
+    """The kind of part that contains most of the target's side, if any."""
     counts: bool = True
     """True if a verdict by alignment takes it for evidence of reuse: see `quotations`."""
 

@@ -20,7 +20,7 @@ Span = tuple[int, int]
 Kind = Literal["quotation", "references"]
 
 RULES = 1
-"""Number of these rules, which goes up when what they leave out changes; it is a part of the store's keys."""
+"""Version of these rules, incremented when they exclude other parts; it is part of the store's keys."""
 MOSTLY = 0.5
 """A passage or sentence with at least this share of its characters in quotations is one; likewise in lists."""
 MOST_WORDS = 100
@@ -102,7 +102,7 @@ def _bound(kind: Kind, found: Sequence[Span], words: Integers) -> Part:
 
 
 def classify_passage(parts: Sequence[Part], begin: int, end: int) -> tuple[Kind | None, bool]:
-    """Return in what a passage mostly lies, and whether it counts."""
+    """Return the kind of part that contains most of a passage, and True if the passage counts."""
     place, least = np.array([[begin, end]]), MOSTLY * max(1, end - begin)
     for kind, spans, left_out in parts:
         if _measure_overlaps(spans, place)[0] >= least:
@@ -111,7 +111,7 @@ def classify_passage(parts: Sequence[Part], begin: int, end: int) -> tuple[Kind 
 
 
 def find_counted(parts: Sequence[Part], places: Integers) -> npt.NDArray[np.bool_]:
-    """Return True for the places of a text, ``[n, 2]``, that do not lie mostly in what is left out, ``[n]``."""
+    """Return True for the places of a text, ``[n, 2]``, that lie mostly outside of the excluded parts, ``[n]``."""
     least = MOSTLY * np.diff(places, axis=1).ravel()
     overlaps = (_measure_overlaps(part.left_out, places) for part in parts)
     return np.asarray(np.logical_and.reduce([overlap < least for overlap in overlaps]), np.bool_)

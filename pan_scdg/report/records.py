@@ -24,9 +24,9 @@ class ReportPassage(NamedTuple):
     gain: float | None = None
     """Gain of the passage from the source, in nats per token; None: not measured."""
     control: float | None = None
-    """The gain that the same words in another order give, in nats per token: what the topic alone explains."""
+    """The gain from the same words in another order, in nats per token: the part that the topic alone explains."""
     within: Kind | None = None
-    """In what the suspicious side mostly lies."""
+    """The kind of part that contains most of the suspicious side, if any."""
     counts: bool = True
     """True if the verdict counts it: see `passages.quotations`."""
     note: str = ""

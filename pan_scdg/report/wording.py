@@ -17,7 +17,7 @@ CAUTION = "No sign is no proof of independence, and a likely pair is no proof of
 
 
 LEAST_GAIN = 0.05
-"""A smaller one, in nats per token, is none."""
+"""Smaller gains, in nats per token, are reported as no gain."""
 LEFT_OUT = (
     f"a verdict by alignment leaves out quotations of at most {MOST_WORDS} words, if they are no more than a third of "
     "the text, and lists that are no more than half of it"

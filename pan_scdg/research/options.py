@@ -128,7 +128,7 @@ def add_options(*more: Callable[[Command], Command]) -> Callable[[Command], Comm
 
 
 def find_folders(data: Path | None, examples: bool, output: Path, state: Path | None, **read: Any) -> "DataFolders":
-    """Return the folders of the data, once it is known that the study writes into none of them.
+    """Return the folders of the data, after checking that the study writes into none of them.
 
     ``read`` are other options that name what is read: a path, or paths by name.
 

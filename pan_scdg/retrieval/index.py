@@ -29,7 +29,7 @@ AnyBm25 = Bm25Index | ImpactIndex | TerrierIndex
 
 
 class Part(NamedTuple):
-    """One index: what kind it is, everything that its bytes depend on, and its name in the folder."""
+    """One index: its kind, everything that its bytes depend on, and its name in the folder."""
 
     kind: str
     made_of: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Read the texts of a check, mask what was given to everybody, and note what makes a verdict about them uncertain."""
+"""Read the texts of a check, mask the template, and note the reasons that make a verdict uncertain."""
 
 import re
 from collections.abc import Iterable

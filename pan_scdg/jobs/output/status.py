@@ -127,7 +127,7 @@ class Report(NamedTuple):
 
 
 def read_status(output: Path) -> Report:
-    """Return the status of a run or of an index, which may go on in another process or on another machine.
+    """Return the status of a run or of an index, which may run in another process or on another machine.
 
     Raises:
         UserError: the folder is no output of this program.

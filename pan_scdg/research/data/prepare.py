@@ -58,7 +58,7 @@ CONTEXTS_KIND = "retention-contexts"
 
 @dataclass(frozen=True)
 class Sources:
-    """The data of a study; what several steps need is read once."""
+    """The data of a study; data for several steps are read once."""
 
     folders: DataFolders
     given: Mapping[str, Path] = field(default_factory=dict)

@@ -197,7 +197,7 @@ def _list_facts(scored: Mapping[str, ScoredContexts]) -> list[str]:
 
 
 def _list_differences(work: _Work) -> list[str]:
-    """Return sentences on what differs from the paper."""
+    """Return sentences on the deviations from the paper."""
     study = work.study
     seed = "The seed of a pair is made from a SHA-256 of its id, for Python's hash differs from process to process."
     found = [

@@ -178,7 +178,7 @@ def open_vectors(folder: Path, manifest: Manifest) -> Vectors:
     refuse_link(folder)
     sealed = check_manifest(folder, manifest).sealed
     if sealed is None:
-        raise UserError("the vectors are not complete", "build the index again: it goes on where it stopped", folder)
+        raise UserError("the vectors are not complete", "build the index again: it resumes where it stopped", folder)
     groups = list(read_groups(folder / DOCUMENTS, manifest))
     documents = [document for group in groups for document in group.documents]
     found = Sealed(documents=len(documents), crc32=groups[-1].read if groups else 0)
