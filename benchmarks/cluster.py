@@ -1,4 +1,4 @@
-"""What actors cost and gain: one actor against this process, and two actors with a thread each against one.
+"""Measure the cost and the gain of actors: one actor against this process, two actors with a thread each against one.
 
     python -m benchmarks.cluster [--batches 12] [--tokens 8000] [--rounds 5]
 
@@ -32,7 +32,7 @@ VOCABULARY = 1000
 
 
 def make_works(batches: int, tokens: int) -> list[TokenisedInputs]:
-    """Return batches of so many tokens each."""
+    """Return batches of ``tokens`` tokens each."""
     rng = np.random.default_rng(0)
 
     def make_input() -> ScoringInput:

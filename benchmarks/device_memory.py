@@ -31,7 +31,7 @@ class Memory:
 
     @property
     def resident(self) -> int:
-        """Bytes that `peak` holds before anything is computed: those of the process, of a GPU none."""
+        """Return the bytes that `peak` holds before anything is computed: those of the process, 0 for a GPU."""
         if self._on_gpu:
             return 0
         pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -39,7 +39,7 @@ class Memory:
 
     @property
     def peak(self) -> int:
-        """Bytes."""
+        """Return the largest number of bytes."""
         if self._on_gpu:
             import torch
 

@@ -24,7 +24,7 @@ AGGREGATES = (
 )
 LOGISTIC = "logistic, leave one kind out"
 FEATURES = ("average", "median", "positive-gain rate", "window-128")
-"""What the logistic sees of a pair, once for each control."""
+"""Features of a pair for the logistic, once for each control."""
 
 
 def form_name(aggregation: str, control: Control) -> str:

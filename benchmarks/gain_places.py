@@ -1,4 +1,4 @@
-"""How well gains tell reused characters from new ones: ``python -m benchmarks.gain_places --data DATA``.
+"""Separate reused characters from new ones by gains: ``python -m benchmarks.gain_places --data DATA``.
 
 Of each obfuscation of the PAN 2013 pairs in DATA/pan13-dev some pairs with reuse are drawn. The language model of the
 profile gives the gain of every token of the target; a character is reused if a passage of the truth covers it. The

@@ -33,7 +33,7 @@ class Layout(NamedTuple):
 
     @property
     def own(self) -> tuple[int, ...]:
-        """All stretches."""
+        """Return all stretches, in order."""
         return (*self.prefixes, *self.alone, *chain(*self.tails))
 
     def sequences(self) -> Iterator[tuple[slice, slice | None]]:

@@ -40,7 +40,7 @@ WARM = 512
 REFERENCE = "reference"
 LOW = "bfloat16"
 GOAL, GOAL_TOKENS = 6 * GIB, 32768
-"""What a pair of that length may take beside the weights."""
+"""Largest memory of a pair of that length beside the weights."""
 NOT_COMPARED = "not compared: the reference failed"
 Floats = npt.NDArray[np.float32]
 
@@ -142,7 +142,7 @@ def measure_packed(shape: str, device: str) -> Iterator[Row]:
 def _try(
     lm: LanguageModel, attention: str, dtype: str, items: Sequence[ScoringInput], runs: dict[tuple[str, str], Run]
 ) -> Row:
-    """Put a run into ``runs`` and return its speed, or why there is none."""
+    """Put a run into ``runs`` and return its speed, or the reason of its failure."""
     obstacle = None if attention == REFERENCE else find_obstacle(attention, lm.device)
     if obstacle is not None:
         return {OUTCOME: f"not tried: {obstacle}"}

@@ -39,12 +39,12 @@ class Part(NamedTuple):
 
 
 def attention_limit(dtype: str, keys: int) -> float:
-    """Return the largest error of an attention's output vector, as a share of its length, with so many keys."""
+    """Return the largest error of an attention's output vector, as a share of its length, with ``keys`` keys."""
     return 4 * (ROUNDING[dtype] + 8 * math.sqrt(keys) * ROUNDING["float32"])
 
 
 def model_limit(dtype: str, tokens: int, layers: int) -> float:
-    """Return the largest error of log-probabilities after so many layers: root mean square, as a share of their spread.
+    """Return the largest error of log-probabilities after some layers: root mean square, as a share of their spread.
 
     Measured on a CPU in bfloat16: 0.6 to 1.8 times ``sqrt(layers) * 2**-8`` for 2 to 36 layers that are 32 to 4,096
     wide. The limit is 8 times ``sqrt(layers) * 2**-8``; what a broken attention gives is more than half the spread.

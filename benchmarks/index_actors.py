@@ -1,4 +1,4 @@
-"""What actors take from the process that builds BM25: ``python -m benchmarks.index_actors [--documents N]``.
+"""Measure the time that actors save the builder of BM25: ``python -m benchmarks.index_actors [--documents N]``.
 
 An index of engine ``impact`` is built of generated documents (``benchmarks.corpus``), first in this process alone and
 then with two actors, which count the terms. Processor times hardly depend on other jobs of the machine. Reading and

@@ -44,7 +44,7 @@ def vocabulary(generator: np.random.Generator) -> list[str]:
 
 
 def document(generator: np.random.Generator, words: list[str], characters: int) -> str:
-    """Sentences of twelve words, a little more than so many characters."""
+    """Sentences of twelve words, a little more than ``characters`` characters."""
     drawn = (words[rank] for rank in np.minimum(generator.zipf(1.2, characters // 3), WORDS) - 1)
     text, length, sentence = [], 0, list[str]()
     for word in drawn:

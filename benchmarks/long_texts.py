@@ -1,9 +1,9 @@
 """Verdicts on long texts: ``python -m benchmarks.long_texts --data DATA --development FILE``.
 
-Pairs of `benchmarks.verdicts` are joined to longer pairs. Negatives: so many suspicious texts in a row against as
-many sources, their own ones (one topic) or those of the next group (other topics); groups with verbatim runs in common,
-which some kinds draw from one stock of texts, are left out. Positives: the same on one topic, with a positive pair in
-the place of one of the joined pairs.
+Pairs of `benchmarks.verdicts` are joined to longer pairs. Negatives: suspicious texts in a row against the same number
+of sources, their own ones (one topic) or those of the next group (other topics); groups with verbatim runs in common,
+which some kinds draw from one stock of texts, are left out. Positives: the same on one topic, with a positive pair
+instead of one of the joined pairs.
 """
 
 import random
@@ -32,7 +32,7 @@ MOST_VERBATIM = 80
 
 
 def join(pairs: list[Pair], count: int, topics: str) -> list[TextPair]:
-    """Return pairs of so many joined texts."""
+    """Return pairs of ``count`` joined texts."""
     groups = [pairs[i : i + count] for i in range(0, len(pairs) - count + 1, count)][:MOST_GROUPS]
     found = []
     for number, group in enumerate(groups):
@@ -44,7 +44,7 @@ def join(pairs: list[Pair], count: int, topics: str) -> list[TextPair]:
 
 
 def join_with_reuse(pairs: list[Pair], positives: list[Pair], count: int) -> list[TextPair]:
-    """Return pairs of so many joined texts, one of which reuses its source."""
+    """Return pairs of ``count`` joined texts, one of which reuses its source."""
     chance, found = random.Random(count), []
     for number in range(min(MOST_GROUPS, len(pairs) // count)):
         group = pairs[number * count : (number + 1) * count]

@@ -1,4 +1,4 @@
-"""How much of a run the GPU computes: ``python -m benchmarks.model_share --task pairs|retrieval``.
+"""Measure the GPU's share of a run: ``python -m benchmarks.model_share --task pairs|retrieval``.
 
 Everything is real but the model: texts from files, the slow tokenizer of Qwen's class, windows, batches, statistics and
 the store. The model is a clock that takes a fixed time a token, as many as an 8B model on an H200 has in packed rows
@@ -122,7 +122,7 @@ class ClockOrders:
         """Import nothing: the tokenizer does without torch."""
 
     def load(self, place: Place) -> Callable[[Work], Computed]:
-        """Return the function that scores a work."""
+        """Return the function that scores a task."""
         tokenizer = load_tokenizer(self.folder, self.settings, self.config)
         return share_engine(ClockEngine(self.rate, self.settings.pack_tokens), tokenizer)
 
@@ -202,7 +202,7 @@ def open_clock(folder: Path, profile: Profile, rate: float, actors: int) -> tupl
     model = ScoringModel(settings, "cpu", folder=folder, cluster=cluster)
     engine = ClockEngine(rate, settings.pack_tokens)
     if cluster is None:
-        model._engine = engine  # in the place of the one that would load the weights
+        model._engine = engine  # instead of the one that would load the weights
     else:
         orders = ClockOrders(folder, settings, model.config, rate)
         model._actors = Actors(cluster, orders, "cpu", at_once=AT_ONCE)

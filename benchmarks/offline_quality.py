@@ -248,7 +248,7 @@ def plain(value: Any) -> Any:
 @click.option("--profile", "name", default="scdg-mini", show_default=True)
 @click.option("--model", type=click.Path(path_type=Path), help="Instead of the profile's model.")
 @click.option("--state", type=click.Path(path_type=Path), envvar="PAN_SCDG_STATE", help="Keep scores here.")
-@click.option("--most", type=click.IntRange(min=1), help="At most so many pairs of each kind and label: a quick look.")
+@click.option("--most", type=click.IntRange(min=1), help="Most pairs of each kind and label, for a quick look.")
 @click.option("--json", "target", type=click.Path(path_type=Path), help="Write the figures here too.")
 def main(
     development: Path | None,

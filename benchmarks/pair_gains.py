@@ -39,12 +39,12 @@ class QualitySet(NamedTuple):
 
     @property
     def labels(self) -> npt.NDArray[np.bool_]:
-        """True for reuse, ``[pairs]``."""
+        """Return True for reuse, ``[pairs]``."""
         return np.array([bool(p.label) for p in self.pairs])
 
     @property
     def texts(self) -> list[tuple[str, str]]:
-        """Target and source of each pair."""
+        """Return target and source of each pair."""
         return [(p.target, p.source) for p in self.pairs]
 
     def groups(self) -> dict[str, npt.NDArray[np.bool_]]:

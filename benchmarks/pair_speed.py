@@ -23,14 +23,14 @@ from pan_scdg.scoring.passes import PairText, PassScorer
 
 
 def texts_of(model: ScoringModel, count: int, source_tokens: int, target_tokens: int) -> list[tuple[str, str]]:
-    """``count`` pairs of texts of about so many tokens; no two pairs have a target in common."""
+    """Return ``count`` pairs of texts of about these numbers of tokens; no two pairs have a target in common."""
     pairs = read_pairs(PAIRS, Notices()).pairs
     sources = "\n\n".join(read_text(p.source) for p in pairs)
     targets = "\n\n".join(read_text(p.suspicious) for p in pairs)
     source_ids = model.tokenizer.encode(sources * 4, add_special_tokens=False)
     target_ids = model.tokenizer.encode(targets * 4, add_special_tokens=False)
     if min(len(source_ids) // source_tokens, len(target_ids) // target_tokens) < count:
-        raise click.UsageError("the examples have too few tokens for so many pairs of this length")
+        raise click.UsageError(f"the examples have too few tokens for {count} pairs of this length")
     return [
         (
             model.tokenizer.decode(source_ids[i * source_tokens : (i + 1) * source_tokens]),

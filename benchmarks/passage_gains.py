@@ -1,4 +1,4 @@
-"""What gains of passages add to the alignment: ``python -m benchmarks.passage_gains --data DATA --development FILE``.
+"""Add gains of passages to the alignment: ``python -m benchmarks.passage_gains --data DATA --development FILE``.
 
 Of each kind of pair in `benchmarks.verdicts` some are drawn. Of every target the run of sentences with at least 60
 words whose sentences are nearest to the source is the passage, and its side of the source is the run of at least 120
@@ -36,7 +36,7 @@ Vectors = npt.NDArray[np.float32]
 
 
 def draw(pairs: tuple[Pair, ...], count: int) -> tuple[Pair, ...]:
-    """Return so many pairs of each kind and label, or all."""
+    """Return ``count`` pairs of each kind and label, or all."""
     groups = defaultdict(list)
     for pair in pairs:
         groups[pair.kind, pair.label].append(pair)
@@ -45,7 +45,7 @@ def draw(pairs: tuple[Pair, ...], count: int) -> tuple[Pair, ...]:
 
 
 def list_runs(text: PreparedText, least: int) -> list[tuple[int, int]]:
-    """Return the runs of sentences, each the shortest from its first, that have so many words; all if too few."""
+    """Return the runs of sentences, each the shortest from its first, of ``least`` words; all if too few."""
     counts = np.concatenate([[0], np.cumsum(np.diff(text.units, axis=1)[:, 0])])
     ends = np.searchsorted(counts, counts[:-1] + least)
     return [(begin, int(end)) for begin, end in enumerate(ends) if end < len(counts)] or [(0, len(text.units))]

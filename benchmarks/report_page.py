@@ -40,7 +40,7 @@ NO_MARK = "() => !document.querySelector('.pane mark')"
 
 
 def write_text(seed: int, words: int) -> str:
-    """Return a text of so many words in paragraphs of seven sentences; another one for each seed."""
+    """Return a text of ``words`` words in paragraphs of seven sentences; another one for each seed."""
     parts: list[str] = []
     while sum(map(len, parts)) < 6 * words:
         number = len(parts)
@@ -58,7 +58,7 @@ def find_words(text: str) -> TokenGains:
 
 
 def make_large_report(tokens: int) -> Report:
-    """Return a pair with so many words a side and fifty passages."""
+    """Return a pair with ``tokens`` words a side and fifty passages."""
     text = write_text(1, tokens)
     passages = tuple(
         ReportPassage(a, a + 2000, a, a + 2000, 0.9, 0.5, 1.0, 0.2) for a in range(0, len(text) - 2000, len(text) // 50)
@@ -69,7 +69,7 @@ def make_large_report(tokens: int) -> Report:
 
 
 def write_pairs(folder: Path, number: int, words: int) -> list[Verdict]:
-    """Write so many pairs, each of two texts of its own; return the verdicts, best first.
+    """Write ``number`` pairs, each of two texts of its own; return the verdicts, best first.
 
     The first half is positive with three passages each. Those just below the threshold are unclear: their passages are
     searched for when the page is made.

@@ -58,7 +58,7 @@ class MostlyDrawn(Encoder):
 
 
 def write_profile(path: Path, reranked: int) -> None:
-    """``offline`` with the paper's chunks, the fast BM25 and so many reranked candidates."""
+    """Write ``offline`` with the paper's chunks, the fast BM25 and ``reranked`` candidates to rerank."""
     profile = tomlkit.parse(find_profile("offline").read_text(encoding="utf-8"))
     profile["name"] = "offline-at-full-size"
     retrieval = profile["retrieval"]

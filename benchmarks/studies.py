@@ -28,7 +28,7 @@ SWAPS = 40
 
 
 def drawn_table(generator: np.random.Generator, positive: int, negative: int) -> Any:
-    """Scores that tell most pairs apart, all distinct, in eight columns."""
+    """Return scores that separate most pairs, all distinct, in eight columns."""
     labels = np.arange(positive + negative) < positive
     columns = {name: generator.normal(size=len(labels)) + 2 * labels for name in (AVERAGE, *map(name_top, PAPER_GRID))}
     return make_score_table([f"pair{i}" for i in range(len(labels))], labels, columns)

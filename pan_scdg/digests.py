@@ -1,4 +1,4 @@
-"""SHA-256 of what stands for it in keys and fingerprints."""
+"""Hash files and texts with SHA-256, for store keys and fingerprints."""
 
 import hashlib
 from pathlib import Path

@@ -31,7 +31,7 @@ class PairResult:
     """The verdict about one pair."""
 
     score: float
-    """What is compared with the threshold: the aggregated gain in nats per token, or the score of an alignment."""
+    """The value compared with the threshold: the aggregated gain in nats per token, or the score of an alignment."""
     decision: bool | None
     """True if ``score >= threshold``; None without a threshold for this model."""
     threshold: float | None
@@ -39,14 +39,14 @@ class PairResult:
     """Signed gain of every token, ``[n]`` nats."""
     tokens: tuple[Token, ...] = field(repr=False)
     passages: tuple[Evidence, ...] | None
-    """Where target and source of a positive pair correspond, with gains; None without a table `[passages]`."""
+    """The corresponding spans of target and source of a positive pair, with gains; None without `[passages]`."""
     warnings: tuple[str, ...]
     record: Mapping[str, Any] = field(repr=False)
     """The JSON object that the command ``score`` prints: the fields above and statistics of the gains."""
     texts: tuple[str, str] = field(repr=False)
     """Target and source."""
     facts: Mapping[str, str] = field(repr=False)
-    """What judged the pair: the profile and its models, by name."""
+    """The profile that judged the pair and its models, by name."""
 
     def to_report(self, names: tuple[str, str] = ("target", "source")) -> Report:
         """Return the report of this pair.

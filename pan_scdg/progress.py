@@ -34,12 +34,12 @@ class Crew(NamedTuple):
     ended: int
     """Processes that ended before their work was done."""
     retried: int
-    """Works that a process or machine had when it ended; others compute them."""
+    """Tasks that a process or machine had when it ended; others compute them."""
     computed: dict[str, int]
-    """Works that each machine has computed, by its name."""
+    """Tasks that each machine has computed, by its name."""
 
     def __str__(self) -> str:
-        """Return the numbers, for people."""
+        """Return the numbers as text."""
         return f"{self.processes} processes, {self.nodes} nodes" + (f", {self.lost} lost" if self.lost else "")
 
 

@@ -27,7 +27,7 @@ class TextFile(NamedTuple):
     reference: str
     """File name in XML attributes: the last part of ``doc_id`` with ``.txt``."""
     path: Path
-    """Where the file lies; error messages name it."""
+    """Path of the file; error messages name it."""
     text: str | None = None
     """The text itself if it does not come from a file."""
     read: Callable[[Path], str] | None = None
@@ -76,12 +76,12 @@ class Span(NamedTuple):
 
     @property
     def this_interval(self) -> tuple[int, int]:
-        """First character in the suspicious document, and the one after the last."""
+        """Return the first character in the suspicious document, and the one after the last."""
         return self.this_offset, self.this_offset + self.this_length
 
     @property
     def source_interval(self) -> tuple[int, int]:
-        """First character in the source, and the one after the last."""
+        """Return the first character in the source, and the one after the last."""
         return self.source_offset, self.source_offset + self.source_length
 
 

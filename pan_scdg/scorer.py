@@ -154,7 +154,7 @@ class Scorer:
 
     @cached_property
     def _aligner(self) -> "_Aligner | None":
-        """Return the method that decides in the place of the gains, if the profile has one."""
+        """Return the method that decides instead of the gains, if the profile has one."""
         settings = self.profile.baseline
         return _Aligner(settings, self._model.device) if isinstance(settings, Alignment) else None
 

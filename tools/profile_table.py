@@ -25,7 +25,7 @@ def main() -> None:
 
 
 def replace_table(text: str) -> str:
-    """Return the page with the table between its two markers made anew."""
+    """Return the page with a regenerated table between its two markers."""
     before, _, rest = text.partition(BEGIN)
     _, found, after = rest.partition(END)
     if not found:

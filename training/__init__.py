@@ -1,1 +1,1 @@
-"""How `model_cache/scdg-mini` was made: tokenizer, constructed start, training mixture, training loop."""
+"""Train `model_cache/scdg-mini`: tokenizer, constructed start, training mixture, training loop."""

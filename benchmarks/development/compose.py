@@ -64,17 +64,17 @@ class Pool:
         return (b for b in map(self.blocks.__getitem__, self._neighbours.order(text)) if usable(b))
 
 
-def deal(blocks: Iterable[Block], room: Sequence[int], rng: random.Random) -> list[list[str]]:
-    """Paragraph lists of about ``room`` characters each, dealt in turn so that all are equally near to the topic.
+def deal(blocks: Iterable[Block], sizes: Sequence[int], rng: random.Random) -> list[list[str]]:
+    """Return paragraph lists of about ``sizes`` characters, dealt in turn so that all are equally near to the topic.
 
     A block goes to one of them only; the last one of a list is shortened at the end of a sentence.
     """
-    left, dealt = list(room), [list[str]() for _ in room]
+    left, dealt = list(sizes), [list[str]() for _ in sizes]
     for block in blocks:
         open_ones = [i for i, rest in enumerate(left) if rest >= SHORTEST_REST]
         if not open_ones:
             break
-        chosen = max(open_ones, key=lambda i: (left[i] / room[i], -i))
+        chosen = max(open_ones, key=lambda i: (left[i] / sizes[i], -i))
         if text := opening(block.text, left[chosen]):
             dealt[chosen].append(text)
             left[chosen] -= len(text) + 2
@@ -83,14 +83,14 @@ def deal(blocks: Iterable[Block], room: Sequence[int], rng: random.Random) -> li
     return dealt
 
 
-def opening(text: str, room: int) -> str:
-    """``text``, or the sentences at its beginning that fit into ``room`` characters."""
-    if len(text) <= room:
+def opening(text: str, most: int) -> str:
+    """Return ``text``, or the sentences at its beginning that fit into ``most`` characters."""
+    if len(text) <= most:
         return text
     held = ""
     for sentence in sentences(text):
         longer = f"{held} {sentence}".strip()
-        if len(longer) > room:
+        if len(longer) > most:
             break
         held = longer
     return held

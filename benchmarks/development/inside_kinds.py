@@ -52,12 +52,12 @@ def _embedded(
     name: str, pool: Pool, field: str, used: Sequence[str], sources: tuple[str, str], targets: tuple[str, str]
 ) -> Iterator[Pair]:
     rng = draw("passage-inside", name)
-    room = [
+    sizes = [
         max(700, rng.randint(2500, 6300) - max(map(len, sources))),
         rng.randint(3500, 6300) - max(map(len, targets)),
     ]
     near = pool.nearest(sources[0], lambda block: usable(block, field, used))
-    around = deal(near, room, rng)
+    around = deal(near, sizes, rng)
     source, target = (
         tuple(with_passages(hosts, [text], draw(side, name)) for text in texts)
         for side, hosts, texts in (("source", around[0], sources), ("target", around[1], targets))
@@ -74,9 +74,9 @@ def summary_inside(material: Material, pool: Pool) -> Iterator[Pair]:
         odd = int(item.id[-2:]) % 2
         inserted = (item.summary, other.summary if odd else excerpt(item.second, len(item.summary)))
         alone = rng.random() < 0.5
-        room = [rng.randint(1900, 3900) - max(map(len, inserted)), 0 if alone else rng.randint(1200, 3000)]
+        sizes = [rng.randint(1900, 3900) - max(map(len, inserted)), 0 if alone else rng.randint(1200, 3000)]
         near = pool.nearest(item.answer, lambda b: usable(b, item.field, [item.id, other.id]))  # noqa: B023
-        target, around = deal(near, room, rng)
+        target, around = deal(near, sizes, rng)
         source = item.answer if alone else with_passages(around, [item.answer], rng)
         apart = rng.random() < 0.5
         texts = [

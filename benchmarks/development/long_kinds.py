@@ -105,8 +105,8 @@ def _translated(material: Material, shelf: Shelf) -> Iterator[Pair]:
         passages = [[rng.choice(g.others) for g in order[at : at + count]] for at in (0, count)]
         originals = [g.original for g in order[:count]]
         here, there = rng.sample(shelf.nearest(" ".join(originals), 6), 2)
-        room = LONGEST - sum(map(len, originals)) - 10
-        source = with_passages(here.opening(room), originals, rng)
+        size = LONGEST - sum(map(len, originals)) - 10
+        source = with_passages(here.opening(size), originals, rng)
         yield from both(name, "altered-inside", (source, source), _hosted(there, passages, rng, name, LONGEST))
 
 

@@ -22,17 +22,17 @@ class Document(NamedTuple):
 
     @property
     def text(self) -> str:
-        """All paragraphs in one line, ready to be cut at sentences."""
+        """Return all paragraphs in one line, ready to be cut at sentences."""
         return " ".join(self.paragraphs)
 
-    def opening(self, room: int) -> list[str]:
-        """The paragraphs from the beginning that fit into ``room`` characters, the last one shortened."""
+    def opening(self, most: int) -> list[str]:
+        """Return the paragraphs from the beginning that fit into ``most`` characters, the last one shortened."""
         held: list[str] = []
         for paragraph in self.paragraphs:
-            fitting = opening(paragraph, room)
+            fitting = opening(paragraph, most)
             held += [fitting] if fitting else []
-            room -= len(paragraph) + 2
-            if fitting != paragraph or room <= 0:
+            most -= len(paragraph) + 2
+            if fitting != paragraph or most <= 0:
                 break
         return held
 
@@ -66,11 +66,11 @@ def _chained(papers: tuple[Paper, ...]) -> Iterator[str]:
     neighbours = Neighbours([p.abstract for p in papers])
     left = dict.fromkeys(range(len(papers)))
     while left:
-        room = LENGTH[1]
+        most = LENGTH[1]
         for i in neighbours.order(papers[next(iter(left))].abstract):
             if i in left:
-                room -= len(papers[i].abstract) + 2
-                if room < 0:
+                most -= len(papers[i].abstract) + 2
+                if most < 0:
                     break
                 del left[i]
                 yield papers[i].abstract

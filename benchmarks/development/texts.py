@@ -1,4 +1,4 @@
-"""What the development set is made of: own texts beside this file, and the held-out texts of the shared data folder."""
+"""Read the texts of the development set: own texts beside this file, and held-out texts of the shared data folder."""
 
 import json
 import lzma
@@ -41,7 +41,7 @@ class Item:
 
     @property
     def field(self) -> str:
-        """The file that it stands in."""
+        """Return the file that it stands in."""
         return self.id.rpartition("-")[0]
 
 
@@ -91,12 +91,12 @@ class Material:
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
-        """Held-out running text in pieces of ``BLOCK`` characters; an abstract is one of them."""
+        """Return held-out running text in pieces of ``BLOCK`` characters; an abstract is one of them."""
         return (*self.abstracts, *(block for work in self.works for block in _blocks(work)))
 
     @cached_property
     def abstracts(self) -> tuple[Block, ...]:
-        """The abstracts alone."""
+        """Return the abstracts alone."""
         return tuple(Block(p.id, p.abstract) for p in self.papers)
 
 

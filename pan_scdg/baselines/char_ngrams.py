@@ -70,7 +70,7 @@ def compute_covered_share(target: str, source: str, n: int) -> float:
 
 
 def find_passages(target: str, source: str, n: int) -> tuple[Passage, ...]:
-    """Return matches that cover what `compute_covered_share` counts, in the order of the target.
+    """Return matches that cover the characters of `compute_covered_share`, in the order of the target.
 
     A passage reaches from its first to its last letter on both sides, with everything that stands between them.
     """

@@ -32,12 +32,12 @@ HEADINGS = {
 @click.argument("sources", type=PLACE, required=False)
 @click.option("--output", type=FOLDER, required=True, help="Folder of the results; created if it does not exist.")
 @click.option("--among", is_flag=True, help="Compare the SUSPICIOUS texts with each other; there are no SOURCES.")
-@click.option("--template", type=PLACE, help="Text that everybody was given, such as the questions; it does not count.")
+@click.option("--template", type=PLACE, help="Text that all authors received, such as the questions; it is excluded.")
 @click.option(
     "--gains/--no-gains",
     default=True,
     show_default=True,
-    help="Measure how much cheaper the source makes each passage, with the language model of the profile.",
+    help="Measure the gain of each passage from its source, with the language model of the profile.",
 )
 @profile_option
 @model_option

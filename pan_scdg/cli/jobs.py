@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pan_scdg.profile import Profile
 
 READ = ("model", "vectors", "index", "candidates")
-"""Options of ``run`` that name what is read, besides the input and the profile."""
+"""Options of ``run`` that name further inputs, besides the input folder and the profile."""
 HEADINGS = {
     "Input and output": (
         "directory",
@@ -293,7 +293,7 @@ def score(
     click.echo(json.dumps(result.record, indent=1))
 
 
-@click.command(short_help="Show the progress of a run that goes on elsewhere.")
+@click.command(short_help="Show the progress of a run in another process.")
 @click.argument("output", type=FOLDER)
 @json_option
 @quiet_option

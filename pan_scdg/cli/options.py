@@ -148,13 +148,13 @@ share_option = click.option(
 def list_score_folders(
     scores: Path | None, more: tuple[Path, ...], plan: bool, gpu: str | None, share: Any
 ) -> tuple[Path, ...]:
-    """Return the folders of ``--scores``, once it is known that the options of scoring in parts go together.
+    """Return the folders of ``--scores``, after checking that the options are compatible.
 
     Raises:
-        UsageError: they do not.
+        UsageError: they are not.
     """
     if more and scores is None:
-        raise click.UsageError(f"what is {str(more[0])[:100]!r}? folders of scores follow --scores")
+        raise click.UsageError(f"unexpected argument {str(more[0])[:100]!r}; list score folders after --scores")
     if gpu is not None and not plan:
         raise click.UsageError("--gpu needs --plan")
     if sum((plan, share is not None, scores is not None)) > 1:

@@ -35,7 +35,7 @@ class _Descriptor(io.RawIOBase):
 
 
 class _Messages(_Descriptor):
-    """A stream that drops what cannot be written."""
+    """A stream that drops text which cannot be written."""
 
     def write(self, data: bytes, /) -> int:  # type: ignore[override]
         try:

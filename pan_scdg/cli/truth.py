@@ -126,7 +126,7 @@ def calibrate(
 def _check_targets(
     folders: tuple[Path, ...], write: Path | None, output: Path | None, limit: int | None, *, plan: bool, shard: bool
 ) -> None:
-    """Raise UsageError if options of ``calibrate`` that say what is written contradict each other."""
+    """Raise UsageError if the output options of ``calibrate`` contradict each other."""
     if folders and limit is not None:
         raise click.UsageError("--limit has no effect: the scores are those of the pairs that they were made for")
     if (output is None) == shard:

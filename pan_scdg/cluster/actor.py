@@ -1,4 +1,4 @@
-"""The process of one device: what it loads, and how it computes a work."""
+"""The process of one device: loading, and computing a task."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, NamedTuple, NoReturn, Protocol, TypeVar
@@ -25,14 +25,14 @@ class Place(NamedTuple):
 
 
 class Orders(Protocol):
-    """The preparation of an actor for its first work; can be pickled."""
+    """The preparation of an actor for its first task; can be pickled."""
 
     def prepare(self) -> None:
         """Do what takes time and little memory, such as imports: all actors of a machine do it at once."""
         ...
 
     def load(self, place: Place) -> Callable[[Any], Any]:
-        """Return the function that computes a work; the actors of a machine call this one after the other.
+        """Return the function that computes a task; the actors of a machine call this one after the other.
 
         Raises:
             UserError: this machine cannot compute what the others do.
@@ -41,13 +41,13 @@ class Orders(Protocol):
 
 
 class Alone(Generic[Item, Result]):
-    """Computes works in this process; stands for `Actors` where there is one device."""
+    """Computes tasks in this process; used instead of `Actors` with one device."""
 
     def __init__(self, compute: Callable[[Item], Result]) -> None:
         self._compute = compute
 
     def map(self, works: Iterable[Item]) -> Iterator[Result]:
-        """Yield the result of each work."""
+        """Yield the result of each task."""
         return map(self._compute, works)
 
     def count(self) -> None:
@@ -57,8 +57,8 @@ class Alone(Generic[Item, Result]):
         """Do nothing."""
 
 
-class OutOfMemory(Exception):  # noqa: N818 - not the fault of the work
-    """A work did not fit in the memory of a device: its actor is replaced, and others get its works."""
+class OutOfMemory(Exception):  # noqa: N818 - not the fault of the task
+    """A task did not fit in the memory of a device: its actor is replaced, and others get its tasks."""
 
 
 class Actor:
@@ -70,7 +70,11 @@ class Actor:
         orders.prepare()
 
     def load(self, place: Place, versions: dict[str, str]) -> None:
-        """Load what computes works; raise UserError if this machine cannot, or has other versions of the packages."""
+        """Load the function that computes tasks.
+
+        Raises:
+            UserError: this machine cannot compute, or has other versions of the packages.
+        """
         check_versions(versions)
         try:
             self._compute = self._orders.load(place)
@@ -82,7 +86,7 @@ class Actor:
             raise UserError(f"{type(e).__name__}: {e}", "install there what is installed here") from e
 
     def compute(self, work: Any) -> Any:
-        """Return the result of a work."""
+        """Return the result of a task."""
         return self._compute(work)
 
 

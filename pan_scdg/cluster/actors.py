@@ -1,6 +1,6 @@
-"""Compute works in actors, one for each device of a cluster: processes that can die, on machines that come and go.
+"""Compute tasks in actors, one for each device of a cluster: processes that can die, on machines that come and go.
 
-The result of a work does not depend on the actor, and results come in the order of the works. What an actor leaves
+The result of a task does not depend on the actor, and results come in the order of the tasks. What an actor leaves
 unfinished when it ends is computed by others.
 """
 
@@ -18,28 +18,28 @@ from pan_scdg.logs import say
 from pan_scdg.progress import Crew
 
 AHEAD = 2
-"""Works that an actor has at one time: one being computed, and the next."""
+"""Tasks that an actor has at one time: one being computed, and the next."""
 HELD = 64
-"""Works for each actor that are unfinished or wait for an earlier one; bounds the memory of results."""
+"""Tasks for each actor that are unfinished or wait for an earlier one; bounds the memory of results."""
 DEATHS = 3
-"""Actors that may end of one work, or of loading on one device, before that is an error."""
+"""Deaths of actors by one task, or by loading on one device, that are an error."""
 POLL = 2.0
 """Seconds after which machines that came or went are looked for."""
 PATIENCE = 60.0
-"""Seconds without a process that can compute after which that is said."""
+"""Seconds without a process that can compute before a message says so."""
 
 
 @dataclass(eq=False)
 class _Task:
     work: Any
     reference: Any = None
-    """Of Ray, for the result; None: no actor has the work."""
+    """Of Ray, for the result; None: no actor has the task."""
     done: bool = False
     result: Any = None
     error: BaseException | None = None
     deaths: int = 0
     wanted: bool = True
-    """False: nobody asks for the result any more."""
+    """False: the result is no longer needed."""
 
 
 @dataclass(eq=False)
@@ -53,7 +53,7 @@ class _Slot:
     """Of Ray, for the end of loading; None: loaded, or not begun."""
     ready: bool = False
     failures: int = 0
-    """Actors that ended one after the other before they had a work."""
+    """Actors in a row that ended before their first task."""
     tasks: deque[_Task] = field(default_factory=deque)
     """In order; the first is being computed."""
 
@@ -68,7 +68,7 @@ class Actors(Generic[Item, Result]):
         cluster: where the devices are.
         orders: what each actor does first.
         device: "cpu" or "cuda".
-        at_once: threads of an actor, each of which computes a work; at most ``AHEAD``.
+        at_once: threads of an actor, each of which computes a task; at most ``AHEAD``.
     """
 
     def __init__(self, cluster: Cluster, orders: Orders, device: str, at_once: int = 1) -> None:
@@ -76,28 +76,28 @@ class Actors(Generic[Item, Result]):
         self._ray: Any = None
         self._slots: list[_Slot] = []
         self._queue: deque[_Task] = deque()
-        """Works that no actor has."""
+        """Tasks that no actor has."""
         self._refused: dict[str, UserError] = {}
         self._looked, self._patient_until = -POLL, float("inf")
         self._closed = False
         self.deaths: list[str] = []
         """One line for each actor that ended."""
         self.retried = 0
-        """Works that an actor had when it ended."""
+        """Tasks that an actor had when it ended."""
         self.lost = 0
         """Machines that were used and are gone."""
         self.computed = Counter[str]()
-        """Works that each machine has computed, by its name."""
+        """Tasks that each machine has computed, by its name."""
 
     def map(self, works: Iterable[Item]) -> Iterator[Result]:
-        """Yield the result of each work, in the order of the works.
+        """Yield the result of each task, in the order of the tasks.
 
-        Works are taken as they are needed: for each actor at most ``AHEAD`` are unfinished. Another map may begin
-        before this one is exhausted, even while this one takes a work.
+        Tasks are taken as they are needed: for each actor at most ``AHEAD`` are unfinished. Another map may begin
+        before this one is exhausted, even while this one takes a task.
 
         Raises:
-            UserError: raised by a work, or no machine can be used.
-            Interrupted: ``DEATHS`` actors ended while computing the same work, or all machines are lost.
+            UserError: a task raised it, or no machine can be used.
+            Interrupted: ``DEATHS`` actors ended while computing the same task, or all machines are lost.
             ValueError: the actors are closed.
         """
         source, window = iter(works), deque[_Task]()
@@ -123,7 +123,7 @@ class Actors(Generic[Item, Result]):
         return Crew(len(nodes), len(set(nodes)), self.lost, len(self.deaths), self.retried, dict(self.computed))
 
     def close(self) -> None:
-        """End all actors, whatever they are doing."""
+        """End all actors, including busy ones."""
         self._closed = True
         for slot in self._slots:
             self._kill(slot)
@@ -135,7 +135,7 @@ class Actors(Generic[Item, Result]):
         self.close()
 
     def _fill(self, source: Iterator[Item], window: deque[_Task]) -> None:
-        """Take works until ``AHEAD`` per actor are unfinished, and hand them to actors."""
+        """Take tasks until ``AHEAD`` per actor are unfinished, and hand them to actors."""
         while len(window) < HELD * self._width and sum(not task.done for task in window) < AHEAD * self._width:
             work = next(source, None)
             if work is None:
@@ -150,7 +150,7 @@ class Actors(Generic[Item, Result]):
         return max(1, len(self._slots))
 
     def _hand_out(self) -> None:
-        """Give works to the actors that have the fewest."""
+        """Give tasks to the actors that have the fewest."""
         ready = [slot for slot in self._slots if slot.ready]
         while self._queue and ready:
             if not self._queue[0].wanted:
@@ -163,7 +163,7 @@ class Actors(Generic[Item, Result]):
             slot.tasks[-1].reference = slot.actor.compute.remote(slot.tasks[-1].work)
 
     def _wait(self) -> None:
-        """Wait until something has happened, and take it in."""
+        """Wait until an actor has loaded, returned a result or ended, and process the event."""
         self._look()
         if any(slot.ready for slot in self._slots):
             self._patient_until = time.monotonic() + PATIENCE
@@ -200,7 +200,7 @@ class Actors(Generic[Item, Result]):
         self.computed[slot.node.name] += 1
 
     def _finish_loading(self, slot: _Slot) -> None:
-        """Let an actor have works, or do without its machine."""
+        """Mark an actor as ready, or refuse its machine."""
         reference, slot.loading = slot.loading, None
         try:
             get_value(self._ray, reference)
@@ -213,7 +213,7 @@ class Actors(Generic[Item, Result]):
             self._looked = -POLL  # the next of this machine can load
 
     def _refuse(self, node: Node, error: UserError) -> None:
-        """Use a machine no more, and say why."""
+        """Stop using a machine, and log the reason."""
         say([f"warning: {node.name} is not used: {error}"])
         self._refused[node.node_id] = error
         for slot in [slot for slot in self._slots if slot.node.node_id == node.node_id]:
@@ -221,7 +221,7 @@ class Actors(Generic[Item, Result]):
             self._slots.remove(slot)
 
     def _replace(self, slot: _Slot, reason: str) -> None:
-        """Note the end of an actor, and count it against the work that was being computed."""
+        """Note the end of an actor, and count it against the task that was being computed."""
         self.deaths.append(f"{slot.name}: {reason}")
         loaded, unfinished = slot.ready, self._give_back(slot)
         if unfinished:
@@ -237,7 +237,7 @@ class Actors(Generic[Item, Result]):
             self._refuse(slot.node, UserError(str(error), "start Ray there again"))
 
     def _give_back(self, slot: _Slot) -> list[_Task]:
-        """End an actor; return its unfinished works, which are the next to be handed out."""
+        """End an actor; return its unfinished tasks, which are the next to be handed out."""
         unfinished = []
         for task in slot.tasks:
             try:
@@ -277,7 +277,7 @@ class Actors(Generic[Item, Result]):
             raise UserError("no machine of the cluster has a GPU", "start Ray where there are some, or --device cpu")
 
     def _list_alive(self) -> list[Node]:
-        """Return the machines that are alive, and do without those that are lost."""
+        """Return the machines that are alive, and remove the lost ones."""
         nodes = self._cluster.list_nodes()
         gone = {slot.node.node_id for slot in self._slots} - {node.node_id for node in nodes}
         for slot in [slot for slot in self._slots if slot.node.node_id in gone]:

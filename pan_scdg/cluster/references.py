@@ -1,4 +1,4 @@
-"""Get the value of one of Ray's references, with Ray's many errors told apart."""
+"""Get the value of one of Ray's references, and classify Ray's errors."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ class Lost(Exception):  # noqa: N818 - with the reason in words
 
 
 def get_value(ray: Any, reference: Any, timeout: float | None = None) -> Any:
-    """Return the value of a reference; raise what the actor raised.
+    """Return the value of a reference, or raise the actor's exception.
 
     Raises:
         Lost: there is no value, and another actor may give one.

@@ -1,4 +1,4 @@
-"""Start Ray on this machine, or connect to a cluster of it; neither before there is work for several devices."""
+"""Start Ray on this machine, or connect to its cluster, once there are tasks for several devices."""
 
 import importlib
 import logging
@@ -20,13 +20,13 @@ from pan_scdg import __version__
 from pan_scdg.errors import UserError, need_packages, one_line
 
 OBJECTS = 80 << 20
-"""Bytes of Ray's object store on this machine, about the least that it takes: works and results are small."""
+"""Bytes of Ray's object store on this machine, close to Ray's minimum: tasks and results are small."""
 LONGEST = 40
 """Characters of the folder of Ray's files: its sockets lie 64 deeper, and the system allows 107."""
 SHARED_MEMORY = Path("/dev/shm")
 PACKAGES = ("numpy", "torch", "transformers")
 SECONDS = 10
-"""How long a cluster may take to answer."""
+"""Seconds that a cluster may take to answer."""
 LOOPBACK = "127.0.0.1"
 ONLY_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Without this, Ray replaces 127.0.0.1 by the address of a network, and listens on all of them."""
@@ -76,7 +76,7 @@ class Cluster:
         return [f"cuda:{number}" for number in range(used)] if used > 1 else [device]
 
     def name_devices(self, node: Node, device: str) -> list[str]:
-        """Return a name for each process of a machine that is alive, for people."""
+        """Return a readable name for each process of a machine that is alive."""
         if self.is_local:
             return self.list_devices(device)
         count = (self.actors or 1) if device != "cuda" else min(self.actors or node.gpus, node.gpus)
@@ -120,7 +120,7 @@ class Cluster:
         ]
 
     def close(self) -> None:
-        """End what Ray started for this process, or leave the cluster."""
+        """Stop the Ray processes of this process, or leave the cluster."""
         self._ray = None
         self._open.close()
 
@@ -242,7 +242,7 @@ def _read_variables(ray: Any) -> None:
 
 @contextmanager
 def unwrap_signals() -> Iterator[None]:
-    """Raise what a signal's handler raised while Ray was waiting, of which Ray makes a SystemError."""
+    """Raise the exception of a signal's handler during a wait, which Ray turns into a SystemError."""
     try:
         yield
     except SystemError as e:
@@ -252,6 +252,6 @@ def unwrap_signals() -> Iterator[None]:
 
 
 def _restore_handler(number: signal.Signals, handler: Any) -> None:
-    """Restore the handler of a signal that Ray has replaced: how this process ends is its own business."""
+    """Restore the handler of a signal that Ray has replaced."""
     if handler is not None and threading.current_thread() is threading.main_thread():
         signal.signal(number, handler)

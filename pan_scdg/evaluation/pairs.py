@@ -25,7 +25,7 @@ class JudgedPairs(NamedTuple):
 
     @property
     def groups(self) -> list[str]:
-        """The suspicious document of each pair; pairs of one document are resampled together."""
+        """Return the suspicious document of each pair; pairs of one document are resampled together."""
         return [key[0] for key in self.keys]
 
 

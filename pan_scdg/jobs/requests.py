@@ -73,7 +73,7 @@ class Request:
     scores_only: bool = False
     """Write the scores of the share and decide nothing, so that no threshold is needed."""
     report: bool = False
-    """Also write a page for people."""
+    """Also write an HTML report."""
     metadata: bool = False
     """Write ir-metadata.yml beside the results; see `track_run`."""
 

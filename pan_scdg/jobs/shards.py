@@ -176,10 +176,9 @@ def read_shards(folders: Sequence[Path], study: bool = False) -> Shards:
     if missing := [str(number) for number in gathered.list_missing()]:
         more = ", ..." if len(missing) > SHOWN else ""
         raise UserError(
-            f"of {gathered.of} shards {len(missing)} {'is' if len(missing) == 1 else 'are'} missing: "
-            f"{', '.join(missing[:SHOWN])}{more}",
-            f"run {'it' if len(missing) == 1 else 'them'} with --shard {missing[0]}/{gathered.of}"
-            f"{'' if len(missing) == 1 else ' and so on'}, and give all folders",
+            f"{len(missing)} of {gathered.of} shards {'is' if len(missing) == 1 else 'are'} missing "
+            f"({', '.join(missing[:SHOWN])}{more})",
+            f"run --shard {missing[0]}/{gathered.of}{'' if len(missing) == 1 else ' and so on'}, then give all folders",
         )
     found = sorted(gathered.found.items())
     noted = [f"shard {n} of {gathered.of}: {incident}" for n, (_, mark) in found for incident in mark.incidents]

@@ -1,4 +1,4 @@
-"""Make the inputs of the next works while the model computes: it gets token ids and never waits for a tokenizer."""
+"""Make the inputs of the next tasks while the model computes: it gets token ids and never waits for a tokenizer."""
 
 import sys
 from collections import deque
@@ -13,14 +13,14 @@ from pan_scdg.lm.works import Work
 from pan_scdg.scdg.sequences import ScoringInput, Tokenizer
 
 AHEAD = 2
-"""Works whose inputs are being made, or wait, beside the one that is computed; bounds the memory of their ids."""
+"""Tasks whose inputs are being made, or wait, beside the one that is computed; bounds the memory of their ids."""
 
 Started = TypeVar("Started")
 
 
 @dataclass(frozen=True)
 class TokenisedInputs:
-    """A work of inputs that are tokenised already."""
+    """A task of inputs that are tokenised already."""
 
     items: Sequence[ScoringInput]
 
@@ -30,13 +30,13 @@ class TokenisedInputs:
 
 
 def make_ahead(works: Iterable[Work], tokenizer: Tokenizer) -> Generator[TokenisedInputs, None, None]:
-    """Yield the inputs of each work, in the order of the works.
+    """Yield the inputs of each task, in the order of the tasks.
 
-    A thread makes the inputs of the next ``AHEAD`` works meanwhile. The works themselves are taken in the thread of the
+    A thread makes the inputs of the next ``AHEAD`` tasks meanwhile. The tasks themselves are taken in the thread of the
     caller, so that what makes them may use the store. If the caller stops early, the thread ends with what it is doing.
 
     Raises:
-        Exception: that of a work, when its turn comes.
+        Exception: that of a task, when its turn comes.
     """
     thread = ThreadPoolExecutor(1, "inputs")
     with _switch_often():

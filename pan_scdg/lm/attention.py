@@ -201,7 +201,7 @@ def attend_flash(
 def _transpose_lse(lse: Any, q: Any) -> Any:
     """Return log-sum-exps ``[n, heads]``: kernels return ``[heads, n]``, although torch documents the reverse.
 
-    As many tokens as heads do not tell which; `reads_square` finds a kernel that returns the reverse.
+    With as many tokens as heads the shape is ambiguous; `reads_square` finds a kernel that returns the reverse.
     """
     tokens, heads = q.shape[:2]
     if lse.shape == (heads, tokens):
@@ -212,7 +212,7 @@ def _transpose_lse(lse: Any, q: Any) -> Any:
 
 
 def reads_square(backend: Backend, dtype: "torch.dtype", device: str) -> bool:
-    """Return True if log-sum-exps of as many tokens as heads are those of the same tokens beside one more."""
+    """Return True if the kernel's log-sum-exp layout is correct when the token count equals the head count."""
     import torch
 
     heads, width = 4, 64

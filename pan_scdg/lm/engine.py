@@ -159,7 +159,7 @@ class PackedEngine:
         return [results[number] for number in range(len(items))]
 
     def _shrink(self, chain: Sequence[Row], failed: Row, rest: Sequence[ScoringInput]) -> None:
-        """Set the budget to half of what did not fit, for the rest of the run; a single input cannot be halved."""
+        """Set the budget to half of the call that did not fit, for the rest of the run; one input cannot be halved."""
         if len(failed.members) > 1:
             # A row may be much smaller than the budget: half of that could be more than what just failed.
             self._budget = min(self._budget, max(1, count_row_tokens(failed, rest) // 2))

@@ -17,7 +17,7 @@ from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import ScoringInput, TokenIds, Tokenizer
 
 AT_ONCE = 2
-"""Works that an actor has at once: one that the model computes, and the next one, whose inputs are made meanwhile."""
+"""Tasks that an actor has at once: one that the model computes, and the next one, whose inputs are made meanwhile."""
 
 
 class Work(Protocol):
@@ -36,16 +36,16 @@ class Scored(NamedTuple):
 
 
 Values = list[Scored]
-"""The result of a work: one entry per input."""
+"""The result of a task: one entry per input."""
 
 
 def score_inputs(items: Sequence[ScoringInput], engine: Engine) -> Values:
-    """Return the target ids and log-probabilities of the inputs of a work."""
+    """Return the target ids and log-probabilities of the inputs of a task."""
     return [Scored(i.target_ids, v) for i, v in zip(items, engine.compute_log_probs(items), strict=True)]
 
 
 class Computed(NamedTuple):
-    """The result of a work, and what it took."""
+    """The result of a task, and its cost."""
 
     values: Values
     tokens: int
@@ -70,7 +70,7 @@ class ScoringOrders:
         logging.disable_progress_bar()
 
     def load(self, place: Place) -> Callable[[Work], Computed]:
-        """Return the function that scores a work; `AT_ONCE` threads may call it.
+        """Return the function that scores a task; `AT_ONCE` threads may call it.
 
         Raises:
             UserError: the model is not at this path, or it is another one.
@@ -85,7 +85,7 @@ class ScoringOrders:
 
 
 def share_engine(engine: Engine, tokenizer: Tokenizer) -> Callable[[Work], Computed]:
-    """Return a function that scores a work, for threads: one makes inputs while another one computes."""
+    """Return a function that scores a task, for threads: one makes inputs while another one computes."""
     sys.setswitchinterval(SWITCH)
     tokenizing, computing = Lock(), Lock()  # neither part may be used by two threads
 

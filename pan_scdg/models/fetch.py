@@ -38,7 +38,7 @@ class HubRevision(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """The names of the files."""
+        """Return the names of the files."""
         return [file.rfilename for file in self.files]
 
     def find_damaged(self, folder: Path) -> list[str]:
@@ -100,7 +100,7 @@ def _look_up(name: str) -> Published:
 
 
 def _prepare_library() -> None:
-    """Set what huggingface_hub reads when it is imported, unless the user has set it."""
+    """Set the variables that huggingface_hub reads on import, unless the user has set them."""
     os.environ.setdefault("HF_HUB_DISABLE_XET", "1")  # plain HTTP resumes in the middle of a file
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     from huggingface_hub.utils.tqdm import disable_progress_bars

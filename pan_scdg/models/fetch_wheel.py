@@ -21,8 +21,8 @@ from pan_scdg.models.catalogue import Published, Wheel
 from pan_scdg.models.lock import Locked, get_lock_file, list_differences, read_lock, write_lock
 
 DOCUMENT_START = "<|endoftext|>"
-"""What documents began with in pretraining. The converted tokenizer begins texts with ``<|im_start|>``, which opens a
-turn of a conversation."""
+"""The first token of documents in pretraining. The converted tokenizer begins texts with ``<|im_start|>``, which opens
+a turn of a conversation."""
 WEIGHTS = "model.gguf"
 LARGEST = 1 << 30
 """Most bytes of weights that are unpacked."""

@@ -54,7 +54,9 @@ def check_entries(folder: Path, recursive: bool = False) -> None:
             elif entry.name.endswith(READ_INTO_MEMORY) and status.st_size > LARGEST_TEXT:
                 raise UserError(f"larger than {LARGEST_TEXT} bytes", "replace it with the model's file", entry.path)
     except OSError as e:
-        raise UserError(f"cannot be read: {e.strerror}", "permit it, or copy the model again", e.filename) from e
+        raise UserError(
+            f"cannot be read: {e.strerror}", "grant read permission, or copy the model again", e.filename
+        ) from e
 
 
 def _list_visible(folder: Path) -> Iterator[os.DirEntry[str]]:

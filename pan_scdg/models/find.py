@@ -39,16 +39,16 @@ class FoundModel(NamedTuple):
     where: Where
     """``folder`` is one that a profile names, ``package`` an installed one."""
     revision: str | None = None
-    """The commit of a snapshot in the Hugging Face cache; None: the place does not tell."""
+    """The commit of a snapshot in the Hugging Face cache; None: unknown."""
 
     @property
     def shown(self) -> str:
-        """The name for output: the path of a folder that the user gave, otherwise the model's name."""
+        """Return the name for output: the path of a folder that the user gave, otherwise the model's name."""
         return str(self.folder) if self.where == "--model" else self.name
 
     @property
     def licence(self) -> str:
-        """The licence in words; a folder that only its path names may hold any model."""
+        """Return the licence in words; a folder that is only named by its path may hold any model."""
         return UNKNOWN_LICENCE if self.where in ("--model", "folder") else find_licence(self.name)
 
 
@@ -61,12 +61,12 @@ class _Wanted(NamedTuple):
 
     @property
     def repositories(self) -> tuple[str, ...]:
-        """Its names on the hub; without any, each repository whose second part is its name will do."""
+        """Return its names on the hub; if empty, any repository whose second part is its name is accepted."""
         return list_repositories(self.name)
 
     @property
     def remedy(self) -> str:
-        """The ways to provide the model: three for a language model, two for an encoder."""
+        """Return the ways to provide the model: three for a language model, two for an encoder."""
         wanted = self.repositories[0] if self.repositories else f"ORG/{self.name}"
         put = f"put the checkpoint into {find_model_cache() / self.name} ({MODEL_CACHE_VARIABLE} names another cache"
         put += f"; `models fetch {self.name} --revision REV` does it)" if self.repositories else ")"
@@ -168,7 +168,10 @@ def _explain_permissions(wanted: _Wanted) -> Iterator[None]:
     try:
         yield
     except PermissionError as e:
-        what, remedy = f"model {wanted.name}: cannot be read: {e.strerror}", f"permit it, or {wanted.remedy}"
+        what, remedy = (
+            f"model {wanted.name}: cannot be read: {e.strerror}",
+            f"grant read permission, or {wanted.remedy}",
+        )
         raise UserError(what, remedy, e.filename) from e
 
 

@@ -99,7 +99,7 @@ def list_fitting_profiles(job: Job, memory: int, device: str) -> list[str]:
 
 
 def _refuse_larger(least: int, what: str, device: str, job: Job) -> None:
-    """Raise UserError if what takes at least ``least`` bytes exceeds all memory of a device."""
+    """Raise UserError if ``least`` bytes exceed all memory of a device."""
     if least <= (memory := measure_memory(device)):
         return
     fitting, remedy = list_fitting_profiles(job, memory, device), "use a machine with more memory"

@@ -42,7 +42,7 @@ class LanguageModel:
 
     @property
     def positions(self) -> int | None:
-        """Longest input in tokens under the profile's position rule; None if the checkpoint names no limit."""
+        """Return the longest input in tokens under the profile's position rule, None if the checkpoint has no limit."""
         limit = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
         return None if limit is None else int(limit)
 

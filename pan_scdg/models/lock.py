@@ -37,7 +37,7 @@ class _Lock(OwnRecord):
 
 
 class Provenance(NamedTuple):
-    """The origin of a model, as far as its place tells."""
+    """The origin of a model, as far as its folder shows it."""
 
     record: dict[str, str]
     """For the metadata of a result: the commit and the kind of place, never a path; empty if nothing is known."""

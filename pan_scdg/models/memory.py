@@ -1,4 +1,4 @@
-"""Compute how much memory a model needs at least, and recognise a shortage of memory.
+"""Compute the least memory that a model needs, and recognise a shortage of memory.
 
 The numbers are lower bounds: what exceeds a memory by them cannot run there, and what stays below may still not fit.
 Weights are counted from the headers of their files, a forward pass from the sizes in the config.

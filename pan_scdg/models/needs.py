@@ -18,7 +18,7 @@ COLUMNS = ("model", "found", "size", "licence", "pinned", "fingerprint")
 
 
 class Needs(NamedTuple):
-    """The names of what a profile needs beside this package."""
+    """The names of the models and packages that a profile needs beside this package."""
 
     model: str | None
     encoders: tuple[str, ...]
@@ -28,12 +28,12 @@ class Needs(NamedTuple):
 
     @property
     def models(self) -> list[str]:
-        """The models, which compute on a device."""
+        """Return the models, which compute on a device."""
         return list(dict.fromkeys(n for n in (self.model, self.small, *self.encoders) if n is not None))
 
     @property
     def names(self) -> list[str]:
-        """The models, and Terrier if it is needed."""
+        """Return the models, and Terrier if it is needed."""
         return [*self.models, TERRIER] if self.terrier else self.models
 
 
@@ -92,7 +92,7 @@ def find_needs(profile: Profile) -> Needs:
 
 
 def list_licences(profile: Profile) -> str:
-    """Return the licences of what a profile needs, each once; empty if it needs nothing."""
+    """Return the licences of a profile's models and packages, each once; empty without any."""
     return "; ".join(dict.fromkeys(find_licence(name) for name in find_needs(profile).names))
 
 

@@ -1,4 +1,4 @@
-"""Compare models with what a profile and the lock say of them (``models verify``), without loading weights."""
+"""Compare models with the records of a profile and the lock (``models verify``), without loading weights."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -47,7 +47,7 @@ class ModelCheck(NamedTuple):
 
 
 def check_model(profile: Profile, given: Path | None = None) -> ModelCheck:
-    """Compare the models of a profile with what profile and lock say of them; reads all weights for their SHA-256.
+    """Compare the models of a profile with the records of profile and lock; reads all weights for their SHA-256.
 
     Args:
         profile: its ``[model]`` table names the checkpoint, the kind of tokenizer, probes and fingerprints; of the

@@ -22,7 +22,7 @@ _ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+.!|<>~-])")
 
 
 class ConversionError(Exception):
-    """Why a file cannot be converted; its second argument says what to do."""
+    """A file cannot be converted, with the reason and the remedy as arguments."""
 
 
 def convert_file(path: Path) -> dict[str, Any]:
@@ -57,14 +57,14 @@ def _check_archive(path: Path) -> None:
     except (BadZipFile, NotImplementedError) as e:
         with path.open("rb") as file:  # Word encrypts a file inside of its older format
             if file.read(8) == b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1":
-                raise ConversionError(f"{PASSWORD}, or has the format of before 2007", "save it anew") from e
-        raise ConversionError(f"is damaged: {e}", "save it anew") from e
+                raise ConversionError(f"{PASSWORD}, or has the format of before 2007", "save the file again") from e
+        raise ConversionError(f"is damaged: {e}", "save the file again") from e
 
 
 def _check_part(data: bytes) -> None:
     # one byte a letter, or two
     if _DOCTYPE.search(data) or _DOCTYPE.search(data.replace(b"\0", b"")):
-        raise ConversionError("contains a DOCTYPE, which is refused", "save it anew")
+        raise ConversionError("contains a DOCTYPE, which is refused", "save the file again")
     if b"manifest:encryption-data" in data:
         raise ConversionError(PASSWORD, "save it without a password")
 
@@ -119,5 +119,5 @@ def main(path: str) -> None:
         answer = {"error": ("needs too much memory", "split the file")}
     except Exception as e:  # the libraries raise whatever a damaged file leads to
         reason = (str(e).strip().splitlines() or [type(e).__name__])[0]
-        answer = {"error": (f"is damaged: {reason[:200]}", "save it anew")}
+        answer = {"error": (f"is damaged: {reason[:200]}", "save the file again")}
     json.dump(answer, sys.stdout)

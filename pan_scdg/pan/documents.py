@@ -46,7 +46,7 @@ def read_any_document(path: Path) -> ReadDocument:
     try:
         return ReadDocument(extract_html(read_utf8(path, DOCUMENT_BYTES)), True)
     except ValueError as e:
-        raise UserError(f"not readable as HTML: {e}", "save it anew, or as plain text", path) from e
+        raise UserError(f"not readable as HTML: {e}", "save the file again, or as plain text", path) from e
 
 
 def _convert(path: Path, kind: str) -> ReadDocument:

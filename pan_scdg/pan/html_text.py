@@ -1,4 +1,4 @@
-"""Extract the text of an HTML page: what a reader sees as words, in the order of the file."""
+"""Extract the text of an HTML page: the words that a reader sees, in the order of the file."""
 
 import re
 from typing import Any
@@ -11,7 +11,7 @@ address article aside blockquote body center dd details dialog div dl dt fieldse
 h3 h4 h5 h6 header hr html main nav ol p pre section summary table tbody tfoot thead ul
 """
 BREAKS = {**dict.fromkeys(_PARAGRAPHS.split(), "\n\n"), "li": "\n", "tr": "\n", "td": "\t", "th": "\t"}
-"""What stands before and after an element, so that its words do not join those of its neighbour."""
+"""Separator before and after an element, so that its words do not join those of its neighbour."""
 BACK_LINK = "\u2191"
 """The link from a footnote back to its mark, as mammoth writes it."""
 

@@ -50,7 +50,7 @@ class KeptTexts:
         self._numbers: dict[Path, int] = {}
 
     def keep(self, path: Path) -> str:
-        """Keep a file and return the SHA-256 (hex) of its bytes; one without a valid text is told by `read`.
+        """Keep a file and return the SHA-256 (hex) of its bytes; `read` raises for invalid text.
 
         Raises:
             UserError: see `open_regular`.

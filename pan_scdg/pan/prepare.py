@@ -49,7 +49,7 @@ class _Numbering:
 
 
 def prepare_pairs(table: Path, output: Path) -> int:
-    """Write the pairs of the CSV file ``table`` as the new directory ``output``; the number of pairs.
+    """Write the pairs of the CSV file ``table`` as the new directory ``output``, and return the number of pairs.
 
     The table has two columns, suspicious and source, with or without the header ``suspicious,source``; paths are
     relative to the table. A third column, ``reused``, says yes or no and becomes truth, of whole documents: a table

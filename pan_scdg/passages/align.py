@@ -54,14 +54,13 @@ class Evidence(NamedTuple):
     verbatim: float
     """Share of the target's words that lie in verbatim runs from the source side, 0 to 1."""
     gain: float | None = None
-    """How much cheaper the source side makes the passage, in nats per token (`scoring.verification`); None: not
-    measured."""
+    """Gain of the passage from the source side, in nats per token (`scoring.verification`); None: not measured."""
     control: float | None = None
-    """The same with the words of the source side in another order: what its topic alone explains."""
+    """The gain with the words of the source side in another order: the part that its topic alone explains."""
     within: Kind | None = None
-    """In what the target's side mostly lies."""
+    """The kind of part that contains most of the target's side, if any."""
     counts: bool = True
-    """Whether a verdict by alignment takes it for evidence of reuse: see `quotations`."""
+    """True if a verdict by alignment takes it for evidence of reuse: see `quotations`."""
 
     def to_json(self) -> dict[str, int | float | str | None]:
         """Return the fields of a line of ``passages.jsonl``.
@@ -140,7 +139,7 @@ class Alignment:
         return find_clusters(self.comparison, self.seeds, gap, least_gap, self.settings.cosine)
 
     def _find_summaries(self) -> list[Passage]:
-        """Return the passages with large gaps; whether they are summaries, their lengths tell."""
+        """Return the passages with large gaps whose shorter side has at least ``summary_length`` characters."""
         clusters = drop_overlaps(self._find_groups(self.settings.summary_gap, self.settings.least_gap))
         runs = [self._span_cluster(cluster) for cluster in clusters]
         least = self.settings.summary_length

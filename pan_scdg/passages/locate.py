@@ -1,4 +1,4 @@
-"""Find what to show of a pair: its passages, or else the sentences that decided."""
+"""Find the parts of a pair to show: its passages, or else the sentences that decided."""
 
 from collections.abc import Iterator
 

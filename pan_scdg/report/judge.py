@@ -1,4 +1,4 @@
-"""Say in ordinary language what a verdict means: likely, unclear, or no sign."""
+"""Describe a verdict in ordinary language: likely, unclear, or no sign."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

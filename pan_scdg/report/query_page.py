@@ -46,7 +46,7 @@ class ExplainedPassage(NamedTuple):
     gain: float
     """In nats per token."""
     margin: float | None
-    """By how much the gain is larger than that of the second-best source; None: there is none."""
+    """Difference between this gain and that of the second-best source; None without a second source."""
     begin2: int | None
     """In the source; None: no place is like it by its words."""
     end2: int | None
@@ -185,7 +185,7 @@ def write_query_page(
 
 
 def _choose_queries(
-    queries: Iterable[ReportQuery], documents: Mapping[str, str], room: int
+    queries: Iterable[ReportQuery], documents: Mapping[str, str], space: int
 ) -> tuple[list[QueryView], int]:
     """Return the queries that fit with the texts of their sources, which are on the page once, and how many do not."""
     shown: list[QueryView] = []
@@ -199,12 +199,12 @@ def _choose_queries(
         new = {doc_id: _make_view(numbers, doc_id, documents[doc_id]) for doc_id in wanted if doc_id not in views}
         explaining = {doc_id: new.get(doc_id) or views[doc_id] for doc_id in wanted}
         view = QueryView(len(shown) + 1, query, _make_view(numbers, query.query_id, query.text), explaining)
-        if (size := view.measure() + sum(text.measure() for text in new.values())) > room:
+        if (size := view.measure() + sum(text.measure() for text in new.values())) > space:
             left_out += 1
             continue
         shown.append(view)
         views |= new
-        room -= size
+        space -= size
     return shown, left_out
 
 

@@ -1,4 +1,4 @@
-"""What a report shows: documents, judged pairs and their passages, independent of the method that judged them."""
+"""The content of a report: documents, judged pairs and their passages, independent of the method that judged them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,15 +22,15 @@ class ReportPassage(NamedTuple):
     verbatim: float
     """Share of the suspicious words in verbatim runs, 0 to 1."""
     gain: float | None = None
-    """How much cheaper the source makes the passage, in nats per token; None: not measured."""
+    """Gain of the passage from the source, in nats per token; None: not measured."""
     control: float | None = None
-    """The gain that the same words in another order give, in nats per token: what the topic alone explains."""
+    """The gain from the same words in another order, in nats per token: the part that the topic alone explains."""
     within: Kind | None = None
-    """In what the suspicious side mostly lies."""
+    """The kind of part that contains most of the suspicious side, if any."""
     counts: bool = True
-    """Whether the verdict counts it: see `passages.quotations`."""
+    """True if the verdict counts it: see `passages.quotations`."""
     note: str = ""
-    """Why the passage counts less, such as being shared by many documents; empty if it does not."""
+    """The reason why the passage counts less, such as being shared by many documents; empty if it counts in full."""
 
 
 class ReportText(NamedTuple):
@@ -78,6 +78,6 @@ class Report:
     among: bool = False
     """The texts were compared among each other: which one of a pair came first is unknown."""
     table_file: str = ""
-    """The file beside the page that lists all pairs; empty: there is none."""
+    """The file beside the page that lists all pairs; empty if no such file is written."""
     passages_file: str = ""
     """The same for passages."""

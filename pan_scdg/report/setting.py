@@ -1,4 +1,4 @@
-"""What decided the pairs of a report: program, profile and models, as the page names them."""
+"""The origin of the decisions in a report: program, profile and models, as the page names them."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ class Setting(NamedTuple):
     identity: Mapping[str, Any]
     """The fields of the job that identify the models."""
     template: str | None = None
-    """Name of the text that everybody was given."""
+    """Name of the text that all authors received."""
 
 
 def describe_setting(setting: Setting, **counts: int) -> dict[str, Any]:

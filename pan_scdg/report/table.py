@@ -48,7 +48,7 @@ def escape_formula(text: str) -> str:
 
 
 def format_best(table: str) -> str:
-    """Return the best pairs of a CSV table that are likely or unclear, for a terminal; empty if there is none."""
+    """Return the best pairs of a CSV table that are likely or unclear, for a terminal; empty without such pairs."""
     rows: list[dict[str, object]] = []
     for found in csv.DictReader(io.StringIO(table)):
         if found["judgement"] != "no sign":

@@ -76,7 +76,7 @@ class TextView:
             yield cut_block(self.text, (begin, end), inside)
 
     def find_anchor(self, offset: int) -> str:
-        """Return the anchor of the mark in which a character lies, or of the text if there is none."""
+        """Return the anchor of the mark in which a character lies, or of the text outside of marks."""
         starts = [start for start, end, _ in self.stretches if start <= offset < end]
         return "-".join(map(str, ("text", self.name.number, *starts)))
 

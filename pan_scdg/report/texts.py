@@ -24,9 +24,9 @@ class Piece(NamedTuple):
 
     text: str
     owner: int
-    """Index of the passage or level of the stretch, -1 if there is none."""
+    """Index of the passage or level of the stretch, -1 without one."""
     start: int | None
-    """Offset of the mark if this is its first piece: a mark may go on in the next block."""
+    """Offset of the mark if this is its first piece: a mark may continue in the next block."""
 
 
 def clean_text(text: str) -> str:

@@ -91,7 +91,7 @@ class PassageView:
 
     number: int
     label: int
-    """What is shown: the number of the passage, or of the source that it comes from."""
+    """The number that is shown: that of the passage, or of the source that it comes from."""
     sentence: str
     left: Side
     right: Side
@@ -118,7 +118,7 @@ class Detail:
     profile: GainProfile | None
     gains_left_out: bool
     data: dict[str, Any]
-    """What the script needs; offsets are in UTF-16 units."""
+    """The data for the script; offsets are in UTF-16 units."""
 
 
 @dataclass(frozen=True)
@@ -138,9 +138,9 @@ def arrange_page(report: Report, largest: int = LARGEST) -> Page:
     """Return the content of a page of at most ``largest`` bytes: details of the best pairs as long as they fit."""
     views = TextViews(report)
     rows = tuple(Row(i, pair, *views.find(pair)) for i, pair in enumerate(report.pairs[:MOST_ROWS], 1))
-    room = largest - PAGE - ROW * len(rows)
-    kept = min(sum(map(_measure_gains, rows)), int(GAINS_SHARE * room))
-    chosen, left = _choose_details(rows, room - kept)
+    space = largest - PAGE - ROW * len(rows)
+    kept = min(sum(map(_measure_gains, rows)), int(GAINS_SHARE * space))
+    chosen, left = _choose_details(rows, space - kept)
     with_gains = _choose_gains(chosen, left + kept)
     texts = _mark_texts(chosen)
     details = {row.number: _make_detail(row, row.number in with_gains) for row in chosen}
@@ -149,7 +149,7 @@ def arrange_page(report: Report, largest: int = LARGEST) -> Page:
     return Page(rows, details, texts, make_histogram(scores, report.threshold), make_matrix(signs))
 
 
-def _choose_details(rows: Iterable[Row], room: int) -> tuple[list[Row], int]:
+def _choose_details(rows: Iterable[Row], space: int) -> tuple[list[Row], int]:
     """Return the pairs that are shown in detail, and the bytes that are left: a pair that does not fit is left out."""
     chosen: list[Row] = []
     shown: set[TextView] = set()
@@ -158,11 +158,11 @@ def _choose_details(rows: Iterable[Row], room: int) -> tuple[list[Row], int]:
         size = DETAIL + sum(text.measure() for text in texts)
         for p in row.pair.passages:
             size += measure_side(row.left.text, p.begin, p.end) + measure_side(row.right.text, p.begin2, p.end2)
-        if size <= room and len(chosen) < MOST_DETAILS:
+        if size <= space and len(chosen) < MOST_DETAILS:
             chosen.append(row)
             shown |= texts
-            room -= size
-    return chosen, room
+            space -= size
+    return chosen, space
 
 
 def measure_side(text: str, begin: int, end: int) -> int:
@@ -177,14 +177,14 @@ def _measure_gains(row: Row) -> int:
     return GAIN * len(row.pair.gains.gains) + SENTENCE * len(row.left.sentences)
 
 
-def _choose_gains(rows: Iterable[Row], room: int) -> set[int]:
+def _choose_gains(rows: Iterable[Row], space: int) -> set[int]:
     """Return the numbers of the pairs whose gains also fit."""
     chosen = set()
     for row in rows:
         size = _measure_gains(row)
-        if 0 < size <= room:
+        if 0 < size <= space:
             chosen.add(row.number)
-            room -= size
+            space -= size
     return chosen
 
 

@@ -17,7 +17,7 @@ CAUTION = "No sign is no proof of independence, and a likely pair is no proof of
 
 
 LEAST_GAIN = 0.05
-"""A smaller one, in nats per token, is none."""
+"""Smaller gains, in nats per token, are reported as no gain."""
 LEFT_OUT = (
     f"a verdict by alignment leaves out quotations of at most {MOST_WORDS} words, if they are no more than a third of "
     "the text, and lists that are no more than half of it"
@@ -37,7 +37,7 @@ def summarise(report: Report) -> str:
 def explain_verdicts(threshold: float | None) -> str:
     """Return the explanation of the words for verdicts, for a terminal."""
     if threshold is None:
-        return "Nothing is likely: the threshold is not for this model."
+        return "No verdict: the threshold was calibrated for another model."
     least = f"a score of at least {threshold:.3f}"
     return f"Likely: {least}; unclear: just below it, a short text, or passages that many share."
 
@@ -51,7 +51,7 @@ def describe_passage(passage: ReportPassage, words: int) -> str:
     """
     parts = [f"{100 * passage.verbatim:.0f} % of its {words:,} words are word for word those of the source"]
     if passage.gain is None:
-        parts.append(f"the words of both sides are alike by {passage.similarity:.2f} of 1")
+        parts.append(f"word similarity {passage.similarity:.2f}")
         return _join(parts, passage)
     if passage.gain < LEAST_GAIN:
         parts.append(f"the source makes it no easier to predict ({passage.gain:.2f} nats per token)")
@@ -69,7 +69,7 @@ def describe_explanation(passage: ReportPassage, words: int, margin: float | Non
     Args:
         passage: the passage; its place in the source is empty if none was found.
         words: number of its words in the query.
-        margin: how much more the best source explains, in nats per token; None: there is no other.
+        margin: difference of the best source to the second-best, in nats per token; None without another source.
     """
     parts = [describe_passage(passage, words)]
     if margin is not None:

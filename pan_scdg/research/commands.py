@@ -237,14 +237,14 @@ def retrieval(
     show_study(options, lambda stack, notices: prepare_retrieval(study, stack, notices))
 
 
-@studies.command(short_help="Measure what a small model before the large one keeps and saves.")
+@studies.command(short_help="Measure quality and cost of a small model before the large one.")
 @add_study_options(
     profile_option,
     click.option("--candidates", type=click.Path(path_type=Path), help="TREC run that replaces the first stage."),
     index_option,
 )
 def cascade(profile: str, candidates: Path | None, index: Path | None, **rest: Any) -> None:
-    """Measure how well a cascade of two models agrees with the large model alone, and what it saves.
+    """Measure the agreement of a cascade of two models with the large model alone, and the saved cost.
 
     The profile has a table [retrieval.cascade] with the small model. Both models score all candidates once. On one half
     of the judged queries the smallest head is chosen that keeps 99 % of the full run's nDCG@10; nDCG@10, agreement and

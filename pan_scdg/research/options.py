@@ -128,7 +128,7 @@ def add_options(*more: Callable[[Command], Command]) -> Callable[[Command], Comm
 
 
 def find_folders(data: Path | None, examples: bool, output: Path, state: Path | None, **read: Any) -> "DataFolders":
-    """Return the folders of the data, once it is known that the study writes into none of them.
+    """Return the folders of the data, after checking that the study writes into none of them.
 
     ``read`` are other options that name what is read: a path, or paths by name.
 
@@ -158,7 +158,7 @@ def open_study(
     more_scores: tuple[Path, ...],
     **rest: Any,
 ) -> "StudyOptions":
-    """Return the options of a study, once it is known that they go together.
+    """Return the options of a study, after checking that they are compatible.
 
     Args:
         data: ``--data``.
@@ -169,7 +169,7 @@ def open_study(
         rest: the other fields of `StudyOptions`, by name.
 
     Raises:
-        UsageError: options do not go together.
+        UsageError: options are not compatible.
         UserError: see `find_folders`; or the folders hold no shards of one study, or not all of them.
     """
     from pan_scdg.jobs.shards import read_shards

@@ -25,7 +25,7 @@ from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
 
 OnError = Literal["stop", "leave-out"]
-"""Treatment of what cannot be scored: stop, or leave it out of every row and say so in the report."""
+"""Treatment of inputs that cannot be scored: stop, or exclude them from every row and note it in the report."""
 SHOWN = 10
 """Number of items that could not be scored whose reasons a report shows."""
 
@@ -98,9 +98,9 @@ class ReadyStudy(NamedTuple):
     models: Sequence[ScoringModel]
     """The language models, which may have incidents."""
     inputs: str
-    """What is studied, in words."""
+    """The inputs of the study, in words."""
     lost: int
-    """How many pairs or queries cannot be scored and are left out."""
+    """Number of pairs or queries that cannot be scored and are left out."""
     kind: Literal["pairs", "queries"]
     compute: Callable[[Store, Path, Mapping[str, Any]], list[str]]
     """Writes the files of the report, or of a shard, from a store into a folder for a job; returns their names."""
@@ -158,7 +158,7 @@ def require_gains(profile: Profile) -> PairSettings:
 
 
 def describe_lost(lost: Mapping[str, str], of: str) -> str:
-    """Return a sentence on what could not be scored, with the reasons of the first of them.
+    """Return a sentence on the inputs that could not be scored, with the reasons of the first of them.
 
     Args:
         lost: why each cannot be scored, by id.
@@ -169,7 +169,7 @@ def describe_lost(lost: Mapping[str, str], of: str) -> str:
 
 
 def note_lost(count: int, kind: str) -> list[str]:
-    """Return the notes of a plan on what cannot be scored."""
+    """Return the notes of a plan on inputs that cannot be scored."""
     return [f"{count} {kind} cannot be scored and will be left out"] if count else []
 
 

@@ -1,4 +1,4 @@
-"""Candidates in files: the user's TREC run in the place of the first stage, and the program's own first stage.
+"""Candidates in files: the user's TREC run instead of the first stage, and the program's own first stage.
 
 A TREC run cannot hold the coarse scores and the rankings of the routes, so they lie in a file beside it.
 """
@@ -65,7 +65,7 @@ def read_candidates(
 
 
 def explain_scores(path: Path) -> list[str]:
-    """Return a line that says so where the scores of a run stand for coarse scores."""
+    """Return a line that says so if the scores of a run are used as coarse scores."""
     file = find_run(path)
     if _find_stages_file(file) is not None:
         return []

@@ -71,7 +71,7 @@ class ReadyIndex(NamedTuple):
 
 
 def read_catalogue(folder: Path) -> Catalogue:
-    """Return the list of what an index folder holds.
+    """Return the list of the contents of an index folder.
 
     Raises:
         UserError: it is missing or cannot be read.
@@ -83,12 +83,12 @@ def read_catalogue(folder: Path) -> Catalogue:
 
 
 def write_catalogue(folder: Path, known: Catalogue) -> None:
-    """Replace the list of what an index folder holds, in one step."""
+    """Replace the list of the contents of an index folder, in one step."""
     write_atomically(folder / CATALOGUE, _to_text(known))
 
 
 def check_index(folder: Path, corpus: Corpus, settings: RetrievalSettings, encoder: Encoder | None) -> ReadyIndex:
-    """Return what a run may search in an index folder.
+    """Return the indexes in a folder that a run may search.
 
     Raises:
         UserError: it is of other settings or another corpus, which must consist of those of the shards in the order in
@@ -109,7 +109,7 @@ def check_index(folder: Path, corpus: Corpus, settings: RetrievalSettings, encod
 
 
 def check_parts(known: Catalogue, folder: Path, parts: Mapping[str, Part]) -> None:
-    """Raise UserError if a folder lacks one of these indexes, and name what differs."""
+    """Raise UserError if a folder lacks one of these indexes, and name the difference."""
     for part in parts.values():
         if part.name in known.indexes:
             continue
@@ -188,7 +188,7 @@ def _check_new(corpus: Corpus, folder: Path, known: Catalogue, shards: Sequence[
 
 
 def _check_size(grown: Catalogue, folder: Path) -> None:
-    """Raise UserError if a list of what an index folder holds is too long to be read again."""
+    """Raise UserError if the list of the contents of an index folder is too long to be read again."""
     if len(_to_text(grown)) > CATALOGUE_BYTES:
         what = f"would be larger than {CATALOGUE_BYTES} bytes with {len(grown.shards)} corpora"
         raise UserError(what, "make an index of all documents in another folder", folder / CATALOGUE)

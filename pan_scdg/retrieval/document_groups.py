@@ -90,7 +90,7 @@ def _make_function(encode: Encode | None, stopwords: frozenset[str]) -> Callable
 
 
 def make_actors(encoder: Encoder | None, stopwords: frozenset[str], cluster: Cluster | None) -> GroupActors:
-    """Return actors, if the cluster has several devices, or what does their work in this process; to be closed."""
+    """Return actors if the cluster has several devices, otherwise their substitute in this process; to be closed."""
     device = "cpu" if encoder is None else encoder.device
     if cluster is not None and cluster.needs_ray(device):
         orders = GroupOrders(None if encoder is None else EncodingOrders.of(encoder), stopwords)

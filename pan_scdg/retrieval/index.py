@@ -29,7 +29,7 @@ AnyBm25 = Bm25Index | ImpactIndex | TerrierIndex
 
 
 class Part(NamedTuple):
-    """One index: what kind it is, everything that its bytes depend on, and its name in the folder."""
+    """One index: its kind, everything that its bytes depend on, and its name in the folder."""
 
     kind: str
     made_of: dict[str, Any]
@@ -38,7 +38,7 @@ class Part(NamedTuple):
 
     @property
     def name(self) -> str:
-        """File or folder name: the kind and a digest of ``made_of``."""
+        """Return the name of the file or folder: the kind and a digest of ``made_of``."""
         return f"{self.kind}-{make_key('index', self.made_of)[:16]}"
 
 

@@ -36,7 +36,7 @@ class FileSeal(OwnRecord):
 
 
 class Seal(OwnRecord):
-    """The manifest of an index: what made it, how much it holds, and all its files."""
+    """The manifest of an index: its origin, its size, and all its files."""
 
     engine: Engine
     layout: int

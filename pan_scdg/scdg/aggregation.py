@@ -195,12 +195,12 @@ class Aggregate(NamedTuple):
 
     @property
     def entry(self) -> Aggregation:
-        """The aggregation's entry in `AGGREGATIONS`."""
+        """Return the aggregation's entry in `AGGREGATIONS`."""
         return AGGREGATIONS[self.kind]
 
     @property
     def name(self) -> str:
-        """The name in results: ``average``, ``top-2%``, ``window-128``, ``window-median-192``."""
+        """Return the name in results: ``average``, ``top-2%``, ``window-128``, ``window-median-192``."""
         if self.entry.parameter is None:
             return self.kind
         if self.entry.parameter == "q":
@@ -209,7 +209,7 @@ class Aggregate(NamedTuple):
 
     @property
     def field(self) -> str:
-        """The name as a field of a record: ``top_2``, ``window_median_192``."""
+        """Return the name as a field of a record: ``top_2``, ``window_median_192``."""
         if self.entry.parameter is None:
             return self.kind.replace("-", "_")
         number = f"{self.parameter:g}" if self.entry.parameter == "q" else f"{int(self.parameter)}"
@@ -225,17 +225,17 @@ class AggregationSettings(Protocol):
 
     @property
     def aggregation(self) -> str:
-        """A name in `AGGREGATIONS`."""
+        """Return the name of the entry in `AGGREGATIONS`."""
         ...
 
     @property
     def q(self) -> float | None:
-        """Parameter in percent."""
+        """Return the parameter in percent."""
         ...
 
     @property
     def w(self) -> int | None:
-        """Parameter in tokens."""
+        """Return the parameter in tokens."""
         ...
 
 
@@ -273,7 +273,7 @@ class GainStatistics(NamedTuple):
     code_length: float
     """``L0``, the code length of the target without the source, in nats."""
     positive_mean: float
-    """Mean of the gains above 0, or 0 if there are none."""
+    """Mean of the gains above 0, or 0 without such gains."""
     deviation: float
     """Standard deviation of the gains (ddof 0)."""
 

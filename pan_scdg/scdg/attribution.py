@@ -24,7 +24,7 @@ class Attribution(NamedTuple):
     second: int | None
     """Row of the source with the second largest mean; None if there is only one source."""
     margin: float | None
-    """By how much the first mean is larger than the second."""
+    """Difference between the first mean and the second."""
 
 
 def attribute_passages(gains: Floats, offsets: Offsets, units: Sequence[tuple[int, int]]) -> list[Attribution]:

@@ -22,7 +22,7 @@ class Gains(NamedTuple):
 
     @property
     def gains(self) -> Floats:
-        """``g_t = log p(p_t | S, p_<t) - b_t``, signed: never clipped, masked or made absolute."""
+        """Return ``g_t = log p(p_t | S, p_<t) - b_t``, signed: never clipped, masked or made absolute."""
         difference: Floats = self.conditional - compute_baseline(self.unconditional, self.control, self.baseline)
         return difference
 
@@ -57,7 +57,7 @@ class Targets(Protocol):
 
     @property
     def target_ids(self) -> TokenIds:
-        """Ids that are scored, ``[n]``."""
+        """Return the ids that are scored, ``[n]``."""
         ...
 
 

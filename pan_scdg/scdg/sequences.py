@@ -19,17 +19,17 @@ class Tokenizer(Protocol):
 
     @property
     def bos_token_id(self) -> int | None:
-        """Beginning of sequence, if there is one."""
+        """Return the id of the beginning of a sequence, None if the tokenizer has none."""
         ...
 
     @property
     def eos_token_id(self) -> int | None:
-        """End of sequence, if there is one."""
+        """Return the id of the end of a sequence, None if the tokenizer has none."""
         ...
 
     @property
     def pad_token_id(self) -> int | None:
-        """Padding, if there is one."""
+        """Return the id of padding, None if the tokenizer has none."""
         ...
 
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
@@ -53,7 +53,7 @@ class ScoringInput(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Tokens of the whole sequence."""
+        """Return the number of tokens of the whole sequence."""
         return len(self.context_ids) + len(self.target_ids)
 
 

@@ -92,7 +92,7 @@ def warn_about_range(facts: TargetFacts | None, calibration: Calibration | None,
 
 
 class GainRule:
-    """The rule of a profile for gains, as far as it applies to the scores of a model."""
+    """The rule of a profile for gains, if it applies to the scores of a model."""
 
     def __init__(self, settings: PairSettings, model: ScoringModel, *, decides: bool = True) -> None:
         self._settings = settings

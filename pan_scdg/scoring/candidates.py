@@ -92,18 +92,18 @@ def plan_targets(
         try:
             whole = encode_query(model.tokenizer, query.text)
             ids = cut_query(model.tokenizer, whole, settings.context)
-            room = compute_prefix_budget(model.tokenizer, ids, settings.context)
+            available = compute_prefix_budget(model.tokenizer, ids, settings.context)
         except AlignmentError as e:
             what = f"query {query.query_id}: {e}"
             errors[query.query_id] = UserError(what, "use a profile with a larger context", where)
             continue
         if len(ids) < len(whole):
             notices.add(
-                f"query without room for a source in a context of {settings.context} tokens: only its first {len(ids)} "
-                "are scored",
+                f"query leaves no tokens for a source in a context of {settings.context}: "
+                f"truncated to its first {len(ids)} tokens",
                 f"{where}, query {query.query_id} of {len(whole)} tokens",
             )
-        budget = room if settings.source_tokens is None else min(room, settings.source_tokens)
+        budget = available if settings.source_tokens is None else min(available, settings.source_tokens)
         text = QueryText(ids, frozenset(extract_terms(query.text)), budget, hash_text(query.text))
         targets.append(Target(query.query_id, text, build_retrieval_unconditional(model.tokenizer, ids)))
     return targets, errors

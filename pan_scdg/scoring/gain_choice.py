@@ -39,7 +39,7 @@ class Rule(NamedTuple):
 def calibrate_gains(
     settings: PairSettings, scored: Sequence[ScoredPair], labels: Labels, digest: str, model: ScoringModel
 ) -> Calibrated:
-    """Return the choice on the scored pairs, and what later verdicts have to know of these; see `choose_rule`."""
+    """Return the choice on the scored pairs, and their properties for later verdicts; see `choose_rule`."""
     choice = choose_rule([item.features for item in scored], labels, settings)
     facts = list(measure_targets(scored, model.tokenizer))
     calibration = Calibration(

@@ -113,9 +113,9 @@ class ScoringModel:
         return self._engine
 
     def map(self, works: Iterable[Work]) -> Iterator[Values]:
-        """Yield the target ids and log-probabilities of each work, in order; each work is a batch of its own.
+        """Yield the target ids and log-probabilities of each task, in order; each task is a batch of its own.
 
-        One device computes in this process, while a thread tokenises the next works; several compute in an actor each.
+        One device computes in this process, while a thread tokenises the next tasks; several compute in an actor each.
 
         Raises:
             UserError: the model may not compute, and a score is missing.

@@ -50,7 +50,7 @@ class LocatedGains(NamedTuple):
 
 
 class Threshold(NamedTuple):
-    """The least score of a positive pair, and what is known about scores near it."""
+    """The least score of a positive pair, and the measured noise of scores."""
 
     least: float | None
     """None: nothing is decided."""

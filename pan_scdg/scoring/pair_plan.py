@@ -72,7 +72,7 @@ class PlannedPair(NamedTuple):
         return self._replace(mode="segments", key=key, kept=None)
 
     def read_texts(self) -> PairText:
-        """Return the texts, read anew: those of all pairs may not fit in memory.
+        """Read and return the texts, which are not kept: those of all pairs may not fit in memory.
 
         Raises:
             UserError: a file cannot be read.

@@ -54,7 +54,7 @@ class PairTokenizer:
 
 
 class PairTokens(AbstractContextManager["PairTokens"]):
-    """Makes the inputs of pairs in as many processes as pay; a context manager."""
+    """Makes the inputs of pairs in as many processes as save time; a context manager."""
 
     def __init__(self, model: ScoringModel, pairs: Iterable[DocumentPair]) -> None:
         processes = min(MOST, count_cores())
@@ -67,14 +67,14 @@ class PairTokens(AbstractContextManager["PairTokens"]):
         """Pairs that should be started before the result of the first is asked for."""
 
     def start(self, source: str, target: str) -> Result:
-        """Begin with a pair and return what gives the result."""
+        """Start a pair and return a function that gives its result."""
         if self._pool is None:
             return partial(self._here.build, source, target)
         with _hold_back(signal.SIGINT):
             return self._pool.submit(_build, source, target).result
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """End the processes when they are done with what they are doing.
+        """End the processes after their current tasks.
 
         Raises:
             UserError: one has ended before.

@@ -138,10 +138,10 @@ def _compute_batches(
     with Progress("scoring targets alone", None, scorer.model.count_actors) as progress:
         for tokens in scorer.compute_unconditional(needed):
             progress.update(tokens=tokens)
-    works = (PairsWork(tuple(plan.prepare() for plan in plans), settings) for plans in missing)
+    tasks = (PairsWork(tuple(plan.prepare() for plan in plans), settings) for plans in missing)
     with Progress("scoring pairs", sum(map(len, missing)), scorer.model.count_actors) as progress:
         before = scorer.model.tokens
-        for plans, found in zip(missing, scorer.model.map(works), strict=True):
+        for plans, found in zip(missing, scorer.model.map(tasks), strict=True):
             items = [alone[_identify_target(plan)] for plan in plans]
             gains = scorer.assemble_batch(items, found, settings.control)
             yield dict(zip((plan.key for plan in plans), gains, strict=True))

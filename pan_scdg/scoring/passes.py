@@ -1,6 +1,6 @@
 """Turn texts into inputs of the language model and inputs into gains, with unconditional results in the store.
 
-The work classes can be pickled, since other processes compute them.
+The classes of tasks can be pickled, since other processes compute them.
 """
 
 import hashlib

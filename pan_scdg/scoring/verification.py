@@ -1,7 +1,7 @@
-"""Ask the language model about single passages: is this one cheaper because of that place in the source?
+"""Measure the gain of single passages with a language model.
 
-The gain of a passage is measured as that of a document is, with a place of the source as the source. The same place
-with its words in another order is the control: it shows how much of the gain the topic and its words alone explain.
+The gain of a passage is computed like that of a document, with the matching span of the source in the context. The
+same span with shuffled words is the control: its gain is the part that the topic and the words alone explain.
 """
 
 import json

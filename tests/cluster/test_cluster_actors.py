@@ -62,7 +62,7 @@ Both = Actors[Plain, tuple[int, int]]
 
 
 def run(actors: Both, *works: Plain) -> set[int]:
-    """Compute works; return the numbers of the processes. Results come in the order of the works."""
+    """Compute tasks; return the numbers of the processes. Results come in the order of the tasks."""
     found = list(actors.map(works))
     assert [number for number, _ in found] == [work.number for work in works]
     return {pid for _, pid in found}
@@ -75,7 +75,7 @@ def listen(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def find_pids(actors: Both, folder: Path) -> set[int]:
-    """Return the numbers of both processes, each of which has to take one of these works."""
+    """Return the numbers of both processes, each of which has to take one of these tasks."""
     while str(actors.count()) != "2 processes, 1 nodes":
         list(actors.map([Plain(0)]))
     gate = folder / "gate"

@@ -1,4 +1,4 @@
-"""Orders and works for the tests of actors; a module by itself, since an actor imports them by name."""
+"""Orders and tasks for the tests of actors; a module by itself, since an actor imports them by name."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ class Ids:
 
 @dataclass(frozen=True)
 class Plain:
-    """A work that returns its number; the base of works that do more."""
+    """A task that returns its number; the base of tasks that do more."""
 
     number: int
 
@@ -81,7 +81,7 @@ class Faulty(Plain):
 
 @dataclass(frozen=True)
 class Run:
-    """Orders to run works; loading takes a file, in which it is written, and may fail or kill the first."""
+    """Orders to run tasks; loading takes a file, in which it is written, and may fail or kill the first."""
 
     told: Path | None = None
     error: UserError | None = None

@@ -44,13 +44,13 @@ def find_line(figure: str, names: tuple[str, ...]) -> str | None:
     return None
 
 
-SECTION = "What the bundled default can and cannot do"
+SECTION = "Accuracy and limits"
 README_FIGURES = [
     (cell, README_SOURCES) for row in list_rows(ROOT / "README.md", SECTION) for cell in row[2:] if list_numbers(cell)
 ]
 DOCS_FIGURES = [
     (part, tuple(NAMED.findall(row[2])))
-    for row in list_rows(ROOT / "docs" / "reproduce.md", "What was run and what was not")
+    for row in list_rows(ROOT / "docs" / "reproduce.md", "Status of each claim")
     if "benchmarks/results" in row[2]
     for part in re.split(r"; |, (?=\D)", row[1])
     if list_numbers(part)
@@ -61,10 +61,10 @@ PROSE = [
     ("rewritten ones (0.96)", "verdicts.md", "passage-inside"),
     ("most summaries (0.74)", "verdicts.md", "summary-inside"),
     ("8 % (12 of 152) are called reuse", "verdicts.md", "same-question"),
-    ("all of 150 unrelated pairs", "verdicts.md", "a notice"),
-    ("the same quotation 4 of the 150", "verdicts.md", "a quotation with its author"),
-    ("the same list 11", "verdicts.md", "a list of eight references"),
-    ("without either 3", "verdicts.md", "nothing"),
+    ("all called reuse (150 of 150)", "verdicts.md", "a notice"),
+    ("of the 150 pairs, 4 with the same quotation", "verdicts.md", "a quotation with its author"),
+    ("11 with the same list", "verdicts.md", "a list of eight references"),
+    ("3 with neither", "verdicts.md", "nothing"),
     ("(AUROC 0.92 [0.89, 0.95] on 288 of these pairs)", "readme-figures.md", "AUROC"),
 ]
 """What the README says below its table, and the row of a results file that has its numbers."""

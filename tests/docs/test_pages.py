@@ -64,7 +64,7 @@ def test_changelog_and_citation_name_the_version() -> None:
 
 def _read_claims() -> list[list[str]]:
     text = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
-    table = text.partition("## What was run and what was not\n")[2].partition("\n##")[0]
+    table = text.partition("## Status of each claim\n")[2].partition("\n##")[0]
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in table.strip().splitlines()[2:]]
 
 

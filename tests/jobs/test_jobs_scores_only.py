@@ -151,9 +151,9 @@ def test_scores_of_something_else_are_refused(
     assert "computed with another [pairs] limit; " in refuse("--scores", out, of=uncalibrated(limit=200))
     assert "computed with another [pairs] control; " in refuse("--scores", out, of=uncalibrated(control="both"))
     assert "another language model" in refuse("--scores", out, "--model", tiny_folder("llama"))
-    assert "of 2 shards 1 is missing: 2" in refuse("--scores", shard_of(run, pairs_input, profile, tmp_path))
+    assert "1 of 2 shards is missing (2)" in refuse("--scores", shard_of(run, pairs_input, profile, tmp_path))
     assert "holds no finished shard" in refuse("--scores", pairs_input)
-    assert "folders of scores follow --scores" in refuse(out)
+    assert "list score folders after --scores" in refuse(out)
     alone = ("calibrate", "--input", pairs_input, "--profile", "pan25-bm25", "--write", mine, "--scores")
     assert "computed with another [baseline]; give" in cli(*alone, out).err
     assert "--limit has no effect: the scores" in refuse("--limit", 2, "--scores", out)

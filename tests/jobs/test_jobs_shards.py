@@ -156,7 +156,7 @@ def test_missing_shards_are_named(
 ) -> None:
     shards, output = sharded(pairs_input, 4), tmp_path / "out"
     done = merge(pairs_input, output, shards[2], shards[0])
-    refused(done, output, "of 4 shards 2 are missing: 2, 4", "--shard 2/4")
+    refused(done, output, "2 of 4 shards are missing (2, 4)", "--shard 2/4")
     refused(merge(pairs_input, output, *shards, shards[0]), output, "is shard 1, and so is", "once")
     (shards[3] / MARK).unlink()
     refused(merge(pairs_input, output, *shards), output, f"{shards[3]}: holds no finished shard")

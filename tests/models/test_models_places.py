@@ -154,7 +154,9 @@ def test_a_place_that_may_not_be_read_is_the_user_s_error(
         with monkeypatch.context() as patch:
             for name in ("is_dir", "is_file"):
                 patch.setattr(Path, name, forbidding(closed, getattr(Path, name)))
-            with pytest.raises(UserError, match="m: cannot be read: Permission denied; permit it, or put the") as error:
+            with pytest.raises(
+                UserError, match="m: cannot be read: Permission denied; grant read permission, or put the"
+            ) as error:
                 find("m")
         assert error.value.where == str(closed)
 

@@ -398,11 +398,11 @@ def test_shards_of_something_else_are_refused(study: Cli, tmp_path: Path, capsys
         assert says in capsys.readouterr().err
         assert not (tmp_path / "out").exists()
 
-    refuse("of 2 shards 1 is missing: 2", "--scores", half)
+    refuse("1 of 2 shards is missing (2)", "--scores", half)
     refuse("the shards were made for another task", "--scores", whole, of="same-topic")
     refuse("another on_error", "--scores", whole, "--on-error", "leave-out")
     refuse("another profile", "--scores", whole, profile=changed(tmp_path, "pairs", q=5.0))
-    refuse("folders of scores follow --scores", whole)
+    refuse("list score folders after --scores", whole)
     refuse("--gpu needs --plan", "--gpu", "H200")
     refuse("--plan, --shard and --scores cannot be combined", "--plan", "--shard", "1/2")
     refuse("overlaps --scores 1", "--scores", tmp_path / "out")

@@ -142,7 +142,7 @@ def test_another_manifest_is_refused_by_the_name_of_the_field(tmp_path: Path, fi
     before = files(tmp_path)
     inside = field in MADE_OF.settings
     other = MADE_OF.model_copy(update={"settings": {**MADE_OF.settings, field: value}} if inside else {field: value})
-    with pytest.raises(UserError, match=f"made with {field} .* wanted is {value!r}"):
+    with pytest.raises(UserError, match=f"made with {field} .* expected {value!r}"):
         open_vectors(tmp_path, other)
     with pytest.raises(UserError, match=f"made with {field} "):
         VectorWriter(tmp_path, other)
@@ -253,5 +253,5 @@ def test_misuse_is_refused(tmp_path: Path) -> None:
 
 def test_no_room_to_write(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="cannot be kept"):
+    with pytest.raises(UserError, match="cannot be written"):
         VectorWriter(tmp_path / "file" / "v", MADE_OF)

@@ -28,7 +28,7 @@ PARTS = {
     "tools": "audit",
     "transformers5": "run time, Ministral 3",
 }
-"""What a package is needed for, by section of requirements.lock or name of another list; of several the first holds."""
+"""The use of a package, by section of requirements.lock or name of another list; of several the first holds."""
 COPYLEFT = re.compile(r"\b(A?GPL|LGPL|MPL|EPL|CDDL|EUPL)|General Public|Mozilla|Eclipse Public", re.I)
 OWN_TERMS = re.compile(r"proprietary", re.I)
 GCC = re.compile(r"lib(gomp|gfortran|quadmath|gcc_s|stdc\+\+)[-.]")

@@ -1,4 +1,4 @@
-"""Lists of requirements and their locks: ``python -m tools.supply_chain.locks [--upgrade]`` writes every lock anew.
+"""Lists of requirements and their locks: ``python -m tools.supply_chain.locks [--upgrade]`` rewrites every lock.
 
 A list, such as requirements.txt, names what this project asks for. Its lock, beside it, has these packages and, but
 for lists that are installed on top of another one, all that they depend on, each with the SHA-256 of every file of
@@ -25,7 +25,7 @@ LISTS = {
     ROOT / "requirements" / "tools.txt": PYTHON,
     ROOT / "requirements" / "transformers5.txt": ("--python-version", "3.11", "--no-deps"),
 }
-"""Every list, with what uv needs to be told besides."""
+"""Every list, with its additional options of uv."""
 COMPILE = ("uv", "pip", "compile", "--quiet", "--universal", "--no-python-downloads", "--no-header")
 TESTS = "# What its tests need"
 INSTALLERS = ("pip", "setuptools", "uv", "wheel")

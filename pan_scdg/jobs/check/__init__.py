@@ -1,1 +1,1 @@
-"""``check``: folders of texts in, a ranked table and a report for people out."""
+"""``check``: folders of texts in, a ranked table and an HTML report out."""

@@ -34,7 +34,7 @@ class FoundPair(NamedTuple):
 
 
 class JudgedPair(NamedTuple):
-    """A pair, the better direction of two texts among each other, and what is said about it."""
+    """A pair with its verdict; for pairs from one folder (--among), the better of both directions."""
 
     places: Places
     """Target and source of the score."""
@@ -46,9 +46,9 @@ class JudgedPair(NamedTuple):
 def judge_pairs(
     material: Material, places: list[Places], method: PairMethod[Any, Any], store: Store
 ) -> list[JudgedPair]:
-    """Return the verdicts of a method on pairs, which are those of `run`, in the order of ``places``.
+    """Return the verdicts of a method on pairs, equal to those of `run`, in the order of ``places``.
 
-    Two texts among each other are scored in both directions, and the better one counts.
+    Pairs from one folder (--among) are scored in both directions, and the better one counts.
     """
     pairs = make_pairs(material, places)
     planned, failed = method.check(pairs, Notices(), "negative")
@@ -92,7 +92,7 @@ def describe_pairs(material: Material, judged: Sequence[JudgedPair], locator: Lo
 
 
 def _sort(material: Material, places: Places) -> Places:
-    """Return the places of a pair; which of two texts among each other comes first says nothing."""
+    """Return the places of a pair, sorted for pairs from one folder (--among): their order carries no meaning."""
     return (min(places), max(places)) if material.among else places
 
 

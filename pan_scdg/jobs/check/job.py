@@ -52,7 +52,7 @@ class CheckRequest:
     """The same; None: the suspicious texts are compared among each other."""
     output: Path
     template: Path | None = None
-    """A text that everybody was given."""
+    """A text that all authors received."""
     gains: bool = True
     """Measure with the profile's language model how much cheaper the source makes the passages."""
     overwrite: bool = False
@@ -95,7 +95,7 @@ class _Check:
             device=self.method.device,
             engine=self.computing.engine,
         )
-        # the page shows what is not a part of the scores
+        # the page also shows fields that are not part of the scores
         shown = {"suspicious": self.request.suspicious.name, "template": setting.template, "version": __version__}
         return {**job, **shown, "among": self.material.among, "gains": self.request.gains}
 

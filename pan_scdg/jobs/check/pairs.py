@@ -24,12 +24,12 @@ Places = tuple[int, int]
 
 
 def count_pairs(material: Material) -> int:
-    """Return the number of pairs of different files; of texts among each other, each two count once."""
+    """Return the number of pairs of different files; pairs from one folder (--among) count once."""
     return sum(1 for _ in list_pairs(material))
 
 
 def list_pairs(material: Material) -> Iterator[Places]:
-    """Yield all pairs of different files; of texts among each other, the earlier one comes first."""
+    """Yield all pairs of different files; in pairs from one folder (--among), the earlier file comes first."""
     if material.among:
         count = len(material.suspicious)
         yield from ((i, j) for i in range(count) for j in range(i + 1, count))
@@ -59,7 +59,7 @@ def need_first_stage(profile: Profile, pairs: int) -> Alignment:
 
 
 def encode_texts(material: Material, scorer: AlignmentScorer, store: Store, actors: EncodingActors | None) -> None:
-    """Encode each text, which takes most of the time, so that its progress is told; the store keeps the vectors.
+    """Encode each text and store its vectors, with a progress line, since this takes most of the time.
 
     Without ``actors`` this process encodes.
     """
@@ -88,7 +88,7 @@ def find_candidates(material: Material, scorer: AlignmentScorer, settings: Align
 
 
 def make_pairs(material: Material, places: list[Places]) -> list[DocumentPair]:
-    """Return the pairs to score; of texts among each other, those of both directions, one after the other."""
+    """Return the pairs to score; pairs from one folder (--among) in both directions, one after the other."""
     left, right = material.suspicious, material.sources
     if not material.among:
         return [DocumentPair(left[i].compared, right[j].compared) for i, j in places]

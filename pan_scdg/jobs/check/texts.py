@@ -1,4 +1,4 @@
-"""Read the texts of a check, mask what was given to everybody, and note what makes a verdict about them uncertain."""
+"""Read the texts of a check, mask the template, and note the reasons that make a verdict uncertain."""
 
 import re
 from collections.abc import Iterable
@@ -72,7 +72,7 @@ def collect_texts(suspicious: Path, sources: Path | None, template: Path | None,
     Args:
         suspicious: a folder or a file.
         sources: the same; None: the suspicious texts are compared among each other.
-        template: a text that everybody was given; None: none was given.
+        template: a text that all authors received; None without one.
         notices: counts what is unusual.
 
     Raises:
@@ -82,7 +82,7 @@ def collect_texts(suspicious: Path, sources: Path | None, template: Path | None,
     if template is not None:
         given = prepare_text(read_any_document(template).text, 1)
         if not given.forms:
-            raise UserError("contains no words", "give the text that everybody was given", template)
+            raise UserError("contains no words", "give the text that all authors received", template)
     side = "texts" if sources is None else "suspicious"
     left = tuple(_make_texts(read_texts(suspicious, notices), side, given, notices))
     if sources is None and len(left) < 2:

@@ -276,7 +276,7 @@ class OutputDirectory:
 
 @contextmanager
 def produce_result(path: Path, job: Job, overwrite: bool = False) -> Iterator[OutputDirectory]:
-    """Lock the output directory, yield it, and publish what was sealed in it.
+    """Lock the output directory, yield it, and publish the sealed results.
 
     Args:
         path: the output directory, created if it is missing.

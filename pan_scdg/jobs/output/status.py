@@ -78,7 +78,7 @@ class _Writer(logging.Handler):
             batches_retried=crew.retried,
             written=time.time(),
         )
-        with suppress(OSError):  # a full disk is told by those who need it
+        with suppress(OSError):  # a full disk is reported by the writers of results
             write_atomically(self._path, json.dumps(status.model_dump()))
 
 
@@ -105,7 +105,7 @@ class Report(NamedTuple):
         return {"state": self.state, **({} if self.status is None else self.status.model_dump())}
 
     def to_lines(self) -> list[str]:
-        """Return lines for people."""
+        """Return readable lines."""
         again = "; run the same command again to continue" if self.state == "stopped" else ""
         lines = [f"state: {self.state}{again}"]
         if self.status is None:
@@ -127,7 +127,7 @@ class Report(NamedTuple):
 
 
 def read_status(output: Path) -> Report:
-    """Return the status of a run or of an index, which may go on in another process or on another machine.
+    """Return the status of a run or of an index, which may run in another process or on another machine.
 
     Raises:
         UserError: the folder is no output of this program.

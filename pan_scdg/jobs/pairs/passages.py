@@ -15,7 +15,7 @@ NO_PASSAGE = "no passage was found: the detection covers both documents"
 
 
 def find_passages(verdicts: Sequence[Verdict], locator: Locator, verifier: Verifier | None) -> list[Verdict]:
-    """Return each verdict with its passages in the place of the one over both documents, and their evidence.
+    """Return each verdict with its passages instead of the one over both documents, and their evidence.
 
     Negative verdicts stay as they are; the passages that they leave out are found, too. A positive pair without
     passages keeps its detection, with a warning. With a verifier, the evidence contains gains.

@@ -22,7 +22,7 @@ from pan_scdg.scoring.verification import Verifier
 MOST_PAIRS = 100
 """The best pairs, whose passages are measured; a passage takes about a second."""
 MOST_TOKENS = 1_000_000
-"""Tokens whose gains are read for a page, which has room for fewer."""
+"""Tokens whose gains are read for a page, which shows fewer of them."""
 
 
 class RunTexts(Mapping[str, ReportText]):
@@ -110,7 +110,7 @@ def _add_evidence(
     locator: Locator,
     gains: Mapping[DocumentPair, TokenGains],
 ) -> Iterator[ReportPair]:
-    """Yield the pairs with passages and gains; those that the page has no room for with what the run has found."""
+    """Yield the pairs with passages and gains; pairs that exceed the page's limit keep the passages of the run."""
     for number, (pair, verdict) in enumerate(judged):
         found = verdict.evidence
         if not found and pair.judgement != "no sign" and number < MOST_DETAILS:
@@ -134,10 +134,10 @@ def choose_gains(located: Iterable[LocatedGains]) -> dict[DocumentPair, TokenGai
     They are read, best first, as far as needed.
     """
     chosen: dict[DocumentPair, TokenGains] = {}
-    room = MOST_TOKENS
+    space = MOST_TOKENS
     for pair, values, offsets in located:
-        room -= len(values)
-        if room < 0:
+        space -= len(values)
+        if space < 0:
             break
         spans = ((begin, end) for begin, end in offsets.tolist())
         chosen[pair] = TokenGains(tuple(spans), tuple(values.tolist()))

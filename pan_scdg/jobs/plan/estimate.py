@@ -123,7 +123,7 @@ class Plan:
 
 
 def _round(hours: Mapping[str, float]) -> dict[str, float] | None:
-    """Return hours with three digits, or None if there are none."""
+    """Return hours with three digits, or None without hours."""
     return {gpu: float(f"{number:.3g}") for gpu, number in hours.items()} or None
 
 

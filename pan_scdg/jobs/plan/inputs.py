@@ -30,9 +30,9 @@ class Counted(NamedTuple):
     exact: bool
     """False if they were extrapolated from a sample."""
     largest: Work
-    """The work that needs the most memory."""
+    """The task that needs the most memory."""
     works: list[Work]
-    """A sample of all works; empty if there is nothing to score."""
+    """A sample of all tasks; empty if there is nothing to score."""
 
 
 def count_pairs(planned: Sequence[PlannedPair], model: ScoringModel, settings: PairSettings) -> Counted:
@@ -92,7 +92,7 @@ def count_candidates(
     places, budget = choose_evenly(sampled, len(names)), model.settings.pack_tokens
     chosen = {names[place]: place for place in places} if targets else {}
     probed = {names[places[i]] for i in choose_evenly(PROBED, len(places))}
-    tokens, pairs, works, largest = Tokens(0, 0), 0, list[Work](), list[ScoringInput]()
+    tokens, pairs, tasks, largest = Tokens(0, 0), 0, list[Work](), list[ScoringInput]()
     with Progress("counting tokens", len(chosen)) as progress:
         for document in corpus.select(chosen):
             one = targets[chosen[document.doc_id] % len(targets)]
@@ -100,12 +100,12 @@ def count_candidates(
             items = SourceWork(document.text, [query.text for query in queries], settings).make_inputs(model.tokenizer)
             tokens += count_tokens(items, budget)
             pairs += len(queries)
-            works += [items] if document.doc_id in probed else []
+            tasks += [items] if document.doc_id in probed else []
             largest = max(largest, items, key=lambda work: sum(item.length for item in work))
             progress.update()
     alone = [count_tokens([target.unconditional], budget) for target in targets]
     counted = sum(alone, tokens.times(in_all / pairs if pairs else 0.0))
-    return Counted(counted, wanted is not None and len(names) <= sampled, largest, works)
+    return Counted(counted, wanted is not None and len(names) <= sampled, largest, tasks)
 
 
 def choose_evenly(count: int, of: int) -> list[int]:

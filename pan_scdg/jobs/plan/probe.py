@@ -12,7 +12,7 @@ from pan_scdg.scdg.sequences import ScoringInput
 from pan_scdg.scoring.model import ScoringModel
 
 SECONDS = 10.0
-"""Time limit of the probe; works that would exceed it are shortened."""
+"""Time limit of the probe; tasks that would exceed it are shortened."""
 ENOUGH = 2.0
 """Seconds for which a small sample is repeated."""
 WARM_UP = 256
@@ -37,11 +37,11 @@ class Speed(NamedTuple):
 
 
 def probe(model: ScoringModel, largest: Work, works: Sequence[Work]) -> Speed:
-    """Score some works to measure speed, and the largest to measure memory; results are discarded.
+    """Score some tasks to measure speed, and the largest to measure memory; results are discarded.
 
     Args:
         model: computes in this process, on one device; its weights are loaded first.
-        largest: the work that needs the most memory.
+        largest: the task that needs the most memory.
         works: a representative sample, not empty, to measure the speed on.
     """
     _reset_peak(model.device)
@@ -56,7 +56,7 @@ def probe(model: ScoringModel, largest: Work, works: Sequence[Work]) -> Speed:
             break
         if again and not counts:
             continue
-        # a work that would exceed the time limit at the measured speed is shortened
+        # a task that would exceed the time limit at the measured speed is shortened
         fitting = _shorten(work, int(rate * max(1.0, SECONDS - passed)))
         speed, took = _measure(model, fitting)
         rate = max(rate, speed)
@@ -69,7 +69,7 @@ def probe(model: ScoringModel, largest: Work, works: Sequence[Work]) -> Speed:
 
 
 def _measure(model: ScoringModel, work: Work) -> tuple[float, float]:
-    """Return the tokens per second of one work and its duration in seconds."""
+    """Return the tokens per second of one task and its duration in seconds."""
     before, began = model.engine.tokens, time.monotonic()
     model.engine.compute_log_probs(work)  # results are copied to the host, so the time includes the device
     took = max(time.monotonic() - began, 1e-6)
@@ -77,7 +77,7 @@ def _measure(model: ScoringModel, work: Work) -> tuple[float, float]:
 
 
 def _shorten(work: Work, tokens: int) -> Work:
-    """Return the first inputs of a work with at most ``tokens`` tokens, or a part of the first input."""
+    """Return the first inputs of a task with at most ``tokens`` tokens, or a part of the first input."""
     ends = accumulate(item.length for item in work)
     kept = [item for item, end in zip(work, ends, strict=True) if end <= tokens]
     half, first = max(1, tokens // 2), work[0]

@@ -22,7 +22,7 @@ from pan_scdg.store import Store
 
 EVIDENCE = "evidence.jsonl"
 UNIT_WORDS = 25
-"""Least number of words of what is attributed to a source: a sentence, or several short ones."""
+"""Least number of words of a unit that is attributed to a source: a sentence, or several short ones."""
 
 Ranking = Sequence[tuple[str, float | None]]
 

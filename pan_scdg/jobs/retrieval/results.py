@@ -118,7 +118,7 @@ def rank_candidates(
 
 
 class ScoredCandidates(NamedTuple):
-    """The candidates of every query, and what reranks them."""
+    """The candidates of every query, and the scores that rerank them."""
 
     found: Mapping[str, FirstStage]
     features: Found

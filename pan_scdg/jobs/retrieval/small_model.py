@@ -32,7 +32,7 @@ class SmallModel(NamedTuple):
     def choose_heads(
         self, corpus: Corpus, found: Mapping[str, FirstStage], store: Store, matcher: SentenceMatcher | None
     ) -> Cascade:
-        """Score all candidates, which takes the memory of the weights in the meantime; return what they leave."""
+        """Load the small model, score all candidates, free it, and return the cascade heads."""
         with closing(self.model):
             features = score_candidates(
                 corpus, self.targets, found, self.model, self.settings, store, keep_gains=False, matcher=matcher

@@ -95,7 +95,7 @@ class Gains {
     return runs;
   }
 
-  /** Return the token or sentence at a place of the text, null if there is none. */
+  /** Return the token or sentence at an offset of the text, null without one. */
   find(place) {
     if (this.level === "passage" || place === null) return null;
     const unit = this.units[this.level][findUnit(this.units[this.level], place)];

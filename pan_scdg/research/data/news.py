@@ -49,7 +49,7 @@ def find_clusters(directory: Path) -> Path:
     """Return the file of the training clusters.
 
     Raises:
-        UserError: there is none, or there are several.
+        UserError: no file is found, or several are.
     """
     found = [directory / f"{name}{end}" for name in FILES for end in ("", ".gz") if is_file(directory / f"{name}{end}")]
     if len(found) != 1:

@@ -58,7 +58,7 @@ CONTEXTS_KIND = "retention-contexts"
 
 @dataclass(frozen=True)
 class Sources:
-    """The data of a study; what several steps need is read once."""
+    """The data of a study; data for several steps are read once."""
 
     folders: DataFolders
     given: Mapping[str, Path] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Sources:
     notices: Notices = field(default_factory=Notices)
 
     def find_ready(self, kind: str) -> Path | None:
-        """Return the given file of a kind, None if there is none."""
+        """Return the given file of a kind, None if no file of it was given."""
         return find_ready(kind, self.folders, self.given)
 
     @cached_property

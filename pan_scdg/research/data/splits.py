@@ -156,7 +156,7 @@ def read_splits(folder: Path, records: Sequence[PairRecord]) -> tuple[PairSplit,
     """Return the splits in ``folder``, by name: our files, or other CSV files.
 
     Raises:
-        UserError: there are none, or one belongs to another manifest, cannot be read, or divides a component.
+        UserError: no splits are found, or one belongs to another manifest, cannot be read, or divides a component.
     """
     ids, components = {record.pair_id for record in records}, find_components(records)
     splits = []

@@ -17,7 +17,7 @@ from pan_scdg.scoring.pair_plan import OnError, PlannedPair
 from pan_scdg.scoring.pairs import check_pairs
 
 Planned = Mapping[str, Mapping[str, Sequence[PlannedPair]]]
-"""How the pairs are scored, by the name of the scores and of the set of pairs."""
+"""The plans of scoring, by the name of the scores and of the set of pairs."""
 
 
 class Data(NamedTuple):
@@ -27,7 +27,7 @@ class Data(NamedTuple):
     news: News | None
     sets: Mapping[str, PairSet]
     lost: Mapping[str, Mapping[str, str]] = MappingProxyType({})
-    """Why pairs cannot be scored and are in no row, by the name of the set and their ids."""
+    """The reasons why pairs cannot be scored and are in no row, by the name of the set and their ids."""
 
     @property
     def parts(self) -> Parts:

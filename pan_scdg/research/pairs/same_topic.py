@@ -214,20 +214,20 @@ def write_sections(work: PairWork) -> tuple[str, list[Section], dict[str, Any]]:
         f"SCDG is profile {work.study.profile.name}: {work.study.profile.description}.",
     )
     sections = [
-        Section("What was studied", studied),
+        Section("Method", studied),
         Section("Data", tables=[make_origin_table(data.parts), make_class_table(data.sets.values())]),
         Section(
             "Results",
             tables=[_make_proxy_table(results), _make_utility_table(results), _make_threshold_table(results)],
             linked=[_make_model_table(results)],
         ),
-        Section("What is not the paper's", points=[*list_made(data.parts), *_list_differences(work, split.name)]),
+        Section("Deviations from the paper", points=[*list_made(data.parts), *_list_differences(work, split.name)]),
     ]
     return "Same-topic stress test", sections, {"news pairs": SEED, "news split": SPLIT_SEED, "PAN25 split": split.name}
 
 
 def _list_differences(work: PairWork, split: str) -> list[str]:
-    """Return sentences on what differs from the paper."""
+    """Return sentences on the deviations from the paper."""
     found = [
         f"The paper calls its PAN25 split a fixed held-out one and does not say which; this is {split}, the first.",
         "Statistics of BM25 are over the sources of PAN25 for its pairs, and over those of the news pairs for these.",
@@ -268,7 +268,7 @@ def _make_utility_table(results: Sequence[TopicResult]) -> Table:
 def _make_threshold_table(results: Sequence[TopicResult]) -> Table:
     names = ("Threshold", "Pooled F1", "PAN25 F1", "Accuracy", "Positive", "Negative")
     rows = [{**_name_row(r), **dict(zip(names, (*r.choice, *r.training), strict=True))} for r in results]
-    return make_table("thresholds", "What was chosen on the pooled training pairs", rows)
+    return make_table("thresholds", "Choices on the pooled training pairs", rows)
 
 
 def _make_model_table(results: Sequence[TopicResult]) -> Table:

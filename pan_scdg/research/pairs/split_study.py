@@ -46,14 +46,14 @@ def write_sections(work: PairWork) -> tuple[str, list[Section], dict[str, Any]]:
     data = f"Training and test pairs of a split: {', '.join(f'{train} and {test}' for train, test in sizes)}."
     parts, sets = work.data.parts, work.data.sets.values()
     sections = [
-        Section("What was studied", studied),
+        Section("Method", studied),
         Section("Data", [data], tables=[make_origin_table(parts), make_class_table(sets)]),
         Section(
             "Results",
             tables=[make_median_table(results), _make_choice_table(results)],
             linked=[_make_split_table(results)],
         ),
-        Section("What is not the paper's", points=[*list_made(parts), *_list_differences(work)]),
+        Section("Deviations from the paper", points=[*list_made(parts), *_list_differences(work)]),
     ]
     return "Pair-level classification", sections, {"splits": _name_seeds(splits)}
 
@@ -64,7 +64,7 @@ def _name_seeds(splits: Sequence[PairSplit]) -> list[int] | str:
 
 
 def _list_differences(work: PairWork) -> list[str]:
-    """Return sentences on what differs from the paper."""
+    """Return sentences on the deviations from the paper."""
     found = [
         f"{name}: {describe_rule(baseline.settings)}."
         for name, baseline in zip(name_baselines(work.baselines), work.baselines, strict=True)
@@ -123,7 +123,7 @@ def _make_choice_table(results: "DataFrame") -> Table:
                 "Undefined on splits": ", ".join(f"{HEADINGS[m]} {n}" for m, n in undefined.items() if n) or None,
             }
         )
-    return make_table("choices", "What was chosen on the training parts", rows)
+    return make_table("choices", "Choices on the training parts", rows)
 
 
 def _make_split_table(results: "DataFrame") -> Table:

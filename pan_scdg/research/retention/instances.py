@@ -77,7 +77,7 @@ class Case(NamedTuple):
     evidence: str
     """The selected span of the source."""
     selected: Span
-    """Where the target reuses the evidence."""
+    """The span of the target that reuses the evidence."""
     reused: tuple[Span, ...]
     """Every annotated span of the target, the selected one included; they may overlap."""
 

@@ -60,7 +60,7 @@ class _Work(NamedTuple):
     planned: Mapping[str, PlannedContexts]
     """By the name of the model."""
     lost: Mapping[str, str]
-    """Why pairs are in no row, by id."""
+    """The reasons why pairs are in no row, by id."""
 
 
 def prepare_retention(study: RetentionStudy, stack: ExitStack, notices: Notices) -> ReadyStudy:
@@ -160,10 +160,10 @@ def _write(work: _Work, scored: Mapping[str, ScoredContexts], folder: Path, job:
         **images,
     }
     sections = [
-        Section("What was studied", _describe_study(study)),
+        Section("Method", _describe_study(study)),
         Section("Data", [_count_contexts(work)], _list_facts(scored), [make_origin_table(data.parts)]),
         Section("Results", points=list_fits(results), tables=make_tables(results), figures=list(images)[:1]),
-        Section("What is not the paper's", points=[*list_made(data.parts), *_list_differences(work)]),
+        Section("Deviations from the paper", points=[*list_made(data.parts), *_list_differences(work)]),
     ]
     made_from = {**job, "seeds": list(SEEDS[: study.seeds])}
     title = "Controlled retention of source evidence"
@@ -174,9 +174,9 @@ def _describe_study(study: RetentionStudy) -> list[str]:
     described = "; ".join(f"profile {profile.name}: {profile.description}" for profile in study.profiles)
     levels = ", ".join(f"{level:g}" for level in LEVELS)
     return [
-        "Of the evidence that a target reuses, in eight chunks, a growing part stands in its context, and text on "
-        f"other matters of the same length in the place of the rest: {levels} of it. If the gain tells of reuse, it "
-        "grows with the evidence where the target is annotated as reused, and hardly where it is new.",
+        "The evidence that a target reuses is split into eight chunks. The context keeps a growing share of them "
+        f"({levels}) and has text of the same length on other topics instead of the rest. If the gain indicates reuse, "
+        "it rises with the evidence for reused text and barely for new text.",
         f"Language models: {described}.",
     ]
 
@@ -197,7 +197,7 @@ def _list_facts(scored: Mapping[str, ScoredContexts]) -> list[str]:
 
 
 def _list_differences(work: _Work) -> list[str]:
-    """Return sentences on what differs from the paper."""
+    """Return sentences on the deviations from the paper."""
     study = work.study
     seed = "The seed of a pair is made from a SHA-256 of its id, for Python's hash differs from process to process."
     found = [

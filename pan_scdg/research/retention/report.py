@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SMALLEST_P = 1e-4
 STYLE = {"plagiarism": ("plagiarism-labelled content", "#b2182b", "o-"), "new": ("new content", "#2166ac", "s--")}
-"""Name, colour and marker with line of each content; they can be told apart without colours."""
+"""Name, colour and marker with line of each content; they can be distinguished without colours."""
 SETTINGS = {
     "svg.hashsalt": "pan_scdg",
     "svg.fonttype": "path",

@@ -64,14 +64,14 @@ def _make_pairs(cases: Mapping[str, Case], contexts: Sequence[Context], pool: Di
 
 
 class PlannedContexts(NamedTuple):
-    """How the targets are scored behind their contexts by one model."""
+    """The plan of scoring the targets after their contexts with one model."""
 
     contexts: Sequence[Context]
     plans: Sequence[PlannedPair]
     """One for each context."""
     targets: Mapping[str, LabelledTarget]
     lost: Mapping[str, str]
-    """Why pairs cannot be scored and are left out, by their ids."""
+    """The reasons why pairs cannot be scored and are left out, by their ids."""
 
     def leave_out(self, lost: Mapping[str, str]) -> "PlannedContexts":
         """Return the contexts of other pairs than those of ``lost``."""

@@ -1,4 +1,4 @@
-"""``studies cascade``: what a small model may leave to the large one, and what that saves."""
+"""``studies cascade``: the candidates that a small model leaves to the large one, and the saved cost."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack

@@ -52,21 +52,21 @@ class Findings(NamedTuple):
     """By the name of the row, on the queries that are reported on."""
     costs: Costs
     lost: Mapping[str, str]
-    """Why queries cannot be scored and are in no row, by id."""
+    """The reasons why queries cannot be scored and are in no row, by id."""
 
 
 def make_report(findings: Findings, files: Sequence[str], made_from: Mapping[str, Any]) -> Report:
     """Return the whole report; ``files`` are in its folder already."""
     reported = f"on the other {findings.reported} queries"
     sections = [
-        Section("What was studied", list(_describe_study(findings))),
+        Section("Method", list(_describe_study(findings))),
         Section("Choice of the head", [_describe_choice(findings)], tables=[_make_size_table(findings)]),
         Section(
             "Agreement with the full run",
             tables=[_make_row_table(findings, f"Means {reported}, with 95 % bootstrap intervals over queries")],
         ),
         Section("Cost", tables=[_make_cost_table(findings.costs, f"Scoring {reported}")]),
-        Section("What is not measured", points=list(_list_limits(findings))),
+        Section("Limits", points=list(_list_limits(findings))),
     ]
     return Report("A small model before the large one", sections, files, made_from)
 

@@ -76,7 +76,7 @@ class Data(NamedTuple):
     corpus: Corpus
     runs: dict[str, GivenRun]
     lost: Mapping[str, str] = MappingProxyType({})
-    """Why queries cannot be scored and are in no row, by id."""
+    """The reasons why queries cannot be scored and are in no row, by id."""
 
     def leave_out(self, lost: Mapping[str, str]) -> "Data":
         """Return the data without the queries of ``lost``.

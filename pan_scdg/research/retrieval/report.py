@@ -58,10 +58,10 @@ def make_report(
     made_from: Mapping[str, Any],
 ) -> Report:
     """Return the whole report; ``files`` are in its folder already."""
-    sections = [Section("What was studied", list(_describe_study(study, data, frozen))), _make_row_section(data, rows)]
+    sections = [Section("Method", list(_describe_study(study, data, frozen))), _make_row_section(data, rows)]
     if frozen is not None:
         sections.append(_make_choice_section(study, data, frozen))
-    sections.append(Section("What is not the paper's", points=list(_list_differences(study, data, frozen))))
+    sections.append(Section("Deviations from the paper", points=list(_list_differences(study, data, frozen))))
     return Report("Retrieval of sources, before and after SCDG", sections, files, made_from)
 
 

@@ -184,7 +184,7 @@ class Bm25Index(AbstractContextManager["Bm25Index"]):
             return ""
         cut = sorted((score for _, score in rows), reverse=True)[self._settings.depth - 1]
         least = cut - common * MOST_OF_A_COMMON_TERM
-        # The plus keeps SQLite from asking FTS5 for each row anew; the row numbers are our own integers.
+        # The plus keeps SQLite from a query of FTS5 for each row; the row numbers are our own integers.
         return f"AND +texts.rowid IN ({','.join(str(row) for row, score in rows if score >= least)})"
 
     def _check_schema(self) -> None:

@@ -23,7 +23,7 @@ DIGESTS = {
     TERRIER_JAR: "6bd866e152573c1cb7e7ffbd731f13b48992dc926c0c34806f72e8c80935554c",
     HELPER_JAR: "87a8040827f26bc352aeb76c46aedfb12226566853838222b0fbd790e6c9df4c",
 }
-"""SHA-256 of what was fetched when this was written."""
+"""SHA-256 of each jar, as fetched when this was written."""
 MEMORY_VARIABLE, MEMORY_MIB = "PAN_SCDG_JAVA_MIB", 2048
 REMEDY = "run: pan-scdg models fetch terrier"
 

@@ -18,7 +18,7 @@ LONGEST, MOST_EQUAL, MOST_DIGITS = 20, 3, 4
 """Characters, equal characters in a row, and digits that a token may have."""
 STOPWORD_FILE = "stopword-list.txt"
 MOST_REMEMBERED = 1_000_000
-"""Tokens whose term is remembered; then the memory starts anew (about 150 MB)."""
+"""Largest number of tokens whose terms are cached; then the cache is cleared (about 150 MB)."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9]+")
 _CLASSES = str.maketrans("aeioubcdfghjklmnpqrstvwxz0123456789", "v" * 5 + "c" * 30)

@@ -184,7 +184,7 @@ class IvfIndex:
             and (folder / LISTS).stat().st_size == total
         ):
             raise UserError("damaged: not the inverted file of these vectors", REDO, folder)
-        self._index = _make_index(faiss, width, lists)  # which takes memory for as many lists as it is told
+        self._index = _make_index(faiss, width, lists)  # allocates memory for all lists
         self._index.quantizer.add(np.array(centroids))
         faiss.copy_array_to_vector(np.array(ranges), self._index.sq.trained)
         self._index.is_trained, self._index.ntotal = True, count

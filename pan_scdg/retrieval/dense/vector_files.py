@@ -46,7 +46,7 @@ class Manifest(OwnRecord):
     """Digest of the corpus."""
     dimension: Annotated[int, Field(ge=1, le=1 << 20)]
     settings: dict[str, int | str | None]
-    """How texts are cut."""
+    """The settings of cutting texts."""
     format: int
     sealed: Sealed | None
     """None: not complete."""
@@ -123,7 +123,7 @@ def check_manifest(folder: Path, wanted: Manifest) -> Manifest:
     here, there = wanted.list_fields(), found.list_fields()
     for name in sorted(here.keys() | there.keys()):
         if here.get(name) != there.get(name):
-            what = f"the vectors were made with {name} {there.get(name)!r}, wanted is {here.get(name)!r}"
+            what = f"the vectors were made with {name} {there.get(name)!r}, expected {here.get(name)!r}"
             raise UserError(what, _OTHER, folder)
     return found
 
@@ -185,5 +185,7 @@ def explain_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as e:
         raise UserError(
-            f"the vectors cannot be kept: {e.strerror}", "make room or choose another folder, and run again", path
+            f"the vectors cannot be written: {e.strerror}",
+            "free some space or choose another folder, and run again",
+            path,
         ) from e

@@ -1,7 +1,7 @@
 """The vectors of a corpus on disk: written as they are encoded, resumed after a kill, read through a memory map.
 
 A folder holds three files. ``vectors.f16`` is the bare matrix, little-endian float16 row after row: unlike an ``.npy``
-file it has no header that must tell the number of rows before they are known, so it can grow and be cut at any row.
+file it has no header with the number of rows, which is not known before the end, so it can grow and be cut at any row.
 ``documents.jsonl`` has one line a group of documents, their ids and numbers of vectors and a checksum of these and the
 vectors, written when the vectors of the group are safely on disk. ``manifest.json`` says what the vectors depend on
 and, when they are complete, has a checksum of ``documents.jsonl``. Vectors depend on the batch they were encoded in,
@@ -178,7 +178,7 @@ def open_vectors(folder: Path, manifest: Manifest) -> Vectors:
     refuse_link(folder)
     sealed = check_manifest(folder, manifest).sealed
     if sealed is None:
-        raise UserError("the vectors are not complete", "build the index again: it goes on where it stopped", folder)
+        raise UserError("the vectors are not complete", "build the index again: it resumes where it stopped", folder)
     groups = list(read_groups(folder / DOCUMENTS, manifest))
     documents = [document for group in groups for document in group.documents]
     found = Sealed(documents=len(documents), crc32=groups[-1].read if groups else 0)
