@@ -62,7 +62,7 @@ class EncodingOrders:
 
 
 def explain_memory(compute: Callable[[Item], Result]) -> Callable[[Item], Result]:
-    """Return the function with the exception of actors for a lack of memory, in the place of many others."""
+    """Return the function that raises `OutOfMemory` for every lack of memory."""
 
     def explained(work: Item) -> Result:
         try:

@@ -102,7 +102,7 @@ class Alignment:
 
     @cached_property
     def passages(self) -> list[Passage]:
-        """What `find_passages` returns, found once."""
+        """Return the passages of `find_passages`, found once."""
         return self.find_passages()
 
     def find_passages(self) -> list[Passage]:
