@@ -5,6 +5,7 @@ settings, and 3 stopped but resumable. A command whose answer is no, such as ``c
 ``Context.exit`` and prints nothing on stderr; so does, with 141, a command whose reader has ended.
 """
 
+import atexit
 import errno
 import gc
 import os
@@ -45,9 +46,15 @@ def main() -> NoReturn:
     # importing torch and transformers makes 830,000 objects that stay: looking for garbage among them, again and
     # again and once more at the end, takes 2 s of every command
     gc.set_threshold(1_000_000, 20, 20)
-    code = run_command(find_arguments())
-    gc.freeze()
-    sys.exit(code)
+    _leave(run_command(find_arguments()))
+
+
+def _leave(code: int) -> NoReturn:
+    """Exit without Python's last search for garbage, but with all else that a module or stream does at the end."""
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def find_arguments() -> list[str]:
