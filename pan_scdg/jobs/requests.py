@@ -37,7 +37,7 @@ class Computing:
     gpus: Sequence[str] = ()
     """GPUs of `plan.tokens.TFLOPS` that a plan is for, which then counts tokens and needs neither weights nor a GPU."""
     shards: Shards = field(default_factory=Shards)
-    """Shards with all scores, so that the language model computes none."""
+    """Shards with all scores of the job; empty: it computes them."""
 
     def open_model(self, settings: ModelSettings, job: Job = "pairs", name: str = "language_model") -> ScoringModel:
         """Find and check the language model of a profile; its weights load when first needed.

@@ -68,7 +68,7 @@ class StudyShardJob(_SharedJob):
 
 @dataclass(frozen=True)
 class Shards:
-    """All shards of one job, finished and checked; without any, the job computes its own scores."""
+    """All shards of one job, finished and checked; empty for a job that computes its scores itself."""
 
     folders: Sequence[Path] = ()
     job: Mapping[str, Any] = field(default_factory=dict)

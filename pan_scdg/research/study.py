@@ -48,9 +48,9 @@ class StudyOptions:
     overwrite: bool = False
     on_error: OnError = "stop"
     share: Share | None = None
-    """Score one shard with the language model and make no report; None: all."""
+    """Score this shard with the language model and make no report; None: score everything."""
     shards: Shards = field(default_factory=Shards)
-    """All shards, which hold every score of the language model, or no shards."""
+    """Shards with all scores of the language model; empty: it computes them."""
     plan: bool = False
     """Print the cost of scoring with the language model; nothing is written."""
     gpu: str | None = None
@@ -79,7 +79,7 @@ class StudyOptions:
         name: str = "language_model",
         job: Job = "pairs",
     ) -> ScoringModel:
-        """Return a language model, which ``stack`` closes; it does not compute if shards hold all scores."""
+        """Return a language model, which ``stack`` closes."""
         computing = prepare_probe(computing) if self.plan else computing
         return stack.enter_context(closing(computing.open_model(settings, job, name)))
 
