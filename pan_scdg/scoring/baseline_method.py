@@ -69,7 +69,7 @@ class BaselineMethod:
         profile: has a baseline with a threshold, unless ``scores_only``.
         parts: models or vectors that the method needs.
         all_pairs: all pairs of the input; collection statistics are computed over their sources.
-        share: the pairs of this shard are scored.
+        share: score the pairs of one shard only.
         model: the language model that measures the gains of passages, and decides nothing.
         scores_only: nothing will be judged; pairs are scored with all settings that `calibrate` chooses from.
 

@@ -53,7 +53,7 @@ class GainMethod:
         profile: has a model, and a threshold.
         model: the language model.
         keep_gains: store the gain of every token, for `locate_gains`.
-        share: the batches of this shard are scored.
+        share: score the batches of one shard only.
         scores_only: nothing will be judged, so that the profile needs no threshold.
 
     Raises:

@@ -85,7 +85,8 @@ def score_pairs(
 ) -> list[ScoredPair]:
     """Return the gain statistics of the planned pairs, in order, with the store's keys of their features in the plans.
 
-    All pairs together determine the batches, which are computed as a whole; those of the ``share`` are scored.
+    All pairs together determine the batches, which are computed as a whole. With a ``share``, only the batches of this
+    shard are scored.
     """
     own = [aggregate] if (aggregate := choose_aggregate(settings)) else []
     wanted = list_stored("pairs", [*own, *(Aggregate(settings.aggregation, p) for p in settings.grid)])
