@@ -155,12 +155,13 @@ def _write_calibrated(
     from pan_scdg.jobs.shards import read_shards
     from pan_scdg.notices import Notices
 
-    shards = read_shards(folders) if folders else None
-    if shards is not None:
-        computing = Computing(shards.job["device"], computing.model, shards.job["engine"], state=computing.state)
+    if folders:
+        shards = read_shards(folders)
+        job = shards.job
+        computing = Computing(job["device"], computing.model, job["engine"], state=computing.state, shards=shards)
     notices = Notices()
     known = read_labelled_pairs(request.input, truth, notices)
-    found = choose(chosen, known, request, computing, notices, vectors, shards)
+    found = choose(chosen, known, request, computing, notices, vectors)
     write_profile(profile, write, found)
     say(notices.list_warnings())
     click.echo(json.dumps(found.to_json()) if as_json else f"{found.summarise()}; wrote {write}")

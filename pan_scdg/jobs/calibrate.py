@@ -5,7 +5,6 @@ import os
 import tempfile
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,30 +68,28 @@ def calibrate(
     computing: Computing,
     notices: Notices,
     vectors: Path | None = None,
-    shards: Shards | None = None,
 ) -> Calibrated:
     """Choose the threshold, and the parameter or the weights of the method.
 
     For gains, the range of the targets and the scores of the negative pairs are part of the choice; later verdicts
     refer to them.
-    ``shards`` of ``run --scores-only`` hold the scores, and have their own limit and ``on_error``; without them the
+    Shards of ``run --scores-only`` hold the scores, and have their own limit and ``on_error``; without shards, the
     pairs are scored. With ``on_error`` "negative", pairs that cannot be scored are left out.
 
     Raises:
         UserError: a pair cannot be scored, a model or vectors are missing, a prompted baseline lacks a state folder, or
             the shards are of other pairs, another model or other settings.
     """
-    if isinstance(profile.baseline, Prompted) and computing.state is None and shards is None:
+    shards = computing.shards
+    if isinstance(profile.baseline, Prompted) and computing.state is None and not shards.folders:
         raise UserError("answers of the model would be lost if this run stopped", "give a folder for them with --state")
-    if shards is not None:
-        request = replace(request, limit=shards.job.get("limit"), on_error=shards.job["on_error"])
-    all_pairs = tuple(known.labels)
-    pairs, _ = take_first(all_pairs, request.limit, "pairs")
+    all_pairs, on_error = tuple(known.labels), shards.job.get("on_error", request.on_error)
+    pairs, _ = take_first(all_pairs, shards.job.get("limit", request.limit), "pairs")
     blank = _forget_choice(profile)
-    with closing(open_method(blank, request, computing, all_pairs, pairs, vectors, shards)) as method:
-        if shards is not None:
+    with closing(open_method(blank, request, computing, all_pairs, pairs, vectors)) as method:
+        if shards.folders:
             _check_shards(shards, known.digest, profile, method.identify())
-        planned, failed = method.check(pairs, notices, request.on_error)
+        planned, failed = method.check(pairs, notices, on_error)
         for item in failed:
             notices.add(LEFT_OUT, str(item.pair.suspicious.path))
         if method.models:
@@ -101,8 +98,7 @@ def calibrate(
             tempfile.TemporaryDirectory(prefix="pan_scdg-") as scratch,
             Store(computing.state or Path(scratch)) as store,
         ):
-            if shards is not None:
-                shards.restore(store)
+            shards.restore(store)
             return method.calibrate(method.score(planned, store), known.labels, known.digest, store)
 
 

@@ -44,8 +44,8 @@ def merge_shards(
         on_error=job["on_error"],
         report=report,
     )
-    computing = Computing(job["device"], model, engine=job["engine"])
+    computing = Computing(job["device"], model, job["engine"], shards=shards)
     profile = parse_profile(job["profile"], shards.folders[0])
     if job["task"] == "pairs":
-        return detect_pairs(profile, request, computing, merged=shards)
-    return retrieve_sources(profile, request, computing, merged=shards)
+        return detect_pairs(profile, request, computing)
+    return retrieve_sources(profile, request, computing)

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 from pan_scdg import __version__
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.jobs.output.mark import Partial
+from pan_scdg.jobs.shards import Shards
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.models.fit import Job
 from pan_scdg.notices import Notices
@@ -35,24 +36,28 @@ class Computing:
     """Folder that caches scores for later runs; None: inside the output until it is published."""
     gpus: Sequence[str] = ()
     """GPUs of `plan.tokens.TFLOPS` that a plan is for, which then counts tokens and needs neither weights nor a GPU."""
+    shards: Shards = field(default_factory=Shards)
+    """Shards with all scores of the job; empty: it computes them."""
 
-    def open_model(self, settings: ModelSettings, job: Job = "pairs", scored_in: Path | None = None) -> ScoringModel:
+    def open_model(self, settings: ModelSettings, job: Job = "pairs", name: str = "language_model") -> ScoringModel:
         """Find and check the language model of a profile; its weights load when first needed.
 
         Raises:
             UserError: see `ScoringModel`.
         """
-        return ScoringModel(
-            settings,
+        model = ScoringModel(
+            self.shards.settle_model(settings, name),
             self.device,
             folder=self.model,
             engine=self.engine,
             cluster=self.cluster,
             state=self.state,
             job=job,
-            scored_in=scored_in,
+            scored_in=self.shards.first,
             counts_only=bool(self.gpus),
         )
+        model.inherit(self.shards.incidents)
+        return model
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,7 @@ class Request:
     on_error: OnError = "stop"
     keep_gains: bool = False
     share: Share | None = None
-    """Score one shard, for `merge`; None: all."""
+    """Score this shard and write its scores, for `merge`; None: score everything and write the result."""
     scores_only: bool = False
     """Write the scores of the share and decide nothing, so that no threshold is needed."""
     report: bool = False

@@ -6,7 +6,7 @@ byte, as those of a single run.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -14,14 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveInt, Valid
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.output.mark import Mark, is_unchanged, read_mark
-from pan_scdg.jobs.requests import Computing
-from pan_scdg.models.fit import Job
+from pan_scdg.models.find import FoundModel
+from pan_scdg.models.lock import list_origins
 from pan_scdg.own_files import MARK
 from pan_scdg.profile import ModelSettings
 from pan_scdg.retrieval.candidate_files import CANDIDATES, read_stages, write_stages
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.scoring.batches import MOST, Share
-from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
 
 AGAIN = "run the shard again with --overwrite"
@@ -69,17 +68,24 @@ class StudyShardJob(_SharedJob):
 
 @dataclass(frozen=True)
 class Shards:
-    """All shards of one job, finished and checked."""
+    """All shards of one job, finished and checked; empty for a job that computes its scores itself."""
 
-    folders: Sequence[Path]
-    job: Mapping[str, Any]
+    folders: Sequence[Path] = ()
+    job: Mapping[str, Any] = field(default_factory=dict)
     """The job of a single run over the whole input."""
-    incidents: Sequence[str]
-    origins: Mapping[str, Mapping[str, str]]
+    incidents: Sequence[str] = ()
+    origins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Origins of the first shard's models."""
+
+    @property
+    def first(self) -> Path | None:
+        """Return the folder of the first shard; None without shards."""
+        return self.folders[0] if self.folders else None
 
     def settle_model(self, settings: ModelSettings, name: str) -> ModelSettings:
         """Return the settings that the shards were computed with, whatever this machine supports."""
+        if not self.folders:
+            return settings
         models: Any = self.job["models"]
         changes = {"dtype": models.get(name, {}).get("dtype"), "dtype_without_bf16": None}
         try:
@@ -90,7 +96,7 @@ class Shards:
     def check(self, job: Mapping[str, Any]) -> None:
         """Raise UserError, naming the differing fields, unless the shards are of ``job``; only a merge has a page."""
         asked = {name: value for name, value in json.loads(json.dumps(job)).items() if name != "report"}
-        if differ := _list_differences(self.job, asked):
+        if self.folders and (differ := _list_differences(self.job, asked)):
             raise UserError(
                 f"the shards were made for {' and '.join(FIELDS.get(name, f'another {name}') for name in differ)}",
                 "merge them with the input, models and version that they were made with",
@@ -101,6 +107,10 @@ class Shards:
         """Copy all scores into the store of the merging job."""
         for folder in self.folders:
             store.absorb(folder / SCORES)
+
+    def list_origins(self, models: Mapping[str, FoundModel]) -> Mapping[str, Mapping[str, str]]:
+        """Return the origins of the models that computed the scores."""
+        return self.origins if self.folders else list_origins(models)
 
     def read_candidates(self, queries: Iterable[str], name: str = CANDIDATES) -> dict[str, FirstStage]:
         """Return the first stage of source retrieval for these queries, which every shard has stored in file ``name``.
@@ -120,21 +130,6 @@ class Shards:
                     folder,
                 )
         return found
-
-
-def open_model(
-    settings: ModelSettings, computing: Computing, job: Job, merged: Shards | None, name: str = "language_model"
-) -> ScoringModel:
-    """Return the language model of a profile; it does not compute if ``merged`` shards hold all scores.
-
-    Raises:
-        UserError: see `ScoringModel`.
-    """
-    if merged is None:
-        return computing.open_model(settings, job)
-    model = computing.open_model(merged.settle_model(settings, name), job, scored_in=merged.folders[0])
-    model.inherit(merged.incidents)
-    return model
 
 
 def write_shard(folder: Path, store: Store, first_stage: Mapping[str, FirstStage] | None = None) -> list[str]:

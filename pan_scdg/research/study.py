@@ -12,7 +12,7 @@ from pan_scdg.jobs.output.directory import produce_result
 from pan_scdg.jobs.plan.estimate import Plan, prepare_probe
 from pan_scdg.jobs.plan.tokens import choose_gpus
 from pan_scdg.jobs.requests import Computing
-from pan_scdg.jobs.shards import Shards, open_model
+from pan_scdg.jobs.shards import Shards
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.logs import say
 from pan_scdg.models.find import FoundModel, describe_models
@@ -48,9 +48,9 @@ class StudyOptions:
     overwrite: bool = False
     on_error: OnError = "stop"
     share: Share | None = None
-    """Score one shard with the language model and make no report; None: all."""
-    shards: Shards | None = None
-    """All shards, which hold every score of the language model; None: they are computed."""
+    """Score this shard with the language model and make no report; None: score everything."""
+    shards: Shards = field(default_factory=Shards)
+    """Shards with all scores of the language model; empty: it computes them."""
     plan: bool = False
     """Print the cost of scoring with the language model; nothing is written."""
     gpu: str | None = None
@@ -65,8 +65,8 @@ class StudyOptions:
 
     def choose_computing(self, profile: Profile) -> Computing:
         """Return device, engine and state of the language model: those of the shards, if there are any."""
-        if self.shards is not None:
-            return Computing(self.shards.job["device"], self.model, self.shards.job["engine"], state=self.state)
+        if job := self.shards.job:
+            return Computing(job["device"], self.model, job["engine"], state=self.state, shards=self.shards)
         gpus = choose_gpus(profile, self.gpu, self.device) if self.plan else ()
         device = "cpu" if gpus else choose_device(profile, self.device)
         return Computing(device, self.model, self.engine, self.cluster, self.state, gpus)
@@ -79,9 +79,9 @@ class StudyOptions:
         name: str = "language_model",
         job: Job = "pairs",
     ) -> ScoringModel:
-        """Return a language model, which ``stack`` closes; it does not compute if shards hold all scores."""
+        """Return a language model, which ``stack`` closes."""
         computing = prepare_probe(computing) if self.plan else computing
-        return stack.enter_context(closing(open_model(settings, computing, job, self.shards, name)))
+        return stack.enter_context(closing(computing.open_model(settings, job, name)))
 
     def describe(self, computing: Computing) -> dict[str, Any]:
         """Return the fields of the job that all studies have, besides task, profiles and models."""
@@ -117,12 +117,10 @@ def produce_report(options: StudyOptions, study: ReadyStudy) -> list[str]:
         UserError: the shards are of another study, or the output is not usable; it is unchanged then.
     """
     shards, job = options.shards, {**study.scoring, **study.rest}
-    origins: Mapping[str, Mapping[str, str]] = list_origins(study.places)
+    origins = {**list_origins(study.places), **shards.origins}
     if options.share is not None:
         job = {**study.scoring, "shard": list(options.share)}
-    if shards is not None:
-        shards.check(study.scoring)
-        origins = {**origins, **shards.origins}
+    shards.check(study.scoring)
     lost = [f"warning: {study.lost} {study.kind} cannot be scored"] if study.lost else []
     with produce_result(options.output, job, options.overwrite) as result:
         if result.complete:
@@ -130,8 +128,7 @@ def produce_report(options: StudyOptions, study: ReadyStudy) -> list[str]:
         if result.needed:
             say([describe_models(study.places.values())] if study.places else [])
             with result.compute(options.state) as store:
-                if shards is not None:
-                    shards.restore(store)
+                shards.restore(store)
                 names = study.compute(store, result.staged, result.job)
             result.seal(names, _list_incidents(study.models), origins=origins)
     done = f"studied {study.inputs}" if options.share is None else f"{options.share} of {study.inputs}"

@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -34,7 +33,7 @@ from pan_scdg.scoring.baseline_scoring import (
     score_pairs,
     settle_threshold,
 )
-from pan_scdg.scoring.batches import Share
+from pan_scdg.scoring.batches import WHOLE, Share
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_method import (
     Calibrated,
@@ -74,8 +73,6 @@ class BaselineMethod:
         share: score the pairs of one shard only.
         model: the language model that measures the gains of passages, and decides nothing.
         scores_only: nothing will be judged; pairs are scored with all settings that `calibrate` chooses from.
-        scored_in: folder of a shard if all scores are stored already: then nothing is computed. None: scores are
-            computed.
 
     Raises:
         UserError: the profile was never calibrated.
@@ -86,15 +83,13 @@ class BaselineMethod:
         profile: Profile,
         parts: BaselineParts,
         all_pairs: Sequence[DocumentPair],
-        share: Share | None = None,
+        share: Share = WHOLE,
         model: ScoringModel | None = None,
         *,
         scores_only: bool = False,
-        scored_in: Path | None = None,
     ) -> None:
         self.settings: BaselineSettings = need_baseline(profile)
         self.parts, self._all_pairs, self._share, self._scores_only = parts, all_pairs, share, scores_only
-        self._scored_in = scored_in
         self._facts: dict[str, TextFacts] = {}
         self._alignment: AlignmentScorer | None = None
         self.device, self.model = parts.device, model
@@ -140,8 +135,7 @@ class BaselineMethod:
         variants = list_variants(self.settings) if self._scores_only else [self.settings]
         scorers, own = [self._make_scorer(of, store) for of in variants], variants.index(self.settings)
         scorer = scorers[own]
-        if self._share is not None:
-            planned = self._select_share(planned, scorer, self._share)
+        planned = self._select_share(planned, scorer)
         rows = [self._score_with(of, planned, store) for of in scorers][own]
         scores = [math.nan] * len(rows) if self._scores_only else choose_scores(self.settings, rows).tolist()
         return [
@@ -156,7 +150,7 @@ class BaselineMethod:
         return self.parts.make_scorer(settings, collection, store)
 
     def _score_with(self, scorer: PairScorer, pairs: Sequence[DocumentPair], store: Store) -> list[tuple[float, ...]]:
-        return score_pairs(pairs, scorer, store, self._facts, self._scored_in)
+        return score_pairs(pairs, scorer, store, self._facts, self.parts.scored_in)
 
     def calibrate(
         self, scored: Sequence[ScoredByBaseline], known: Mapping[DocumentPair, bool], digest: str, store: Store
@@ -175,15 +169,14 @@ class BaselineMethod:
             chosen = chosen.model_copy(update={"calibrated_with": self.parts.fingerprint, **name})
         return describe_choice(chosen, scores, labels, digest)
 
-    def _select_share(self, pairs: Sequence[DocumentPair], scorer: PairScorer, share: Share) -> list[DocumentPair]:
-        """Return the pairs of one shard; two pairs of the same texts are in the same one."""
+    def _select_share(self, pairs: Sequence[DocumentPair], scorer: PairScorer) -> list[DocumentPair]:
+        """Return the pairs of the shard; two pairs of the same texts are in the same one."""
         keys = [make_text_key(pair, scorer, self._facts) for pair in pairs]
         lengths = {
             key: self._facts[pair.suspicious.doc_id].length + self._facts[pair.source.doc_id].length
             for pair, key in zip(pairs, keys, strict=True)
         }
-        names = list(lengths)
-        own = {names[i] for i in share.select(names, list(lengths.values()))}
+        own = self._share.select(lengths)
         return [pair for pair, key in zip(pairs, keys, strict=True) if key in own]
 
     def judge(self, scored: Sequence[ScoredByBaseline], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:

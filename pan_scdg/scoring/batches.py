@@ -1,7 +1,7 @@
 """Divide work into batches and shards, as a function of the keys and sizes of all items alone."""
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pan_scdg.store import make_key
@@ -46,7 +46,7 @@ def digest_keys(keys: Sequence[str]) -> str:
 
 
 class Share(NamedTuple):
-    """The work of one shard."""
+    """The work of one shard, a filter over named items; `WHOLE` keeps them all."""
 
     number: int
     """Number of the shard, from 1."""
@@ -56,16 +56,16 @@ class Share(NamedTuple):
     def __str__(self) -> str:
         return f"shard {self.number}/{self.of}"
 
-    def select(self, names: Sequence[str], sizes: Sequence[int]) -> set[int]:
-        """Return the positions of this shard's items: the largest go first, each to the shard with the least work."""
+    def select(self, sizes: Mapping[str, int]) -> set[str]:
+        """Return the names of this shard's items: the largest go first, each to the shard with the least work."""
         # a shard beyond the number of items stays empty, so the list is never longer than the work
-        loads = [(0, number) for number in range(1, min(self.of, len(names)) + 1)]
+        loads = [(0, number) for number in range(1, min(self.of, len(sizes)) + 1)]
         found = set()
-        for position in sorted(range(len(names)), key=lambda i: (-sizes[i], names[i])):
+        for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
             load, number = loads[0]
-            heapq.heapreplace(loads, (load + sizes[position], number))
+            heapq.heapreplace(loads, (load + sizes[name], number))
             if number == self.number:
-                found.add(position)
+                found.add(name)
         return found
 
 

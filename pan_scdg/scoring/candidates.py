@@ -25,7 +25,7 @@ from pan_scdg.scdg.sequences import (
     encode_query,
 )
 from pan_scdg.scdg.windows import extract_terms
-from pan_scdg.scoring.batches import Share, digest_keys
+from pan_scdg.scoring.batches import WHOLE, Share, digest_keys
 from pan_scdg.scoring.features import FeatureStore
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.passes import PassScorer, QueryText, SourceWork
@@ -141,7 +141,7 @@ def score_candidates(
     settings: RetrievalSettings,
     store: Store,
     keep_gains: bool,
-    share: Share | None = None,
+    share: Share = WHOLE,
     matcher: SentenceMatcher | None = None,
 ) -> Found:
     """Return gain statistics and store key of every candidate to score, by (query, document).
@@ -157,7 +157,7 @@ def score_candidates(
         settings: the profile's.
         store: scores in it are reused and new ones are added.
         keep_gains: also store the gain of every token.
-        share: score the documents of one shard only.
+        share: the documents of this shard are scored.
         matcher: also compares the sentences of each document, which is read once for both.
     """
     wanted = _list_wanted(targets, found, settings, share)
@@ -203,18 +203,15 @@ def _open_features(settings: RetrievalSettings, store: Store, keep_gains: bool) 
 
 
 def _list_wanted(
-    targets: Sequence[Target], found: Mapping[str, FirstStage], settings: RetrievalSettings, share: Share | None
+    targets: Sequence[Target], found: Mapping[str, FirstStage], settings: RetrievalSettings, share: Share
 ) -> dict[str, list[Target]]:
     """Return the queries of each candidate; those of a shard are divided by the tokens of their queries."""
     wanted: dict[str, list[Target]] = {}
     for target in targets:
         for candidate in select_scored(found[target.query_id], settings):
             wanted.setdefault(candidate.doc_id, []).append(target)
-    if share is None:
-        return wanted
-    names = list(wanted)
-    sizes = [sum(len(target.text.token_ids) for target in wanted[name]) for name in names]
-    return {names[i]: wanted[names[i]] for i in sorted(share.select(names, sizes))}
+    own = share.select({name: sum(len(of.text.token_ids) for of in queries) for name, queries in wanted.items()})
+    return {name: queries for name, queries in wanted.items() if name in own}
 
 
 def read_groups(

@@ -13,7 +13,7 @@ from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import Profile
 from pan_scdg.records import DocumentPair
 from pan_scdg.scdg.calibration_range import TargetFacts
-from pan_scdg.scoring.batches import Share
+from pan_scdg.scoring.batches import WHOLE, Share
 from pan_scdg.scoring.calibration import (
     GainRule,
     describe_gains,
@@ -66,7 +66,7 @@ class GainMethod:
         model: ScoringModel,
         *,
         keep_gains: bool = False,
-        share: Share | None = None,
+        share: Share = WHOLE,
         scores_only: bool = False,
     ) -> None:
         self.settings = profile.need_pairs()

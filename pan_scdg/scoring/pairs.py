@@ -16,7 +16,7 @@ from pan_scdg.records import DocumentPair
 from pan_scdg.scdg.aggregation import Aggregate, Floats, GainStatistics, choose_aggregate, list_stored
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.scdg.sequences import ScoringInput
-from pan_scdg.scoring.batches import Share, make_batches
+from pan_scdg.scoring.batches import WHOLE, Share, make_batches
 from pan_scdg.scoring.features import FeatureStore
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import FailedPair, Mode, OnError, PlannedPair, plan_pairs
@@ -81,7 +81,7 @@ def score_pairs(
     settings: PairSettings,
     store: Store,
     keep_gains: bool,
-    share: Share | None = None,
+    share: Share = WHOLE,
 ) -> list[ScoredPair]:
     """Return the gain statistics of the planned pairs, in order, with the store's keys of their features in the plans.
 
@@ -98,10 +98,8 @@ def score_pairs(
     features: dict[str, GainStatistics] = {}
     missing: list[list[PlannedPair]] = []
     found = make_batches([plan.key for plan in distinct], [plan.tokens for plan in distinct], model.batch_tokens)
-    if share is not None:
-        sizes = [sum(distinct[i].tokens for i in batch.members) for batch in found]
-        found = [found[i] for i in sorted(share.select([batch.digest for batch in found], sizes))]
-    for batch in found:
+    mine = share.select({batch.digest: sum(distinct[i].tokens for i in batch.members) for batch in found})
+    for batch in (batch for batch in found if batch.digest in mine):
         plans = []
         for plan in (distinct[i] for i in batch.members):
             keys[plan.key] = model.make_batch_key(

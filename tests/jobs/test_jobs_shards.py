@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pan_scdg.digests import hash_file
-from pan_scdg.jobs.shards import Share, read_shards
+from pan_scdg.jobs.shards import read_shards
 from pan_scdg.lm.engine import PackedEngine
 from pan_scdg.pan.runs import open_gzip_text
+from pan_scdg.scoring.batches import WHOLE, Share
 
 Run = Callable[..., Any]
 Visible = Callable[[Path], dict[str, bytes]]
@@ -248,10 +249,11 @@ def test_a_share_of_what_is_not_scored(pairs_input: Path, run: Run, tmp_path: Pa
 
 @given(st.lists(st.integers(1, 50), max_size=40), st.integers(1, 6))
 def test_shares_are_a_partition_and_even(sizes: list[int], of: int) -> None:
-    names = [f"name {i}" for i in range(len(sizes))]
-    shares = [Share(number, of).select(names, sizes) for number in range(1, of + 1)]
-    assert sorted(i for share in shares for i in share) == list(range(len(sizes)))
-    loads = [sum(sizes[i] for i in share) for share in shares]
+    named = {f"name {i}": size for i, size in enumerate(sizes)}
+    shares = [Share(number, of).select(named) for number in range(1, of + 1)]
+    assert sorted(name for share in shares for name in share) == sorted(named)
+    assert WHOLE.select(named) == set(named)
+    loads = [sum(named[name] for name in share) for share in shares]
     # the largest first to the smallest load: no two differ by more than one thing
     assert max(loads) - min(loads) <= max(sizes, default=0)
 

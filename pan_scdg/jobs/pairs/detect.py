@@ -13,11 +13,10 @@ from pan_scdg.jobs.output.mark import Partial
 from pan_scdg.jobs.pairs.passages import PASSAGES, find_passages, write_passages
 from pan_scdg.jobs.pairs.report import choose_gains, make_run_report
 from pan_scdg.jobs.requests import PAGE, Computing, Request, describe_job, list_lines, take_first
-from pan_scdg.jobs.shards import Shards, open_model, write_shard
+from pan_scdg.jobs.shards import write_shard
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.logs import say
 from pan_scdg.models.find import FoundModel, describe_models
-from pan_scdg.models.lock import list_origins
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import format_decision, format_detection
 from pan_scdg.pan.inputs import hash_input
@@ -58,8 +57,6 @@ class _Detection:
     pairs: Sequence[DocumentPair]
     """Those of the corpus that are decided."""
     names: Mapping[str, str]
-    explains: bool
-    """Passages are measured for the page."""
     partial: Partial | None
     notices: Notices
 
@@ -89,21 +86,14 @@ class _Detection:
         return [] if self.method.model is None else self.method.model.incidents()
 
 
-def detect_pairs(
-    profile: Profile,
-    request: Request,
-    computing: Computing,
-    vectors: Path | None = None,
-    merged: Shards | None = None,
-) -> list[str]:
+def detect_pairs(profile: Profile, request: Request, computing: Computing, vectors: Path | None = None) -> list[str]:
     """Decide every pair of the input and write the results; return the lines to show the user.
 
     Args:
         profile: SCDG with a threshold, or a baseline.
         request: input, output and options.
-        computing: model folder, device and engine.
+        computing: model folder, device and engine, or shards with all scores.
         vectors: folder of document vectors, if the baseline needs them.
-        merged: shards with all scores; then nothing is computed.
 
     Raises:
         UserError: input, settings or output are not usable; no result is published.
@@ -112,24 +102,21 @@ def detect_pairs(
     corpus = read_pairs(request.input, notices)
     pairs, partial = take_first(corpus.pairs, request.limit, "pairs")
     names = read_names(request.input)
-    with closing(open_method(profile, request, computing, corpus.pairs, pairs, vectors, merged)) as method:
+    shards = computing.shards
+    with closing(open_method(profile, request, computing, corpus.pairs, pairs, vectors)) as method:
         finder = None if profile.passages is None else PassageFinder(profile.passages, method.device)
-        explains = explains_passages(profile, request, merged)
-        detection = _Detection(profile, request, method, finder, corpus, pairs, names, explains, partial, notices)
+        detection = _Detection(profile, request, method, finder, corpus, pairs, names, partial, notices)
         job = detection.describe_job(computing.engine)
-        if merged is not None:
-            merged.check(job)
+        shards.check(job)
         with produce_result(request.output, job, request.overwrite) as result:
             if result.needed:
                 planned, failed = method.check(pairs, notices, request.on_error)
                 with result.compute(computing.state, request.metadata, method.model, len(failed)) as store:
                     if detection.models:
                         say([describe_models(detection.models.values())])
-                    if merged is not None:
-                        merged.restore(store)
+                    shards.restore(store)
                     files = _stage_results(detection, planned, failed, store, result)
-                origins = list_origins(detection.models) if merged is None else merged.origins
-                result.seal(files, detection.list_incidents(), partial, origins)
+                result.seal(files, detection.list_incidents(), partial, shards.list_origins(detection.models))
     summary = _summarise(request, method, len(pairs))
     return list_lines(request, result.complete, partial, notices, detection.list_incidents(), summary)
 
@@ -174,7 +161,6 @@ def open_method(
     all_pairs: Sequence[DocumentPair],
     pairs: Sequence[DocumentPair],
     vectors: Path | None = None,
-    merged: Shards | None = None,
     encodes: bool = False,
 ) -> PairMethod[Any, Any]:
     """Return the method of a profile; its models are found and checked but not loaded.
@@ -184,14 +170,16 @@ def open_method(
     Raises:
         UserError: a model or vectors are missing, an option has no effect, or the profile cannot decide.
     """
+    share = request.share or WHOLE
+    # the page of a merge shows the gains that the shards hold
+    explains = request.report and not computing.shards.folders and profile.pairs is not None
     if profile.baseline is None:
-        model = open_model(profile.need_model(), computing, "pairs", merged)
-        # shards hold the gains that they were asked for
-        keep = request.keep_gains or (request.report and merged is None)
-        return GainMethod(profile, model, keep_gains=keep, share=request.share, scores_only=request.scores_only)
+        model = computing.open_model(profile.need_model())
+        keep = request.keep_gains or explains
+        return GainMethod(profile, model, keep_gains=keep, share=share, scores_only=request.scores_only)
     baseline = need_baseline(profile)
     asked = profile.passages is not None and profile.passages.gains and not request.scores_only
-    measures = asked or explains_passages(profile, request, merged)
+    measures = asked or (explains and profile.model is not None)
     unused = {
         "--keep-gains": request.keep_gains,
         "--engine reference": computing.engine == "reference" and not measures,
@@ -202,16 +190,9 @@ def open_method(
     ids = sorted({document.doc_id for pair in pairs for document in (pair.suspicious, pair.source)})
     judge = None if measures else computing.model
     parts = find_parts(baseline, computing.device, ids, vectors=vectors, model=judge, state=computing.state)
-    measuring = open_model(profile.need_model(), computing, "pairs", merged) if measures else None
-    scored_in = None if merged is None else merged.folders[0]
-    return BaselineMethod(
-        profile, parts, all_pairs, request.share, measuring, scores_only=request.scores_only, scored_in=scored_in
-    )
-
-
-def explains_passages(profile: Profile, request: Request, merged: Shards | None) -> bool:
-    """Return True if a language model measures the passages for the page; `merge` computes nothing."""
-    return request.report and merged is None and profile.model is not None and profile.pairs is not None
+    parts = parts._replace(scored_in=computing.shards.first)
+    measuring = computing.open_model(profile.need_model()) if measures else None
+    return BaselineMethod(profile, parts, all_pairs, share, measuring, scores_only=request.scores_only)
 
 
 def _write_page(
@@ -226,7 +207,8 @@ def _write_page(
     profile, method, partial = detection.profile, detection.method, detection.partial
     setting = Setting(profile.name, method.threshold, detection.models, result.job["models"])
     shown = locator or Locator(PassageFinder(PassageSettings(), method.device), None, None)
-    verifier = Verifier(method.model, store) if detection.explains and method.model is not None else None
+    model = None if profile.pairs is None else method.model
+    verifier = Verifier(model, store) if model is not None and model.may_compute else None
     report = make_run_report(verdicts, detection.names, setting, shown, gains, verifier)
     limited = () if partial is None else (partial.format_warning().removeprefix("warning: "),)
     passages = "" if locator is None else PASSAGES

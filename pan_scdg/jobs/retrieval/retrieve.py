@@ -13,12 +13,11 @@ from pan_scdg.jobs.requests import PAGE, Computing, FirstStageOptions, Request, 
 from pan_scdg.jobs.retrieval.report import list_report_queries, read_sources
 from pan_scdg.jobs.retrieval.results import RUN, ScoredCandidates, write_ranking
 from pan_scdg.jobs.retrieval.small_model import SmallModel, open_small_model
-from pan_scdg.jobs.shards import Shards, open_model, write_shard
+from pan_scdg.jobs.shards import Shards, write_shard
 from pan_scdg.logs import say
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.models.find import FoundModel, describe_models, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
-from pan_scdg.models.lock import list_origins
 from pan_scdg.notices import Notices
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.inputs import hash_input
@@ -32,6 +31,7 @@ from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retr
 from pan_scdg.retrieval.catalogue import ReadyIndex, check_index
 from pan_scdg.scdg.aggregation import choose_aggregate
 from pan_scdg.scoring.baseline_parts import BaselineParts, find_encoder_parts
+from pan_scdg.scoring.batches import WHOLE
 from pan_scdg.scoring.candidates import Target, prepare_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.sentence_match import SentenceMatcher
@@ -86,19 +86,13 @@ class Prepared(NamedTuple):
         return SentenceMatcher(settings, self.matching.make_alignment(settings, store), store, self.queries)
 
 
-def prepare(
-    profile: Profile,
-    request: Request,
-    computing: Computing,
-    stages: FirstStageOptions,
-    merged: Shards | None = None,
-) -> Prepared:
+def prepare(profile: Profile, request: Request, computing: Computing, stages: FirstStageOptions) -> Prepared:
     """Read the input, and find the models and the indexes.
 
     Raises:
         UserError: input or settings are not usable.
     """
-    settings = profile.need_retrieval()
+    settings, shards = profile.need_retrieval(), computing.shards
     if stages.stop:
         settings = settings.model_copy(update={"rerank": False})
     notices = Notices(request.strict)
@@ -106,17 +100,17 @@ def prepare(
     queries, partial = take_first(asked, request.limit, "queries")
     model, targets, small = None, [], None
     if settings.rerank:
-        if settings.cascade is not None and (request.share is not None or merged is not None):
+        if settings.cascade is not None and (request.share is not None or shards.folders):
             raise UserError(
                 f"profile {profile.name} has a cascade, whose second model waits for all scores of the first",
                 "run it whole: without --shard and merge",
             )
-        model = open_model(profile.need_model(), computing, "retrieval", merged)
+        model = computing.open_model(profile.need_model(), "retrieval")
         model.check_length(settings.context, "retrieval.context")
         where = request.input / "queries.jsonl"
         targets = prepare_targets(queries, model, settings, where, notices)
         small = open_small_model(profile, computing, queries, where, notices)
-    given = _read_given(asked, queries, settings, stages, merged, notices)
+    given = _read_given(asked, queries, settings, stages, shards, notices)
     corpus = Corpus(request.input, notices)
     if given is not None:
         check_candidates(given, corpus, "give a run over this corpus", stages.candidates)
@@ -129,7 +123,7 @@ def prepare(
         if settings.rerank and settings.match is not None:
             matching = find_encoder_parts(settings.match.model, computing.device, "retrieval")
     places = _list_places(model, small, matching)
-    if encoder is not None or (merged is not None and "encoder" in merged.job["models"]):
+    if encoder is not None or "encoder" in shards.job.get("models", ()):
         places["encoder"] = find_encoder(settings.need_dense().model)
     return Prepared(
         profile.name,
@@ -154,12 +148,12 @@ def _read_given(
     queries: Sequence[Query],
     settings: RetrievalSettings,
     stages: FirstStageOptions,
-    merged: Shards | None,
+    shards: Shards,
     notices: Notices,
 ) -> dict[str, FirstStage] | None:
     """Return the candidates of the user or of the shards; None: they are searched."""
-    if merged is not None:
-        return merged.read_candidates(query.query_id for query in queries)
+    if shards.folders:
+        return shards.read_candidates(query.query_id for query in queries)
     if stages.candidates is None:
         return None
     return read_candidates(stages.candidates, queries, settings, notices, {query.query_id for query in asked})
@@ -175,26 +169,21 @@ def _list_places(
 
 
 def retrieve_sources(
-    profile: Profile,
-    request: Request,
-    computing: Computing,
-    stages: FirstStageOptions | None = None,
-    merged: Shards | None = None,
+    profile: Profile, request: Request, computing: Computing, stages: FirstStageOptions | None = None
 ) -> list[str]:
     """Rank the corpus for every query and write the results; return the lines to show the user.
 
     Args:
         profile: has the settings of a first stage and, to rerank, a model.
         request: input, output and options.
-        computing: model folder, device and engine.
+        computing: model folder, device and engine, or shards with all scores and candidates.
         stages: options of the first stage; None: defaults.
-        merged: shards with all scores and candidates; then nothing is computed.
 
     Raises:
         UserError: input, settings or output are not usable; no result is published.
     """
-    stages = stages or FirstStageOptions()
-    prepared = prepare(profile, request, computing, stages, merged)
+    stages, shards = stages or FirstStageOptions(), computing.shards
+    prepared = prepare(profile, request, computing, stages)
     model, partial = prepared.model, prepared.partial
     given = None if stages.candidates is None else hash_candidates(stages.candidates)
     job = describe_job(
@@ -206,11 +195,10 @@ def retrieve_sources(
         device=computing.device,
         engine=computing.engine,
         stop_after="first-stage" if stages.stop else None,
-        candidates=given if merged is None else merged.job["candidates"],
+        candidates=shards.job.get("candidates", given),
         partial=partial,
     )
-    if merged is not None:
-        merged.check(job)
+    shards.check(job)
     with produce_result(request.output, job, request.overwrite) as result:
         if result.needed:
             with result.compute(computing.state, request.metadata, model) as store:
@@ -218,11 +206,9 @@ def retrieve_sources(
                     say([describe_models(prepared.places.values())])
                 if stages.candidates is not None:
                     say(explain_scores(stages.candidates))
-                if merged is not None:
-                    merged.restore(store)
+                shards.restore(store)
                 files = _stage_results(request, stages, prepared, store, result, computing.cluster)
-            origins = list_origins(prepared.places) if merged is None else merged.origins
-            result.seal(files, prepared.list_incidents(), partial, origins)
+            result.seal(files, prepared.list_incidents(), partial, shards.list_origins(prepared.places))
     summary = _summarise(request, prepared)
     return list_lines(request, result.complete, partial, prepared.notices, prepared.list_incidents(), summary)
 
@@ -260,7 +246,7 @@ def _stage_results(
                 settings,
                 store,
                 request.keep_gains,
-                request.share,
+                request.share or WHOLE,
                 matcher,
             )
     if request.share is None:

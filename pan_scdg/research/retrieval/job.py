@@ -36,6 +36,7 @@ from pan_scdg.research.retrieval.report import FOLDS, make_report, write_gains, 
 from pan_scdg.research.study import ReadyStudy, note_lost, write_files
 from pan_scdg.retrieval.candidate_files import write_stages
 from pan_scdg.retrieval.candidates import FirstStage
+from pan_scdg.scoring.batches import WHOLE
 from pan_scdg.scoring.candidates import Found, Target, plan_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
@@ -66,7 +67,7 @@ def prepare_retrieval(study: RetrievalStudy, stack: ExitStack, notices: Notices)
     if study.search_on is not None:
         reranker, lost = open_reranker(study, computing, data.queries, stack, notices)
         data = data.leave_out(lost) if lost else data
-    elif not options.reports or options.shards is not None:
+    elif not options.reports or options.shards.folders:
         raise UserError("no row is reranked, so that the model scores nothing", "name a row with --rerank")
     places = find_places(study, reranker)
     return ReadyStudy(
@@ -195,7 +196,7 @@ def _compute(
 def find_stages(study: RetrievalStudy, data: Data, computing: Computing, store: Store) -> dict[str, Stages]:
     """Return the first stage of each row that has one: searched, or from the shards."""
     shards = study.options.shards
-    if shards is None:
+    if not shards.folders:
         return search_all(study, data, computing, store)
     found: dict[str, Stages] = {}
     for name, file in _name_stage_files(study).items():
@@ -240,7 +241,7 @@ def score_rows(data: Data, reranker: Reranker, stages: Mapping[str, Stages], sto
     The batch moves the last digits and is part of a stored score's key. Therefore rows are scored one after the other.
     """
     scored = Found()
-    share, settings = reranker.study.options.share, reranker.score_all
+    share, settings = reranker.study.options.share or WHOLE, reranker.score_all
     for rest in _list_new_candidates(reranker.study, stages):
         scored |= score_candidates(data.corpus, reranker.targets, rest, reranker.model, settings, store, False, share)
     reranker.model.unload()  # another model may need the memory
