@@ -22,7 +22,7 @@ FORBIDDEN = re.compile(
     re.IGNORECASE,
 )
 """Words and phrases that a technical writer would not use, or not in this sense."""
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 SOURCES = sorted(
     path
     for folder in ("pan_scdg", "benchmarks", "tools", "training")

@@ -83,7 +83,7 @@ class Actor:
         except Exception as e:
             if place.here:
                 raise
-            raise UserError(f"{type(e).__name__}: {e}", "install there what is installed here") from e
+            raise UserError(f"{type(e).__name__}: {e}", "install the same packages there") from e
 
     def compute(self, work: Any) -> Any:
         """Return the result of a task."""

@@ -29,7 +29,7 @@ def get_value(ray: Any, reference: Any, timeout: float | None = None) -> Any:
     except errors.RayError as e:
         if getattr(e, "actor_init_failed", False):  # what was raised is the last line of a text
             reason = one_line(str(e).strip().splitlines()[-1])
-            raise UserError(f"a process cannot start: {reason}", "install there what is installed here") from e
+            raise UserError(f"a process cannot start: {reason}", "install the same packages there") from e
         if isinstance(e, errors.ObjectLostError):
             raise Lost("its result was lost") from e
         short = isinstance(e, errors.OutOfMemoryError) or "low on memory" in str(e)

@@ -67,7 +67,7 @@ def _check_existing(name: str, folder: Path) -> None:
     entry = read_lock().get(name)
     if entry is None or list_differences(folder, entry, weights=True):
         raise UserError(
-            "the folder exists already and is not what was fetched", "move it away to fetch the model", folder
+            "the folder exists already and differs from the fetched files", "move it away to fetch the model", folder
         )
 
 

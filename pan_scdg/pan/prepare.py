@@ -140,7 +140,7 @@ def _check_document(table: Path, name: str, line: int) -> Path:
 def _parse_answer(table: Path, said: str, line: int) -> bool:
     answer = ANSWERS.get(said.strip().lower())
     if answer is None:
-        raise UserError(f"{said!r} is not an answer to whether the source was reused", "write yes or no", table, line)
+        raise UserError(f"{said!r} is not an answer in the column reused", "write yes or no", table, line)
     return answer
 
 

@@ -1,8 +1,8 @@
 """Find the quotations and the lists of references of a text, which a verdict by alignment does not count.
 
 Words that an author marks as another's are no hidden reuse. But quotation marks around a whole text are no excuse, so
-the exclusion is bounded: a long quotation counts, and all of them do in a text that has too many. One
-pair of texts is not enough to recognise a shared notice.
+the exclusion is bounded: a long quotation counts, and all of them do in a text that has too many. One pair of texts is
+not enough to recognise a shared notice.
 """
 
 import re

@@ -25,7 +25,8 @@ ROWS = {
         lines=2,
     ),
     "a page nested without end": _check(
-        {"src/b.html": "<div>" * 50_000}, "/src/b.html: not readable as HTML: elements are nested too deep; save it"
+        {"src/b.html": "<div>" * 50_000},
+        "/src/b.html: not readable as HTML: elements are nested too deep; save the file",
     ),
     "a file of another format to check": Bad(
         {"a.doc": TEXT, "b.txt": TEXT},

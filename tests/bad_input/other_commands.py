@@ -37,7 +37,9 @@ ROWS = {
     "a table with control characters": _table(
         "a.txt,b\x1b.txt\n", r"/table.csv:1: the file name 'b\\x1b.txt' is empty or"
     ),
-    "an answer that is none": _table("a.txt,b.txt,maybe\n", "/table.csv:1: 'maybe' is not an answer to whether the"),
+    "an answer that is none": _table(
+        "a.txt,b.txt,maybe\n", "/table.csv:1: 'maybe' is not an answer in the column reused"
+    ),
     "two answers": _table("a.txt,b.txt,yes\na.txt,b.txt,no\n", "/table.csv:2: contradicts an earlier line"),
     "reuse of an empty file": _table(
         "a.txt,empty.txt,yes\n", "/table.csv:1: the answer is yes, but a file of the pair is empty"

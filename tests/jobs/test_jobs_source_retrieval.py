@@ -157,7 +157,7 @@ def test_evidence_says_which_source_explains_each_passage(output: Path, records:
         assert 0 < line["similarity"] < 1
 
 
-def test_of_a_query_without_room_for_a_source_the_beginning_is_scored(
+def test_a_query_that_leaves_no_tokens_for_a_source_is_truncated(
     write_retrieval: Callable[..., Path],
     retrieval_input: Path,
     run: Run,
@@ -173,7 +173,7 @@ def test_of_a_query_without_room_for_a_source_the_beginning_is_scored(
     first = 512 - 1 - len(encode("\n\n"))
     result = run(source, tmp_path / "out", "--keep-gains")
     assert result.code == 0, result.err
-    assert f"in a context of 512 tokens: only its first {first // 2} are scored: 1 time, first at" in result.err
+    assert f"in a context of 512: truncated to its first {first // 2} tokens: 1 time, first at" in result.err
     kept = [g for g in records(tmp_path / "out" / "gains.jsonl.gz") if g["query"] == "long"]
     assert len(kept) == SCORED
     documents = {d["doc_id"]: d["default_text"] for d in records(source / "corpus.jsonl.gz")}
