@@ -29,7 +29,7 @@ Vectors = npt.NDArray[np.float32]
 def encode_in_order(encoder: Encoder, groups: Sequence[Sequence[str]]) -> Vectors:
     """Encode each group of texts in batches of 32 in their order."""
     planned = encoding.plan_batches
-    encoding.plan_batches = lambda tokens, largest: (
+    encoding.plan_batches = lambda tokens, largest, _most: (
         list(range(len(tokens)))[start : start + largest] for start in range(0, len(tokens), largest)
     )
     try:

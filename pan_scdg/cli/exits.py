@@ -42,9 +42,9 @@ def main() -> NoReturn:
     """Run the command line and exit."""
     guard_streams()
     signal.signal(signal.SIGTERM, _stop)
-    # importing torch and transformers makes millions of objects that stay: looking for garbage among them, again and
+    # importing torch and transformers makes 830,000 objects that stay: looking for garbage among them, again and
     # again and once more at the end, takes 2 s of every command
-    gc.set_threshold(200_000, 20, 20)
+    gc.set_threshold(1_000_000, 20, 20)
     code = run_command(find_arguments())
     gc.freeze()
     sys.exit(code)

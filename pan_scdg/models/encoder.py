@@ -20,6 +20,9 @@ from pan_scdg.models.weights import list_weight_files, read_tensors
 
 PADDING = 1 / 6
 """Largest share of padding in a batch: less makes batches too small to be fast."""
+MOST_TOKENS = 2048
+"""Tokens of a batch on a CPU, padding included: what layers compute of more leaves the caches, and its memory is taken
+from the system and given back each time."""
 
 
 class Encoder:
@@ -66,7 +69,9 @@ class Encoder:
         self._model.max_seq_length = limit = self.max_tokens if max_tokens is None else max_tokens
         distinct = list(dict.fromkeys(texts))  # formulas, headings and page headers recur
         vectors = np.empty((len(distinct), self.dimension), np.float32)
-        for places in plan_batches(self._count_tokens(distinct, limit, prompt), self.batch):
+        most = MOST_TOKENS if self.device == "cpu" else None
+        batches = list(plan_batches(self._count_tokens(distinct, limit, prompt), self.batch, most))
+        for places in reversed(batches):  # the longest first: all later ones use its memory
             vectors[places] = self._encode_batch([distinct[place] for place in places], prompt)
         if len(distinct) == len(texts):
             return vectors
@@ -111,18 +116,20 @@ class Encoder:
         return fingerprint_folder(self.folder)
 
 
-def plan_batches(tokens: Sequence[int], largest: int) -> Iterator[list[int]]:
+def plan_batches(tokens: Sequence[int], largest: int, most: int | None = None) -> Iterator[list[int]]:
     """Yield the places of the texts that are encoded together, shortest first, with at most `PADDING` in a batch.
 
     Args:
         tokens: number of tokens of each text.
         largest: number of texts in a batch.
+        most: number of tokens in a batch, padding included, unless it is a single text; None: any number.
     """
     batch = list[int]()
     real = 0
     for place in sorted(range(len(tokens)), key=tokens.__getitem__):
         padded = (len(batch) + 1) * tokens[place]
-        if len(batch) == largest or padded - real - tokens[place] > PADDING * padded:
+        full = len(batch) == largest or (most is not None and padded > most)
+        if batch and (full or padded - real - tokens[place] > PADDING * padded):
             yield batch
             batch, real = [], 0
         batch.append(place)

@@ -7,6 +7,7 @@ embedding model is at hand, rewritten paragraphs are matched as wholes.
 """
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -82,32 +83,6 @@ class Evidence(NamedTuple):
         }
 
 
-def align_texts(target: str, source: str, settings: PassageSettings, encode: Encode | None = None) -> list[Evidence]:
-    """Return the passages of ``target`` that correspond to passages of ``source``, in the order of the target.
-
-    Offsets and lengths are in characters. No two passages overlap in the target.
-
-    Args:
-        target: the suspicious document.
-        source: the candidate source.
-        settings: the table ``[passages]`` of a profile.
-        encode: an embedding model, for texts with paragraphs; None: passages are found by their words only.
-    """
-    here, there = (split_paragraphs(text, settings.paragraph_length) for text in (target, source))
-    if encode is None or min(len(here), len(there)) < settings.paragraphs:
-        first, second = (prepare_text(text, settings.unit_words) for text in (target, source))
-        matched: list[Passage] = []
-    else:
-        (first, vectors), (second, others) = encode(target), encode(source)
-        averages = average_sentences(here, first.spans, vectors), average_sentences(there, second.spans, others)
-        # vectors of a text without words have no dimension
-        matched = match_paragraphs(here, there, *averages, settings) if len(vectors) and len(others) else []
-    alignment = Alignment(first, second, settings)
-    # What was found by its words gives way to a paragraph that it overlaps.
-    found = [p for p in alignment.find_passages() if not any(overlap(p, paragraph) for paragraph in matched)]
-    return [alignment.measure(passage) for passage in sorted([*matched, *found])]
-
-
 def overlap(passage: Passage, other: Passage) -> bool:
     """Return True if two passages have a character of the target in common."""
     return (
@@ -125,6 +100,11 @@ class Alignment:
         self.comparison = Comparison(self.target, self.source)
         seeds = self.comparison.find_seeds(settings.seed_cosine, settings.seed_dice)
         self.seeds = [Seed(*row) for row in zip(*(column.tolist() for column in seeds))]
+
+    @cached_property
+    def passages(self) -> list[Passage]:
+        """What `find_passages` returns, found once."""
+        return self.find_passages()
 
     def find_passages(self) -> list[Passage]:
         """Return the passages: see `align_texts`."""
@@ -212,6 +192,46 @@ class Alignment:
         """Return the least similarity of the sides of a passage: short ones are more often similar by chance."""
         missing = max(0.0, 1 - _measure_shorter(run) / self.settings.full_length)
         return self.settings.cosine + self.settings.short_cosine * missing
+
+
+Align = Callable[[str, str, PassageSettings], Alignment]
+
+
+def align_words(target: str, source: str, settings: PassageSettings) -> Alignment:
+    """Return the alignment of two texts by their words."""
+    first, second = (prepare_text(text, settings.unit_words) for text in (target, source))
+    return Alignment(first, second, settings)
+
+
+def align_texts(
+    target: str,
+    source: str,
+    settings: PassageSettings,
+    encode: Encode | None = None,
+    align: Align = align_words,
+) -> list[Evidence]:
+    """Return the passages of ``target`` that correspond to passages of ``source``, in the order of the target.
+
+    Offsets and lengths are in characters. No two passages overlap in the target.
+
+    Args:
+        target: the suspicious document.
+        source: the candidate source.
+        settings: the table ``[passages]`` of a profile.
+        encode: an embedding model, for texts with paragraphs; None: passages are found by their words only.
+        align: returns what `align_words` does, and may remember it.
+    """
+    here, there = (split_paragraphs(text, settings.paragraph_length) for text in (target, source))
+    matched: list[Passage] = []
+    if encode is not None and min(len(here), len(there)) >= settings.paragraphs:
+        (first, vectors), (second, others) = encode(target), encode(source)
+        averages = average_sentences(here, first.spans, vectors), average_sentences(there, second.spans, others)
+        # vectors of a text without words have no dimension
+        matched = match_paragraphs(here, there, *averages, settings) if len(vectors) and len(others) else []
+    alignment = align(target, source, settings)
+    # What was found by its words gives way to a paragraph that it overlaps.
+    found = [p for p in alignment.passages if not any(overlap(p, paragraph) for paragraph in matched)]
+    return [alignment.measure(passage) for passage in sorted([*matched, *found])]
 
 
 def _meet(run: Run, other: Run) -> bool:

@@ -44,13 +44,13 @@ class PassageFinder:
         Args:
             target: the suspicious document.
             source: the candidate source.
-            scorer: of the alignment that decides; if it has the sentence vectors, nothing is encoded again.
+            scorer: of the alignment that decides; what it knows of the texts is not computed again.
         """
         if not self.models:
             return align_texts(target, source, self._settings)
         if scorer is None or not scorer.has_vectors(self._fingerprint, self._settings.unit_words):
             scorer = self._scorer
-        return align_texts(target, source, self._settings, scorer.prepare)
+        return align_texts(target, source, self._settings, scorer.prepare, scorer.align)
 
     @cached_property
     def _fingerprint(self) -> str:

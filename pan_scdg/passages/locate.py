@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from pan_scdg.passages.align import Alignment as WordAlignment
 from pan_scdg.passages.align import Evidence, overlap
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.match import find_matches
@@ -49,7 +48,7 @@ class Locator:
         if not vectors.size or not second.vectors.size:
             return
         rise = float(settings.estimate_rise(len(vectors) * len(second.vectors)))
-        alignment = WordAlignment(first.prepared, second.prepared, PassageSettings())
+        alignment = scorer.align(target, source, PassageSettings())
         for match in find_matches(vectors, second.vectors, (settings.threshold or 0.0) + rise):
             start, length = _span(counted, match.begin, match.end)
             source_start, source_length = _span(second.prepared.spans, match.source_begin, match.source_end)

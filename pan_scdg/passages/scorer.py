@@ -55,6 +55,7 @@ class AlignmentScorer:
         self._encoded = {"encoder": fingerprint, "device": device, "batch": batch}
         self._settings = PassageSettings(unit_words=unit_words)
         self._recent: dict[str, EncodedText] = {}
+        self._last: tuple[tuple[str, str, PassageSettings], Alignment] | None = None
         self._width: int | None = None
 
     def identify(self) -> dict[str, Any]:
@@ -78,10 +79,10 @@ class AlignmentScorer:
             UserError: the encoder cannot be loaded, or stored vectors are damaged.
         """
         for pair in pairs:
-            first, (second, source) = self.prepare(pair.target), self.prepare(pair.source)
+            first, source = self.prepare(pair.target), self.prepare(pair.source).vectors
             target = first.counted
-            alignment = Alignment(first.prepared, second, self._settings)
-            found = list(map(alignment.measure, alignment.find_passages()))
+            alignment = self.align(pair.target, pair.source, self._settings)
+            found = list(map(alignment.measure, alignment.passages))
             similarity = max((evidence.similarity for evidence in found if evidence.counts), default=0.0)
             numbers = len(target) * len(source), len(first.prepared.forms), sum(not e.counts for e in found)
             yield measure_match(target, source), similarity, *map(float, numbers)
@@ -98,8 +99,20 @@ class AlignmentScorer:
         return found
 
     def split(self, text: str) -> PreparedText:
-        """Return the sentences of a text."""
-        return prepare_text(text, self._settings.unit_words)
+        """Return the sentences of a text; those of recent texts are remembered."""
+        found = self._recent.get(text)
+        return prepare_text(text, self._settings.unit_words) if found is None else found.prepared
+
+    def align(self, target: str, source: str, settings: PassageSettings) -> Alignment:
+        """Return the alignment of two texts by their words; the last one is remembered.
+
+        A pair that is scored alone is located next.
+        """
+        of_words = settings.model_copy(update={"encoder": None, "gains": False})
+        key = (target, source, of_words)
+        if self._last is None or self._last[0] != key:
+            self._last = key, Alignment(self.split(target), self.split(source), of_words)
+        return self._last[1]
 
     def store_all(self, texts: Iterable[str], store: Store, actors: EncodingActors) -> Iterator[None]:
         """Encode and store the sentences of texts; yield when one is done, or was before."""

@@ -74,14 +74,14 @@ class Comparison:
     def compare_ranges(self, target: slice, source: slice) -> float:
         """Return the cosine of two ranges of units, each one vector; 0 if either has no weight."""
         a, b = (
-            np.asarray(counts[place].sum(axis=0)).ravel() * self._weights
+            _sum_rows(counts, place) * self._weights
             for counts, place in ((self._target, target), (self._source, source))
         )
         return _compute_cosine(a, b)
 
     def compare_units(self, target: slice) -> Floats:
         """Return the cosine of a range of units, as one vector, with each unit of the source, ``[u]``."""
-        vector = np.asarray(self._target[target].sum(axis=0)).ravel() * self._weights
+        vector = _sum_rows(self._target, target) * self._weights
         norm = float(np.sqrt(vector @ vector))
         cosines: Floats = self._normalise(self._source) @ (vector / norm if norm else vector)
         return cosines
@@ -100,6 +100,13 @@ class Comparison:
         norms = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
         norms[norms == 0] = 1.0
         return weighted.multiply(1 / norms[:, None]).tocsr()
+
+
+def _sum_rows(counts: "csr_array", rows: slice) -> Floats:
+    """Return the sum of some rows, ``[stems]``, without the slow slicing of a matrix."""
+    first, behind = counts.indptr[[rows.start, rows.stop]].tolist()
+    sums: Floats = np.bincount(counts.indices[first:behind], counts.data[first:behind], counts.shape[1])
+    return sums
 
 
 def _compute_cosine(a: Floats, b: Floats) -> float:

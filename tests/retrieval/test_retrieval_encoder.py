@@ -67,13 +67,18 @@ def test_no_text_gives_no_vector(encoder: Encoder) -> None:
     assert encoder.encode([]).shape == (0, 384)
 
 
-@given(tokens=st.lists(st.integers(2, 300), max_size=60), largest=st.integers(1, 40))
-def test_batches_have_each_text_once_and_little_padding(tokens: list[int], largest: int) -> None:
-    batches = list(plan_batches(tokens, largest))
+@given(
+    tokens=st.lists(st.integers(2, 300), max_size=60),
+    largest=st.integers(1, 40),
+    most=st.one_of(st.none(), st.integers(1, 2000)),
+)
+def test_batches_have_each_text_once_and_little_padding(tokens: list[int], largest: int, most: int | None) -> None:
+    batches = list(plan_batches(tokens, largest, most))
     assert sorted(place for batch in batches for place in batch) == list(range(len(tokens)))
     for batch in batches:
         lengths = [tokens[place] for place in batch]
         assert len(batch) <= largest
+        assert most is None or len(batch) == 1 or len(batch) * max(lengths) <= most
         assert len(batch) * max(lengths) - sum(lengths) <= PADDING * len(batch) * max(lengths)
 
 

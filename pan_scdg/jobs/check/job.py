@@ -29,7 +29,6 @@ from pan_scdg.models.find import describe_models
 from pan_scdg.models.lock import list_origins
 from pan_scdg.notices import Notices
 from pan_scdg.passages.finder import PassageFinder
-from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import PassageSettings, Profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.report.judge import NEAR
@@ -37,7 +36,7 @@ from pan_scdg.report.records import ReportPair
 from pan_scdg.report.setting import Setting
 from pan_scdg.report.table import format_best
 from pan_scdg.report.wording import CAUTION, explain_verdicts, summarise
-from pan_scdg.scoring.baseline_parts import find_parts
+from pan_scdg.scoring.baseline_method import BaselineMethod
 from pan_scdg.scoring.pair_method import PairMethod
 from pan_scdg.scoring.verification import Verifier
 from pan_scdg.store import Store
@@ -105,28 +104,26 @@ class _Check:
 
         Without ``places`` there are too many pairs, and a first stage chooses.
         """
-        settings, scorer = self.profile.baseline, None
-        if isinstance(settings, Alignment):
-            parts, cluster = find_parts(settings, self.method.device, ()), self.computing.cluster
-            scorer = parts.make_alignment(settings, store)
-            several = cluster.needs_ray(self.method.device)
-            encode_texts(self.material, scorer, store, parts.make_actors(settings, cluster) if several else None)
+        settings, method = self.profile.baseline, self.method
+        if isinstance(settings, Alignment) and isinstance(method, BaselineMethod):
+            scorer, cluster = method.open_alignment(settings, store), self.computing.cluster
+            several = cluster.needs_ray(method.device)
+            encode_texts(self.material, scorer, store, method.parts.make_actors(settings, cluster) if several else None)
             if places is None:
                 # without a threshold nothing is decided, and every pair is shown
-                least = float("-inf") if self.method.threshold is None else self.method.threshold - NEAR
+                least = float("-inf") if method.threshold is None else method.threshold - NEAR
                 places = find_candidates(self.material, scorer, settings, least)
         if places is None:
             raise ValueError("only an alignment has a first stage")
-        judged = judge_pairs(self.material, places, self.method, store)
-        locator = Locator(self.finder, settings if isinstance(settings, Alignment) else None, scorer)
-        pairs = describe_pairs(self.material, judged, locator)
+        judged = judge_pairs(self.material, places, method, store)
+        pairs = describe_pairs(self.material, judged, method.make_locator(self.finder, store))
         wanted = self.profile.pairs is not None and self.profile.passages is not None and self.profile.passages.gains
-        if self.method.model is not None and wanted:
+        if method.model is not None and wanted:
             left, right = (
                 {text.shown.name: text.compared.text or "" for text in side}
                 for side in (self.material.suspicious, self.material.sources)
             )
-            verifier = Verifier(self.method.model, store)
+            verifier = Verifier(method.model, store)
             pairs = measure_gains(pairs, lambda pair: (left[pair.suspicious], right[pair.source]), verifier)
         return pairs, len(places)
 
