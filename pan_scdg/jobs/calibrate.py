@@ -5,7 +5,6 @@ import os
 import tempfile
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ import tomlkit
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.pairs.detect import open_method
-from pan_scdg.jobs.requests import Computing, Request, take_first
+from pan_scdg.jobs.requests import Computing, take_first
 from pan_scdg.jobs.shards import Shards
 from pan_scdg.logs import say
 from pan_scdg.models.find import describe_models
@@ -27,6 +26,7 @@ from pan_scdg.profile.baseline import CharNgrams, Prompted
 from pan_scdg.records import DocumentPair
 from pan_scdg.scdg.aggregation import AGGREGATIONS
 from pan_scdg.scoring.pair_method import Calibrated
+from pan_scdg.scoring.pair_plan import OnError
 from pan_scdg.store import Store
 
 SCORING = ("limit", "over_long", "control", "segments")
@@ -65,9 +65,11 @@ def read_labelled_pairs(directory: Path, truth: Path | None, notices: Notices) -
 def calibrate(
     profile: Profile,
     known: LabelledPairs,
-    request: Request,
     computing: Computing,
     notices: Notices,
+    *,
+    limit: int | None = None,
+    on_error: OnError = "stop",
     vectors: Path | None = None,
     shards: Shards | None = None,
 ) -> Calibrated:
@@ -85,14 +87,15 @@ def calibrate(
     if isinstance(profile.baseline, Prompted) and computing.state is None and shards is None:
         raise UserError("answers of the model would be lost if this run stopped", "give a folder for them with --state")
     if shards is not None:
-        request = replace(request, limit=shards.job.get("limit"), on_error=shards.job["on_error"])
+        limit, on_error = shards.job.get("limit"), shards.job["on_error"]
     all_pairs = tuple(known.labels)
-    pairs, _ = take_first(all_pairs, request.limit, "pairs")
+    pairs, _ = take_first(all_pairs, limit, "pairs")
     blank = _forget_choice(profile)
-    with closing(open_method(blank, request, computing, all_pairs, pairs, vectors, shards)) as method:
+    method = open_method(blank, computing, pairs, all_pairs=all_pairs, vectors=vectors, merged=shards, scores_only=True)
+    with closing(method):
         if shards is not None:
             _check_shards(shards, known.digest, profile, method.identify())
-        planned, failed = method.check(pairs, notices, request.on_error)
+        planned, failed = method.check(pairs, notices, on_error)
         for item in failed:
             notices.add(LEFT_OUT, str(item.pair.suspicious.path))
         if method.models:
