@@ -31,13 +31,14 @@ class PairResult:
     """The verdict about one pair."""
 
     score: float
-    """What is compared with the threshold: the aggregated gain in nats per token, or the score of an alignment."""
+    """What is compared with the threshold: the aggregated gain in nats per token, or the score of a baseline."""
     decision: bool | None
-    """True if ``score >= threshold``; None without a threshold for this model."""
+    """True if ``score >= threshold``; None without a threshold in the profile, or for this model."""
     threshold: float | None
     gains: Floats = field(repr=False)
-    """Signed gain of every token, ``[n]`` nats."""
+    """Signed gain of every token, ``[n]`` nats; of length 0 if the profile has no table ``[pairs]``."""
     tokens: tuple[Token, ...] = field(repr=False)
+    """Empty if the profile has no table ``[pairs]``."""
     passages: tuple[Evidence, ...] | None
     """Where target and source of a positive pair correspond, with gains; None without a table `[passages]`."""
     warnings: tuple[str, ...]
@@ -55,7 +56,9 @@ class PairResult:
             names: of the target and of the source.
         """
         target, source = names
-        gains = TokenGains(tuple((t.start, t.end) for t in self.tokens), tuple(t.gain for t in self.tokens))
+        gains = None
+        if self.tokens:
+            gains = TokenGains(tuple((t.start, t.end) for t in self.tokens), tuple(t.gain for t in self.tokens))
         passages = tuple(map(make_passage, self.passages or ()))
         sides = (SizedText(name, count_words(text)) for name, text in zip(names, self.texts, strict=True))
         pair = replace(judge_pair(self.record, *sides), passages=passages, gains=gains)

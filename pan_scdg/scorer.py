@@ -50,8 +50,9 @@ LEFT_OUT = ("suspicious", "source", "warnings")
 class Scorer:
     """A profile with its models, which are loaded once, when the first text is scored.
 
-    Use it as a context manager, or call `close` to free the models. Every profile that decides pairs by their texts can
-    be used; those that need the other documents of an input, such as BM25, are for `run`.
+    Use it as a context manager, or call `close` to free the models. Every profile is usable that decides a pair by its
+    two texts. Those with the baselines ``bm25``, whose term statistics are those of all sources of an input, and
+    ``vectors`` are not.
 
     Args:
         profile: a bundled profile's name, a profile file, or a `Profile`.
@@ -260,9 +261,9 @@ def _check_baseline(profile: Profile, settings: BaselineSettings, engine: Engine
 
 def _make_pair(target: str, source: str, number: int = 0) -> DocumentPair:
     """Return a pair of texts; ``number`` tells those that are scored together apart."""
-    name = f"text {number}" if number else SOURCE.doc_id
     return DocumentPair(
-        TARGET._replace(doc_id=f"target {number}", text=target), SOURCE._replace(doc_id=name, text=source)
+        TARGET._replace(doc_id=f"target {number}", text=target),
+        SOURCE._replace(doc_id=f"text {number}" if number else SOURCE.doc_id, text=source),
     )
 
 
@@ -270,6 +271,8 @@ def _score(method: PairMethod[Any, Any], pairs: Sequence[DocumentPair], store: S
     planned, failed = method.check(pairs, Notices(), "negative")
     if failed:
         raise failed[0].error
+    if isinstance(method, GainMethod):
+        return method.score(planned, store, joined=len(pairs) > 1)
     return method.score(planned, store)
 
 

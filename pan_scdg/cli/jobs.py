@@ -275,6 +275,8 @@ def score(
     if suspicious == source == STANDARD:
         raise click.UsageError("only one of the two files can be standard input")
     chosen = load_chosen_profile(profile, over_long)
+    if tokens is not None and chosen.baseline is not None and chosen.pairs is None:
+        raise click.UsageError(f"--tokens has no effect: profile {chosen.name} measures no gains of tokens")
     inputs = {"SUSPICIOUS": suspicious, "SOURCE": source, "--model": model, "--profile": find_profile_file(profile)}
     if tokens is not None and tokens != STANDARD:
         check_file(tokens, "--tokens", inputs, "the tokens of a pair", holds_tokens)

@@ -89,9 +89,9 @@ class GainMethod:
         """Read, tokenise and align all pairs; return those that can be scored and those that cannot."""
         return check_pairs(pairs, self.model, self.settings, notices, on_error)
 
-    def score(self, planned: Sequence[PlannedPair], store: Store) -> list[ScoredPair]:
-        """Compute the gain statistics of the pairs, in order."""
-        return score_pairs(planned, self.model, self.settings, store, self.keeps_gains, self._share)
+    def score(self, planned: Sequence[PlannedPair], store: Store, *, joined: bool = True) -> list[ScoredPair]:
+        """Compute the gain statistics of the pairs, in order; for ``joined`` see `score_pairs`."""
+        return score_pairs(planned, self.model, self.settings, store, self.keeps_gains, self._share, joined=joined)
 
     def judge(self, scored: Sequence[ScoredPair], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
         """Yield the verdict about each pair, in order; the passage of a positive pair covers both documents."""
