@@ -5,7 +5,6 @@ Pairs are scored and judged by the methods of `run` (`scoring.pair_method`), on 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.models.fit import Job, choose_device
 from pan_scdg.notices import Notices
-from pan_scdg.pair_result import PairResult, Token
+from pan_scdg.pair_result import PairResult, Token, add_gains, make_tokens
 from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator
@@ -24,12 +23,10 @@ from pan_scdg.profile.baseline import BaselineSettings, Bm25Pairs, GramLogistic,
 from pan_scdg.records import DocumentPair, Query, TextFile
 from pan_scdg.report.setting import Setting, describe_setting
 from pan_scdg.retrieval.ranking import Ranked, Ranking, rank_best
-from pan_scdg.scdg.aggregation import choose_aggregate, list_stored
+from pan_scdg.scdg.aggregation import choose_aggregate
 from pan_scdg.scdg.gains import Gains
-from pan_scdg.scdg.sequences import Tokenizer
 from pan_scdg.scoring.baseline_method import BaselineMethod
 from pan_scdg.scoring.baseline_parts import find_parts, refuse_unused
-from pan_scdg.scoring.calibration import GainRule, describe_gains, describe_negatives
 from pan_scdg.scoring.candidates import prepare_targets
 from pan_scdg.scoring.gain_method import EMPTY_SOURCE, IN_SEGMENTS, GainMethod
 from pan_scdg.scoring.model import ScoringModel
@@ -207,7 +204,7 @@ class Scorer:
         record = {name: value for name, value in verdict.record.items() if name not in LEFT_OUT}
         warnings = self._choose_warnings(verdict.record["warnings"])
         if self._gains is not None and located is not None:
-            record = _add_gains(record, self._gains.rule, mode, located.gains)
+            record = add_gains(record, self._gains.rule, mode, located.gains)
         if warnings is not None:
             record["warnings"] = warnings
         passages = self._find_passages(record, *texts)
@@ -218,7 +215,7 @@ class Scorer:
             record["decision"],
             record["threshold"],
             np.zeros(0) if located is None else located.gains.gains,
-            () if located is None else tuple(_make_tokens(located, self._model.tokenizer)),
+            () if located is None else tuple(make_tokens(located, self._model.tokenizer)),
             passages,
             tuple(warnings or ()),
             record,
@@ -244,7 +241,9 @@ class Scorer:
         positive, found = bool(record["decision"]), list[Evidence]()
         if positive or record.get("left_out"):
             found = self._locator.find(target, source, positive=positive)
-        return tuple(found if self._loads is None else Verifier(self._loads, None).add_gains(target, source, found))
+        return tuple(
+            found if self._loads is None else Verifier(self._loads, self._store).add_gains(target, source, found)
+        )
 
 
 def _check_baseline(profile: Profile, settings: BaselineSettings, engine: EngineName) -> None:
@@ -274,29 +273,6 @@ def _score(method: PairMethod[Any, Any], pairs: Sequence[DocumentPair], store: S
     if isinstance(method, GainMethod):
         return method.score(planned, store, joined=len(pairs) > 1)
     return method.score(planned, store)
-
-
-def _add_gains(record: Mapping[str, Any], rule: GainRule, mode: Mode, gains: Gains) -> dict[str, Any]:
-    """Return a record with the statistics of the gains, and the aggregated one beside the score of a baseline."""
-    values = gains.summarise(list_stored("candidates", [rule.aggregate]))
-    about = {
-        **({"gain": rule.compute_score(values)} if "baseline" in record else {}),
-        **rule.describe(),
-        "mode": mode,
-        **describe_gains(values),
-        "total_gain_nats": values.total,
-        **{a.field: v for a, v in values.scores.items() if a.entry.parameter == "q"},
-        **describe_negatives(record["score"], rule.calibration),
-    }
-    return {**{name: value for name, value in record.items() if name not in about}, **about}
-
-
-def _make_tokens(located: LocatedGains, tokenizer: Tokenizer) -> Iterator[Token]:
-    of = located.gains
-    controls = repeat(None) if of.control is None else of.control.tolist()
-    values = zip(of.unconditional.tolist(), of.conditional.tolist(), controls, of.gains.tolist())
-    for token_id, (start, end), numbers in zip(of.token_ids.tolist(), located.offsets.tolist(), values, strict=True):
-        yield Token(token_id, tokenizer.decode([token_id]), start, end, *numbers)
 
 
 def _aggregate(gains: Mapping[str, Gains], settings: RetrievalSettings) -> dict[str, float]:
