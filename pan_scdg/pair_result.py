@@ -1,14 +1,20 @@
 """The verdict about a pair of texts, and its report."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.units import count_words
 from pan_scdg.report.judge import SizedText, judge_pair, make_passage
 from pan_scdg.report.records import Report, ReportText, TokenGains
-from pan_scdg.scdg.aggregation import Floats
+from pan_scdg.scdg.aggregation import Floats, list_stored
+from pan_scdg.scdg.gains import Gains
+from pan_scdg.scdg.sequences import Tokenizer
+from pan_scdg.scoring.calibration import GainRule, describe_gains, describe_negatives
+from pan_scdg.scoring.pair_method import LocatedGains
+from pan_scdg.scoring.pair_plan import Mode
 
 
 class Token(NamedTuple):
@@ -31,13 +37,14 @@ class PairResult:
     """The verdict about one pair."""
 
     score: float
-    """The value compared with the threshold: the aggregated gain in nats per token, or the score of an alignment."""
+    """The value compared with the threshold: the aggregated gain in nats per token, or the score of a baseline."""
     decision: bool | None
-    """True if ``score >= threshold``; None without a threshold for this model."""
+    """True if ``score >= threshold``; None without a threshold in the profile, or for this model."""
     threshold: float | None
     gains: Floats = field(repr=False)
-    """Signed gain of every token, ``[n]`` nats."""
+    """Signed gain of every token, ``[n]`` nats; of length 0 if the profile has no table ``[pairs]``."""
     tokens: tuple[Token, ...] = field(repr=False)
+    """Empty if the profile has no table ``[pairs]``."""
     passages: tuple[Evidence, ...] | None
     """The corresponding spans of target and source of a positive pair, with gains; None without `[passages]`."""
     warnings: tuple[str, ...]
@@ -55,7 +62,9 @@ class PairResult:
             names: of the target and of the source.
         """
         target, source = names
-        gains = TokenGains(tuple((t.start, t.end) for t in self.tokens), tuple(t.gain for t in self.tokens))
+        gains = None
+        if self.tokens:
+            gains = TokenGains(tuple((t.start, t.end) for t in self.tokens), tuple(t.gain for t in self.tokens))
         passages = tuple(map(make_passage, self.passages or ()))
         sides = (SizedText(name, count_words(text)) for name, text in zip(names, self.texts, strict=True))
         pair = replace(judge_pair(self.record, *sides), passages=passages, gains=gains)
@@ -83,3 +92,27 @@ class PairResult:
         from pan_scdg.report.html import render_summary
 
         return render_summary(self.to_report())
+
+
+def add_gains(record: Mapping[str, Any], rule: GainRule, mode: Mode, gains: Gains) -> dict[str, Any]:
+    """Return a record with the statistics of the gains, and the aggregated one beside the score of a baseline."""
+    values = gains.summarise(list_stored("candidates", [rule.aggregate]))
+    about = {
+        **({"gain": rule.compute_score(values)} if "baseline" in record else {}),
+        **rule.describe(),
+        "mode": mode,
+        **describe_gains(values),
+        "total_gain_nats": values.total,
+        **{a.field: v for a, v in values.scores.items() if a.entry.parameter == "q"},
+        **describe_negatives(record["score"], rule.calibration),
+    }
+    return {**{name: value for name, value in record.items() if name not in about}, **about}
+
+
+def make_tokens(located: LocatedGains, tokenizer: Tokenizer) -> Iterator[Token]:
+    """Yield the tokens of a target with their places and numbers."""
+    of = located.gains
+    controls = repeat(None) if of.control is None else of.control.tolist()
+    values = zip(of.unconditional.tolist(), of.conditional.tolist(), controls, of.gains.tolist())
+    for token_id, (start, end), numbers in zip(of.token_ids.tolist(), located.offsets.tolist(), values, strict=True):
+        yield Token(token_id, tokenizer.decode([token_id]), start, end, *numbers)

@@ -1,52 +1,55 @@
-"""Score texts from Python: one object holds a profile and its language model, and scores pairs and documents."""
+"""Score texts from Python: one object holds a profile and its models, and scores pairs and documents.
+
+Pairs are scored and judged by the methods of `run` (`scoring.pair_method`), on texts in memory.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from pan_scdg.errors import UserError
-from pan_scdg.logs import say
-from pan_scdg.models.fit import choose_device
+from pan_scdg.lm.engine import EngineName
+from pan_scdg.models.fit import Job, choose_device
 from pan_scdg.notices import Notices
-from pan_scdg.pair_result import PairResult, Token
+from pan_scdg.pair_result import PairResult, Token, add_gains, make_tokens
 from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import Profile, RetrievalSettings, load_profile
-from pan_scdg.profile.baseline import Alignment
-from pan_scdg.records import DocumentPair, Query, TextFile, TextPair
+from pan_scdg.profile.baseline import BaselineSettings, Bm25Pairs, GramLogistic, VectorCosine
+from pan_scdg.records import DocumentPair, Query, TextFile
 from pan_scdg.report.setting import Setting, describe_setting
 from pan_scdg.retrieval.ranking import Ranked, Ranking, rank_best
-from pan_scdg.scdg.aggregation import GainStatistics, choose_aggregate, list_stored
+from pan_scdg.scdg.aggregation import choose_aggregate
 from pan_scdg.scdg.gains import Gains
-from pan_scdg.scoring.baseline_parts import find_parts
-from pan_scdg.scoring.baseline_scoring import choose_scores, judge_numbers, settle_threshold
-from pan_scdg.scoring.calibration import (
-    GainRule,
-    describe_gains,
-    describe_negatives,
-    measure_target,
-    warn_about_model,
-    warn_about_range,
-)
+from pan_scdg.scoring.baseline_method import BaselineMethod
+from pan_scdg.scoring.baseline_parts import find_parts, refuse_unused
 from pan_scdg.scoring.candidates import prepare_targets
+from pan_scdg.scoring.gain_method import EMPTY_SOURCE, IN_SEGMENTS, GainMethod
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_plan import PlannedPair, plan_pairs
-from pan_scdg.scoring.passes import PairsWork, PassScorer, SourceWork
-from pan_scdg.scoring.token_offsets import TokenLocator, make_locator
+from pan_scdg.scoring.pair_method import LocatedGains, PairMethod, Verdict, check_calibrated
+from pan_scdg.scoring.pair_plan import Mode
+from pan_scdg.scoring.passes import PassScorer, SourceWork
 from pan_scdg.scoring.verification import Verifier
+from pan_scdg.store import MemoryStore, Store
 
 TARGET = TextFile("target", "target", Path("target"))
 SOURCE = TextFile("the text", "source", Path("source"))
+BATCH = 1 << 16
+"""Characters of the pairs that are scored together, about a batch of a language model."""
+LEFT_OUT = ("suspicious", "source", "warnings")
+"""Fields of the record of `run` that a result does not have, or has behind the others."""
 
 
 class Scorer:
-    """A profile with its language model, which is loaded once, when the first text is scored.
+    """A profile with its models, which are loaded once, when the first text is scored.
 
-    Use it as a context manager, or call `close` to free the model.
+    Use it as a context manager, or call `close` to free the models. Every profile is usable that decides a pair by its
+    two texts. Those with the baselines ``bm25``, whose term statistics are those of all sources of an input, and
+    ``vectors`` are not.
 
     Args:
         profile: a bundled profile's name, a profile file, or a `Profile`.
@@ -64,18 +67,19 @@ class Scorer:
         *,
         device: str = "auto",
         model: str | Path | None = None,
-        engine: Literal["packed", "reference"] = "packed",
+        engine: EngineName = "packed",
     ) -> None:
         self.profile = profile if isinstance(profile, Profile) else load_profile(str(profile))
-        self._open: ScoringModel | None = ScoringModel(
-            self.profile.need_model(),
-            choose_device(self.profile, device),
-            folder=None if model is None else Path(model),
-            engine=engine,
-            job="pairs" if self.profile.pairs else "retrieval",
-        )
-        if self.profile.pairs is not None:
-            say(warn_about_model(self.profile.pairs.calibration, self._open))
+        self._device, self._folder = choose_device(self.profile, device), None if model is None else Path(model)
+        self._store, self._closed = MemoryStore(), False
+        self._loads: ScoringModel | None = None
+        if self.profile.baseline is not None and self.profile.model is None:
+            _check_baseline(self.profile, self.profile.baseline, engine)
+        else:
+            job: Job = "pairs" if self.profile.pairs else "retrieval"
+            settings = self.profile.need_model()
+            self._loads = ScoringModel(settings, self._device, folder=self._folder, engine=engine, job=job)
+        self._gains = None if self.profile.pairs is None else GainMethod(self.profile, self._model, keep_gains=True)
 
     def __enter__(self) -> "Scorer":
         return self
@@ -84,10 +88,12 @@ class Scorer:
         self.close()
 
     def close(self) -> None:
-        """Free the language model; the scorer cannot be used afterwards."""
-        if self._open is not None:
-            self._open.close()
-            self._open = None
+        """Free the models; the scorer cannot be used afterwards."""
+        self._closed = True
+        if self._loads is not None:
+            self._loads.unload()
+        for name in ("_method", "_locator"):
+            vars(self).pop(name, None)
 
     def score(self, target: str, source: str) -> PairResult:
         """Return the score, decision and token gains of a suspicious text and a candidate source.
@@ -95,26 +101,26 @@ class Scorer:
         Raises:
             UserError: the target is empty, the pair is too long for the profile, or the profile is not for pairs.
         """
-        settings, plan = self.profile.need_pairs(), self._plan(target, source)
-        passes = plan.read_texts().make_passes(self._model.tokenizer, settings)
-        return self._describe(plan, PassScorer(self._model, None).compute_gains(passes, settings.control))
+        (result,) = self._score_batch([_make_pair(target, source)])
+        return result
 
     def score_pairs(self, pairs: Iterable[tuple[str, str]]) -> Iterator[PairResult]:
         """Yield the result of each ``(target, source)``, in order; pairs are read as they are needed.
 
-        Consecutive pairs are scored together as far as the profile's ``pack_tokens`` go, which is faster than one
-        `score` for each and may change the last digits.
+        Consecutive pairs of up to `BATCH` characters are scored together, which is faster than one `score` for each and
+        may change the last digits.
 
         Raises:
             UserError: see `score`.
         """
-        batch: list[PlannedPair] = []
-        for target, source in pairs:
-            plan = self._plan(target, source)
-            if batch and sum(p.tokens for p in batch) + plan.tokens > self._model.batch_tokens:
+        batch, size = list[DocumentPair](), 0
+        for number, (target, source) in enumerate(pairs, 1):
+            length = 1 + len(target) + len(source)
+            if batch and size + length > BATCH:
                 yield from self._score_batch(batch)
-                batch = []
-            batch.append(plan)
+                batch, size = [], 0
+            batch.append(_make_pair(target, source, number))
+            size += length
         if batch:
             yield from self._score_batch(batch)
 
@@ -148,143 +154,125 @@ class Scorer:
 
     @property
     def _model(self) -> ScoringModel:
-        if self._open is None:
+        self._check_open()
+        if self._loads is None:
+            raise UserError(f"profile {self.profile.name} has no [model] table", "choose another profile")
+        return self._loads
+
+    def _check_open(self) -> None:
+        if self._closed:
             raise UserError("the scorer is closed", "create a new one")
-        return self._open
 
     @cached_property
-    def _aligner(self) -> "_Aligner | None":
-        """Return the method that decides instead of the gains, if the profile has one."""
+    def _method(self) -> PairMethod[Any, Any]:
+        """Return the method that decides."""
         settings = self.profile.baseline
-        return _Aligner(settings, self._model.device) if isinstance(settings, Alignment) else None
-
-    @cached_property
-    def _passages(self) -> Locator | None:
-        settings, aligner = self.profile.passages, self._aligner
         if settings is None:
-            return None
-        finder = PassageFinder(settings, self._model.device)
-        return Locator(finder, None, None) if aligner is None else Locator(finder, aligner.settings, aligner.scorer)
+            return self._gains or GainMethod(self.profile, self._model)  # which needs [pairs]
+        parts = find_parts(settings, self._device, (), model=None if self._loads else self._folder)
+        return BaselineMethod(self.profile, parts, (), model=self._loads)
 
     @cached_property
-    def _locator(self) -> TokenLocator:
-        return make_locator(self._model)
+    def _locator(self) -> Locator | None:
+        if self.profile.passages is None:
+            return None
+        return self._method.make_locator(PassageFinder(self.profile.passages, self._device), self._store)
 
-    def _plan(self, target: str, source: str) -> PlannedPair:
-        settings = self.profile.need_pairs()
-        self._model.check_length(settings.limit, "pairs.limit")
-        pair = DocumentPair(TARGET._replace(text=target), SOURCE._replace(text=source), 1)
-        planned, failed = plan_pairs([pair], self._model, settings, Notices())
-        if failed:
-            raise failed[0].error
-        return planned[0]
+    @cached_property
+    def _facts(self) -> Mapping[str, str]:
+        """Return the lines of a report about program, profile and models."""
+        return describe_setting(Setting(self.profile.name, None, self._method.models, self._method.identify()))
 
-    def _score_batch(self, plans: Sequence[PlannedPair]) -> Iterator[PairResult]:
-        settings, tokenizer = self.profile.need_pairs(), self._model.tokenizer
-        texts = [plan.read_texts() for plan in plans]
-        alone = [text.make_unconditional(tokenizer, settings) for text in texts]
-        scorer = PassScorer(self._model, None)
-        scorer.plan_unconditional(item for items in alone for item in items)
-        (found,) = self._model.map([PairsWork(texts, settings)])
-        for plan, gains in zip(plans, scorer.assemble_batch(alone, found, settings.control), strict=True):
-            yield self._describe(plan, gains)
+    def _score_batch(self, pairs: Sequence[DocumentPair]) -> list[PairResult]:
+        """Return the results of pairs that are scored together; what was computed is forgotten."""
+        self._check_open()
+        method, gains, store = self._method, self._gains, self._store
+        try:
+            scored = _score(method, pairs, store)
+            verdicts = method.judge(scored, {}, store)
+            if gains is None:
+                return list(map(self._describe, verdicts))
+            explained = scored if gains is method else _score(gains, pairs, store)
+            modes = (item.plan.mode for item in explained)
+            return list(map(self._describe, verdicts, modes, gains.locate_gains(explained, store)))
+        finally:
+            store.close()
 
-    def _describe(self, plan: PlannedPair, gains: Gains) -> PairResult:
-        """Return the verdict; a profile without q or w gets the average as its aggregated gain."""
-        texts, rule = plan.read_texts(), self._rule
-        values = gains.summarise(list_stored("candidates", [rule.aggregate]))
-        gain = rule.compute_score(values)
-        if self._aligner is None:
-            verdict = self._judge_gains(values, gain, texts.target)
-        else:
-            verdict = {**self._aligner.judge(texts.target, texts.source), "gain": gain}
-        warnings = verdict.pop("warnings", None)
-        record = {
-            **verdict,
-            **rule.describe(),
-            "mode": plan.mode,
-            **describe_gains(values),
-            "total_gain_nats": values.total,
-            **{a.field: v for a, v in values.scores.items() if a.entry.parameter == "q"},
-            **describe_negatives(verdict["score"], rule.calibration),
-            **({} if warnings is None else {"warnings": warnings}),
-        }
-        passages = None
-        if self._passages is not None:
-            found, positive = [], bool(record["decision"])
-            if positive or record.get("left_out"):
-                found = self._passages.find(texts.target, texts.source, positive=positive)
-            passages = tuple(Verifier(self._model, None).add_gains(texts.target, texts.source, found))
+    def _describe(self, verdict: Verdict, mode: Mode = "whole", located: LocatedGains | None = None) -> PairResult:
+        """Return the result of a pair: what `run` records, and its gains and passages."""
+        texts = verdict.pair.suspicious.text or "", verdict.pair.source.text or ""
+        record = {name: value for name, value in verdict.record.items() if name not in LEFT_OUT}
+        warnings = self._choose_warnings(verdict.record["warnings"])
+        if self._gains is not None and located is not None:
+            record = add_gains(record, self._gains.rule, mode, located.gains)
+        if warnings is not None:
+            record["warnings"] = warnings
+        passages = self._find_passages(record, *texts)
+        if passages is not None:
             record["passages"] = [evidence.to_json() for evidence in passages]
         return PairResult(
             record["score"],
             record["decision"],
             record["threshold"],
-            gains.gains,
-            tuple(self._make_tokens(texts.target, plan.mode == "segments", gains)),
+            np.zeros(0) if located is None else located.gains.gains,
+            () if located is None else tuple(make_tokens(located, self._model.tokenizer)),
             passages,
-            tuple(record.get("warnings", ())),
+            tuple(warnings or ()),
             record,
-            (texts.target, texts.source),
+            texts,
             self._facts,
         )
 
-    @cached_property
-    def _facts(self) -> Mapping[str, str]:
-        """Return the lines of a report about program, profile and models."""
-        models, identity = {"language_model": self._model.found}, {"language_model": self._model.identify()}
-        if self._aligner is not None:
-            parts = self._aligner.parts
-            models, identity = {**parts.places, **models}, {**parts.identity, **identity}
-        return describe_setting(Setting(self.profile.name, None, models, identity))
-
-    @cached_property
-    def _rule(self) -> GainRule:
-        return GainRule(self.profile.need_pairs(), self._model)
-
-    def _judge_gains(self, values: GainStatistics, score: float, target: str) -> dict[str, Any]:
-        """Return the verdict by the aggregated gain."""
-        rule = self._rule
-        verdict = rule.threshold.judge(score)
+    def _choose_warnings(self, known: list[str]) -> list[str] | None:
+        """Return the warnings of a result; None for gains that are compared with no calibration."""
+        if self._gains is None or self._gains is not self._method:
+            return known
+        rule = self._gains.rule
         if rule.foreign is not None:
-            verdict["warnings"] = [rule.foreign]
-        if rule.calibration is not None and rule.calibration.range is not None:
-            facts = measure_target(self._model.tokenizer, target, values)
-            verdict["warnings"] = warn_about_range(facts, rule.calibration, rule.aggregate)
-        return verdict
+            return [rule.foreign]
+        if rule.calibration is None or rule.calibration.range is None:
+            return None
+        return [warning for warning in known if warning not in (IN_SEGMENTS, EMPTY_SOURCE)]  # the caller sees both
 
-    def _make_tokens(self, target: str, segments: bool, gains: Gains) -> Iterator[Token]:
-        located = self._locator.locate(target, segments)
-        offsets = located.offsets
-        if not np.array_equal(located.token_ids, gains.token_ids):
-            offsets = np.zeros((len(gains.token_ids), 2), dtype=np.int64)
-        values = gains.gains
-        for i, (token_id, (start, end)) in enumerate(zip(gains.token_ids.tolist(), offsets.tolist(), strict=True)):
-            yield Token(
-                token_id,
-                self._model.tokenizer.decode([token_id]),
-                start,
-                end,
-                float(gains.unconditional[i]),
-                float(gains.conditional[i]),
-                None if gains.control is None else float(gains.control[i]),
-                float(values[i]),
-            )
+    def _find_passages(self, record: Mapping[str, Any], target: str, source: str) -> tuple[Evidence, ...] | None:
+        """Return the passages of a positive pair, and those of any that do not count; None without `[passages]`."""
+        if self._locator is None:
+            return None
+        positive, found = bool(record["decision"]), list[Evidence]()
+        if positive or record.get("left_out"):
+            found = self._locator.find(target, source, positive=positive)
+        return tuple(
+            found if self._loads is None else Verifier(self._loads, self._store).add_gains(target, source, found)
+        )
 
 
-class _Aligner:
-    """Judges two texts as `BaselineMethod` does with an alignment, and keeps no vectors on disk."""
+def _check_baseline(profile: Profile, settings: BaselineSettings, engine: EngineName) -> None:
+    """Raise UserError if a method without a language model cannot score single texts, or does not use the engine."""
+    if isinstance(settings, Bm25Pairs | VectorCosine):
+        raise UserError(
+            f"profile {profile.name} scores the documents of a whole input, not single texts",
+            "use the command `run`, or another profile",
+        )
+    if isinstance(settings, GramLogistic):
+        check_calibrated(profile)  # it has no score without weights
+    refuse_unused(settings, {"--engine reference": engine == "reference"})
 
-    def __init__(self, settings: Alignment, device: str) -> None:
-        self.parts = find_parts(settings, device, ())
-        self.settings, self.scorer = settings, self.parts.make_alignment(settings, None)
-        self._rule = settle_threshold(settings, self.parts.fingerprint)
 
-    def judge(self, target: str, source: str) -> dict[str, Any]:
-        """Return score, threshold and decision, and the numbers that the score was made of."""
-        (row,) = self.scorer.score([TextPair("target", "source", target, source)])
-        numbers = dict(zip(self.scorer.features, row, strict=True))
-        return judge_numbers(self.settings, self._rule, float(choose_scores(self.settings, [row])[0]), numbers)
+def _make_pair(target: str, source: str, number: int = 0) -> DocumentPair:
+    """Return a pair of texts; ``number`` tells those that are scored together apart."""
+    return DocumentPair(
+        TARGET._replace(doc_id=f"target {number}", text=target),
+        SOURCE._replace(doc_id=f"text {number}" if number else SOURCE.doc_id, text=source),
+    )
+
+
+def _score(method: PairMethod[Any, Any], pairs: Sequence[DocumentPair], store: Store) -> list[Any]:
+    planned, failed = method.check(pairs, Notices(), "negative")
+    if failed:
+        raise failed[0].error
+    if isinstance(method, GainMethod):
+        return method.score(planned, store, joined=len(pairs) > 1)
+    return method.score(planned, store)
 
 
 def _aggregate(gains: Mapping[str, Gains], settings: RetrievalSettings) -> dict[str, float]:

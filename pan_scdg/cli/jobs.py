@@ -30,7 +30,8 @@ from pan_scdg.cli.options import (
 from pan_scdg.logs import say
 
 if TYPE_CHECKING:
-    from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request
+    from pan_scdg.jobs.plan.estimate import Plan
+    from pan_scdg.jobs.requests import Computing
     from pan_scdg.profile import Profile
 
 READ = ("model", "vectors", "index", "candidates")
@@ -150,6 +151,7 @@ def run(
     """
     from pan_scdg.cli.paths import check_folders, find_profile_file
     from pan_scdg.jobs.pairs.detect import detect_pairs
+    from pan_scdg.jobs.plan.estimate import plan_retrieval
     from pan_scdg.jobs.plan.tokens import choose_gpus
     from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request
     from pan_scdg.jobs.retrieval.retrieve import retrieve_sources
@@ -182,31 +184,28 @@ def run(
     request = Request(directory, output, **{name: rest[name] for name in names})
     memory = rest["search_memory"] or choose_search_memory()
     stages = FirstStageOptions(rest["index"], rest["candidates"], rest["stop_after"] is not None, memory)
-    if plan:
-        show_plan(found, chosen, request, computing, stages, as_json)
+    if plan and found == "pairs":
+        some = {name: rest[name] for name in ("limit", "strict", "on_error", "scores_only")}
+        show_pair_plan(chosen, directory, computing, as_json, **some)
+    elif plan:
+        show_plan(*plan_retrieval(chosen, request, computing, stages), as_json)
     elif found == "pairs":
         say(detect_pairs(chosen, request, computing, rest["vectors"]))
     else:
         say(retrieve_sources(chosen, request, computing, stages))
 
 
-def show_plan(
-    task: str,
-    profile: "Profile",
-    request: "Request",
-    computing: "Computing",
-    stages: "FirstStageOptions",
-    as_json: bool,
-) -> None:
-    """Print the cost of a run."""
-    from pan_scdg.jobs.plan.estimate import plan_pairs, plan_retrieval
+def show_pair_plan(profile: "Profile", directory: Path, computing: "Computing", as_json: bool, **options: Any) -> None:
+    """Print the cost of pair detection; for the ``options`` see `plan_pairs`."""
+    from pan_scdg.jobs.plan.estimate import plan_pairs
 
-    if profile.baseline is not None and task == "pairs":
+    if profile.baseline is not None:
         raise click.UsageError("--plan counts tokens of a language model, and this profile decides pairs without one")
-    if task == "pairs":
-        plan, lines = plan_pairs(profile, request, computing)
-    else:
-        plan, lines = plan_retrieval(profile, request, computing, stages)
+    show_plan(*plan_pairs(profile, directory, computing, **options), as_json)
+
+
+def show_plan(plan: "Plan", lines: list[str], as_json: bool) -> None:
+    """Print the cost of a run."""
     click.echo(json.dumps(plan.to_json()) if as_json else "\n".join(plan.to_lines()))
     say(lines)
 
@@ -276,6 +275,8 @@ def score(
     if suspicious == source == STANDARD:
         raise click.UsageError("only one of the two files can be standard input")
     chosen = load_chosen_profile(profile, over_long)
+    if tokens is not None and chosen.baseline is not None and chosen.pairs is None:
+        raise click.UsageError(f"--tokens has no effect: profile {chosen.name} measures no gains of tokens")
     inputs = {"SUSPICIOUS": suspicious, "SOURCE": source, "--model": model, "--profile": find_profile_file(profile)}
     if tokens is not None and tokens != STANDARD:
         check_file(tokens, "--tokens", inputs, "the tokens of a pair", holds_tokens)

@@ -31,7 +31,7 @@ from pan_scdg.cli.options import (
 from pan_scdg.logs import say
 
 if TYPE_CHECKING:
-    from pan_scdg.jobs.requests import Computing, Request
+    from pan_scdg.jobs.requests import Computing
     from pan_scdg.profile import Profile
 
 
@@ -95,8 +95,10 @@ def calibrate(
       pan-scdg calibrate --input examples/pan25-pairs/calibration --profile scdg-mini \\
           --write my-profile.toml --scores out/shard-1 out/shard-2
     """
+    from pan_scdg.cli.jobs import show_pair_plan
     from pan_scdg.cli.paths import check_file, check_folders, check_state, find_profile_file, holds_profile
     from pan_scdg.jobs.calibrate import check_target
+    from pan_scdg.jobs.pairs.detect import detect_pairs
     from pan_scdg.jobs.plan.tokens import choose_gpus
     from pan_scdg.jobs.requests import Computing, Request
     from pan_scdg.models.fit import choose_device
@@ -113,14 +115,17 @@ def calibrate(
     if write is not None:
         check_target(profile, write)
         check_file(write, "--write", inputs, "a profile", holds_profile)
-    request = Request(directory, output or Path(), share=share, scores_only=True, **rest)
     gpus = choose_gpus(chosen, gpu, device) if plan else ()
     at = device if folders else "cpu" if gpus else choose_device(chosen, device)  # stored scores name their device
     computing = Computing(at, model, engine, cluster, state, gpus)
-    if write is None:
-        _score_or_plan(chosen, request, computing, vectors, plan, as_json)
+    limits = {"limit": rest["limit"], "on_error": rest["on_error"]}
+    if write is not None:
+        _write_calibrated(profile, write, chosen, directory, computing, truth, vectors, folders, as_json, **limits)
+    elif output is not None:
+        request = Request(directory, output, share=share, scores_only=True, **rest)
+        say(detect_pairs(chosen, request, computing, vectors))
     else:
-        _write_calibrated(profile, write, chosen, request, computing, truth, vectors, folders, as_json)
+        show_pair_plan(chosen, directory, computing, as_json, scores_only=True, **limits)
 
 
 def _check_targets(
@@ -141,12 +146,13 @@ def _write_calibrated(
     profile: str,
     write: Path,
     chosen: "Profile",
-    request: "Request",
+    directory: Path,
     computing: "Computing",
     truth: Path | None,
     vectors: Path | None,
     folders: tuple[Path, ...],
     as_json: bool,
+    **limits: Any,
 ) -> None:
     """Calibrate on pairs with truth, or on the scores in ``folders``, and write the profile."""
     from pan_scdg.jobs.calibrate import calibrate as choose
@@ -160,25 +166,11 @@ def _write_calibrated(
         job = shards.job
         computing = Computing(job["device"], computing.model, job["engine"], state=computing.state, shards=shards)
     notices = Notices()
-    known = read_labelled_pairs(request.input, truth, notices)
-    found = choose(chosen, known, request, computing, notices, vectors)
+    known = read_labelled_pairs(directory, truth, notices)
+    found = choose(chosen, known, computing, notices, vectors=vectors, **limits)
     write_profile(profile, write, found)
     say(notices.list_warnings())
     click.echo(json.dumps(found.to_json()) if as_json else f"{found.summarise()}; wrote {write}")
-
-
-def _score_or_plan(
-    chosen: "Profile", request: "Request", computing: "Computing", vectors: Path | None, plan: bool, as_json: bool
-) -> None:
-    """Score a shard of the pairs, as ``run --scores-only`` does, or print what all of them cost."""
-    from pan_scdg.cli.jobs import show_plan
-    from pan_scdg.jobs.pairs.detect import detect_pairs
-    from pan_scdg.jobs.requests import FirstStageOptions
-
-    if plan:
-        show_plan("pairs", chosen, request, computing, FirstStageOptions(), as_json)
-    else:
-        say(detect_pairs(chosen, request, computing, vectors))
 
 
 @click.command(short_help="Evaluate results against the truth.")

@@ -12,7 +12,7 @@ import tomlkit
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.pairs.detect import open_method
-from pan_scdg.jobs.requests import Computing, Request, take_first
+from pan_scdg.jobs.requests import Computing, take_first
 from pan_scdg.jobs.shards import Shards
 from pan_scdg.logs import say
 from pan_scdg.models.find import describe_models
@@ -26,6 +26,7 @@ from pan_scdg.profile.baseline import CharNgrams, Prompted
 from pan_scdg.records import DocumentPair
 from pan_scdg.scdg.aggregation import AGGREGATIONS
 from pan_scdg.scoring.pair_method import Calibrated
+from pan_scdg.scoring.pair_plan import OnError
 from pan_scdg.store import Store
 
 SCORING = ("limit", "over_long", "control", "segments")
@@ -64,9 +65,11 @@ def read_labelled_pairs(directory: Path, truth: Path | None, notices: Notices) -
 def calibrate(
     profile: Profile,
     known: LabelledPairs,
-    request: Request,
     computing: Computing,
     notices: Notices,
+    *,
+    limit: int | None = None,
+    on_error: OnError = "stop",
     vectors: Path | None = None,
 ) -> Calibrated:
     """Choose the threshold, and the parameter or the weights of the method.
@@ -83,10 +86,11 @@ def calibrate(
     shards = computing.shards
     if isinstance(profile.baseline, Prompted) and computing.state is None and not shards.folders:
         raise UserError("answers of the model would be lost if this run stopped", "give a folder for them with --state")
-    all_pairs, on_error = tuple(known.labels), shards.job.get("on_error", request.on_error)
-    pairs, _ = take_first(all_pairs, shards.job.get("limit", request.limit), "pairs")
+    all_pairs, on_error = tuple(known.labels), shards.job.get("on_error", on_error)
+    pairs, _ = take_first(all_pairs, shards.job.get("limit", limit), "pairs")
     blank = _forget_choice(profile)
-    with closing(open_method(blank, request, computing, all_pairs, pairs, vectors)) as method:
+    method = open_method(blank, computing, pairs, all_pairs=all_pairs, vectors=vectors, scores_only=True)
+    with closing(method):
         if shards.folders:
             _check_shards(shards, known.digest, profile, method.identify())
         planned, failed = method.check(pairs, notices, on_error)

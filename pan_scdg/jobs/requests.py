@@ -125,7 +125,6 @@ def list_lines(
 def describe_job(
     task: Literal["pairs", "retrieval", "check"],
     profile: Profile,
-    request: Request,
     *,
     input_digest: str,
     models: dict[str, Any],
@@ -134,11 +133,13 @@ def describe_job(
     stop_after: str | None = None,
     candidates: str | None = None,
     partial: Partial | None = None,
+    request: Request | None = None,
 ) -> dict[str, Any]:
     """Return all fields that the bytes of a result depend on, which identify an output directory.
 
-    A limit is included only if it excludes some of the input.
+    A limit is included only if it excludes some of the input. Without a ``request`` its options have their defaults.
     """
+    asked = request or Request  # the class has the defaults
     return {
         "task": task,
         "input": input_digest,
@@ -146,11 +147,11 @@ def describe_job(
         "models": models,
         "device": device,
         "engine": engine,
-        "keep_gains": request.keep_gains,
-        "on_error": request.on_error,
+        "keep_gains": asked.keep_gains,
+        "on_error": asked.on_error,
         "stop_after": stop_after,
         "candidates": candidates,
         **({} if partial is None else {"limit": partial.done}),
-        **({} if request.share is None else {"shard": list(request.share)}),
-        **({"report": __version__} if request.report else {}),  # which shows the version
+        **({} if asked.share is None else {"shard": list(asked.share)}),
+        **({"report": __version__} if asked.report else {}),  # which shows the version
     }

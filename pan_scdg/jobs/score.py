@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from pan_scdg.errors import UserError
+from pan_scdg.logs import hold_notes
 from pan_scdg.pan.untrusted import read_document, read_standard_input
 from pan_scdg.profile import Profile
 from pan_scdg.scorer import TARGET, PairResult, Scorer
@@ -31,7 +32,8 @@ def score_files(
     with Scorer(profile, device=device, model=model, engine=engine) as scorer:
         other, target = _read(source), _read(suspicious)
         try:
-            return scorer.score(target, other)
+            with hold_notes():
+                return scorer.score(target, other)
         except UserError as e:
             if e.where == TARGET.path:
                 where = "standard input" if suspicious == STANDARD else suspicious

@@ -40,7 +40,6 @@ from pan_scdg.scoring.pair_method import (
     LocatedGains,
     Threshold,
     Verdict,
-    check_calibrated,
     cover_both,
     explain_failure,
     name_pair,
@@ -73,9 +72,6 @@ class BaselineMethod:
         share: score the pairs of one shard only.
         model: the language model that measures the gains of passages, and decides nothing.
         scores_only: nothing will be judged; pairs are scored with all settings that `calibrate` chooses from.
-
-    Raises:
-        UserError: the profile was never calibrated.
     """
 
     def __init__(
@@ -92,10 +88,9 @@ class BaselineMethod:
         self.parts, self._all_pairs, self._share, self._scores_only = parts, all_pairs, share, scores_only
         self._facts: dict[str, TextFacts] = {}
         self._alignment: AlignmentScorer | None = None
+        self._scorers: dict[BaselineSettings, PairScorer] = {}
         self.device, self.model = parts.device, model
         self.models = {**parts.places, **({} if model is None else {"language_model": model.found})}
-        if not scores_only:
-            check_calibrated(profile)
         self._rule = Threshold(None) if scores_only else settle_threshold(self.settings, parts.fingerprint)
         self.threshold = self._rule.least
 
@@ -146,8 +141,10 @@ class BaselineMethod:
     def _make_scorer(self, settings: BaselineSettings, store: Store) -> PairScorer:
         if isinstance(settings, Alignment):
             return self.open_alignment(settings, store)
-        collection = make_collection((pair.source for pair in self._all_pairs), self._facts)
-        return self.parts.make_scorer(settings, collection, store)
+        if settings not in self._scorers:  # each loads its model once
+            collection = make_collection((pair.source for pair in self._all_pairs), self._facts)
+            self._scorers[settings] = self.parts.make_scorer(settings, collection, store)
+        return self._scorers[settings]
 
     def _score_with(self, scorer: PairScorer, pairs: Sequence[DocumentPair], store: Store) -> list[tuple[float, ...]]:
         return score_pairs(pairs, scorer, store, self._facts, self.parts.scored_in)

@@ -13,7 +13,7 @@ from pan_scdg.scdg.calibration_range import (
     list_range_warnings,
     measure_common_words,
 )
-from pan_scdg.scdg.sequences import Tokenizer, encode_text
+from pan_scdg.scdg.sequences import Tokenizer
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_method import Threshold
 from pan_scdg.scoring.pairs import ScoredPair, choose_pair_aggregate, compute_score, describe_control
@@ -55,19 +55,12 @@ def find_noise(calibration: Calibration | None, model: ScoringModel) -> float | 
     return calibration.noise
 
 
-def measure_target(tokenizer: Tokenizer, target: str, features: GainStatistics) -> TargetFacts:
-    """Return the measurements of a target that are compared with the calibration's range.
+def measure_targets(scored: Sequence[ScoredPair], tokenizer: Tokenizer) -> Iterator[TargetFacts]:
+    """Yield what is compared with the calibration's range of each pair's target, in order; each target is read once.
 
     Raises:
         ValueError: the features were stored without a code length.
     """
-    return _make_facts(
-        len(target.encode("utf-8")), measure_common_words(tokenizer, encode_text(tokenizer, target)), features
-    )
-
-
-def measure_targets(scored: Sequence[ScoredPair], tokenizer: Tokenizer) -> Iterator[TargetFacts]:
-    """Yield the measurements of each pair's target, in order; each target is read once."""
     seen: dict[str, tuple[int, float]] = {}
     for item in scored:
         document = item.plan.pair.suspicious
@@ -77,11 +70,8 @@ def measure_targets(scored: Sequence[ScoredPair], tokenizer: Tokenizer) -> Itera
                 len(text.encode("utf-8")),
                 measure_common_words(tokenizer, item.plan.encode_target(tokenizer, text)),
             )
-        yield _make_facts(*seen[document.doc_id], item.features)
-
-
-def _make_facts(size: int, words: float, features: GainStatistics) -> TargetFacts:
-    return TargetFacts(features.tokens, features.code_length / size, words)
+        size, words = seen[document.doc_id]
+        yield TargetFacts(item.features.tokens, item.features.code_length / size, words)
 
 
 def warn_about_range(facts: TargetFacts | None, calibration: Calibration | None, aggregate: Aggregate) -> list[str]:

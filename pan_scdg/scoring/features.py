@@ -126,9 +126,9 @@ def _unpack_ids(data: bytes) -> npt.NDArray[np.int64]:
     return ids
 
 
-def load_gains(store: Store, key: str, baseline: Control = "none") -> npt.NDArray[np.float64]:
-    """Return the gains over ``baseline`` that `FeatureStore.save` kept, ``[n]`` nats."""
+def load_gains(store: Store, key: str, baseline: Control = "none") -> Gains:
+    """Return the gains over ``baseline`` that `FeatureStore.save` kept."""
     gains = _load_kept(store, key, baseline)
     if gains is None:
         raise UserError("the gains of a pair are missing", "delete the state and run again", store.folder)
-    return np.asarray(gains.gains, np.float64)
+    return gains

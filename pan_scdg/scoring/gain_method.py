@@ -1,6 +1,7 @@
 """The pair method SCDG: compare the aggregated gain with the threshold of the profile (paper, PAN25)."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,6 @@ from pan_scdg.scoring.pair_method import (
     Calibrated,
     LocatedGains,
     Verdict,
-    check_calibrated,
     cover_both,
     explain_failure,
     name_pair,
@@ -40,24 +40,25 @@ from pan_scdg.scoring.pairs import (
     check_pairs,
     score_pairs,
 )
-from pan_scdg.scoring.token_offsets import make_locator
+from pan_scdg.scoring.token_offsets import TokenLocator, make_locator
 from pan_scdg.store import Store
+
+IN_SEGMENTS = "scored in segments: the pair is longer than the profile's limit"
+EMPTY_SOURCE = "the source document is empty"
 
 
 class GainMethod:
     """Scores pairs with a language model; see `PairMethod`.
 
-    If the threshold was calibrated with another model, ``threshold`` is None, and a warning is logged.
+    Without a threshold in the profile, or with one that was calibrated with another model, ``threshold`` is None; of
+    the latter a warning is logged.
 
     Args:
-        profile: has a model, and a threshold.
+        profile: has a model.
         model: the language model.
         keep_gains: store the gain of every token, for `locate_gains`.
         share: score the batches of one shard only.
-        scores_only: nothing will be judged, so that the profile needs no threshold.
-
-    Raises:
-        UserError: the profile was never calibrated.
+        scores_only: nothing will be judged.
     """
 
     def __init__(
@@ -71,10 +72,9 @@ class GainMethod:
     ) -> None:
         self.settings = profile.need_pairs()
         if not scores_only:
-            check_calibrated(profile)
             say(warn_about_model(self.settings.calibration, model))
-        self._rule = GainRule(self.settings, model, decides=not scores_only)
-        self.threshold = self._rule.threshold.least
+        self.rule = GainRule(self.settings, model, decides=not scores_only)
+        self.threshold = self.rule.threshold.least
         self.model, self.device = model, model.device
         self.models = {"language_model": model.found}
         self.keeps_gains, self._share = keep_gains, share
@@ -89,13 +89,13 @@ class GainMethod:
         """Read, tokenise and align all pairs; return those that can be scored and those that cannot."""
         return check_pairs(pairs, self.model, self.settings, notices, on_error)
 
-    def score(self, planned: Sequence[PlannedPair], store: Store) -> list[ScoredPair]:
-        """Compute the gain statistics of the pairs, in order."""
-        return score_pairs(planned, self.model, self.settings, store, self.keeps_gains, self._share)
+    def score(self, planned: Sequence[PlannedPair], store: Store, *, joined: bool = True) -> list[ScoredPair]:
+        """Compute the gain statistics of the pairs, in order; for ``joined`` see `score_pairs`."""
+        return score_pairs(planned, self.model, self.settings, store, self.keeps_gains, self._share, joined=joined)
 
     def judge(self, scored: Sequence[ScoredPair], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
         """Yield the verdict about each pair, in order; the passage of a positive pair covers both documents."""
-        known_range = None if self._rule.calibration is None else self._rule.calibration.range
+        known_range = None if self.rule.calibration is None else self.rule.calibration.range
         facts: Iterator[TargetFacts | None] = (
             iter([None] * len(scored)) if known_range is None else measure_targets(scored, self.model.tokenizer)
         )
@@ -104,20 +104,20 @@ class GainMethod:
 
     def _judge(self, item: ScoredPair, names: Mapping[str, str], facts: TargetFacts | None) -> Verdict:
         plan, features = item.plan, item.features
-        score = self._rule.compute_score(features)
-        verdict = self._rule.threshold.judge(score)
+        score = self.rule.compute_score(features)
+        verdict = self.rule.threshold.judge(score)
         warnings = []
         if plan.mode == "segments":
-            warnings.append("scored in segments: the pair is longer than the profile's limit")
+            warnings.append(IN_SEGMENTS)
         if plan.source_length == 0:
-            warnings.append("the source document is empty")
+            warnings.append(EMPTY_SOURCE)
         record = {
             **name_pair(plan.pair, names),
             **verdict,
-            **self._rule.describe(),
+            **self.rule.describe(),
             **describe_gains(features),
-            **describe_negatives(score, self._rule.calibration),
-            "warnings": warnings + warn_about_range(facts, self._rule.calibration, self._rule.aggregate),
+            **describe_negatives(score, self.rule.calibration),
+            "warnings": warnings + warn_about_range(facts, self.rule.calibration, self.rule.aggregate),
         }
         both = cover_both(plan.target_length, plan.source_length) if verdict["decision"] else ()
         return Verdict(plan.pair, record, both)
@@ -127,9 +127,9 @@ class GainMethod:
         record = {
             **name_pair(failed.pair, names),
             **dict.fromkeys(("score", "tokens", "mean", "median", "positive_gain_rate")),
-            **self._rule.threshold.judge(None),
-            **self._rule.describe(),
-            **describe_negatives(None, self._rule.calibration),
+            **self.rule.threshold.judge(None),
+            **self.rule.describe(),
+            **describe_negatives(None, self.rule.calibration),
             "warnings": [explain_failure(failed, self.threshold is not None)],
         }
         return Verdict(failed.pair, record, ())
@@ -145,11 +145,14 @@ class GainMethod:
         """Yield each pair with the gains of its tokens and their characters."""
         if not self.keeps_gains:
             return
-        locator = make_locator(self.model)
         for item in scored:
-            located = locator.locate(read_text(item.pair.suspicious), item.plan.mode == "segments")
+            located = self._locator.locate(read_text(item.pair.suspicious), item.plan.mode == "segments")
             gains = load_gains(store, item.plan.key, self.settings.control)
             yield LocatedGains(item.pair, gains, located.offsets)
+
+    @cached_property
+    def _locator(self) -> TokenLocator:
+        return make_locator(self.model)
 
     def make_locator(self, finder: PassageFinder, store: Store) -> Locator:
         """Return a locator of passages."""

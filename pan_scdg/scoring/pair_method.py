@@ -16,7 +16,7 @@ from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import PairSettings, Profile
 from pan_scdg.profile.baseline import GramLogistic
 from pan_scdg.records import DocumentPair, Passage
-from pan_scdg.scdg.aggregation import Floats
+from pan_scdg.scdg.gains import Gains
 from pan_scdg.scdg.sequences import Offsets
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import FailedPair, OnError
@@ -43,8 +43,7 @@ class LocatedGains(NamedTuple):
     """The gains of the tokens of a suspicious document, and where the tokens are."""
 
     pair: DocumentPair
-    gains: Floats
-    """``[n]`` nats."""
+    gains: Gains
     offsets: Offsets
     """First character of each token and the one after its last, ``[n, 2]``."""
 

@@ -82,18 +82,22 @@ def score_pairs(
     store: Store,
     keep_gains: bool,
     share: Share = WHOLE,
+    *,
+    joined: bool = True,
 ) -> list[ScoredPair]:
     """Return the gain statistics of the planned pairs, in order, with the store's keys of their features in the plans.
 
     All pairs together determine the batches, which are computed as a whole. With a ``share``, only the batches of this
-    shard are scored.
+    shard are scored. Unless ``joined``, each input without a source is a batch of its own.
     """
     own = [aggregate] if (aggregate := choose_aggregate(settings)) else []
     wanted = list_stored("pairs", [*own, *(Aggregate(settings.aggregation, p) for p in settings.grid)])
     known = FeatureStore(store, wanted, keep_gains, settings.control)
     distinct = list({plan.key: plan for plan in planned}.values())
     scorer, alone = PassScorer(model, store), _list_unconditional(distinct, model, settings)
-    scorer.plan_unconditional(item for items in alone.values() for item in items)
+    unconditional = [item for items in alone.values() for item in items]
+    for group in [unconditional] if joined else [[item] for item in unconditional]:
+        scorer.plan_unconditional(group)
     keys: dict[str, str] = {}
     features: dict[str, GainStatistics] = {}
     missing: list[list[PlannedPair]] = []

@@ -60,7 +60,7 @@ _STORED = TypeAdapter(Annotated[tuple[list[float], list[float]], Strict(False)],
 class Verifier:
     """Measures gains of passages; equal texts and model give equal numbers, whatever else is measured."""
 
-    def __init__(self, model: ScoringModel, store: Store | None) -> None:
+    def __init__(self, model: ScoringModel, store: Store) -> None:
         self.model, self._store = model, store
 
     def identify(self) -> dict[str, Any]:
@@ -76,8 +76,6 @@ class Verifier:
     def measure(self, target: str, source: str, passage: Passage) -> PassageGains:
         """Return the gains of a passage of a target and a source, and their controls."""
         key = self.make_key(target, source, passage)
-        if self._store is None:
-            return self._compute(self._build(target, source, passage))
         self._store.use([key])
         stored = self._store.read(key, lambda data: parse_as(data, _STORED))
         if stored is not None:

@@ -12,10 +12,13 @@ import tomlkit
 
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.profile import SHIPPED, Calibration, CalibrationRange, load_profile
-from pan_scdg.scdg.aggregation import Aggregate, compute_statistics
+from pan_scdg.records import DocumentPair, TextFile
+from pan_scdg.scdg.aggregation import Aggregate, GainStatistics, compute_statistics
 from pan_scdg.scdg.calibration_range import TargetFacts, find_range
 from pan_scdg.scdg.sequences import build_pair_passes
-from pan_scdg.scoring.calibration import measure_target, warn_about_range
+from pan_scdg.scoring.calibration import measure_targets, warn_about_range
+from pan_scdg.scoring.pair_plan import PlannedPair
+from pan_scdg.scoring.pairs import ScoredPair
 from pan_scdg.scoring.passes import PassScorer
 
 Run = Callable[..., Any]
@@ -64,6 +67,13 @@ TARGETS = {
 ORDINARY = ("english", "first", "second", "whole")
 
 
+def measure(tokenizer: Any, text: str, features: GainStatistics) -> TargetFacts:
+    """Return the measurements of one target."""
+    file = TextFile("target", "target", Path("target"), text)
+    plan = PlannedPair(DocumentPair(file, file), "whole", "key", len(text), len(text), features.tokens)
+    return next(measure_targets([ScoredPair(plan, features)], tokenizer))
+
+
 @pytest.fixture(scope="module")
 def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The shipped default with windows, its range that of the calibration half of the examples.
@@ -77,7 +87,7 @@ def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         text = file.read_text(encoding="utf-8")
         alone = scorer.score_unconditional(build_pair_passes(model.tokenizer, "", text).unconditional)
         features = compute_statistics(np.asarray(alone), (), -float(alone.sum()))
-        facts.append(measure_target(model.tokenizer, text, features))
+        facts.append(measure(model.tokenizer, text, features))
     document: Any = tomlkit.parse((SHIPPED / "scdg-mini.toml").read_text(encoding="utf-8"))
     pairs = document["pairs"]
     for field in ("q", "w", "aggregation", "control", "threshold"):
@@ -226,7 +236,7 @@ def test_a_code_length_that_says_the_target_was_expected() -> None:
     text = "ä" * 200  # 400 bytes
     features = compute_statistics(np.zeros(400), [Aggregate("top", 100)], 0.0)
     for code_length, told in ((40.0, "predictable"), (400.0, ""), (1000.0, "above the maximum 2.00")):
-        facts = measure_target(Spelling(), text, features._replace(code_length=code_length))
+        facts = measure(Spelling(), text, features._replace(code_length=code_length))
         assert facts.nats_per_byte == code_length / 400
         warnings = warn_about_range(facts, calibration, Aggregate("top", 100))
         assert len(warnings) == bool(told)

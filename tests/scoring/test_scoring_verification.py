@@ -16,7 +16,7 @@ from pan_scdg.scdg.control import shuffle_source
 from pan_scdg.scoring import verification
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.verification import Verifier
-from pan_scdg.store import Store
+from pan_scdg.store import MemoryStore, Store
 
 Cli = Callable[..., Any]
 SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
@@ -63,7 +63,7 @@ def test_gains_are_those_of_plain_forward_passes(
             [*anchor, *shuffled.tolist(), *break_, *before],
         )
     )
-    found = Verifier(model, None).measure(TARGET, SOURCE, PASSAGE)
+    found = Verifier(model, MemoryStore()).measure(TARGET, SOURCE, PASSAGE)
     within = gain_tolerance(len(scored) + len(region))
     assert found.gains == pytest.approx(given - alone, abs=within)
     assert found.gain == pytest.approx(np.clip(given - alone, -3, 3).mean(), abs=within)
@@ -73,7 +73,7 @@ def test_gains_are_those_of_plain_forward_passes(
 def test_long_passages_are_cut_and_empty_ones_gain_nothing(
     model: ScoringModel, monkeypatch: pytest.MonkeyPatch, forwards: list[int]
 ) -> None:
-    verifier = Verifier(model, None)
+    verifier = Verifier(model, MemoryStore())
     empty = verifier.measure(TARGET, SOURCE, PASSAGE._replace(this_length=0))
     assert (empty.gain, empty.control) == (0, 0)
     assert not forwards

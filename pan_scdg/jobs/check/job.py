@@ -23,7 +23,7 @@ from pan_scdg.jobs.check.texts import Material, collect_texts
 from pan_scdg.jobs.output.directory import produce_result
 from pan_scdg.jobs.pairs.detect import open_method
 from pan_scdg.jobs.pairs.report import measure_gains
-from pan_scdg.jobs.requests import PAGE, Computing, Request, describe_job
+from pan_scdg.jobs.requests import PAGE, Computing, describe_job
 from pan_scdg.logs import say
 from pan_scdg.models.find import describe_models
 from pan_scdg.models.lock import list_origins
@@ -84,12 +84,11 @@ class _Check:
         template = None if self.request.template is None else self.request.template.name
         return Setting(self.profile.name, self.method.threshold, models, identity, template)
 
-    def describe_job(self, common: Request, setting: Setting) -> dict[str, Any]:
+    def describe_job(self, setting: Setting) -> dict[str, Any]:
         """Return all fields that the bytes of the result depend on."""
         job = describe_job(
             "check",
             self.profile,
-            common,
             input_digest=self.material.hash(),
             models=dict(setting.identity),
             device=self.method.device,
@@ -144,14 +143,13 @@ def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -
         need_first_stage(profile, total)
     else:
         places = list(list_pairs(material))
-    common = Request(request.suspicious, request.output)
     known = make_pairs(material, places or [])
     report = None
-    with closing(open_method(profile, common, computing, known, known, encodes=True)) as method:
+    with closing(open_method(profile, computing, known, encodes=True)) as method:
         finder = PassageFinder(profile.passages or PassageSettings(), method.device)
         check = _Check(profile, request, computing, material, method, finder)
         setting = check.describe_setting()
-        with produce_result(request.output, check.describe_job(common, setting), request.overwrite) as result:
+        with produce_result(request.output, check.describe_job(setting), request.overwrite) as result:
             if result.needed:
                 with result.compute(computing.state, False, method.model) as store:
                     say([describe_models(setting.models.values())] if setting.models else [])

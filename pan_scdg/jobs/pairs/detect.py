@@ -31,10 +31,10 @@ from pan_scdg.report.html import write_report
 from pan_scdg.report.records import TokenGains
 from pan_scdg.report.setting import Setting
 from pan_scdg.scoring.baseline_method import BaselineMethod
-from pan_scdg.scoring.baseline_parts import find_parts, need_baseline, refuse_unused
-from pan_scdg.scoring.batches import WHOLE
+from pan_scdg.scoring.baseline_parts import find_parts, refuse_unused
+from pan_scdg.scoring.batches import WHOLE, Share
 from pan_scdg.scoring.gain_method import GainMethod
-from pan_scdg.scoring.pair_method import LocatedGains, PairMethod, Verdict, name_pair
+from pan_scdg.scoring.pair_method import LocatedGains, PairMethod, Verdict, check_calibrated, name_pair
 from pan_scdg.scoring.pair_plan import FailedPair
 from pan_scdg.scoring.pairs import describe_control
 from pan_scdg.scoring.verification import Verifier
@@ -70,7 +70,7 @@ class _Detection:
         job = describe_job(
             "pairs",
             self.profile,
-            self.request,
+            request=self.request,
             input_digest=hash_input(self.request.input, "pairs", pairs=self.corpus),
             models={**self.method.identify(), **({} if self.finder is None else self.finder.identify())},
             device=self.method.device,
@@ -103,7 +103,18 @@ def detect_pairs(profile: Profile, request: Request, computing: Computing, vecto
     pairs, partial = take_first(corpus.pairs, request.limit, "pairs")
     names = read_names(request.input)
     shards = computing.shards
-    with closing(open_method(profile, request, computing, corpus.pairs, pairs, vectors)) as method:
+    method = open_method(
+        profile,
+        computing,
+        pairs,
+        all_pairs=corpus.pairs,
+        vectors=vectors,
+        share=request.share or WHOLE,
+        scores_only=request.scores_only,
+        keep_gains=request.keep_gains,
+        report=request.report,
+    )
+    with closing(method):
         finder = None if profile.passages is None else PassageFinder(profile.passages, method.device)
         detection = _Detection(profile, request, method, finder, corpus, pairs, names, partial, notices)
         job = detection.describe_job(computing.engine)
@@ -156,43 +167,51 @@ def _stage_results(
 
 def open_method(
     profile: Profile,
-    request: Request,
     computing: Computing,
-    all_pairs: Sequence[DocumentPair],
     pairs: Sequence[DocumentPair],
+    *,
+    all_pairs: Sequence[DocumentPair] | None = None,
     vectors: Path | None = None,
+    share: Share = WHOLE,
+    scores_only: bool = False,
+    keep_gains: bool = False,
+    report: bool = False,
     encodes: bool = False,
 ) -> PairMethod[Any, Any]:
     """Return the method of a profile; its models are found and checked but not loaded.
 
-    With ``encodes`` the devices also encode the texts of an alignment; for the rest see `detect_pairs`.
+    ``all_pairs`` are those of the input if ``pairs`` are a part of them. With ``encodes`` the devices also encode the
+    texts of an alignment. The other options are those of `Request` and `detect_pairs`.
 
     Raises:
         UserError: a model or vectors are missing, an option has no effect, or the profile cannot decide.
     """
-    share = request.share or WHOLE
     # the page of a merge shows the gains that the shards hold
-    explains = request.report and not computing.shards.folders and profile.pairs is not None
+    explains = report and not computing.shards.folders and profile.pairs is not None
+    method: PairMethod[Any, Any]
     if profile.baseline is None:
-        model = computing.open_model(profile.need_model())
-        keep = request.keep_gains or explains
-        return GainMethod(profile, model, keep_gains=keep, share=share, scores_only=request.scores_only)
-    baseline = need_baseline(profile)
-    asked = profile.passages is not None and profile.passages.gains and not request.scores_only
-    measures = asked or (explains and profile.model is not None)
-    unused = {
-        "--keep-gains": request.keep_gains,
-        "--engine reference": computing.engine == "reference" and not measures,
-        "--workers": computing.cluster.actors is not None and not measures and not encodes,
-        "--cluster": computing.cluster.address is not None and not measures and not encodes,
-    }
-    refuse_unused(baseline, unused)
-    ids = sorted({document.doc_id for pair in pairs for document in (pair.suspicious, pair.source)})
-    judge = None if measures else computing.model
-    parts = find_parts(baseline, computing.device, ids, vectors=vectors, model=judge, state=computing.state)
-    parts = parts._replace(scored_in=computing.shards.first)
-    measuring = computing.open_model(profile.need_model()) if measures else None
-    return BaselineMethod(profile, parts, all_pairs, share, measuring, scores_only=request.scores_only)
+        model, keep = computing.open_model(profile.need_model()), keep_gains or explains
+        method = GainMethod(profile, model, keep_gains=keep, share=share, scores_only=scores_only)
+    else:
+        asked = profile.passages is not None and profile.passages.gains and not scores_only
+        measures = asked or (explains and profile.model is not None)
+        unused = {
+            "--keep-gains": keep_gains,
+            "--engine reference": computing.engine == "reference" and not measures,
+            "--workers": computing.cluster.actors is not None and not measures and not encodes,
+            "--cluster": computing.cluster.address is not None and not measures and not encodes,
+        }
+        refuse_unused(profile.baseline, unused)
+        ids = sorted({document.doc_id for pair in pairs for document in (pair.suspicious, pair.source)})
+        judge = None if measures else computing.model
+        parts = find_parts(profile.baseline, computing.device, ids, vectors=vectors, model=judge, state=computing.state)
+        parts = parts._replace(scored_in=computing.shards.first)
+        measuring = computing.open_model(profile.need_model()) if measures else None
+        sources = pairs if all_pairs is None else all_pairs
+        method = BaselineMethod(profile, parts, sources, share, measuring, scores_only=scores_only)
+    if not scores_only:
+        check_calibrated(profile)
+    return method
 
 
 def _write_page(
@@ -236,7 +255,7 @@ def write_gains(path: Path, located: Iterable[LocatedGains], about: Mapping[str,
     """
     with open_gzip_text(path) as file:
         for pair, gains, offsets in located:
-            values = [round(float(gain), 6) for gain in gains]
+            values = [round(float(gain), 6) for gain in gains.gains]
             file.write(
                 json.dumps({**name_pair(pair, {}), **about, "gains": values, "offsets": offsets.tolist()}) + "\n"
             )

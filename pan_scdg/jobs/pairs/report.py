@@ -135,12 +135,12 @@ def choose_gains(located: Iterable[LocatedGains]) -> dict[DocumentPair, TokenGai
     """
     chosen: dict[DocumentPair, TokenGains] = {}
     space = MOST_TOKENS
-    for pair, values, offsets in located:
-        space -= len(values)
+    for pair, gains, offsets in located:
+        space -= len(gains.token_ids)
         if space < 0:
             break
         spans = ((begin, end) for begin, end in offsets.tolist())
-        chosen[pair] = TokenGains(tuple(spans), tuple(values.tolist()))
+        chosen[pair] = TokenGains(tuple(spans), tuple(gains.gains.tolist()))
     return chosen
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from pan_scdg.cluster.session import Cluster
@@ -21,6 +22,7 @@ from pan_scdg.profile import Profile
 from pan_scdg.progress import HOUR, format_duration
 from pan_scdg.scoring.candidates import select_scored
 from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pair_plan import OnError
 from pan_scdg.scoring.pairs import check_pairs
 
 NOT_KNOWN = (
@@ -127,20 +129,29 @@ def _round(hours: Mapping[str, float]) -> dict[str, float] | None:
     return {gpu: float(f"{number:.3g}") for gpu, number in hours.items()} or None
 
 
-def plan_pairs(profile: Profile, request: Request, computing: Computing) -> tuple[Plan, list[str]]:
+def plan_pairs(
+    profile: Profile,
+    directory: Path,
+    computing: Computing,
+    *,
+    limit: int | None = None,
+    strict: bool = False,
+    on_error: OnError = "stop",
+    scores_only: bool = False,
+) -> tuple[Plan, list[str]]:
     """Return the plan of pair detection by gains and the lines to show with it; nothing is written.
 
     Raises:
         UserError: the run would be refused.
     """
-    notices = Notices(request.strict)
-    corpus = read_pairs(request.input, notices)
-    pairs, partial = take_first(corpus.pairs, request.limit, "pairs")
+    notices = Notices(strict)
+    corpus = read_pairs(directory, notices)
+    pairs, partial = take_first(corpus.pairs, limit, "pairs")
     settings = profile.need_pairs()
     with closing(prepare_probe(computing).open_model(profile.need_model())) as model:
-        planned, failed = check_pairs(pairs, model, settings, notices, request.on_error)
+        planned, failed = check_pairs(pairs, model, settings, notices, on_error)
         notes = [f"{len(failed)} pairs cannot be scored and will be decided negative"] if failed else []
-        if settings.threshold is None and not request.scores_only:
+        if settings.threshold is None and not scores_only:
             notes.append("the profile has no threshold: calibrate it, or score with --scores-only")
         counted = count_pairs(planned, model, settings)
         found = make_plan("pairs", profile.name, computing, model, counted, len(pairs), notes)

@@ -62,7 +62,7 @@ def _attribute(
     ids = [doc_id for doc_id, _ in ranking if (query.query_id, doc_id) in features]
     if not ids:
         return
-    gains = np.stack([load_gains(store, features[query.query_id, doc_id][1], settings.control) for doc_id in ids])
+    gains = np.stack([load_gains(store, features[query.query_id, doc_id][1], settings.control).gains for doc_id in ids])
     units = prepare_text(query.text, UNIT_WORDS).spans
     ranks = {doc_id: rank for rank, (doc_id, _) in enumerate(ranking, 1)}
     for found in attribute_passages(gains, offsets[: gains.shape[1]], [(begin, end) for begin, end in units.tolist()]):

@@ -91,7 +91,7 @@ def aggregate_query_gains(
         return {}
     if not aggregate.entry.joint:
         return {doc_id: features[query_id, doc_id][0].scores[aggregate] for doc_id in head}
-    gains = np.stack([load_gains(store, features[query_id, doc_id][1], settings.control) for doc_id in head])
+    gains = np.stack([load_gains(store, features[query_id, doc_id][1], settings.control).gains for doc_id in head])
     return dict(zip(head, aggregate.compute(gains).tolist(), strict=True))
 
 
@@ -185,7 +185,7 @@ def _write_gains(
     """Write a line per candidate: the gain of each token, its first character and the one after its last."""
     with open_gzip_text(path) as file:
         for (query_id, doc_id), (_values, key) in sorted(features.items()):
-            values = [round(float(g), 6) for g in load_gains(store, key, settings.control)]
+            values = [round(float(g), 6) for g in load_gains(store, key, settings.control).gains]
             who = {"query": query_id, "document": doc_id, **describe_control(settings.control)}
             places = located[query_id][: len(values)].tolist()  # of a query that was cut, the beginning
             file.write(json.dumps({**who, "gains": values, "offsets": places}) + "\n")

@@ -189,7 +189,7 @@ def retrieve_sources(
     job = describe_job(
         "retrieval",
         profile,
-        request,
+        request=request,
         input_digest=hash_input(request.input, "retrieval", prepared.corpus.digest),
         models=prepared.identify(),
         device=computing.device,

@@ -21,6 +21,7 @@ from pan_scdg.research.retention.contexts import Context, read_context
 from pan_scdg.research.retention.distractors import DistractorPool, Span
 from pan_scdg.research.retention.instances import Case
 from pan_scdg.research.study import OnError
+from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.sequences import Offsets
 from pan_scdg.scoring.features import load_gains, load_ids
 from pan_scdg.scoring.model import ScoringModel
@@ -134,7 +135,7 @@ def score_contexts(
         ids = load_ids(store, done.plan.key)
         if ids is None or ids.tolist() != target.tokens.token_ids.tolist():
             raise ValueError(f"{context.name}: the scored tokens are not those that were labelled")
-        rows += average_gains(context, load_gains(store, done.plan.key), target.labels)
+        rows += average_gains(context, load_gains(store, done.plan.key).gains, target.labels)
     names, modes = {**CONTENT, NEITHER: "neither"}, {_name_target(plan): plan.mode for plan in planned.plans}
     targets = [planned.targets[pair_id] for pair_id in modes]
     facts = {
@@ -153,7 +154,7 @@ def _count(values: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(values).items()))
 
 
-def average_gains(context: Context, gains: npt.NDArray[np.float64], labels: Labels) -> Iterator[dict[str, Any]]:
+def average_gains(context: Context, gains: Floats, labels: Labels) -> Iterator[dict[str, Any]]:
     """Yield the rows of one context: the mean gain of its reused and of its new tokens.
 
     Args:
