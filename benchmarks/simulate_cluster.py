@@ -121,7 +121,7 @@ class _SimulatedRay:
     def monotonic(self) -> float:
         return self.now
 
-    def connect(self, _device: str) -> "_SimulatedRay":
+    def connect(self) -> "_SimulatedRay":
         return self
 
     def list_nodes(self) -> list[Node]:

@@ -190,7 +190,7 @@ def test_the_end_of_a_run_is_its_own_and_no_tracker_outlives_it(
     tracker(started=f"open({str(started)!r}, 'w').write(str(os.getpid()))", stopped=stopped)
     monkeypatch.setattr(run_metadata, "GRACE", 0.2 if "sleep" in stopped else 10)
 
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         while not (started.exists() and started.read_text()):
             pass
         raise KeyboardInterrupt

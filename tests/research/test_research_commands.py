@@ -441,7 +441,7 @@ def test_a_plan_needs_no_weights_and_counts_what_the_study_computes(
     assert run_command(["studies", "same-topic", *map(str, [*where, *plan])]) == 0
     shown = capsys.readouterr().out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tiny"]
-    assert shown.count("hours on H200") == 2
+    assert shown.count("time on H200") == 2
     planned = [int(number.replace(",", "")) for number in re.findall(r"tokens, with reuse +([\d,]+)", shown)]
     done = told("studies", "same-topic", *where, "--output", tmp_path / "out", "--model", tiny_folder("qwen2"))
     assert done.code == 0, done.err

@@ -143,7 +143,7 @@ def test_a_plan_of_contexts_needs_no_weights(
     assert study(tmp_path / "out", "--seeds", 1, "--plan", "--gpu", "H200", "--model", weightless) == 0
     shown = capsys.readouterr().out
     assert re.search(r"^pairs +10$", shown, re.M)
-    assert "hours on H200" in shown
+    assert "time on H200" in shown
     assert not (tmp_path / "out").exists()
 
 

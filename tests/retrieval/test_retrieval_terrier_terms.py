@@ -180,7 +180,7 @@ def test_a_fetched_jar_must_be_the_known_one(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setenv(terrier_jars.HOME, str(tmp_path / "new"))
     monkeypatch.setattr(resolver, "get_package_jar", fetched)
-    with pytest.raises(UserError, match="another file: its SHA-256 is"):
+    with pytest.raises(UserError, match="is another one: its SHA-256 is"):
         terrier_jars.fetch_jars()
     assert list((tmp_path / "new").iterdir()) == []
     digest = "5baa9f3d5a5ecdfa4f3b2d0fdf4a9f1d"
