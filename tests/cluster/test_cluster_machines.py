@@ -30,8 +30,8 @@ if find_spec("ray") is None:
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = (sys.executable, ROOT / "entrypoint.py")
-CHARACTERS = 1500
-"""Kept of each text."""
+CHARACTERS = 3000
+"""Kept of each text: enough that a run takes many times the five seconds between two versions of the status."""
 SECONDS, POLL = 600, 1.5
 """Longest wait, and between two looks: `status` takes half a second of a core that the machines share."""
 
