@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from pan_scdg.cluster.session import Cluster
@@ -34,7 +35,12 @@ def make_index(profile: Profile, directory: Path, folder: Path, device: str, clu
     with lock_folder(folder, "the index", "--index"):
         refuse_link(hidden)
         hidden.mkdir(exist_ok=True)
-        with write_status(hidden):
-            lines = index_corpus(corpus, folder, settings, encoder, cluster, add)
+        try:
+            with write_status(hidden):
+                lines = index_corpus(corpus, folder, settings, encoder, cluster, add)
+        except UserError:
+            with suppress(OSError):
+                hidden.rmdir()  # it is empty if the command was refused before it began
+            raise
         shutil.rmtree(hidden)
     return lines

@@ -19,6 +19,7 @@ from pan_scdg.progress import TICKS
 from pan_scdg.retrieval.bm25 import fts5
 
 Cli = Callable[..., Any]
+OTHER = {"doc_id": "other", "default_text": "A document about something else, of a few words."}
 
 
 @pytest.fixture
@@ -54,7 +55,12 @@ def test_a_run_is_told_from_its_output_while_it_goes_on_and_afterwards(
 
 
 def test_an_index_is_told_from_its_folder_while_it_is_built_and_afterwards(
-    retrieval_input: Path, cli: Cli, profile_with: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    retrieval_input: Path,
+    write_retrieval: Callable[..., Path],
+    cli: Cli,
+    profile_with: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = tmp_path / "index"
     routes = {"retrieval.routes": ["bm25-full"], "retrieval.fusion": "none", "retrieval.bm25.engine": "fts5"}
@@ -76,6 +82,8 @@ def test_an_index_is_told_from_its_folder_while_it_is_built_and_afterwards(
     assert cli("index", *where).code == 0
     assert cli("status", folder).out == "state: complete\n"
     assert (folder / "status.json").read_text() == "a file of the user"
+    assert "holds indexes of another corpus" in cli("index", "--input", write_retrieval([OTHER]), *where[2:]).err
+    assert cli("status", folder).out == "state: complete\n"
 
 
 def interrupt(*_: object) -> None:
