@@ -1,6 +1,7 @@
 """The commands run, index and score."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -159,14 +160,7 @@ def run(
     from pan_scdg.pan.inputs import detect_task
     from pan_scdg.scoring.batches import WHOLE
 
-    if (as_json or rest["gpu"]) and not plan:
-        raise click.UsageError(f"{'--json' if as_json else '--gpu'} needs --plan")
-    if rest["report"] and (plan or rest["share"] is not None or rest["scores_only"]):
-        raise click.UsageError(
-            "--report cannot be combined with --plan, --shard or --scores-only; merge takes --report"
-        )
-    if rest["share"] is not None and (plan or rest["stop_after"]):
-        raise click.UsageError("--shard cannot be combined with --plan or --stop-after")
+    _check_options(plan, as_json, rest)
     inputs = {"--input": directory, "--profile": find_profile_file(profile)}
     check_folders(output, rest["state"], inputs | {f"--{name}": rest[name] for name in READ})
     found = detect_task(directory, task)  # type: ignore[arg-type]
@@ -193,6 +187,18 @@ def run(
         say(detect_pairs(chosen, request, computing, rest["vectors"]))
     else:
         say(retrieve_sources(chosen, request, computing, stages))
+
+
+def _check_options(plan: bool, as_json: bool, rest: Mapping[str, Any]) -> None:
+    """Raise UsageError if options of ``run`` contradict each other."""
+    if (as_json or rest["gpu"]) and not plan:
+        raise click.UsageError(f"{'--json' if as_json else '--gpu'} needs --plan")
+    if rest["report"] and (plan or rest["share"] is not None or rest["scores_only"]):
+        raise click.UsageError(
+            "--report cannot be combined with --plan, --shard or --scores-only; merge takes --report"
+        )
+    if rest["share"] is not None and (plan or rest["stop_after"]):
+        raise click.UsageError("--shard cannot be combined with --plan or --stop-after")
 
 
 def show_pair_plan(profile: "Profile", directory: Path, computing: "Computing", as_json: bool, **options: Any) -> None:

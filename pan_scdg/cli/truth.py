@@ -97,7 +97,6 @@ def calibrate(
     """
     from pan_scdg.cli.jobs import show_pair_plan
     from pan_scdg.cli.paths import check_file, check_folders, check_state, find_profile_file, holds_profile
-    from pan_scdg.jobs.calibrate import check_target
     from pan_scdg.jobs.pairs.detect import detect_pairs
     from pan_scdg.jobs.plan.tokens import choose_gpus
     from pan_scdg.jobs.requests import Computing, Request
@@ -113,7 +112,6 @@ def calibrate(
     if output is not None:
         check_folders(output, state, inputs)
     if write is not None:
-        check_target(profile, write)
         check_file(write, "--write", inputs, "a profile", holds_profile)
     gpus = choose_gpus(chosen, gpu, device) if plan else ()
     at = device if folders else "cpu" if gpus else choose_device(chosen, device)  # stored scores name their device
@@ -122,8 +120,7 @@ def calibrate(
     if write is not None:
         _write_calibrated(profile, write, chosen, directory, computing, truth, vectors, folders, as_json, **limits)
     elif output is not None:
-        request = Request(directory, output, share=share, scores_only=True, **rest)
-        say(detect_pairs(chosen, request, computing, vectors))
+        say(detect_pairs(chosen, Request(directory, output, share=share, scores_only=True, **rest), computing, vectors))
     else:
         show_pair_plan(chosen, directory, computing, as_json, scores_only=True, **limits)
 
@@ -156,11 +153,12 @@ def _write_calibrated(
 ) -> None:
     """Calibrate on pairs with truth, or on the scores in ``folders``, and write the profile."""
     from pan_scdg.jobs.calibrate import calibrate as choose
-    from pan_scdg.jobs.calibrate import read_labelled_pairs, write_profile
+    from pan_scdg.jobs.calibrate import check_target, read_labelled_pairs, write_profile
     from pan_scdg.jobs.requests import Computing
     from pan_scdg.jobs.shards import read_shards
     from pan_scdg.notices import Notices
 
+    check_target(profile, write)
     if folders:
         shards = read_shards(folders)
         job = shards.job
