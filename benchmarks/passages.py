@@ -29,6 +29,7 @@ from pan_scdg.records import DocumentPair, Passage, Span
 GRID = {
     "length": (100, 120, 150),
     "short_cosine": (0.2, 0.3, 0.4),
+    "many_cosine": (0.0, 0.1, 0.2),
     "run_gap": (80, 150),
     "summary_ratio": (3.0, 3.5, 4.0),
 }
@@ -121,8 +122,11 @@ def list_settings() -> Iterator[PassageSettings]:
 
 
 def choose(items: Sequence[Item]) -> PassageSettings:
-    """Return the settings with the largest macro plagdet, the first of equal ones."""
-    return max(list_settings(), key=lambda settings: measure(detect(items, settings))[0])
+    """Return the settings with the largest macro plagdet; of equal ones the middle one in the order of the grid."""
+    values = [(measure(detect(items, settings))[0], settings) for settings in list_settings()]
+    largest = max(value for value, _ in values)
+    equal = [settings for value, settings in values if value == largest]
+    return equal[len(equal) // 2]
 
 
 def resample(found: Sequence[Found], kind: str) -> tuple[float, float]:

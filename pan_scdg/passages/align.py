@@ -6,6 +6,7 @@ times as long as its target side is a summary, for which larger gaps are allowed
 embedding model is at hand, rewritten paragraphs are matched as wholes.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -32,6 +33,10 @@ DENSE_RUN = 0.8
 """Share of a verbatim passage that lies inside of runs."""
 VERBATIM_SHARE = 0.6
 """A passage with so much of it inside of runs ends where they end."""
+CONTIGUOUS = 0.75
+"""A contiguous passage with so much of the target side of a summary shows that it is none."""
+MANY = 2000
+"""Pairs of units beyond which short passages have to be more similar; the median of the PAN 2013 pairs is 1,192."""
 NEAR = 40
 """Characters by which such a run may stand out of the passage."""
 INSIDE_RUN = 0.3
@@ -109,14 +114,16 @@ class Alignment:
         """Return the passages: see `align_texts`."""
         settings = self.settings
         verbatim = pick_long_runs(join_runs(self.runs, settings.run_gap), settings.run_length, DENSE_RUN)
-        if not verbatim:
-            summaries = self._find_summaries()
-            ratio = sum(p.source_length for p in summaries) / max(1, sum(p.this_length for p in summaries))
-            if ratio >= settings.summary_ratio:
-                return summaries
         found = self._find_groups(settings.gap, settings.least_gap)
         clusters = drop_overlaps([trim_cluster(c, settings.seed_worth, settings.gap_penalty) for c in found])
-        return self._combine(verbatim, clusters)
+        contiguous = self._combine(verbatim, clusters)
+        if not verbatim:
+            summaries = self._find_summaries()
+            target, source = (sum(p[side] for p in summaries) for side in (1, 3))
+            longest = max((p.this_length for p in contiguous), default=0)
+            if summaries and source >= settings.summary_ratio * target and longest < CONTIGUOUS * target:
+                return summaries
+        return contiguous
 
     def measure(self, passage: Passage) -> Evidence:
         """Return a passage with its evidence."""
@@ -188,9 +195,14 @@ class Alignment:
         return _hull(inside) if inside and matched >= VERBATIM_SHARE * (whole.end - whole.start) else None
 
     def _choose_least_cosine(self, run: Run) -> float:
-        """Return the least similarity of the sides of a passage: short ones are more often similar by chance."""
+        """Return the least similarity of the sides of a passage.
+
+        Short passages are more often similar by chance, above all in long texts, which have many of them.
+        """
         missing = max(0.0, 1 - _measure_shorter(run) / self.settings.full_length)
-        return self.settings.cosine + self.settings.short_cosine * missing
+        compared = len(self.target.units) * len(self.source.units)
+        beyond = math.log(max(1.0, compared / MANY))
+        return self.settings.cosine + (self.settings.short_cosine + self.settings.many_cosine * beyond) * missing
 
 
 Align = Callable[[str, str, PassageSettings], Alignment]

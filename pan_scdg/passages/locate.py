@@ -9,7 +9,7 @@ from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.passages.units import Integers
 from pan_scdg.profile import PassageSettings
 from pan_scdg.profile.baseline import Alignment
-from pan_scdg.records import Passage
+from pan_scdg.records import Passage, TextPair
 
 
 class Locator:
@@ -25,7 +25,7 @@ class Locator:
         self._finder, self._settings, self._scorer = finder, settings, scorer
 
     def find(self, target: str, source: str, *, positive: bool = True) -> list[Evidence]:
-        """Return the passages of a pair; without any that count, also the sentences whose match reaches the threshold.
+        """Return the passages of a pair; without any that count, also the sentences whose match makes it positive.
 
         If no sentences do, the best ones are returned. Of a pair that is not positive only the passages that do not
         count are returned.
@@ -47,9 +47,11 @@ class Locator:
         vectors, counted = first.counted, first.prepared.spans[first.prepared.counted]
         if not vectors.size or not second.vectors.size:
             return
-        rise = float(settings.estimate_rise(len(vectors) * len(second.vectors)))
+        (numbers,) = scorer.score([TextPair("", "", target, source)])
+        score = float(settings.compute_scores(*numbers[:5]))
+        least = numbers[0] - (score - (settings.threshold or 0.0))
         alignment = scorer.align(target, source, PassageSettings())
-        for match in find_matches(vectors, second.vectors, (settings.threshold or 0.0) + rise):
+        for match in find_matches(vectors, second.vectors, least):
             start, length = _span(counted, match.begin, match.end)
             source_start, source_length = _span(second.prepared.spans, match.source_begin, match.source_end)
             passage = Passage(start, length, source_start, source_length)

@@ -1,8 +1,8 @@
 """The first stage of many pairs: leave out those whose score cannot reach a limit, whatever their alignment is.
 
-The score is ``match - rise + similarity_weight * similarity`` (`profile.baseline.Alignment`), and aligning the words,
-which gives the similarity, is what takes time. Similarity is at most 1, and it is 0 without two units that are alike or
-a run of words in common. Both are found for all pairs at once, so that no pair is lost.
+Of the numbers of a score (`profile.baseline.Alignment`) the similarity of passages is what takes time: words have to be
+aligned. It is at most 1, and it is 0 without two units that are alike or a run of words in common. All else is computed
+for all pairs at once, so that no pair is lost.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.passages.kernels import compile_kernels
-from pan_scdg.passages.units import EncodedText
-from pan_scdg.passages.words import SharedRuns, Vocabulary, WordCounts
+from pan_scdg.passages.units import EncodedText, Integers
+from pan_scdg.passages.wholes import compare_stem_sets, find_topic, measure_focus
+from pan_scdg.passages.words import SharedRuns, Vocabulary, WordCounts, mark_stems
 from pan_scdg.profile import PassageSettings
 from pan_scdg.profile.baseline import Alignment
 
@@ -34,6 +35,8 @@ class _Counted(NamedTuple):
 
     vectors: npt.NDArray[np.float32]
     stems: WordCounts
+    counted: Integers
+    """Numbers of the stems of the units that count."""
     runs: npt.NDArray[np.uint64]
     """Hashes."""
 
@@ -62,6 +65,8 @@ class FirstStage:
             runs.append(self._words.hash_runs(source.prepared, passages.run_words))
         self._shared = SharedRuns(runs)
         self._sizes = np.array(list(map(len, self._vectors)), np.int64)
+        self._topics = _stack_topics(self._vectors)
+        self._stems = mark_stems(self._counts)
 
     def find_all(self, targets: Iterable[EncodedText], threads: int) -> Iterator[list[int]]:
         """Yield for each target the places of the sources whose score with it may reach the limit, in order.
@@ -78,19 +83,26 @@ class FirstStage:
     def _count(self, target: EncodedText) -> _Counted:
         """Return a target with its words counted, which no two threads may do at a time."""
         runs = self._words.hash_runs(target.prepared, self._passages.run_words)
-        return _Counted(target.counted, self._words.count_stems(target.prepared), runs)
+        counted = self._words.number_stems(target.prepared.list_counted_stems())
+        return _Counted(target.counted, self._words.count_stems(target.prepared), counted, runs)
 
     def _find(self, target: _Counted) -> list[int]:
-        weight = self._settings.similarity_weight
-        rise = self._settings.estimate_rise(len(target.vectors) * self._sizes)
-        scores = self._measure_matches(target.vectors) - rise
-        chosen = scores >= self._least
-        possible = ~chosen & (scores + weight >= self._least)
+        match, candidates = self._measure_matches(target.vectors), len(target.vectors) * self._sizes
+        focus, common = measure_focus(target.vectors, self._topics), self._compare_stems(target.counted)
+        least, most = (self._settings.compute_scores(match, i, common, focus, candidates) for i in (0.0, 1.0))
+        chosen = least >= self._least
+        possible = ~chosen & (most >= self._least)
         if possible.any():
             runs = self._shared.find(target.runs)
             chosen |= possible & runs
             self._look_for_seeds(target.stems, np.flatnonzero(possible & ~runs).tolist(), chosen)
         return [int(place) for place in np.flatnonzero(chosen)]
+
+    def _compare_stems(self, target: Integers) -> npt.NDArray[np.float64]:
+        """Return `compare_stem_sets` of some stems and each source."""
+        marks = np.zeros(self._stems.shape[1])
+        marks[target[target < len(marks)]] = 1
+        return compare_stem_sets(self._stems @ marks, len(target), np.diff(self._stems.indptr))
 
     def _look_for_seeds(self, target: WordCounts, places: Sequence[int], chosen: npt.NDArray[np.bool_]) -> None:
         _, has_seed = compile_kernels()
@@ -120,3 +132,13 @@ class FirstStage:
                 together = 0
             together += size
         return pairwise([*cuts, len(self._sizes)])
+
+
+def _stack_topics(sources: Sequence[npt.NDArray[np.float16]]) -> npt.NDArray[np.float32]:
+    """Return the topic of each source, ``[s, d]``; that of a source without sentences is zero."""
+    width = max((vectors.shape[1] for vectors in sources), default=0)
+    topics = np.zeros((len(sources), width), np.float32)
+    for place, vectors in enumerate(sources):
+        if vectors.size:
+            topics[place] = find_topic(vectors.astype(np.float32))
+    return topics

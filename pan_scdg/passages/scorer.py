@@ -16,6 +16,7 @@ from pan_scdg.passages.align import Alignment
 from pan_scdg.passages.match import CORRECTION, NEARBY, NEIGHBOURS, SENTENCES, measure_match
 from pan_scdg.passages.quotations import RULES
 from pan_scdg.passages.units import EncodedText, PreparedText, prepare_text
+from pan_scdg.passages.wholes import EXPECTED, TOGETHER, compare_stem_sets, find_topic, measure_focus
 from pan_scdg.profile import PassageSettings
 from pan_scdg.records import TextPair
 from pan_scdg.store import Store, make_key, pack_array, unpack_floats
@@ -36,10 +37,11 @@ class AlignmentScorer:
         unit_words: least number of words of a sentence; see `prepare_text`.
     """
 
-    features: tuple[str, ...] = ("match", "similarity", "candidates", "words", "left_out")
-    """See `measure_match`; the largest similarity of a passage that words have in common, 0 without one; the number of
-    pairs of sentences that were compared, with which the match of unrelated texts rises; the words of the target; and
-    the number of passages that lie in its quotations and lists of references, which all but ``words`` leave out.
+    features: tuple[str, ...] = ("match", "similarity", "common", "focus", "candidates", "words", "left_out")
+    """See `measure_match`; the largest similarity of a passage that words have in common, 0 without one; see
+    `compare_stem_sets` and `measure_focus`; the number of pairs of sentences that were compared, with which the match
+    of unrelated texts rises; the words of the target; and the number of passages that lie in its quotations and lists
+    of references, which all but ``words`` leave out.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class AlignmentScorer:
             "kind": "alignment",
             **self._encoded,
             "match": [SENTENCES, NEARBY, NEIGHBOURS, CORRECTION],
+            "wholes": [EXPECTED, TOGETHER],
             "passages": self._settings.model_dump(mode="json"),
             "quotations": RULES,
         }
@@ -79,13 +82,16 @@ class AlignmentScorer:
             UserError: the encoder cannot be loaded, or stored vectors are damaged.
         """
         for pair in pairs:
-            first, source = self.prepare(pair.target), self.prepare(pair.source).vectors
-            target = first.counted
+            first, second = self.prepare(pair.target), self.prepare(pair.source)
+            target, source = first.counted, second.vectors
             alignment = self.align(pair.target, pair.source, self._settings)
             found = list(map(alignment.measure, alignment.passages))
             similarity = max((evidence.similarity for evidence in found if evidence.counts), default=0.0)
+            ours, theirs = first.prepared.list_counted_stems(), set(second.prepared.stems)
+            common = compare_stem_sets(len(ours & theirs), len(ours), len(theirs))
+            focus = measure_focus(target, find_topic(source)[None])[0]
             numbers = len(target) * len(source), len(first.prepared.forms), sum(not e.counts for e in found)
-            yield measure_match(target, source), similarity, *map(float, numbers)
+            yield measure_match(target, source), similarity, float(common), float(focus), *map(float, numbers)
 
     def prepare(self, text: str) -> EncodedText:
         """Return the sentences of a text and their vectors; recent texts are remembered."""

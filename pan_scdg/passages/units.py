@@ -45,6 +45,11 @@ class PreparedText(NamedTuple):
     counted: npt.NDArray[np.bool_]
     """The units that do not lie mostly in such a part, ``[u]``; see `quotations` for what is left out."""
 
+    def list_counted_stems(self) -> set[str]:
+        """Return the stems of the units that count."""
+        kept = np.repeat(self.counted, self.units[:, 1] - self.units[:, 0])
+        return {self.stems[place] for place in np.unique(self.stem_places[kept]).tolist()}
+
 
 class EncodedText(NamedTuple):
     """A text and the vectors of its sentences."""

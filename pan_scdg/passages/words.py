@@ -1,12 +1,15 @@
 """The words of many texts as numbers: which stems each unit has, and which runs of words two texts have in common."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.passages.units import Integers, PreparedText
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
@@ -33,10 +36,14 @@ class Vocabulary:
         self._stems: dict[str, int] = {}
         self._forms: dict[str, int] = {}
 
+    def number_stems(self, stems: Iterable[str]) -> Integers:
+        """Return the number of each stem."""
+        number = self._stems
+        return np.array([number.setdefault(stem, len(number)) for stem in stems], np.int64)
+
     def count_stems(self, text: PreparedText) -> WordCounts:
         """Return the count of each stem in each unit."""
-        number = self._stems
-        ids = np.array([number.setdefault(stem, len(number)) for stem in text.stems], np.int64)[text.stem_places]
+        ids = self.number_stems(text.stems)[text.stem_places]
         owners = np.repeat(np.arange(len(text.units)), text.units[:, 1] - text.units[:, 0])
         places, counts = np.unique(np.stack([ids, owners]), axis=1, return_counts=True)
         stems, starts = np.unique(places[0], return_index=True)
@@ -53,6 +60,16 @@ class Vocabulary:
             hashes = np.multiply(hashes + ids[i : i + runs], _FACTOR)
             hashes = np.bitwise_xor(hashes, hashes >> np.uint64(29))
         return np.unique(hashes)
+
+
+def mark_stems(texts: Sequence[WordCounts]) -> "csr_array":
+    """Return 1 for each stem that a text has, ``[texts, stems]``."""
+    import scipy.sparse as sp
+
+    starts = np.cumsum([0, *(len(text.stems) for text in texts)])
+    stems = np.concatenate([np.empty(0, np.int64), *(text.stems for text in texts)])
+    shape = (len(texts), int(stems.max(initial=-1)) + 1)
+    return sp.csr_array((np.ones(len(stems)), stems, starts), shape)
 
 
 class SharedRuns:

@@ -110,8 +110,7 @@ MOST_CANDIDATES = 14_000
 class Alignment(Table):
     """Sentences that embeddings match, and passages that have words in common (not in the paper).
 
-    The score is ``match - rise + similarity_weight * similarity``; see `passages.scorer` and `estimate_rise`. Passages
-    are aligned with the defaults of the table ``[passages]``.
+    Passages are aligned with the defaults of the table ``[passages]``; see `compute_scores`.
     """
 
     kind: Literal["alignment"]
@@ -122,6 +121,8 @@ class Alignment(Table):
     long_slope: float = Field(default=0.0, ge=0)
     """Additional rise with the logarithm beyond `MOST_CANDIDATES`."""
     similarity_weight: float = Field(ge=0)
+    common_weight: float = Field(default=0.0, ge=0)
+    focus_weight: float = Field(default=0.0, ge=0)
     most_false_positives: float = Field(default=0.03, ge=0, le=1)
     """Largest share of negative pairs that ``calibrate`` lets the threshold call positive."""
     batch: int = Field(default=32, ge=1)
@@ -131,11 +132,23 @@ class Alignment(Table):
     measured."""
     calibrated_with: CalibratedWith = None
 
-    def estimate_rise(self, candidates: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Return the correction subtracted from the matches of texts with these numbers of pairs of sentences."""
+    def compute_scores(
+        self,
+        match: npt.ArrayLike,
+        similarity: npt.ArrayLike,
+        common: npt.ArrayLike,
+        focus: npt.ArrayLike,
+        candidates: npt.ArrayLike,
+    ) -> npt.NDArray[np.float64]:
+        """Return the match less its rise with the number of candidates, plus the weighted others; ``[pairs]`` each.
+
+        `AlignmentScorer.features` has what the numbers are.
+        """
         number = np.maximum(1.0, np.asarray(candidates, np.float64))
         beyond = np.log(np.maximum(1.0, number / MOST_CANDIDATES))
-        return np.asarray(self.length_slope * np.log(number) + self.long_slope * beyond)
+        rise = self.length_slope * np.log(number) + self.long_slope * beyond
+        values = ((self.similarity_weight, similarity), (self.common_weight, common), (self.focus_weight, focus))
+        return np.asarray(match - rise + sum(weight * np.asarray(value) for weight, value in values))
 
 
 class Prompted(Table):

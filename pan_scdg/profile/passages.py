@@ -26,6 +26,8 @@ class PassageSettings(Table):
     full_length: int = Field(default=300, ge=1)
     short_cosine: float = Field(default=0.3, ge=0)
     """Added to ``cosine`` for a passage without length; between that and ``full_length`` in proportion."""
+    many_cosine: float = Field(default=0.1, ge=0)
+    """Added to ``short_cosine`` times the logarithm of the pairs of units beyond `align.MANY`."""
     length: int = Field(default=120, ge=1)
     """Least length of a passage."""
     seed_worth: float = Field(default=0.25, ge=0, le=1)

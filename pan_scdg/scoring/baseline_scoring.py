@@ -159,8 +159,7 @@ def choose_scores(settings: BaselineSettings, rows: Sequence[tuple[float, ...]])
         ValueError: the weights of the method were not fitted.
     """
     if isinstance(settings, Alignment):
-        match, similarity, candidates, *_ = np.array(rows, dtype=np.float64).reshape(-1, 5).T
-        return np.asarray(match - settings.estimate_rise(candidates) + settings.similarity_weight * similarity)
+        return settings.compute_scores(*np.array(rows, dtype=np.float64).reshape(-1, 7).T[:5])
     if not isinstance(settings, GramLogistic):
         return np.array([row[0] for row in rows], dtype=np.float64)
     w = settings.weights

@@ -17,13 +17,15 @@ from pan_scdg.passages.reachable import FirstStage
 from pan_scdg.passages.similarity import Comparison
 from pan_scdg.passages.units import EncodedText, prepare_text
 from pan_scdg.passages.verbatim import find_runs
+from pan_scdg.passages.wholes import compare_stem_sets, find_topic, measure_focus
 from pan_scdg.passages.words import SharedRuns, Vocabulary
 from pan_scdg.profile import PassageSettings
 from pan_scdg.profile.baseline import Alignment as AlignmentProfile
 from pan_scdg.scoring.baseline_scoring import choose_scores
 
 Floats = npt.NDArray[np.float32]
-PROFILE = AlignmentProfile(kind="alignment", model="none", length_slope=0.01, similarity_weight=0.3)
+WEIGHTS = {"similarity_weight": 0.3, "common_weight": 0.3, "focus_weight": 0.2}
+PROFILE = AlignmentProfile(kind="alignment", model="none", length_slope=0.01, **WEIGHTS)
 VOCABULARY = "the of and tide river harbour boat net salt quay morning rope storm mast sail gull cod lamp pier"
 WORDS = VOCABULARY.split()
 
@@ -31,6 +33,15 @@ WORDS = VOCABULARY.split()
 def draw_vectors(rng: np.random.Generator, count: int, dimensions: int = 5) -> Floats:
     vectors = rng.normal(size=(count, dimensions)).astype(np.float32)
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float16).astype(np.float32)
+
+
+def measure_rest(target: EncodedText, source: EncodedText, similarity: float) -> tuple[float, ...]:
+    """Return the numbers of a pair whose similarity is known."""
+    ours, theirs = target.prepared.list_counted_stems(), set(source.prepared.stems)
+    common = float(compare_stem_sets(len(ours & theirs), len(ours), len(theirs)))
+    focus = float(measure_focus(target.counted, find_topic(source.vectors)[None])[0])
+    candidates = float(len(target.counted) * len(source.vectors))
+    return measure_match(target.counted, source.vectors), similarity, common, focus, candidates, 99.0, 0.0
 
 
 def write_text(rng: random.Random, sentences: int, words: Sequence[str] = WORDS, quoted: float = 0.0) -> str:
@@ -86,11 +97,9 @@ def test_what_is_left_out_cannot_reach_the_limit(least: float) -> None:
             alignment = Alignment(target.prepared, source.prepared, PassageSettings())
             measured = map(alignment.measure, alignment.find_passages())
             similarity = max((found.similarity for found in measured if found.counts), default=0.0)
-            candidates = float(len(target.counted) * len(source.vectors))
-            row = (measure_match(target.counted, source.vectors), similarity, candidates, 99.0, 0.0)
             if place not in chosen:
                 left_out += 1
-                assert choose_scores(PROFILE, [row])[0] < least
+                assert choose_scores(PROFILE, [measure_rest(target, source, similarity)])[0] < least
             elif alignment.seeds or alignment.runs:
                 reached += 1
     assert left_out > 50
@@ -100,8 +109,8 @@ def test_what_is_left_out_cannot_reach_the_limit(least: float) -> None:
 def test_beyond_a_length_scores_fall_faster_in_both_stages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pan_scdg.profile.baseline.MOST_CANDIDATES", 30)
     steep = PROFILE.model_copy(update={"long_slope": 0.2})
-    rows = [(0.5, 0.0, number, 99.0, 0.0) for number in (0.0, 1.0, 30.0, 31.0, 3000.0)]
-    expected = [0.5 - 0.01 * math.log(max(1, n)) - 0.2 * math.log(max(1, n / 30)) for _, _, n, *_ in rows]
+    rows = [(0.5, 0.0, 0.0, 0.0, number, 99.0, 0.0) for number in (0.0, 1.0, 30.0, 31.0, 3000.0)]
+    expected = [0.5 - 0.01 * math.log(max(1, n)) - 0.2 * math.log(max(1, n / 30)) for *_, n, _, _ in rows]
     assert choose_scores(steep, rows) == pytest.approx(expected)
     rng = np.random.default_rng(5)
     texts = [prepare_text(write_text(random.Random(i), 3 + i), 3) for i in range(9)]
@@ -109,9 +118,7 @@ def test_beyond_a_length_scores_fall_faster_in_both_stages(monkeypatch: pytest.M
     least = 0.35
     for target, places in zip(encoded, FirstStage(encoded, steep, PassageSettings(), least).find_all(encoded, 1)):
         for place, source in enumerate(encoded):
-            number = float(len(target.vectors) * len(source.vectors))
-            row = (measure_match(target.vectors, source.vectors), 0.0, number, 99.0, 0.0)
-            if choose_scores(steep, [row])[0] >= least:
+            if choose_scores(steep, [measure_rest(target, source, 0.0)])[0] >= least:
                 assert place in places
 
 

@@ -16,6 +16,7 @@ from pan_scdg.passages import match
 from pan_scdg.passages.match import measure_match
 from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.passages.units import prepare_text
+from pan_scdg.passages.wholes import EXPECTED
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import TextPair
 from pan_scdg.scoring.baseline_scoring import choose_scores, warn_about_texts
@@ -86,27 +87,30 @@ def make_scorer(encoder: Encoder, store: Store) -> AlignmentScorer:
 
 
 def test_a_rewritten_passage_scores_above_an_unrelated_text(encoder: Encoder, store: Store) -> None:
-    settings = Alignment(kind="alignment", model=NAME, length_slope=0.01, similarity_weight=0.3)
+    weights = {"similarity_weight": 0.3, "common_weight": 0.2, "focus_weight": 0.1}
+    settings = Alignment(kind="alignment", model=NAME, length_slope=0.01, **weights)
     pairs = [TextPair(str(i), "s", text, SOURCE) for i, text in enumerate((REWRITTEN, UNRELATED, "", SOURCE))]
     rows = list(make_scorer(encoder, store).score(pairs))
     rewritten, unrelated, empty, same = choose_scores(settings, rows)
     assert same > rewritten > unrelated + 0.1
     assert unrelated > empty == -1
-    match, similarity, candidates, words, left_out = rows[3]
+    match, similarity, common, focus, candidates, words, left_out = rows[3]
     assert (similarity, candidates, words, left_out) == (pytest.approx(1), 36, len(SOURCE.split()), 0)
-    assert same == pytest.approx(match - 0.01 * np.log(36) + 0.3)
+    assert common == pytest.approx(1 - EXPECTED * np.log(len(set(prepare_text(SOURCE, 3).stems))))
+    assert same == pytest.approx(match - 0.01 * np.log(36) + 0.3 * similarity + 0.2 * common + 0.1 * focus)
 
 
 def test_a_quotation_in_common_changes_no_score(encoder: Encoder, store: Store) -> None:
-    settings = Alignment(kind="alignment", model=NAME, length_slope=0.01, similarity_weight=0.3)
+    weights = {"similarity_weight": 0.3, "common_weight": 0.3, "focus_weight": 0.3}
+    settings = Alignment(kind="alignment", model=NAME, length_slope=0.01, **weights)
     quotation, own = SOURCE[: SOURCE.index(" The council")], f"{UNRELATED}\n\n{UNRELATED[::-1]}"
     texts = (own, f'{own}\n\n"{quotation}"', f"{own}\n\n{quotation}", f'"{quotation}"\n\nThey said so.')
     rows = list(make_scorer(encoder, store).score(TextPair("t", "s", text, SOURCE) for text in texts))
     alone, quoted, copied, nothing_else = choose_scores(settings, rows)
     assert quoted == pytest.approx(alone, abs=1e-3)
     assert min(copied, nothing_else) > alone + 0.3
-    assert [row[4] for row in rows] == [0, 1, 0, 0]
-    assert [row[2] for row in rows] == [rows[0][2], rows[0][2], *(row[2] for row in rows[2:])]
+    assert [row[6] for row in rows] == [0, 1, 0, 0]
+    assert rows[1][4] == rows[0][4]
 
 
 def test_stored_vectors_give_the_same_numbers_without_an_encoder(encoder: Encoder, store: Store) -> None:
