@@ -27,8 +27,7 @@ from pan_scdg.profile.baseline import Alignment
 from pan_scdg.progress import Progress
 from pan_scdg.records import TextPair
 from pan_scdg.scdg.decision import choose_threshold
-from pan_scdg.scoring.baseline_parts import find_parts
-from pan_scdg.scoring.baseline_scoring import choose_scores
+from pan_scdg.scoring.baseline_registry import choose_scores, find_parts
 from pan_scdg.store import Store
 
 Floats = npt.NDArray[np.float64]

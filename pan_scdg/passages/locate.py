@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pan_scdg.passages.align import Evidence, overlap
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.match import find_matches
-from pan_scdg.passages.scorer import AlignmentScorer
+from pan_scdg.passages.scorer import AlignmentScorer, OpenAlignment
 from pan_scdg.passages.units import Integers
 from pan_scdg.profile import PassageSettings
 from pan_scdg.profile.baseline import Alignment
@@ -17,12 +17,11 @@ class Locator:
 
     Args:
         finder: finds passages by words and paragraphs, as `run` does.
-        settings: the alignment that decides, which also knows sentences that match without common words.
-        scorer: has the vectors of these sentences; None: another method decides.
+        alignment: also knows sentences that match without common words; None: another method decides.
     """
 
-    def __init__(self, finder: PassageFinder, settings: Alignment | None, scorer: AlignmentScorer | None) -> None:
-        self._finder, self._settings, self._scorer = finder, settings, scorer
+    def __init__(self, finder: PassageFinder, alignment: OpenAlignment | None = None) -> None:
+        self._finder, self._alignment = finder, alignment
 
     def find(self, target: str, source: str, *, positive: bool = True) -> list[Evidence]:
         """Return the passages of a pair; without any that count, also the sentences whose match reaches the threshold.
@@ -30,31 +29,33 @@ class Locator:
         If no sentences do, the best ones are returned. Of a pair that is not positive only the passages that do not
         count are returned.
         """
-        found = self._finder.find(target, source, self._scorer)
-        if self._scorer is None or self._settings is None:  # another method decides, which counts everything
+        alignment = self._alignment
+        found = self._finder.find(target, source, None if alignment is None else alignment.scorer)
+        if alignment is None:  # another method decides, which counts everything
             found = [evidence._replace(counts=True) for evidence in found]
         if not positive:
             return [evidence for evidence in found if not evidence.counts]
-        if self._scorer is None or self._settings is None or any(evidence.counts for evidence in found):
+        if alignment is None or any(evidence.counts for evidence in found):
             return found
-        return sorted([*found, *self._find_sentences(target, source, found, self._scorer, self._settings)])
+        return sorted([*found, *_find_sentences(target, source, found, *alignment)])
 
-    def _find_sentences(
-        self, target: str, source: str, known: list[Evidence], scorer: AlignmentScorer, settings: Alignment
-    ) -> Iterator[Evidence]:
-        """Yield the sentences that decided, without those that overlap known passages."""
-        first, second = scorer.prepare(target), scorer.prepare(source)
-        vectors, counted = first.counted, first.prepared.spans[first.prepared.counted]
-        if not vectors.size or not second.vectors.size:
-            return
-        rise = float(settings.estimate_rise(len(vectors) * len(second.vectors)))
-        alignment = scorer.align(target, source, PassageSettings())
-        for match in find_matches(vectors, second.vectors, (settings.threshold or 0.0) + rise):
-            start, length = _span(counted, match.begin, match.end)
-            source_start, source_length = _span(second.prepared.spans, match.source_begin, match.source_end)
-            passage = Passage(start, length, source_start, source_length)
-            if not any(overlap(passage, other.passage) for other in known):
-                yield alignment.measure(passage)._replace(within=None, counts=True)  # a quotation may lie between
+
+def _find_sentences(
+    target: str, source: str, known: list[Evidence], settings: Alignment, scorer: AlignmentScorer
+) -> Iterator[Evidence]:
+    """Yield the sentences that decided, without those that overlap known passages."""
+    first, second = scorer.prepare(target), scorer.prepare(source)
+    vectors, counted = first.counted, first.prepared.spans[first.prepared.counted]
+    if not vectors.size or not second.vectors.size:
+        return
+    rise = float(settings.estimate_rise(len(vectors) * len(second.vectors)))
+    alignment = scorer.align(target, source, PassageSettings())
+    for match in find_matches(vectors, second.vectors, (settings.threshold or 0.0) + rise):
+        start, length = _span(counted, match.begin, match.end)
+        source_start, source_length = _span(second.prepared.spans, match.source_begin, match.source_end)
+        passage = Passage(start, length, source_start, source_length)
+        if not any(overlap(passage, other.passage) for other in known):
+            yield alignment.measure(passage)._replace(within=None, counts=True)  # a quotation may lie between
 
 
 def _span(units: Integers, first: int, behind: int) -> tuple[int, int]:

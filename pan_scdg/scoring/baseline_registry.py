@@ -1,0 +1,174 @@
+"""The methods behind the tables ``[baseline]``: `BASELINES` is the only place that names them all.
+
+What the program asks about a method is a fact that its settings state (`profile.baseline.BaselineTable`), or a function
+of its entry here. To add a baseline, see docs/architecture.md.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from pan_scdg.baselines.char_ngrams import find_passages
+from pan_scdg.baselines.lexical import Collection, make_bm25, make_char_ngrams, make_containment, make_gram_overlap
+from pan_scdg.evaluation.logistic import LogisticFit, compute_probabilities, fit_logistic
+from pan_scdg.profile.baseline import (
+    Alignment,
+    BaselineSettings,
+    BaselineTable,
+    Bm25Pairs,
+    CharNgrams,
+    Containment,
+    Cosine,
+    GramLogistic,
+    LogisticWeights,
+    Prompted,
+    VectorCosine,
+)
+from pan_scdg.records import PairScorer, Passage
+from pan_scdg.scdg.aggregation import Floats
+from pan_scdg.scoring.baseline_parts import (
+    BaselineParts,
+    Given,
+    find_encoder_parts,
+    find_judge,
+    find_vectors,
+    refuse_unused,
+    require_part,
+)
+from pan_scdg.scoring.pair_method import Labels
+from pan_scdg.store import Store
+
+Settings = TypeVar("Settings", bound=BaselineTable)
+Rows = Sequence[tuple[float, ...]]
+"""The numbers of each pair."""
+
+FindPassages = Callable[[Settings, str, str], tuple[Passage, ...]]
+"""Returns the passages of a target and a source."""
+
+
+def _take_first(settings: BaselineTable, rows: Rows) -> Floats:
+    return np.array([row[0] for row in rows], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Baseline(Generic[Settings]):
+    """The functions of a method, which take its settings first."""
+
+    name: Callable[[Settings], str]
+    """Returns its name in the paper's tables."""
+    make_scorer: Callable[[Settings, BaselineParts, Collection, Store], PairScorer]
+    """Returns the scorer; nothing heavy is loaded before it scores."""
+    find_parts: Callable[[Settings, Given], BaselineParts] = lambda settings, given: BaselineParts({}, "cpu", {})
+    """Finds the model or the vectors that the scorer needs."""
+    fit: Callable[[Settings, Rows, Labels], Settings] = lambda settings, rows, labels: settings
+    """Returns the settings with the weights that ``calibrate`` fits."""
+    combine: Callable[[Settings, Rows], Floats] = _take_first
+    """Returns the score of each pair that is compared with the threshold, ``[pairs]``."""
+    rule: str = "threshold by training F1"
+    """States how a study chooses the threshold, unless it is official."""
+    find_passages: FindPassages[Settings] | None = None
+    """Used for positive pairs; None: it decides about whole documents."""
+
+
+def _fit_weights(settings: GramLogistic, rows: Rows, labels: Labels) -> GramLogistic:
+    fit = fit_logistic(np.array(rows), labels)
+    return settings.model_copy(update={"weights": LogisticWeights(**fit._asdict())})
+
+
+def _compute_logistic(settings: GramLogistic, rows: Rows) -> Floats:
+    if settings.weights is None:
+        raise ValueError("the weights were not fitted")
+    return compute_probabilities(LogisticFit(**settings.weights.model_dump()), np.array(rows, dtype=np.float64))
+
+
+def _combine_alignment(settings: Alignment, rows: Rows) -> Floats:
+    match, similarity, candidates, *_ = np.array(rows, dtype=np.float64).reshape(-1, 5).T
+    return np.asarray(match - settings.estimate_rise(candidates) + settings.similarity_weight * similarity)
+
+
+BASELINES: Mapping[type[BaselineTable], Baseline[Any]] = {
+    CharNgrams: Baseline[CharNgrams](
+        lambda s: "PAN12-style n-gram overlap",
+        lambda s, parts, sources, store: make_char_ngrams(s),
+        rule="n and threshold by training F1",
+        find_passages=lambda s, target, source: find_passages(target, source, s.n),
+    ),
+    Containment: Baseline[Containment](
+        lambda s: f"Max {s.n}-token-gram containment", lambda s, parts, sources, store: make_containment(s)
+    ),
+    GramLogistic: Baseline[GramLogistic](
+        lambda s: f"{s.n}-token-gram logistic",
+        lambda s, parts, sources, store: make_gram_overlap(s),
+        fit=_fit_weights,
+        combine=_compute_logistic,
+        rule="fitted on training, threshold by training F1",
+    ),
+    Bm25Pairs: Baseline[Bm25Pairs](lambda s: "BM25 pair score", lambda s, parts, sources, store: make_bm25(s, sources)),
+    Cosine: Baseline[Cosine](
+        lambda s: f"{s.model} cosine",
+        lambda s, parts, sources, store: parts.make_cosine(s, store),
+        lambda s, given: find_encoder_parts(s.model, given.device, "pairs"),
+    ),
+    VectorCosine: Baseline[VectorCosine](
+        lambda s: f"{s.model} cosine", lambda s, parts, sources, store: require_part(parts.vectors), find_vectors
+    ),
+    Prompted: Baseline[Prompted](
+        lambda s: f"PlagBench {s.shots}-shot ({'CoT' if s.chain_of_thought else 'vanilla'})",
+        lambda s, parts, sources, store: require_part(parts.make_judge)(s, store),
+        find_judge,
+        rule="threshold on the label scores by training F1",
+    ),
+    Alignment: Baseline[Alignment](
+        lambda s: f"{s.model} sentence alignment",
+        lambda s, parts, sources, store: parts.make_alignment(s, store),
+        lambda s, given: find_encoder_parts(s.model, given.device, "pairs"),
+        combine=_combine_alignment,
+    ),
+}
+
+
+def get_baseline(settings: BaselineSettings) -> Baseline[Any]:
+    """Return the entry of a method."""
+    return BASELINES[type(settings)]
+
+
+def find_parts(
+    settings: BaselineSettings,
+    device: str,
+    doc_ids: Sequence[str],
+    *,
+    vectors: Path | None = None,
+    model: Path | None = None,
+    state: Path | None = None,
+) -> BaselineParts:
+    """Find the model or the vectors of a baseline.
+
+    Args:
+        settings: the baseline of the profile.
+        device: "cpu" or "cuda".
+        doc_ids: ids of all documents of the job.
+        vectors: folder of precomputed document vectors.
+        model: folder of a language model that answers on this machine.
+        state: folder that caches hashes of the model's weights.
+
+    Raises:
+        UserError: something is missing, or ``vectors`` or ``model`` are given to a method that does not use them.
+    """
+    unused = {
+        "--model": model is not None and settings.language_model is None,
+        "--vectors": vectors and not settings.reads_vectors,
+    }
+    refuse_unused(settings, unused)
+    return get_baseline(settings).find_parts(settings, Given(device, doc_ids, vectors, model, state))
+
+
+def choose_scores(settings: BaselineSettings, rows: Rows) -> Floats:
+    """Return the score of each pair that is compared with the threshold, ``[pairs]``.
+
+    Raises:
+        ValueError: the weights of the method were not fitted.
+    """
+    return get_baseline(settings).combine(settings, rows)
