@@ -21,6 +21,7 @@ from pan_scdg.passages.verbatim import find_runs
 from pan_scdg.profile import PassageSettings, load_profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import TextPair
+from pan_scdg.scoring.baseline_parts import Given
 from pan_scdg.scoring.baseline_registry import choose_scores, find_parts
 from pan_scdg.store import Store
 
@@ -76,7 +77,7 @@ def main(data: Path, development: Path, state: Path, profile: str) -> None:
     random.Random(4).shuffle(positives)
     rows = []
     with Store(state) as store:
-        scorer = find_parts(settings, "cpu", ()).make_alignment(settings, store)
+        scorer = find_parts(settings, Given("cpu")).make_alignment(settings, store)
         for topics in ("one", "other"):
             for count in JOINED:
                 texts = join(pairs, count, topics)

@@ -24,6 +24,7 @@ from pan_scdg.profile import PassageSettings, load_profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.progress import Progress
 from pan_scdg.records import Passage, TextPair
+from pan_scdg.scoring.baseline_parts import Given
 from pan_scdg.scoring.baseline_registry import choose_scores, find_parts
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.verification import Verifier
@@ -65,7 +66,7 @@ def choose_passage(target: PreparedText, source: PreparedText, one: Vectors, oth
 
 def measure(items: Items, settings: Alignment, model: ScoringModel, store: Store) -> tuple[Floats, Floats, Floats]:
     """Return the alignment score of each pair, and the gain and the control of its best passage, ``[pairs]``."""
-    scorer = find_parts(settings, "cpu", ()).make_alignment(settings, store)
+    scorer = find_parts(settings, Given("cpu")).make_alignment(settings, store)
     verifier, rows, gains = Verifier(model, store), [], []
     with Progress("measuring", len(items.pairs)) as progress:
         for pair in items.pairs:

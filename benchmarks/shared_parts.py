@@ -18,6 +18,7 @@ from benchmarks.verdicts import gather, read_pan13
 from pan_scdg.profile import load_profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import TextPair
+from pan_scdg.scoring.baseline_parts import Given
 from pan_scdg.scoring.baseline_registry import choose_scores, find_parts
 from pan_scdg.store import Store
 
@@ -90,7 +91,7 @@ def main(data: Path, development: Path, state: Path, profile: str, pairs: int) -
     for name, hide in HIDDEN.items():
         cases[f"positive pairs: {name}"] = [TextPair(p.id, p.id, hide(p.target), p.source) for p in positive]
     with Store(state) as store:
-        scorer = find_parts(settings, "cpu", ()).make_alignment(settings, store)
+        scorer = find_parts(settings, Given("cpu")).make_alignment(settings, store)
         click.echo("| in common | called positive |\n| --- | --- |")
         for name, texts in cases.items():
             scores = choose_scores(settings, list(scorer.score(texts)))

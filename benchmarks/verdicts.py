@@ -27,6 +27,7 @@ from pan_scdg.profile.baseline import Alignment
 from pan_scdg.progress import Progress
 from pan_scdg.records import TextPair
 from pan_scdg.scdg.decision import choose_threshold
+from pan_scdg.scoring.baseline_parts import Given
 from pan_scdg.scoring.baseline_registry import choose_scores, find_parts
 from pan_scdg.store import Store
 
@@ -72,7 +73,7 @@ def gather(sets: Sequence[Sequence[Pair]]) -> Items:
 
 def measure(items: Items, store: Store, settings: Alignment) -> tuple[Floats, Floats]:
     """Return the alignment scores, and the best mean over four sentences of each one's largest cosine."""
-    scorer = find_parts(settings, "cpu", ()).make_alignment(settings, store)
+    scorer = find_parts(settings, Given("cpu")).make_alignment(settings, store)
     rows, four = [], []
     with Progress("aligning", len(items.pairs)) as progress:
         for pair in items.pairs:

@@ -26,7 +26,7 @@ from pan_scdg.retrieval.ranking import Ranked, Ranking, rank_best
 from pan_scdg.scdg.aggregation import choose_aggregate
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.scoring.baseline_method import BaselineMethod
-from pan_scdg.scoring.baseline_parts import refuse_unused
+from pan_scdg.scoring.baseline_parts import Given, refuse_unused
 from pan_scdg.scoring.baseline_registry import find_parts
 from pan_scdg.scoring.candidates import prepare_targets
 from pan_scdg.scoring.gain_method import EMPTY_SOURCE, IN_SEGMENTS, GainMethod
@@ -170,7 +170,7 @@ class Scorer:
         settings = self.profile.baseline
         if settings is None:
             return self._gains or GainMethod(self.profile, self._model)  # which needs [pairs]
-        parts = find_parts(settings, self._device, (), model=None if self._loads else self._folder)
+        parts = find_parts(settings, Given(self._device, model=None if self._loads else self._folder))
         return BaselineMethod(self.profile, parts, (), model=self._loads)
 
     @cached_property

@@ -26,8 +26,8 @@ Own = TypeVar("Own", bound="BaselineTable")
 class BaselineTable(Table):
     """The facts about a method that its settings state, with their values for most methods."""
 
-    chosen: ClassVar[tuple[str, ...]] = ("threshold",)
-    """Fields that ``calibrate`` chooses, in the order in which it writes them."""
+    parameters: ClassVar[tuple[str, ...]] = ()
+    """Fields that are chosen together with the threshold, as q is."""
     fitted: ClassVar[tuple[str, ...]] = ()
     """Numbers of a pair that a logistic model is fitted on; the method has no score without its weights."""
     official: ClassVar[bool] = False
@@ -52,14 +52,9 @@ class BaselineTable(Table):
         return None
 
     @property
-    def parameter(self) -> dict[str, int]:
-        """Return the field that is chosen together with the threshold, as q is, by its name; empty without one."""
-        return {}
-
-    @property
     def column(self) -> str:
         """Return the name of its score among the scores of other parameters."""
-        return next((f"{name}_{value}" for name, value in self.parameter.items()), "score")
+        return "_".join(f"{name}_{getattr(self, name)}" for name in self.parameters) or "score"
 
     def vary(self: Own, *, own: bool = False) -> dict[float, Own]:
         """Return the settings that ``calibrate`` chooses from, by the parameter; with ``own`` also these."""
@@ -69,18 +64,13 @@ class BaselineTable(Table):
 class CharNgrams(BaselineTable):
     """PAN12-style matches of character n-grams; the score is the covered share of the target's characters."""
 
-    chosen = ("n", "threshold")
+    parameters = ("n",)
     kind: Literal["char-ngrams"]
     n: int = Field(default=50, ge=1)
     """Letters and digits of an n-gram. The official baseline has 50; the paper gives none."""
     n_grid: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(8, 12, 16, 24, 32, 50), min_length=1)
     """Values that ``calibrate`` chooses n from."""
     threshold: Threshold = None
-
-    @property
-    def parameter(self) -> dict[str, int]:
-        """Return n."""
-        return {"n": self.n}
 
     def vary(self, *, own: bool = False) -> "dict[float, CharNgrams]":
         """Return the settings with each n of the grid, in ascending order; with ``own`` also these."""
@@ -114,7 +104,6 @@ class LogisticWeights(Table):
 class GramLogistic(BaselineTable):
     """Logistic model of token n-gram Jaccard similarity and the two directional containments."""
 
-    chosen = ("threshold", "weights")
     fitted = ("jaccard", "target_containment", "source_containment")
     kind: Literal["gram-logistic"]
     n: int = Field(default=4, ge=1)
@@ -144,7 +133,6 @@ class Bm25Pairs(BaselineTable):
 class Cosine(BaselineTable):
     """Cosine of the mean chunk vectors of an embedding model (Embedding cosine baselines)."""
 
-    chosen = ("threshold", "model", "calibrated_with")
     official = True
     kind: Literal["cosine"]
     model: str
@@ -183,7 +171,6 @@ class Alignment(BaselineTable):
     are aligned with the defaults of the table ``[passages]``.
     """
 
-    chosen = ("threshold", "model", "calibrated_with")
     allows_gains = True
     kind: Literal["alignment"]
     model: str
@@ -217,7 +204,6 @@ class Alignment(BaselineTable):
 class Prompted(BaselineTable):
     """An instruction-tuned model answers with a label, which is a score (PlagBench-style prompting)."""
 
-    chosen = ("threshold", "model", "calibrated_with")
     needs_state = True
     kind: Literal["prompt"]
     model: str

@@ -12,7 +12,7 @@ from pan_scdg.evaluation.pairs import compute_pair_metrics
 from pan_scdg.profile.baseline import Alignment, BaselineSettings
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.decision import choose_threshold
-from pan_scdg.scoring.baseline_registry import get_baseline
+from pan_scdg.scoring.baseline_registry import get_entry
 from pan_scdg.scoring.pair_method import Calibrated, Labels, describe_quality
 
 Score = Callable[[BaselineSettings], Sequence[tuple[float, ...]]]
@@ -26,7 +26,7 @@ def choose_settings(settings: BaselineSettings, score: Score, labels: Labels) ->
     paper's rule: unique scores, F1, ties by accuracy. The n of character n-grams is chosen together with the threshold,
     like q; the larger n wins ties. A logistic model is first fitted on the same pairs.
     """
-    baseline, fitted, scores_by = get_baseline(settings), dict[float, BaselineSettings](), dict[float, Floats]()
+    baseline, fitted, scores_by = get_entry(settings), dict[float, BaselineSettings](), dict[float, Floats]()
     for parameter, variant in settings.vary().items():
         rows = score(variant)
         fitted[parameter] = baseline.fit(variant, rows, labels)
@@ -49,7 +49,8 @@ def describe_choice(chosen: BaselineSettings, scores: Floats, labels: Labels, di
     if threshold is None:
         raise ValueError("no threshold was chosen")
     decided = scores >= threshold
-    with_values = "".join(f" with {name} {value}" for name, value in chosen.parameter.items())
+    values = chosen.model_dump(include={*chosen.parameters})
+    words = "".join(f" with {name} {value}" for name, value in values.items())
     f1, accuracy = compute_pair_metrics(labels, scores, decided)["f1"], float(np.mean(decided == labels))
     pairs, positives = len(labels), int(labels.sum())
     comment = f"by calibrate: {describe_quality(f1, accuracy, pairs, positives)}, input {digest[:12]}"
@@ -57,8 +58,8 @@ def describe_choice(chosen: BaselineSettings, scores: Floats, labels: Labels, di
     def edit(document: tomlkit.TOMLDocument) -> None:
         _write_choice(document, chosen, comment)
 
-    words = f"{chosen.kind}{with_values}, threshold {threshold:.6f}"
-    return Calibrated({**chosen.parameter, "threshold": threshold}, words, f1, accuracy, pairs, positives, edit)
+    words = f"{chosen.kind}{words}, threshold {threshold:.6f}"
+    return Calibrated({**values, "threshold": threshold}, words, f1, accuracy, pairs, positives, edit)
 
 
 def _write_choice(document: tomlkit.TOMLDocument, chosen: BaselineSettings, comment: str) -> None:
@@ -69,8 +70,8 @@ def _write_choice(document: tomlkit.TOMLDocument, chosen: BaselineSettings, comm
     threshold.comment(comment).trivia.comment_ws = "  "
     for name in ("threshold", "weights", "calibrated_with"):
         table.pop(name, None)
-    for name in chosen.chosen:
-        if name in table:
+    for name in (*chosen.parameters, "threshold", "model", "calibrated_with", "weights"):
+        if name in table and table[name] != values[name]:
             table[name] = values[name]
-        else:
+        elif name in values and name not in table:
             table.append(name, values[name])

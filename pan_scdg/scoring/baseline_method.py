@@ -20,7 +20,7 @@ from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, PairScorer, Passage
 from pan_scdg.scoring.baseline_choice import choose_settings, describe_choice
 from pan_scdg.scoring.baseline_parts import BaselineParts, need_baseline
-from pan_scdg.scoring.baseline_registry import FindPassages, choose_scores, get_baseline
+from pan_scdg.scoring.baseline_registry import FindPassages, choose_scores, get_entry
 from pan_scdg.scoring.baseline_scoring import (
     TextFacts,
     judge_numbers,
@@ -83,7 +83,7 @@ class BaselineMethod:
         scores_only: bool = False,
     ) -> None:
         self.settings: BaselineSettings = need_baseline(profile)
-        self._baseline = get_baseline(self.settings)
+        self._entry = get_entry(self.settings)
         self.parts, self._all_pairs, self._share, self._scores_only = parts, all_pairs, share, scores_only
         self._facts: dict[str, TextFacts] = {}
         self._alignment: AlignmentScorer | None = None
@@ -144,7 +144,7 @@ class BaselineMethod:
             return alignment.scorer
         if settings not in self._scorers:  # each loads its model once
             collection = make_collection((pair.source for pair in self._all_pairs), self._facts)
-            self._scorers[settings] = self._baseline.make_scorer(settings, self.parts, collection, store)
+            self._scorers[settings] = self._entry.make_scorer(settings, self.parts, collection, store)
         return self._scorers[settings]
 
     def _score_with(self, scorer: PairScorer, pairs: Sequence[DocumentPair], store: Store) -> list[tuple[float, ...]]:
@@ -184,7 +184,7 @@ class BaselineMethod:
         methods decide about whole documents, which are then the only passage.
         """
         positive = [item.pair for item in scored if self._decide(item)]
-        find = self._baseline.find_passages
+        find = self._entry.find_passages
         matches = None if find is None else self._find_passages(positive, find, store)
         for item in scored:
             passages: tuple[Passage, ...] = ()

@@ -31,13 +31,18 @@ _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class Given(NamedTuple):
-    """The arguments of `baseline_registry.find_parts`."""
+    """The options with which a job opens a baseline."""
 
     device: str
-    doc_ids: Sequence[str]
-    vectors: Path | None
-    model: Path | None
-    state: Path | None
+    """The kind, "cpu" or "cuda"."""
+    doc_ids: Sequence[str] = ()
+    """Ids of all documents of the job."""
+    vectors: Path | None = None
+    """Folder of precomputed document vectors."""
+    model: Path | None = None
+    """Folder of a language model that answers on this machine."""
+    state: Path | None = None
+    """Folder that caches hashes of the model's weights."""
 
 
 class BaselineParts(NamedTuple):
@@ -94,11 +99,7 @@ def need_baseline(profile: Profile) -> BaselineSettings:
 
 
 def find_vectors(settings: VectorCosine, given: Given) -> BaselineParts:
-    """Find the vectors of all documents.
-
-    Raises:
-        UserError: their folder is not given, or a document has none.
-    """
+    """Find the vectors of all documents, or raise UserError."""
     if given.vectors is None:
         raise UserError(
             f"the profile needs precomputed document vectors of {settings.model}",
@@ -130,11 +131,7 @@ def refuse_unused(settings: BaselineSettings, given: Mapping[str, object]) -> No
 
 
 def find_judge(settings: Prompted, given: Given) -> BaselineParts:
-    """Find the model that answers: at an endpoint, or on this machine.
-
-    Raises:
-        UserError: a local model is missing, or does not fit.
-    """
+    """Find the model that answers, at an endpoint or on this machine, or raise UserError."""
     if settings.served == "endpoint":
         name = choose_model_name(settings.model)
         identity: dict[str, Any] = {"language_model": {"name": name}}

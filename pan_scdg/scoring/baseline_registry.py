@@ -6,7 +6,6 @@ of its entry here. To add a baseline, see docs/architecture.md.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -54,7 +53,7 @@ def _take_first(settings: BaselineTable, rows: Rows) -> Floats:
 
 
 @dataclass(frozen=True)
-class Baseline(Generic[Settings]):
+class BaselineEntry(Generic[Settings]):
     """The functions of a method, which take its settings first."""
 
     name: Callable[[Settings], str]
@@ -89,39 +88,41 @@ def _combine_alignment(settings: Alignment, rows: Rows) -> Floats:
     return np.asarray(match - settings.estimate_rise(candidates) + settings.similarity_weight * similarity)
 
 
-BASELINES: Mapping[type[BaselineTable], Baseline[Any]] = {
-    CharNgrams: Baseline[CharNgrams](
+BASELINES: Mapping[type[BaselineTable], BaselineEntry[Any]] = {
+    CharNgrams: BaselineEntry[CharNgrams](
         lambda s: "PAN12-style n-gram overlap",
         lambda s, parts, sources, store: make_char_ngrams(s),
         rule="n and threshold by training F1",
         find_passages=lambda s, target, source: find_passages(target, source, s.n),
     ),
-    Containment: Baseline[Containment](
+    Containment: BaselineEntry[Containment](
         lambda s: f"Max {s.n}-token-gram containment", lambda s, parts, sources, store: make_containment(s)
     ),
-    GramLogistic: Baseline[GramLogistic](
+    GramLogistic: BaselineEntry[GramLogistic](
         lambda s: f"{s.n}-token-gram logistic",
         lambda s, parts, sources, store: make_gram_overlap(s),
         fit=_fit_weights,
         combine=_compute_logistic,
         rule="fitted on training, threshold by training F1",
     ),
-    Bm25Pairs: Baseline[Bm25Pairs](lambda s: "BM25 pair score", lambda s, parts, sources, store: make_bm25(s, sources)),
-    Cosine: Baseline[Cosine](
+    Bm25Pairs: BaselineEntry[Bm25Pairs](
+        lambda s: "BM25 pair score", lambda s, parts, sources, store: make_bm25(s, sources)
+    ),
+    Cosine: BaselineEntry[Cosine](
         lambda s: f"{s.model} cosine",
         lambda s, parts, sources, store: parts.make_cosine(s, store),
         lambda s, given: find_encoder_parts(s.model, given.device, "pairs"),
     ),
-    VectorCosine: Baseline[VectorCosine](
+    VectorCosine: BaselineEntry[VectorCosine](
         lambda s: f"{s.model} cosine", lambda s, parts, sources, store: require_part(parts.vectors), find_vectors
     ),
-    Prompted: Baseline[Prompted](
+    Prompted: BaselineEntry[Prompted](
         lambda s: f"PlagBench {s.shots}-shot ({'CoT' if s.chain_of_thought else 'vanilla'})",
         lambda s, parts, sources, store: require_part(parts.make_judge)(s, store),
         find_judge,
         rule="threshold on the label scores by training F1",
     ),
-    Alignment: Baseline[Alignment](
+    Alignment: BaselineEntry[Alignment](
         lambda s: f"{s.model} sentence alignment",
         lambda s, parts, sources, store: parts.make_alignment(s, store),
         lambda s, given: find_encoder_parts(s.model, given.device, "pairs"),
@@ -130,39 +131,23 @@ BASELINES: Mapping[type[BaselineTable], Baseline[Any]] = {
 }
 
 
-def get_baseline(settings: BaselineSettings) -> Baseline[Any]:
+def get_entry(settings: BaselineSettings) -> BaselineEntry[Any]:
     """Return the entry of a method."""
     return BASELINES[type(settings)]
 
 
-def find_parts(
-    settings: BaselineSettings,
-    device: str,
-    doc_ids: Sequence[str],
-    *,
-    vectors: Path | None = None,
-    model: Path | None = None,
-    state: Path | None = None,
-) -> BaselineParts:
+def find_parts(settings: BaselineSettings, given: Given) -> BaselineParts:
     """Find the model or the vectors of a baseline.
-
-    Args:
-        settings: the baseline of the profile.
-        device: "cpu" or "cuda".
-        doc_ids: ids of all documents of the job.
-        vectors: folder of precomputed document vectors.
-        model: folder of a language model that answers on this machine.
-        state: folder that caches hashes of the model's weights.
 
     Raises:
         UserError: something is missing, or ``vectors`` or ``model`` are given to a method that does not use them.
     """
     unused = {
-        "--model": model is not None and settings.language_model is None,
-        "--vectors": vectors and not settings.reads_vectors,
+        "--model": given.model is not None and settings.language_model is None,
+        "--vectors": given.vectors and not settings.reads_vectors,
     }
     refuse_unused(settings, unused)
-    return get_baseline(settings).find_parts(settings, Given(device, doc_ids, vectors, model, state))
+    return get_entry(settings).find_parts(settings, given)
 
 
 def choose_scores(settings: BaselineSettings, rows: Rows) -> Floats:
@@ -171,4 +156,4 @@ def choose_scores(settings: BaselineSettings, rows: Rows) -> Floats:
     Raises:
         ValueError: the weights of the method were not fitted.
     """
-    return get_baseline(settings).combine(settings, rows)
+    return get_entry(settings).combine(settings, rows)

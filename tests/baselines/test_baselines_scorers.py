@@ -15,7 +15,7 @@ from pan_scdg.profile import list_profiles, load_profile
 from pan_scdg.profile.baseline import BaselineSettings
 from pan_scdg.records import PairScorer, TextPair
 from pan_scdg.scoring.baseline_parts import BaselineParts
-from pan_scdg.scoring.baseline_registry import get_baseline
+from pan_scdg.scoring.baseline_registry import get_entry
 from pan_scdg.store import Store
 
 TABLES: list[dict[str, Any]] = [
@@ -54,7 +54,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., PairScorer]]:
             vectors = VectorScorer(tmp_path, ("p", "s"))
             parts = BaselineParts({}, "cpu", {}, tmp_path, "f" * 64, vectors, make_endpoint_judge)
             sources = Collection("d" * 64, lambda: ["one two"])
-            return get_baseline(settings).make_scorer(settings, parts._replace(**other), sources, store)
+            return get_entry(settings).make_scorer(settings, parts._replace(**other), sources, store)
 
         yield call
 
