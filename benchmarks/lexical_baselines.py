@@ -20,7 +20,7 @@ from pan_scdg.baselines.lexical import Collection
 from pan_scdg.profile.baseline import BaselineSettings, Bm25Pairs, CharNgrams, Containment, GramLogistic
 from pan_scdg.records import TextPair
 from pan_scdg.scoring.baseline_parts import BaselineParts
-from pan_scdg.scoring.baseline_registry import get_entry
+from pan_scdg.scoring.baseline_registry import METHODS
 from pan_scdg.store import MemoryStore
 
 PAPER_PAIRS = 6791
@@ -75,7 +75,7 @@ def drawn_pairs(count: int, characters: int) -> list[TextPair]:
 
 def all_of(settings: BaselineSettings, pairs: list[TextPair]) -> Spent:
     parts, sources = BaselineParts({}, "cpu", {}), Collection("", lambda: [pair.source for pair in pairs])
-    scorer = get_entry(settings).make_scorer(settings, parts, sources, MemoryStore())
+    scorer = METHODS[type(settings)].make_scorer(settings, parts, sources, MemoryStore())
     return timed(lambda: list(scorer.score(pairs)))
 
 

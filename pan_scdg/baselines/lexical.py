@@ -72,8 +72,9 @@ class LexicalScorer:
 
 def make_char_ngrams(settings: CharNgrams) -> LexicalScorer:
     """Return the scorer of the covered share of characters."""
-    n = settings.n
-    return LexicalScorer({"kind": "char-ngrams", "n": n}, lambda p, s: (compute_covered_share(p, s, n),))
+    return LexicalScorer(
+        {"kind": "char-ngrams", "n": settings.n}, lambda p, s: (compute_covered_share(p, s, settings.n),)
+    )
 
 
 def make_containment(settings: Containment) -> LexicalScorer:

@@ -5,11 +5,14 @@ from collections.abc import Iterator
 from pan_scdg.passages.align import Evidence, overlap
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.match import find_matches
-from pan_scdg.passages.scorer import AlignmentScorer, OpenAlignment
+from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.passages.units import Integers
 from pan_scdg.profile import PassageSettings
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import Passage
+
+OpenAlignment = tuple[Alignment, AlignmentScorer]
+"""The alignment that decides, and the scorer that all steps of a job share, as it remembers texts."""
 
 
 class Locator:
@@ -30,7 +33,7 @@ class Locator:
         count are returned.
         """
         alignment = self._alignment
-        found = self._finder.find(target, source, None if alignment is None else alignment.scorer)
+        found = self._finder.find(target, source, None if alignment is None else alignment[1])
         if alignment is None:  # another method decides, which counts everything
             found = [evidence._replace(counts=True) for evidence in found]
         if not positive:

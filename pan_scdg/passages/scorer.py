@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,19 +17,11 @@ from pan_scdg.passages.match import CORRECTION, NEARBY, NEIGHBOURS, SENTENCES, m
 from pan_scdg.passages.quotations import RULES
 from pan_scdg.passages.units import EncodedText, PreparedText, prepare_text
 from pan_scdg.profile import PassageSettings
-from pan_scdg.profile.baseline import Alignment as AlignmentSettings
 from pan_scdg.records import TextPair
 from pan_scdg.store import Store, make_key, pack_array, unpack_floats
 
 REMEMBERED = 16 << 20
 """Characters of all texts whose sentences are kept in memory, which takes up to 50 bytes a character."""
-
-
-class OpenAlignment(NamedTuple):
-    """The alignment that decides, with the scorer that all steps of a job share, as it remembers texts."""
-
-    settings: AlignmentSettings
-    scorer: "AlignmentScorer"
 
 
 class AlignmentScorer:

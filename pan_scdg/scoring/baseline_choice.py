@@ -12,7 +12,7 @@ from pan_scdg.evaluation.pairs import compute_pair_metrics
 from pan_scdg.profile.baseline import Alignment, BaselineSettings
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.decision import choose_threshold
-from pan_scdg.scoring.baseline_registry import get_entry
+from pan_scdg.scoring.baseline_registry import METHODS
 from pan_scdg.scoring.pair_method import Calibrated, Labels, describe_quality
 
 Score = Callable[[BaselineSettings], Sequence[tuple[float, ...]]]
@@ -26,7 +26,7 @@ def choose_settings(settings: BaselineSettings, score: Score, labels: Labels) ->
     paper's rule: unique scores, F1, ties by accuracy. The n of character n-grams is chosen together with the threshold,
     like q; the larger n wins ties. A logistic model is first fitted on the same pairs.
     """
-    baseline, fitted, scores_by = get_entry(settings), dict[float, BaselineSettings](), dict[float, Floats]()
+    baseline, fitted, scores_by = METHODS[type(settings)], dict[float, BaselineSettings](), dict[float, Floats]()
     for parameter, variant in settings.vary().items():
         rows = score(variant)
         fitted[parameter] = baseline.fit(variant, rows, labels)
@@ -54,10 +54,7 @@ def describe_choice(chosen: BaselineSettings, scores: Floats, labels: Labels, di
     f1, accuracy = compute_pair_metrics(labels, scores, decided)["f1"], float(np.mean(decided == labels))
     pairs, positives = len(labels), int(labels.sum())
     comment = f"by calibrate: {describe_quality(f1, accuracy, pairs, positives)}, input {digest[:12]}"
-
-    def edit(document: tomlkit.TOMLDocument) -> None:
-        _write_choice(document, chosen, comment)
-
+    edit = partial(_write_choice, chosen=chosen, comment=comment)
     words = f"{chosen.kind}{words}, threshold {threshold:.6f}"
     return Calibrated({**values, "threshold": threshold}, words, f1, accuracy, pairs, positives, edit)
 

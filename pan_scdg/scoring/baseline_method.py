@@ -12,24 +12,24 @@ from pan_scdg.errors import UserErrors
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.passages.finder import PassageFinder
-from pan_scdg.passages.locate import Locator
-from pan_scdg.passages.scorer import AlignmentScorer, OpenAlignment
+from pan_scdg.passages.locate import Locator, OpenAlignment
+from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.profile import Profile
 from pan_scdg.profile.baseline import Alignment, BaselineSettings, ModelBaseline
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, PairScorer, Passage
 from pan_scdg.scoring.baseline_choice import choose_settings, describe_choice
 from pan_scdg.scoring.baseline_parts import BaselineParts, need_baseline
-from pan_scdg.scoring.baseline_registry import FindPassages, choose_scores, get_entry
+from pan_scdg.scoring.baseline_registry import METHODS, FindPassages, choose_scores
 from pan_scdg.scoring.baseline_scoring import (
     TextFacts,
-    judge_numbers,
     make_collection,
     make_text_key,
     read_facts,
     read_texts,
     score_pairs,
     settle_threshold,
+    warn_about_texts,
 )
 from pan_scdg.scoring.batches import WHOLE, Share
 from pan_scdg.scoring.model import ScoringModel
@@ -83,10 +83,9 @@ class BaselineMethod:
         scores_only: bool = False,
     ) -> None:
         self.settings: BaselineSettings = need_baseline(profile)
-        self._entry = get_entry(self.settings)
+        self._entry = METHODS[type(self.settings)]
         self.parts, self._all_pairs, self._share, self._scores_only = parts, all_pairs, share, scores_only
         self._facts: dict[str, TextFacts] = {}
-        self._alignment: AlignmentScorer | None = None
         self._scorers: dict[BaselineSettings, PairScorer] = {}
         self.device, self.model = parts.device, model
         self.models = {**parts.places, **({} if model is None else {"language_model": model.found})}
@@ -99,11 +98,10 @@ class BaselineMethod:
 
     def open_alignment(self, store: Store) -> OpenAlignment | None:
         """Return the alignment that decides; None: another method does."""
-        if not isinstance(self.settings, Alignment):  # only its scorer knows sentences
-            return None
-        if self._alignment is None:
-            self._alignment = self.parts.make_alignment(self.settings, store)
-        return OpenAlignment(self.settings, self._alignment)
+        if isinstance(settings := self.settings, Alignment):  # only its scorer knows sentences
+            scorer = self._make_scorer(settings, store)
+            return (settings, scorer) if isinstance(scorer, AlignmentScorer) else None
+        return None
 
     def identify(self) -> dict[str, Any]:
         """Return the fields that identify the models in the job."""
@@ -117,11 +115,12 @@ class BaselineMethod:
         self._facts, faults = read_facts(documents + [pair.source for pair in self._all_pairs])
         if faults and on_error == "stop":
             raise UserErrors(list(faults.values()))
-        failed = {}
-        for pair in pairs:
-            for document in (pair.suspicious, pair.source):
-                if document.doc_id in faults:
-                    failed[pair] = FailedPair(pair, faults[document.doc_id])
+        failed = {
+            pair: FailedPair(pair, faults[document.doc_id])
+            for pair in pairs
+            for document in (pair.suspicious, pair.source)
+            if document.doc_id in faults
+        }
         return [pair for pair in pairs if pair not in failed], list(failed.values())
 
     def score(self, planned: Sequence[DocumentPair], store: Store) -> list[ScoredByBaseline]:
@@ -140,9 +139,7 @@ class BaselineMethod:
         ]
 
     def _make_scorer(self, settings: BaselineSettings, store: Store) -> PairScorer:
-        if (alignment := self.open_alignment(store)) is not None:
-            return alignment.scorer
-        if settings not in self._scorers:  # each loads its model once
+        if settings not in self._scorers:  # each loads its model once, and remembers texts
             collection = make_collection((pair.source for pair in self._all_pairs), self._facts)
             self._scorers[settings] = self._entry.make_scorer(settings, self.parts, collection, store)
         return self._scorers[settings]
@@ -183,25 +180,22 @@ class BaselineMethod:
         The passages of a positive pair are those that the method finds, such as the matches of character n-grams. Most
         methods decide about whole documents, which are then the only passage.
         """
-        positive = [item.pair for item in scored if self._decide(item)]
-        find = self._entry.find_passages
-        matches = None if find is None else self._find_passages(positive, find, store)
-        for item in scored:
-            passages: tuple[Passage, ...] = ()
-            if self._decide(item):
-                passages = self._cover(item.pair) if matches is None else matches[item.pair]
-            yield self._judge(item, names, passages, EMPTY if matches is None else WITHOUT_MATCH)
-
-    def _decide(self, item: ScoredByBaseline) -> bool | None:
-        return None if self.threshold is None else item.score >= self.threshold
-
-    def _judge(
-        self, item: ScoredByBaseline, names: Mapping[str, str], passages: tuple[Passage, ...], reason: str
-    ) -> Verdict:
-        record = {**name_pair(item.pair, names), **judge_numbers(self.settings, self._rule, item.score, item.numbers)}
-        if record["decision"] and not passages:
-            record["warnings"].append(reason)
-        return Verdict(item.pair, record, passages)
+        positive = [item.pair for item in scored if self._rule.judge(item.score)["decision"]]
+        if (find := self._entry.find_passages) is None:
+            reason, passages = EMPTY, {pair: self._cover(pair) for pair in positive}
+        else:
+            reason, passages = WITHOUT_MATCH, self._find_passages(positive, find, store)
+        for pair, numbers, score in scored:
+            record = {
+                **name_pair(pair, names),
+                **self._rule.judge(score),
+                "baseline": self.settings.kind,
+                **({} if len(numbers) == 1 else numbers),
+                "warnings": warn_about_texts(numbers),
+            }
+            if record["decision"] and not passages[pair]:
+                record["warnings"].append(reason)
+            yield Verdict(pair, record, passages.get(pair, ()))
 
     def judge_failed(self, failed: FailedPair, names: Mapping[str, str]) -> Verdict:
         """Return the verdict about a pair that could not be read."""
@@ -221,7 +215,7 @@ class BaselineMethod:
         return cover_both(self._facts[pair.suspicious.doc_id].length, self._facts[pair.source.doc_id].length)
 
     def _find_passages(
-        self, pairs: Sequence[DocumentPair], find: FindPassages[Any], store: Store
+        self, pairs: Sequence[DocumentPair], find: FindPassages, store: Store
     ) -> dict[DocumentPair, tuple[Passage, ...]]:
         """Return the passages of each pair; stored ones are reused, and new ones are stored."""
         found, scorer = {}, self._make_scorer(self.settings, store)

@@ -1,15 +1,14 @@
 """Find the model or the precomputed vectors that a baseline needs."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from pan_scdg.baselines.answers import Answerer, Complete
 from pan_scdg.baselines.cosine import CosineScorer
-from pan_scdg.baselines.endpoint import choose_model_name
+from pan_scdg.baselines.endpoint import choose_model_name, read_endpoint
 from pan_scdg.baselines.local_instruct import LocalInstruct
-from pan_scdg.baselines.prompting import PromptJudge, make_endpoint_judge
 from pan_scdg.baselines.vectors import VectorScorer
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
@@ -22,7 +21,7 @@ from pan_scdg.models.fit import Job, check_encoder_fits
 from pan_scdg.models.lock import read_provenance
 from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.profile import MatchSettings, ModelSettings, Profile
-from pan_scdg.profile.baseline import Alignment, BaselineSettings, Cosine, Prompted, VectorCosine
+from pan_scdg.profile.baseline import Alignment, BaselineSettings, BaselineTable, Cosine, Prompted, VectorCosine
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
 
@@ -31,18 +30,13 @@ _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class Given(NamedTuple):
-    """The options with which a job opens a baseline."""
+    """The device and the ids of all documents of a job; the folders of vectors, of a language model, and of hashes."""
 
     device: str
-    """The kind, "cpu" or "cuda"."""
     doc_ids: Sequence[str] = ()
-    """Ids of all documents of the job."""
     vectors: Path | None = None
-    """Folder of precomputed document vectors."""
     model: Path | None = None
-    """Folder of a language model that answers on this machine."""
     state: Path | None = None
-    """Folder that caches hashes of the model's weights."""
 
 
 class BaselineParts(NamedTuple):
@@ -58,7 +52,7 @@ class BaselineParts(NamedTuple):
     fingerprint: str = ""
     """SHA-256 of the model's files, or its name at an endpoint; empty without a model."""
     vectors: VectorScorer | None = None
-    make_judge: Callable[[Prompted, Store], PromptJudge] | None = None
+    answerer: Answerer | None = None
     scored_in: Path | None = None
     """Folder of a shard if all scores are stored already: then none is computed."""
 
@@ -123,6 +117,13 @@ def find_encoder_parts(model: str, device: str, job: Job) -> BaselineParts:
     return BaselineParts(identity, device, {"embedding_model": found}, found.folder, fingerprint)
 
 
+def find_own_encoder(settings: BaselineTable, given: Given) -> BaselineParts:
+    """Find the embedding model of a baseline if it has one, or raise UserError."""
+    if settings.encoder is None:
+        return BaselineParts({}, "cpu", {})
+    return find_encoder_parts(settings.encoder, given.device, "pairs")
+
+
 def refuse_unused(settings: BaselineSettings, given: Mapping[str, object]) -> None:
     """Raise UserError if an option was given that a baseline does not use."""
     if unused := [name for name, value in given.items() if value]:
@@ -134,8 +135,8 @@ def find_judge(settings: Prompted, given: Given) -> BaselineParts:
     """Find the model that answers, at an endpoint or on this machine, or raise UserError."""
     if settings.served == "endpoint":
         name = choose_model_name(settings.model)
-        identity: dict[str, Any] = {"language_model": {"name": name}}
-        return BaselineParts(identity, "cpu", {}, fingerprint=name, make_judge=make_endpoint_judge)
+        answerer = Answerer({"served": "endpoint", "model": name}, lambda: read_endpoint(name).complete)
+        return BaselineParts({"language_model": {"name": name}}, "cpu", {}, fingerprint=name, answerer=answerer)
     model = _find_instruct_model(settings, given)
     answers_depend_on = {
         "served": "local",
@@ -148,11 +149,9 @@ def find_judge(settings: Prompted, given: Given) -> BaselineParts:
         loaded = model.loaded
         return LocalInstruct(loaded.model, loaded.tokenizer, loaded.name, loaded.positions).complete
 
-    def make_judge(chosen: Prompted, store: Store) -> PromptJudge:
-        return PromptJudge(chosen, Answerer(answers_depend_on, load, side_by_side=1), store)
-
     identity, places = {"language_model": answers_depend_on}, {"language_model": model.found}
-    return BaselineParts(identity, given.device, places, fingerprint=model.fingerprint, make_judge=make_judge)
+    answerer = Answerer(answers_depend_on, load, side_by_side=1)
+    return BaselineParts(identity, given.device, places, fingerprint=model.fingerprint, answerer=answerer)
 
 
 def _find_instruct_model(settings: Prompted, given: Given) -> ScoringModel:

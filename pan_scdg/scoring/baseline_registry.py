@@ -1,4 +1,4 @@
-"""The methods behind the tables ``[baseline]``: `BASELINES` is the only place that names them all.
+"""The methods behind the tables ``[baseline]``: `METHODS` is the only place that names them all.
 
 What the program asks about a method is a fact that its settings state (`profile.baseline.BaselineTable`), or a function
 of its entry here. To add a baseline, see docs/architecture.md.
@@ -12,7 +12,8 @@ import numpy as np
 
 from pan_scdg.baselines.char_ngrams import find_passages
 from pan_scdg.baselines.lexical import Collection, make_bm25, make_char_ngrams, make_containment, make_gram_overlap
-from pan_scdg.evaluation.logistic import LogisticFit, compute_probabilities, fit_logistic
+from pan_scdg.baselines.prompting import PromptJudge
+from pan_scdg.evaluation.logistic import compute_probabilities, fit_logistic
 from pan_scdg.profile.baseline import (
     Alignment,
     BaselineSettings,
@@ -22,7 +23,6 @@ from pan_scdg.profile.baseline import (
     Containment,
     Cosine,
     GramLogistic,
-    LogisticWeights,
     Prompted,
     VectorCosine,
 )
@@ -31,8 +31,8 @@ from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scoring.baseline_parts import (
     BaselineParts,
     Given,
-    find_encoder_parts,
     find_judge,
+    find_own_encoder,
     find_vectors,
     refuse_unused,
     require_part,
@@ -43,9 +43,8 @@ from pan_scdg.store import Store
 Settings = TypeVar("Settings", bound=BaselineTable)
 Rows = Sequence[tuple[float, ...]]
 """The numbers of each pair."""
-
-FindPassages = Callable[[Settings, str, str], tuple[Passage, ...]]
-"""Returns the passages of a target and a source."""
+FindPassages = Callable[[Any, str, str], tuple[Passage, ...]]
+"""Returns the passages of a target and a source with the settings of a method."""
 
 
 def _take_first(settings: BaselineTable, rows: Rows) -> Floats:
@@ -60,7 +59,7 @@ class BaselineEntry(Generic[Settings]):
     """Returns its name in the paper's tables."""
     make_scorer: Callable[[Settings, BaselineParts, Collection, Store], PairScorer]
     """Returns the scorer; nothing heavy is loaded before it scores."""
-    find_parts: Callable[[Settings, Given], BaselineParts] = lambda settings, given: BaselineParts({}, "cpu", {})
+    find_parts: Callable[[Settings, Given], BaselineParts] = find_own_encoder
     """Finds the model or the vectors that the scorer needs."""
     fit: Callable[[Settings, Rows, Labels], Settings] = lambda settings, rows, labels: settings
     """Returns the settings with the weights that ``calibrate`` fits."""
@@ -68,19 +67,14 @@ class BaselineEntry(Generic[Settings]):
     """Returns the score of each pair that is compared with the threshold, ``[pairs]``."""
     rule: str = "threshold by training F1"
     """States how a study chooses the threshold, unless it is official."""
-    find_passages: FindPassages[Settings] | None = None
+    find_passages: FindPassages | None = None
     """Used for positive pairs; None: it decides about whole documents."""
-
-
-def _fit_weights(settings: GramLogistic, rows: Rows, labels: Labels) -> GramLogistic:
-    fit = fit_logistic(np.array(rows), labels)
-    return settings.model_copy(update={"weights": LogisticWeights(**fit._asdict())})
 
 
 def _compute_logistic(settings: GramLogistic, rows: Rows) -> Floats:
     if settings.weights is None:
         raise ValueError("the weights were not fitted")
-    return compute_probabilities(LogisticFit(**settings.weights.model_dump()), np.array(rows, dtype=np.float64))
+    return compute_probabilities(settings.weights, rows)
 
 
 def _combine_alignment(settings: Alignment, rows: Rows) -> Floats:
@@ -88,7 +82,7 @@ def _combine_alignment(settings: Alignment, rows: Rows) -> Floats:
     return np.asarray(match - settings.estimate_rise(candidates) + settings.similarity_weight * similarity)
 
 
-BASELINES: Mapping[type[BaselineTable], BaselineEntry[Any]] = {
+METHODS: Mapping[type[BaselineTable], BaselineEntry[Any]] = {
     CharNgrams: BaselineEntry[CharNgrams](
         lambda s: "PAN12-style n-gram overlap",
         lambda s, parts, sources, store: make_char_ngrams(s),
@@ -101,7 +95,7 @@ BASELINES: Mapping[type[BaselineTable], BaselineEntry[Any]] = {
     GramLogistic: BaselineEntry[GramLogistic](
         lambda s: f"{s.n}-token-gram logistic",
         lambda s, parts, sources, store: make_gram_overlap(s),
-        fit=_fit_weights,
+        fit=lambda s, rows, labels: s.model_copy(update={"weights": fit_logistic(rows, labels)}),
         combine=_compute_logistic,
         rule="fitted on training, threshold by training F1",
     ),
@@ -111,29 +105,22 @@ BASELINES: Mapping[type[BaselineTable], BaselineEntry[Any]] = {
     Cosine: BaselineEntry[Cosine](
         lambda s: f"{s.model} cosine",
         lambda s, parts, sources, store: parts.make_cosine(s, store),
-        lambda s, given: find_encoder_parts(s.model, given.device, "pairs"),
     ),
     VectorCosine: BaselineEntry[VectorCosine](
         lambda s: f"{s.model} cosine", lambda s, parts, sources, store: require_part(parts.vectors), find_vectors
     ),
     Prompted: BaselineEntry[Prompted](
         lambda s: f"PlagBench {s.shots}-shot ({'CoT' if s.chain_of_thought else 'vanilla'})",
-        lambda s, parts, sources, store: require_part(parts.make_judge)(s, store),
+        lambda s, parts, sources, store: PromptJudge(s, require_part(parts.answerer), store),
         find_judge,
         rule="threshold on the label scores by training F1",
     ),
     Alignment: BaselineEntry[Alignment](
         lambda s: f"{s.model} sentence alignment",
         lambda s, parts, sources, store: parts.make_alignment(s, store),
-        lambda s, given: find_encoder_parts(s.model, given.device, "pairs"),
         combine=_combine_alignment,
     ),
 }
-
-
-def get_entry(settings: BaselineSettings) -> BaselineEntry[Any]:
-    """Return the entry of a method."""
-    return BASELINES[type(settings)]
 
 
 def find_parts(settings: BaselineSettings, given: Given) -> BaselineParts:
@@ -147,13 +134,9 @@ def find_parts(settings: BaselineSettings, given: Given) -> BaselineParts:
         "--vectors": given.vectors and not settings.reads_vectors,
     }
     refuse_unused(settings, unused)
-    return get_entry(settings).find_parts(settings, given)
+    return METHODS[type(settings)].find_parts(settings, given)
 
 
 def choose_scores(settings: BaselineSettings, rows: Rows) -> Floats:
-    """Return the score of each pair that is compared with the threshold, ``[pairs]``.
-
-    Raises:
-        ValueError: the weights of the method were not fitted.
-    """
-    return get_entry(settings).combine(settings, rows)
+    """Return the score of each pair that is compared with the threshold, ``[pairs]``."""
+    return METHODS[type(settings)].combine(settings, rows)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
@@ -146,14 +146,6 @@ def warn_about_texts(numbers: Mapping[str, float]) -> list[str]:
         lie = "passage that does not count lies" if count == 1 else "passages that do not count lie"
         warnings.append(f"{count} {lie} in quotations or lists of references")
     return warnings
-
-
-def judge_numbers(
-    settings: BaselineSettings, rule: Threshold, score: float, numbers: Mapping[str, float]
-) -> dict[str, Any]:
-    """Return the fields of a record about a scored pair: verdict, method, its numbers if several, and warnings."""
-    several = {} if len(numbers) == 1 else numbers
-    return {**rule.judge(score), "baseline": settings.kind, **several, "warnings": warn_about_texts(numbers)}
 
 
 def settle_threshold(settings: BaselineSettings, fingerprint: str) -> Threshold:

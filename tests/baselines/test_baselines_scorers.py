@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
+from pan_scdg.baselines.answers import Answerer
 from pan_scdg.baselines.lexical import Collection
-from pan_scdg.baselines.prompting import PromptJudge, make_endpoint_judge
+from pan_scdg.baselines.prompting import PromptJudge
 from pan_scdg.baselines.vectors import VectorScorer
 from pan_scdg.profile import list_profiles, load_profile
 from pan_scdg.profile.baseline import BaselineSettings
 from pan_scdg.records import PairScorer, TextPair
 from pan_scdg.scoring.baseline_parts import BaselineParts
-from pan_scdg.scoring.baseline_registry import get_entry
+from pan_scdg.scoring.baseline_registry import METHODS
 from pan_scdg.store import Store
 
 TABLES: list[dict[str, Any]] = [
@@ -52,9 +53,9 @@ def make(tmp_path: Path) -> Iterator[Callable[..., PairScorer]]:
 
         def call(settings: BaselineSettings, **other: Any) -> PairScorer:
             vectors = VectorScorer(tmp_path, ("p", "s"))
-            parts = BaselineParts({}, "cpu", {}, tmp_path, "f" * 64, vectors, make_endpoint_judge)
+            parts = BaselineParts({}, "cpu", {}, tmp_path, "f" * 64, vectors, Answerer({}, pytest.fail))
             sources = Collection("d" * 64, lambda: ["one two"])
-            return get_entry(settings).make_scorer(settings, parts._replace(**other), sources, store)
+            return METHODS[type(settings)].make_scorer(settings, parts._replace(**other), sources, store)
 
         yield call
 
@@ -87,5 +88,5 @@ def test_every_shipped_baseline_has_a_scorer(make: Callable[..., PairScorer], na
 def test_a_method_that_was_not_given_what_it_needs_is_a_mistake(make: Callable[..., PairScorer]) -> None:
     for table in ({"kind": "vectors", "model": "x"}, {"kind": "cosine", "model": "x"}, TABLES[-1]):
         with pytest.raises(ValueError, match="a part of this baseline is missing"):
-            make(settings_of(table), folder=None, vectors=None, make_judge=None)
+            make(settings_of(table), folder=None, vectors=None, answerer=None)
     assert isinstance(make(settings_of(TABLES[-1])), PromptJudge)

@@ -104,9 +104,9 @@ class _Check:
         """
         method, cluster = self.method, self.computing.cluster
         if isinstance(method, BaselineMethod) and (alignment := method.open_alignment(store)) is not None:
-            encodes = cluster.needs_ray(method.device)
-            actors = method.parts.make_actors(alignment.settings, cluster) if encodes else None
-            encode_texts(self.material, alignment.scorer, store, actors)
+            settings, scorer = alignment
+            actors = method.parts.make_actors(settings, cluster) if cluster.needs_ray(method.device) else None
+            encode_texts(self.material, scorer, store, actors)
             if places is None:
                 # without a threshold nothing is decided, and every pair is shown
                 least = float("-inf") if method.threshold is None else method.threshold - NEAR

@@ -21,7 +21,7 @@ from pan_scdg.research.data.splits import PairSplit
 from pan_scdg.research.pairs.scores import AVERAGE, LABEL, Baseline, find_windows, name_top, select_features
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.decision import Choice, choose_threshold
-from pan_scdg.scoring.baseline_registry import get_entry
+from pan_scdg.scoring.baseline_registry import METHODS
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -144,7 +144,7 @@ def _make_method(name: str, settings: BaselineSettings, table: "DataFrame") -> M
 
 def name_baselines(baselines: Sequence[Baseline]) -> list[str]:
     """Return the paper's names, with that of the profile where two baselines would have the same."""
-    names = [get_entry(baseline.settings).name(baseline.settings) for baseline in baselines]
+    names = [METHODS[type(baseline.settings)].name(baseline.settings) for baseline in baselines]
     return [
         f"{name} ({baseline.profile.name})" if names.count(name) > 1 else name
         for name, baseline in zip(names, baselines, strict=True)
@@ -154,7 +154,7 @@ def name_baselines(baselines: Sequence[Baseline]) -> list[str]:
 def describe_rule(settings: BaselineSettings) -> str:
     """Return in words how the threshold of a baseline is chosen in the pair study."""
     if not settings.official:
-        return get_entry(settings).rule
+        return METHODS[type(settings)].rule
     if settings.threshold is None:
         return "100 values on [0, 1], sensitivity + specificity on training"
     return f"published threshold {settings.threshold:g}"

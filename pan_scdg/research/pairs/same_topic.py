@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.evaluation.logistic import TOLERANCE, LogisticFit, compute_probabilities, fit_logistic
+from pan_scdg.evaluation.logistic import TOLERANCE, compute_probabilities, fit_logistic
 from pan_scdg.evaluation.pairs import compute_pair_metrics
-from pan_scdg.profile.baseline import CharNgrams
+from pan_scdg.profile.baseline import CharNgrams, LogisticWeights
 from pan_scdg.research.data.news import SEED, SPLIT_SEED
 from pan_scdg.research.data.pair_sets import NEWS, PAN25
 from pan_scdg.research.data.splits import TEST, TRAIN, PairSplit
@@ -72,7 +72,7 @@ class TopicResult(NamedTuple):
     """The results of a method on the two test parts."""
 
     method: TopicMethod
-    fit: LogisticFit | None
+    fit: LogisticWeights | None
     """None if one column is the score."""
     choice: PooledChoice
     training: tuple[int, int]
@@ -180,7 +180,7 @@ def _select(method: TopicMethod, table: "DataFrame", ids: Sequence[str]) -> tupl
     return select_features(table, method.features, ids), table.loc[list(ids), LABEL].to_numpy(np.bool_)
 
 
-def _score(fit: LogisticFit | None, features: Floats) -> Floats:
+def _score(fit: LogisticWeights | None, features: Floats) -> Floats:
     return features[:, 0] if fit is None else compute_probabilities(fit, features)
 
 

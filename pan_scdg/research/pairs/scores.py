@@ -20,7 +20,7 @@ from pan_scdg.profile.baseline import BaselineSettings
 from pan_scdg.research.data.pair_sets import PairSet
 from pan_scdg.scdg.aggregation import Aggregate, Floats, GainStatistics
 from pan_scdg.scoring.baseline_parts import BaselineParts, Given, need_baseline
-from pan_scdg.scoring.baseline_registry import choose_scores, find_parts, get_entry
+from pan_scdg.scoring.baseline_registry import METHODS, choose_scores, find_parts
 from pan_scdg.scoring.baseline_scoring import make_collection
 from pan_scdg.scoring.baseline_scoring import score_pairs as score_with_baseline
 from pan_scdg.scoring.model import ScoringModel
@@ -143,7 +143,7 @@ def score_baseline(pairs: PairSet, baseline: Baseline, store: Store) -> "DataFra
     renamed = pairs.rename_documents()
     collection = make_collection((pair.source for pair in renamed), pairs.facts)
     for settings in baseline.settings.vary(own=True).values():
-        scorer = get_entry(settings).make_scorer(settings, baseline.parts, collection, store)
+        scorer = METHODS[type(settings)].make_scorer(settings, baseline.parts, collection, store)
         rows = score_with_baseline(renamed, scorer, store, pairs.facts)
         if len(scorer.features) > 1:
             columns |= dict(zip(scorer.features, np.array(rows, dtype=np.float64).T, strict=True))
