@@ -25,7 +25,7 @@ from pan_scdg.profile.baseline import Alignment
 from pan_scdg.progress import Progress
 from pan_scdg.records import Passage, TextPair
 from pan_scdg.scoring.baseline_parts import Given
-from pan_scdg.scoring.baseline_registry import choose_scores, find_parts
+from pan_scdg.scoring.baseline_registry import METHODS, find_parts
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.verification import Verifier
 from pan_scdg.store import Store
@@ -77,7 +77,7 @@ def measure(items: Items, settings: Alignment, model: ScoringModel, store: Store
             gains.append(verifier.measure(*texts, choose_passage(target, source, *vectors)))
             progress.update()
     gain, control = np.array(gains).T
-    return np.asarray(choose_scores(settings, rows)), gain, control
+    return np.asarray(METHODS[Alignment].combine(settings, rows)), gain, control
 
 
 @click.command(help=__doc__)

@@ -19,7 +19,7 @@ from pan_scdg.profile import load_profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import TextPair
 from pan_scdg.scoring.baseline_parts import Given
-from pan_scdg.scoring.baseline_registry import choose_scores, find_parts
+from pan_scdg.scoring.baseline_registry import METHODS, find_parts
 from pan_scdg.store import Store
 
 NOTICE = (
@@ -94,7 +94,7 @@ def main(data: Path, development: Path, state: Path, profile: str, pairs: int) -
         scorer = find_parts(settings, Given("cpu")).make_alignment(settings, store)
         click.echo("| in common | called positive |\n| --- | --- |")
         for name, texts in cases.items():
-            scores = choose_scores(settings, list(scorer.score(texts)))
+            scores = METHODS[Alignment].combine(settings, list(scorer.score(texts)))
             click.echo(f"| {name} | {int((scores >= settings.threshold).sum())} of {len(texts)} |")
 
 

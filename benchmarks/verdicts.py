@@ -28,7 +28,7 @@ from pan_scdg.progress import Progress
 from pan_scdg.records import TextPair
 from pan_scdg.scdg.decision import choose_threshold
 from pan_scdg.scoring.baseline_parts import Given
-from pan_scdg.scoring.baseline_registry import choose_scores, find_parts
+from pan_scdg.scoring.baseline_registry import METHODS, find_parts
 from pan_scdg.store import Store
 
 Floats = npt.NDArray[np.float64]
@@ -84,7 +84,7 @@ def measure(items: Items, store: Store, settings: Alignment) -> tuple[Floats, Fl
                 best_four_sentences(*map(scorer.encode_units, (pair.target, pair.source), prepared)),
             )
             progress.update()
-    return np.asarray(choose_scores(settings, rows), np.float64), np.array(four)
+    return np.asarray(METHODS[Alignment].combine(settings, rows), np.float64), np.array(four)
 
 
 def choose(scores: Floats, items: Items, among: Bools, most: float) -> float:

@@ -167,13 +167,7 @@ def choose_official_threshold(scores: npt.ArrayLike, labels: npt.ArrayLike) -> f
 def choose_officially(
     scores_by: Mapping[float, Floats], labels: npt.NDArray[Any], published: float | None = None
 ) -> Choice:
-    """Return the official or a published threshold with its quality, as `choose_threshold` returns that of largest F1.
-
-    Args:
-        scores_by: the scores of all pairs, ``[pairs]``, by the only parameter.
-        labels: True where the source was reused, ``[pairs]``.
-        published: a threshold that is kept; None: see `choose_official_threshold`.
-    """
+    """Return the official threshold, or the published one, with its quality on the scores of the only parameter."""
     ((parameter, scores),) = scores_by.items()
     chosen = choose_official_threshold(scores, labels) if published is None else published
     decided = scores >= chosen

@@ -72,27 +72,20 @@ class LexicalScorer:
 
 def make_char_ngrams(settings: CharNgrams) -> LexicalScorer:
     """Return the scorer of the covered share of characters."""
-    return LexicalScorer(
-        {"kind": "char-ngrams", "n": settings.n}, lambda p, s: (compute_covered_share(p, s, settings.n),)
-    )
+    identity, n = {"kind": "char-ngrams", "n": settings.n}, settings.n
+    return LexicalScorer(identity, lambda p, s: (compute_covered_share(p, s, n),))
 
 
 def make_containment(settings: Containment) -> LexicalScorer:
     """Return the scorer of the covered share of tokens."""
-    n = settings.n
-    return LexicalScorer(
-        {"kind": "containment", "n": n}, lambda p, s: (measure_covered_tokens(split_tokens(p), split_tokens(s), n),)
-    )
+    identity, n = {"kind": "containment", "n": settings.n}, settings.n
+    return LexicalScorer(identity, lambda p, s: (measure_covered_tokens(split_tokens(p), split_tokens(s), n),))
 
 
 def make_gram_overlap(settings: GramLogistic) -> LexicalScorer:
     """Return the scorer of the features of the logistic model, whose weights are fitted later."""
-    n = settings.n
-    return LexicalScorer(
-        {"kind": "gram-overlap", "n": n},
-        lambda p, s: measure_overlap(split_tokens(p), split_tokens(s), n),
-        Overlap._fields,
-    )
+    identity, n = {"kind": "gram-overlap", "n": settings.n}, settings.n
+    return LexicalScorer(identity, lambda p, s: measure_overlap(split_tokens(p), split_tokens(s), n), Overlap._fields)
 
 
 def make_bm25(settings: Bm25Pairs, collection: Collection) -> LexicalScorer:

@@ -40,25 +40,24 @@ class Locator:
             return [evidence for evidence in found if not evidence.counts]
         if alignment is None or any(evidence.counts for evidence in found):
             return found
-        return sorted([*found, *_find_sentences(target, source, found, *alignment)])
+        return sorted([*found, *self._find_sentences(target, source, found, *alignment)])
 
-
-def _find_sentences(
-    target: str, source: str, known: list[Evidence], settings: Alignment, scorer: AlignmentScorer
-) -> Iterator[Evidence]:
-    """Yield the sentences that decided, without those that overlap known passages."""
-    first, second = scorer.prepare(target), scorer.prepare(source)
-    vectors, counted = first.counted, first.prepared.spans[first.prepared.counted]
-    if not vectors.size or not second.vectors.size:
-        return
-    rise = float(settings.estimate_rise(len(vectors) * len(second.vectors)))
-    alignment = scorer.align(target, source, PassageSettings())
-    for match in find_matches(vectors, second.vectors, (settings.threshold or 0.0) + rise):
-        start, length = _span(counted, match.begin, match.end)
-        source_start, source_length = _span(second.prepared.spans, match.source_begin, match.source_end)
-        passage = Passage(start, length, source_start, source_length)
-        if not any(overlap(passage, other.passage) for other in known):
-            yield alignment.measure(passage)._replace(within=None, counts=True)  # a quotation may lie between
+    def _find_sentences(
+        self, target: str, source: str, known: list[Evidence], settings: Alignment, scorer: AlignmentScorer
+    ) -> Iterator[Evidence]:
+        """Yield the sentences that decided, without those that overlap known passages."""
+        first, second = scorer.prepare(target), scorer.prepare(source)
+        vectors, counted = first.counted, first.prepared.spans[first.prepared.counted]
+        if not vectors.size or not second.vectors.size:
+            return
+        rise = float(settings.estimate_rise(len(vectors) * len(second.vectors)))
+        alignment = scorer.align(target, source, PassageSettings())
+        for match in find_matches(vectors, second.vectors, (settings.threshold or 0.0) + rise):
+            start, length = _span(counted, match.begin, match.end)
+            source_start, source_length = _span(second.prepared.spans, match.source_begin, match.source_end)
+            passage = Passage(start, length, source_start, source_length)
+            if not any(overlap(passage, other.passage) for other in known):
+                yield alignment.measure(passage)._replace(within=None, counts=True)  # a quotation may lie between
 
 
 def _span(units: Integers, first: int, behind: int) -> tuple[int, int]:

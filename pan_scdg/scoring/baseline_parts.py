@@ -21,7 +21,7 @@ from pan_scdg.models.fit import Job, check_encoder_fits
 from pan_scdg.models.lock import read_provenance
 from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.profile import MatchSettings, ModelSettings, Profile
-from pan_scdg.profile.baseline import Alignment, BaselineSettings, BaselineTable, Cosine, Prompted, VectorCosine
+from pan_scdg.profile.baseline import Alignment, BaselineSettings, Cosine, Prompted, VectorCosine
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
 
@@ -103,25 +103,20 @@ def find_vectors(settings: VectorCosine, given: Given) -> BaselineParts:
     return BaselineParts({"vectors": scorer.identify()}, "cpu", {}, vectors=scorer)
 
 
-def find_encoder_parts(model: str, device: str, job: Job) -> BaselineParts:
-    """Find an embedding model.
+def find_encoder_parts(model: str | None, device: str, job: Job) -> BaselineParts:
+    """Find an embedding model, if there is one.
 
     Raises:
         UserError: it is missing, or larger than the memory of the device.
     """
+    if model is None:
+        return BaselineParts({}, "cpu", {})
     found = find_encoder(model)
     say(read_provenance(found).warnings)
     check_encoder_fits(model, found.folder, device, job)
     fingerprint = fingerprint_folder(found.folder)
     identity = {"embedding_model": {"weights": fingerprint}}
     return BaselineParts(identity, device, {"embedding_model": found}, found.folder, fingerprint)
-
-
-def find_own_encoder(settings: BaselineTable, given: Given) -> BaselineParts:
-    """Find the embedding model of a baseline if it has one, or raise UserError."""
-    if settings.encoder is None:
-        return BaselineParts({}, "cpu", {})
-    return find_encoder_parts(settings.encoder, given.device, "pairs")
 
 
 def refuse_unused(settings: BaselineSettings, given: Mapping[str, object]) -> None:

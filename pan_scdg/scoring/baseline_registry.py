@@ -31,8 +31,8 @@ from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scoring.baseline_parts import (
     BaselineParts,
     Given,
+    find_encoder_parts,
     find_judge,
-    find_own_encoder,
     find_vectors,
     refuse_unused,
     require_part,
@@ -43,8 +43,6 @@ from pan_scdg.store import Store
 Settings = TypeVar("Settings", bound=BaselineTable)
 Rows = Sequence[tuple[float, ...]]
 """The numbers of each pair."""
-FindPassages = Callable[[Any, str, str], tuple[Passage, ...]]
-"""Returns the passages of a target and a source with the settings of a method."""
 
 
 def _take_first(settings: BaselineTable, rows: Rows) -> Floats:
@@ -59,7 +57,9 @@ class BaselineEntry(Generic[Settings]):
     """Returns its name in the paper's tables."""
     make_scorer: Callable[[Settings, BaselineParts, Collection, Store], PairScorer]
     """Returns the scorer; nothing heavy is loaded before it scores."""
-    find_parts: Callable[[Settings, Given], BaselineParts] = find_own_encoder
+    find_parts: Callable[[Settings, Given], BaselineParts] = lambda settings, given: find_encoder_parts(
+        settings.encoder, given.device, "pairs"
+    )
     """Finds the model or the vectors that the scorer needs."""
     fit: Callable[[Settings, Rows, Labels], Settings] = lambda settings, rows, labels: settings
     """Returns the settings with the weights that ``calibrate`` fits."""
@@ -67,8 +67,8 @@ class BaselineEntry(Generic[Settings]):
     """Returns the score of each pair that is compared with the threshold, ``[pairs]``."""
     rule: str = "threshold by training F1"
     """States how a study chooses the threshold, unless it is official."""
-    find_passages: FindPassages | None = None
-    """Used for positive pairs; None: it decides about whole documents."""
+    find_passages: Callable[[Settings, str, str], tuple[Passage, ...]] | None = None
+    """Returns the passages of a target and its source; None: it decides about whole documents."""
 
 
 def _compute_logistic(settings: GramLogistic, rows: Rows) -> Floats:
@@ -135,8 +135,3 @@ def find_parts(settings: BaselineSettings, given: Given) -> BaselineParts:
     }
     refuse_unused(settings, unused)
     return METHODS[type(settings)].find_parts(settings, given)
-
-
-def choose_scores(settings: BaselineSettings, rows: Rows) -> Floats:
-    """Return the score of each pair that is compared with the threshold, ``[pairs]``."""
-    return METHODS[type(settings)].combine(settings, rows)

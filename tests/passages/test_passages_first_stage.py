@@ -20,7 +20,7 @@ from pan_scdg.passages.verbatim import find_runs
 from pan_scdg.passages.words import SharedRuns, Vocabulary
 from pan_scdg.profile import PassageSettings
 from pan_scdg.profile.baseline import Alignment as AlignmentProfile
-from pan_scdg.scoring.baseline_registry import choose_scores
+from pan_scdg.scoring.baseline_registry import METHODS
 
 Floats = npt.NDArray[np.float32]
 PROFILE = AlignmentProfile(kind="alignment", model="none", length_slope=0.01, similarity_weight=0.3)
@@ -90,7 +90,7 @@ def test_what_is_left_out_cannot_reach_the_limit(least: float) -> None:
             row = (measure_match(target.counted, source.vectors), similarity, candidates, 99.0, 0.0)
             if place not in chosen:
                 left_out += 1
-                assert choose_scores(PROFILE, [row])[0] < least
+                assert METHODS[AlignmentProfile].combine(PROFILE, [row])[0] < least
             elif alignment.seeds or alignment.runs:
                 reached += 1
     assert left_out > 50
@@ -102,7 +102,7 @@ def test_beyond_a_length_scores_fall_faster_in_both_stages(monkeypatch: pytest.M
     steep = PROFILE.model_copy(update={"long_slope": 0.2})
     rows = [(0.5, 0.0, number, 99.0, 0.0) for number in (0.0, 1.0, 30.0, 31.0, 3000.0)]
     expected = [0.5 - 0.01 * math.log(max(1, n)) - 0.2 * math.log(max(1, n / 30)) for _, _, n, *_ in rows]
-    assert choose_scores(steep, rows) == pytest.approx(expected)
+    assert METHODS[AlignmentProfile].combine(steep, rows) == pytest.approx(expected)
     rng = np.random.default_rng(5)
     texts = [prepare_text(write_text(random.Random(i), 3 + i), 3) for i in range(9)]
     encoded = [EncodedText(text, draw_vectors(rng, len(text.spans), 60)) for text in texts]
@@ -111,7 +111,7 @@ def test_beyond_a_length_scores_fall_faster_in_both_stages(monkeypatch: pytest.M
         for place, source in enumerate(encoded):
             number = float(len(target.vectors) * len(source.vectors))
             row = (measure_match(target.vectors, source.vectors), 0.0, number, 99.0, 0.0)
-            if choose_scores(steep, [row])[0] >= least:
+            if METHODS[AlignmentProfile].combine(steep, [row])[0] >= least:
                 assert place in places
 
 

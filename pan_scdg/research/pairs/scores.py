@@ -20,7 +20,7 @@ from pan_scdg.profile.baseline import BaselineSettings
 from pan_scdg.research.data.pair_sets import PairSet
 from pan_scdg.scdg.aggregation import Aggregate, Floats, GainStatistics
 from pan_scdg.scoring.baseline_parts import BaselineParts, Given, need_baseline
-from pan_scdg.scoring.baseline_registry import METHODS, choose_scores, find_parts
+from pan_scdg.scoring.baseline_registry import METHODS, find_parts
 from pan_scdg.scoring.baseline_scoring import make_collection
 from pan_scdg.scoring.baseline_scoring import score_pairs as score_with_baseline
 from pan_scdg.scoring.model import ScoringModel
@@ -143,12 +143,13 @@ def score_baseline(pairs: PairSet, baseline: Baseline, store: Store) -> "DataFra
     renamed = pairs.rename_documents()
     collection = make_collection((pair.source for pair in renamed), pairs.facts)
     for settings in baseline.settings.vary(own=True).values():
-        scorer = METHODS[type(settings)].make_scorer(settings, baseline.parts, collection, store)
+        entry = METHODS[type(settings)]
+        scorer = entry.make_scorer(settings, baseline.parts, collection, store)
         rows = score_with_baseline(renamed, scorer, store, pairs.facts)
         if len(scorer.features) > 1:
             columns |= dict(zip(scorer.features, np.array(rows, dtype=np.float64).T, strict=True))
         if not settings.fitted:  # a study fits the weights on its own training pairs
-            columns[settings.column] = choose_scores(settings, rows)
+            columns[settings.column] = entry.combine(settings, rows)
     return make_score_table(pairs.ids, pairs.labels, columns)
 
 
