@@ -115,19 +115,17 @@ class BaselineMethod:
         self._facts, faults = read_facts(documents + [pair.source for pair in self._all_pairs])
         if faults and on_error == "stop":
             raise UserErrors(list(faults.values()))
-        failed = {
-            pair: FailedPair(pair, faults[document.doc_id])
-            for pair in pairs
-            for document in (pair.suspicious, pair.source)
-            if document.doc_id in faults
-        }
+        failed = {}
+        for pair in pairs:
+            for document in (pair.suspicious, pair.source):
+                if document.doc_id in faults:
+                    failed[pair] = FailedPair(pair, faults[document.doc_id])
         return [pair for pair in pairs if pair not in failed], list(failed.values())
 
     def score(self, planned: Sequence[DocumentPair], store: Store) -> list[ScoredByBaseline]:
         """Return the scores of the pairs, in order."""
-        variants: list[BaselineSettings] = [self.settings]
-        if self._scores_only:
-            variants = list(self.settings.vary(own=True).values())
+        all_of = self.settings.vary(own=True).values()
+        variants: list[BaselineSettings] = [*all_of] if self._scores_only else [self.settings]
         scorers, own = [self._make_scorer(of, store) for of in variants], variants.index(self.settings)
         scorer = scorers[own]
         planned = self._select_share(planned, scorer)
@@ -139,7 +137,7 @@ class BaselineMethod:
         ]
 
     def _make_scorer(self, settings: BaselineSettings, store: Store) -> PairScorer:
-        if settings not in self._scorers:  # each loads its model once, and remembers texts
+        if settings not in self._scorers:  # each loads its model once and remembers texts
             collection = make_collection((pair.source for pair in self._all_pairs), self._facts)
             self._scorers[settings] = self._entry.make_scorer(settings, self.parts, collection, store)
         return self._scorers[settings]

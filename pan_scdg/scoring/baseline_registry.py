@@ -103,8 +103,7 @@ METHODS: Mapping[type[BaselineTable], BaselineEntry[Any]] = {
         lambda s: "BM25 pair score", lambda s, parts, sources, store: make_bm25(s, sources)
     ),
     Cosine: BaselineEntry[Cosine](
-        lambda s: f"{s.model} cosine",
-        lambda s, parts, sources, store: parts.make_cosine(s, store),
+        lambda s: f"{s.model} cosine", lambda s, parts, sources, store: parts.make_cosine(s, store)
     ),
     VectorCosine: BaselineEntry[VectorCosine](
         lambda s: f"{s.model} cosine", lambda s, parts, sources, store: require_part(parts.vectors), find_vectors

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -58,6 +58,10 @@ def make(tmp_path: Path) -> Iterator[Callable[..., PairScorer]]:
             return METHODS[type(settings)].make_scorer(settings, parts._replace(**other), sources, store)
 
         yield call
+
+
+def test_every_table_has_an_entry() -> None:
+    assert {*get_args(get_args(BaselineSettings)[0])} == {*METHODS}
 
 
 def test_identities_differ_with_everything_that_moves_a_score(make: Callable[..., PairScorer]) -> None:
