@@ -50,12 +50,12 @@ def describe_choice(chosen: BaselineSettings, scores: Floats, labels: Labels, di
         raise ValueError("no threshold was chosen")
     decided = scores >= threshold
     values = chosen.model_dump(include={*chosen.parameters})
-    words = "".join(f" with {name} {value}" for name, value in values.items())
+    parameters = "".join(f" with {name} {value}" for name, value in values.items())
     f1, accuracy = compute_pair_metrics(labels, scores, decided)["f1"], float(np.mean(decided == labels))
     pairs, positives = len(labels), int(labels.sum())
     comment = f"by calibrate: {describe_quality(f1, accuracy, pairs, positives)}, input {digest[:12]}"
     edit = partial(_write_choice, chosen=chosen, comment=comment)
-    words = f"{chosen.kind}{words}, threshold {threshold:.6f}"
+    words = f"{chosen.kind}{parameters}, threshold {threshold:.6f}"
     return Calibrated({**values, "threshold": threshold}, words, f1, accuracy, pairs, positives, edit)
 
 
