@@ -16,9 +16,12 @@ import click
 import numpy as np
 
 from pan_scdg.baselines.char_ngrams import extract_letters, find_passages
-from pan_scdg.baselines.lexical import Collection, LexicalSettings, make_lexical_scorer
-from pan_scdg.profile.baseline import Bm25Pairs, CharNgrams, Containment, GramLogistic
+from pan_scdg.baselines.lexical import Collection
+from pan_scdg.profile.baseline import BaselineSettings, Bm25Pairs, CharNgrams, Containment, GramLogistic
 from pan_scdg.records import TextPair
+from pan_scdg.scoring.baseline_parts import BaselineParts
+from pan_scdg.scoring.baseline_registry import METHODS
+from pan_scdg.store import MemoryStore
 
 PAPER_PAIRS = 6791
 WORDS = 50_000
@@ -70,8 +73,9 @@ def drawn_pairs(count: int, characters: int) -> list[TextPair]:
     return pairs
 
 
-def all_of(settings: LexicalSettings, pairs: list[TextPair]) -> Spent:
-    scorer = make_lexical_scorer(settings, Collection("", lambda: [pair.source for pair in pairs]))
+def all_of(settings: BaselineSettings, pairs: list[TextPair]) -> Spent:
+    parts, sources = BaselineParts({}, "cpu", {}), Collection("", lambda: [pair.source for pair in pairs])
+    scorer = METHODS[type(settings)].make_scorer(settings, parts, sources, MemoryStore())
     return timed(lambda: list(scorer.score(pairs)))
 
 

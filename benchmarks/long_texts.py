@@ -21,8 +21,8 @@ from pan_scdg.passages.verbatim import find_runs
 from pan_scdg.profile import PassageSettings, load_profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import TextPair
-from pan_scdg.scoring.baseline_parts import find_parts
-from pan_scdg.scoring.baseline_scoring import choose_scores
+from pan_scdg.scoring.baseline_parts import Given
+from pan_scdg.scoring.baseline_registry import METHODS, find_parts
 from pan_scdg.store import Store
 
 JOINED = (1, 2, 4, 8, 16)
@@ -77,18 +77,19 @@ def main(data: Path, development: Path, state: Path, profile: str) -> None:
     random.Random(4).shuffle(positives)
     rows = []
     with Store(state) as store:
-        scorer = find_parts(settings, "cpu", ()).make_alignment(settings, store)
+        scorer = find_parts(settings, Given("cpu")).make_alignment(settings, store)
         for topics in ("one", "other"):
             for count in JOINED:
                 texts = join(pairs, count, topics)
-                scores = choose_scores(settings, list(scorer.score(texts)))
+                scores = METHODS[Alignment].combine(settings, list(scorer.score(texts)))
                 length = int(np.median([len(text.target) for text in texts]))
                 false = int((scores >= settings.threshold).sum())
                 most = np.quantile(scores, 0.97)
                 rows.append([topics, str(count), f"{length:,}", f"{false} of {len(texts)}", f"{most:.3f}"])
         for count in JOINED:
             texts = join_with_reuse(pairs, positives, count)
-            found_ones = int((choose_scores(settings, list(scorer.score(texts))) >= settings.threshold).sum())
+            scores = METHODS[Alignment].combine(settings, list(scorer.score(texts)))
+            found_ones = int((scores >= settings.threshold).sum())
             length = int(np.median([len(text.target) for text in texts]))
             rows.append(["with reuse", str(count), f"{length:,}", f"{found_ones} of {len(texts)}", ""])
     columns = ["topics", "joined", "characters", "called positive", "97th percentile"]

@@ -24,8 +24,8 @@ from pan_scdg.profile import PassageSettings, load_profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.progress import Progress
 from pan_scdg.records import Passage, TextPair
-from pan_scdg.scoring.baseline_parts import find_parts
-from pan_scdg.scoring.baseline_scoring import choose_scores
+from pan_scdg.scoring.baseline_parts import Given
+from pan_scdg.scoring.baseline_registry import METHODS, find_parts
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.verification import Verifier
 from pan_scdg.store import Store
@@ -66,7 +66,7 @@ def choose_passage(target: PreparedText, source: PreparedText, one: Vectors, oth
 
 def measure(items: Items, settings: Alignment, model: ScoringModel, store: Store) -> tuple[Floats, Floats, Floats]:
     """Return the alignment score of each pair, and the gain and the control of its best passage, ``[pairs]``."""
-    scorer = find_parts(settings, "cpu", ()).make_alignment(settings, store)
+    scorer = find_parts(settings, Given("cpu")).make_alignment(settings, store)
     verifier, rows, gains = Verifier(model, store), [], []
     with Progress("measuring", len(items.pairs)) as progress:
         for pair in items.pairs:
@@ -77,7 +77,7 @@ def measure(items: Items, settings: Alignment, model: ScoringModel, store: Store
             gains.append(verifier.measure(*texts, choose_passage(target, source, *vectors)))
             progress.update()
     gain, control = np.array(gains).T
-    return np.asarray(choose_scores(settings, rows)), gain, control
+    return np.asarray(METHODS[Alignment].combine(settings, rows)), gain, control
 
 
 @click.command(help=__doc__)

@@ -91,7 +91,7 @@ def make_page(located: list[Verdict], path: Path) -> None:
     """Write the page as ``run --report`` does after the scoring."""
     best = (item.pair for item in located[:WITH_GAINS])
     gains = {pair: find_words(pair.suspicious.path.read_text(encoding="utf-8")) for pair in best}
-    locator = Locator(PassageFinder(PassageSettings(), "cpu"), None, None)
+    locator = Locator(PassageFinder(PassageSettings(), "cpu"))
     write_report(make_run_report(located, {}, Setting("benchmark", THRESHOLD, {}, {}, None), locator, gains), path)
 
 

@@ -18,8 +18,8 @@ from benchmarks.verdicts import gather, read_pan13
 from pan_scdg.profile import load_profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import TextPair
-from pan_scdg.scoring.baseline_parts import find_parts
-from pan_scdg.scoring.baseline_scoring import choose_scores
+from pan_scdg.scoring.baseline_parts import Given
+from pan_scdg.scoring.baseline_registry import METHODS, find_parts
 from pan_scdg.store import Store
 
 NOTICE = (
@@ -91,10 +91,10 @@ def main(data: Path, development: Path, state: Path, profile: str, pairs: int) -
     for name, hide in HIDDEN.items():
         cases[f"positive pairs: {name}"] = [TextPair(p.id, p.id, hide(p.target), p.source) for p in positive]
     with Store(state) as store:
-        scorer = find_parts(settings, "cpu", ()).make_alignment(settings, store)
+        scorer = find_parts(settings, Given("cpu")).make_alignment(settings, store)
         click.echo("| in common | called positive |\n| --- | --- |")
         for name, texts in cases.items():
-            scores = choose_scores(settings, list(scorer.score(texts)))
+            scores = METHODS[Alignment].combine(settings, list(scorer.score(texts)))
             click.echo(f"| {name} | {int((scores >= settings.threshold).sum())} of {len(texts)} |")
 
 

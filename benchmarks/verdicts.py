@@ -27,8 +27,8 @@ from pan_scdg.profile.baseline import Alignment
 from pan_scdg.progress import Progress
 from pan_scdg.records import TextPair
 from pan_scdg.scdg.decision import choose_threshold
-from pan_scdg.scoring.baseline_parts import find_parts
-from pan_scdg.scoring.baseline_scoring import choose_scores
+from pan_scdg.scoring.baseline_parts import Given
+from pan_scdg.scoring.baseline_registry import METHODS, find_parts
 from pan_scdg.store import Store
 
 Floats = npt.NDArray[np.float64]
@@ -73,7 +73,7 @@ def gather(sets: Sequence[Sequence[Pair]]) -> Items:
 
 def measure(items: Items, store: Store, settings: Alignment) -> tuple[Floats, Floats]:
     """Return the alignment scores, and the best mean over four sentences of each one's largest cosine."""
-    scorer = find_parts(settings, "cpu", ()).make_alignment(settings, store)
+    scorer = find_parts(settings, Given("cpu")).make_alignment(settings, store)
     rows, four = [], []
     with Progress("aligning", len(items.pairs)) as progress:
         for pair in items.pairs:
@@ -84,7 +84,7 @@ def measure(items: Items, store: Store, settings: Alignment) -> tuple[Floats, Fl
                 best_four_sentences(*map(scorer.encode_units, (pair.target, pair.source), prepared)),
             )
             progress.update()
-    return np.asarray(choose_scores(settings, rows), np.float64), np.array(four)
+    return np.asarray(METHODS[Alignment].combine(settings, rows), np.float64), np.array(four)
 
 
 def choose(scores: Floats, items: Items, among: Bools, most: float) -> float:

@@ -19,14 +19,15 @@ from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import Profile, RetrievalSettings, load_profile
-from pan_scdg.profile.baseline import BaselineSettings, Bm25Pairs, GramLogistic, VectorCosine
+from pan_scdg.profile.baseline import BaselineSettings
 from pan_scdg.records import DocumentPair, Query, TextFile
 from pan_scdg.report.setting import Setting, describe_setting
 from pan_scdg.retrieval.ranking import Ranked, Ranking, rank_best
 from pan_scdg.scdg.aggregation import choose_aggregate
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.scoring.baseline_method import BaselineMethod
-from pan_scdg.scoring.baseline_parts import find_parts, refuse_unused
+from pan_scdg.scoring.baseline_parts import Given, refuse_unused
+from pan_scdg.scoring.baseline_registry import find_parts
 from pan_scdg.scoring.candidates import prepare_targets
 from pan_scdg.scoring.gain_method import EMPTY_SOURCE, IN_SEGMENTS, GainMethod
 from pan_scdg.scoring.model import ScoringModel
@@ -169,7 +170,7 @@ class Scorer:
         settings = self.profile.baseline
         if settings is None:
             return self._gains or GainMethod(self.profile, self._model)  # which needs [pairs]
-        parts = find_parts(settings, self._device, (), model=None if self._loads else self._folder)
+        parts = find_parts(settings, Given(self._device, model=None if self._loads else self._folder))
         return BaselineMethod(self.profile, parts, (), model=self._loads)
 
     @cached_property
@@ -248,12 +249,12 @@ class Scorer:
 
 def _check_baseline(profile: Profile, settings: BaselineSettings, engine: EngineName) -> None:
     """Raise UserError if a method without a language model cannot score single texts, or does not use the engine."""
-    if isinstance(settings, Bm25Pairs | VectorCosine):
+    if settings.needs_input:
         raise UserError(
             f"profile {profile.name} scores the documents of a whole input, not single texts",
             "use the command `run`, or another profile",
         )
-    if isinstance(settings, GramLogistic):
+    if settings.fitted:
         check_calibrated(profile)  # it has no score without weights
     refuse_unused(settings, {"--engine reference": engine == "reference"})
 

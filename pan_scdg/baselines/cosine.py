@@ -6,7 +6,7 @@ unit vector: the three models of the paper normalise after pooling. A document's
 text of white space has none: the cosine with it is 0.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,8 @@ from pan_scdg.errors import UserError
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.profile.baseline import Cosine
 from pan_scdg.records import TextPair
-from pan_scdg.scdg.decision import require_both_classes
+from pan_scdg.scdg.aggregation import Floats
+from pan_scdg.scdg.decision import Choice, require_both_classes
 from pan_scdg.store import Store, make_key, pack_array, unpack_floats
 
 Vector = npt.NDArray[np.float32]
@@ -161,3 +162,14 @@ def choose_official_threshold(scores: npt.ArrayLike, labels: npt.ArrayLike) -> f
     above = np.array([np.mean(values[truth] >= t) for t in candidates])
     below = np.array([np.mean(values[~truth] < t) for t in candidates])
     return float(candidates[np.argmax(above + below)])
+
+
+def choose_officially(
+    scores_by: Mapping[float, Floats], labels: npt.NDArray[Any], published: float | None = None
+) -> Choice:
+    """Return the official threshold, or the published one, with its quality on the scores of the only parameter."""
+    ((parameter, scores),) = scores_by.items()
+    chosen = choose_official_threshold(scores, labels) if published is None else published
+    decided = scores >= chosen
+    found, both = int((decided & labels).sum()), int(decided.sum()) + int(labels.sum())
+    return Choice(parameter, chosen, 2 * found / both if both else 0.0, float(np.mean(decided == labels)))

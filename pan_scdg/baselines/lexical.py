@@ -21,7 +21,6 @@ from pan_scdg.profile.baseline import Bm25Pairs, CharNgrams, Containment, GramLo
 from pan_scdg.records import TextPair
 
 TOKEN = re.compile(r"[^\W_]+(?:['’_-][^\W_]+)*")
-LexicalSettings = CharNgrams | Containment | GramLogistic | Bm25Pairs
 
 
 class Overlap(NamedTuple):
@@ -71,29 +70,30 @@ class LexicalScorer:
         return (self.compute(pair.target, pair.source) for pair in pairs)
 
 
-def make_lexical_scorer(settings: LexicalSettings, collection: Collection) -> LexicalScorer:
-    """Return the scorer with these settings; BM25 counts the collection when a score is first needed."""
-    if isinstance(settings, Bm25Pairs):
-        k1, b = settings.k1, settings.b
-        count = cache(lambda: count_statistics(collection.texts()))
-        identity = {"kind": "bm25", "k1": k1, "b": b, "collection": collection.digest}
-        return LexicalScorer(
-            identity, lambda p, s: (compute_pair_score(split_tokens(p), split_tokens(s), count(), k1, b),)
-        )
-    n = settings.n
-    if isinstance(settings, CharNgrams):
-        return LexicalScorer({"kind": "char-ngrams", "n": n}, lambda p, s: (compute_covered_share(p, s, n),))
-    if isinstance(settings, Containment):
-        return LexicalScorer(
-            {"kind": "containment", "n": n},
-            lambda p, s: (measure_covered_tokens(split_tokens(p), split_tokens(s), n),),
-        )
-    # the weights of the logistic model are fitted later
-    return LexicalScorer(
-        {"kind": "gram-overlap", "n": n},
-        lambda p, s: measure_overlap(split_tokens(p), split_tokens(s), n),
-        Overlap._fields,
-    )
+def make_char_ngrams(settings: CharNgrams) -> LexicalScorer:
+    """Return the scorer of the covered share of characters."""
+    identity, n = {"kind": "char-ngrams", "n": settings.n}, settings.n
+    return LexicalScorer(identity, lambda p, s: (compute_covered_share(p, s, n),))
+
+
+def make_containment(settings: Containment) -> LexicalScorer:
+    """Return the scorer of the covered share of tokens."""
+    identity, n = {"kind": "containment", "n": settings.n}, settings.n
+    return LexicalScorer(identity, lambda p, s: (measure_covered_tokens(split_tokens(p), split_tokens(s), n),))
+
+
+def make_gram_overlap(settings: GramLogistic) -> LexicalScorer:
+    """Return the scorer of the features of the logistic model, whose weights are fitted later."""
+    identity, n = {"kind": "gram-overlap", "n": settings.n}, settings.n
+    return LexicalScorer(identity, lambda p, s: measure_overlap(split_tokens(p), split_tokens(s), n), Overlap._fields)
+
+
+def make_bm25(settings: Bm25Pairs, collection: Collection) -> LexicalScorer:
+    """Return the scorer by BM25, which counts the collection when a score is first needed."""
+    k1, b = settings.k1, settings.b
+    count = cache(lambda: count_statistics(collection.texts()))
+    identity = {"kind": "bm25", "k1": k1, "b": b, "collection": collection.digest}
+    return LexicalScorer(identity, lambda p, s: (compute_pair_score(split_tokens(p), split_tokens(s), count(), k1, b),))
 
 
 def split_tokens(text: str) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 from pan_scdg.baselines.answers import Answerer, answer_chats
-from pan_scdg.baselines.endpoint import Messages, choose_model_name, read_endpoint
+from pan_scdg.baselines.endpoint import Messages
 from pan_scdg.digests import hash_text
 from pan_scdg.profile.baseline import Prompted
 from pan_scdg.records import TextPair
@@ -157,10 +157,3 @@ class PromptJudge:
         chats = (build_messages(self._settings, pair.target, pair.source) for pair in pairs)
         for reply in answer_chats(chats, self._answerer, self._store):
             yield (SCORES[parse_label(reply.text)],)
-
-
-def make_endpoint_judge(settings: Prompted, store: Store) -> PromptJudge:
-    """Return the judge at the endpoint that the environment names; its address is needed with the first question."""
-    name = choose_model_name(settings.model)
-    answerer = Answerer({"served": "endpoint", "model": name}, lambda: read_endpoint(name).complete)
-    return PromptJudge(settings, answerer, store)

@@ -6,13 +6,12 @@ loss, which at 1e-9 can leave the coefficients more than 1e-8 from the optimum; 
 literal Newton iteration on every case that the tests try.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.resampling import Floats
+from pan_scdg.profile.baseline import LogisticWeights
 from pan_scdg.scdg.decision import require_both_classes
 
 ITERATIONS = 100
@@ -20,16 +19,7 @@ TOLERANCE = 1e-12
 """Tolerance; the paper has 1e-9 without naming the quantity."""
 
 
-class LogisticFit(NamedTuple):
-    """``P(reuse) = sigmoid(intercept + coefficients . (x - mean) / scale)``, one entry a feature."""
-
-    intercept: float
-    coefficients: tuple[float, ...]
-    mean: tuple[float, ...]
-    scale: tuple[float, ...]
-
-
-def fit_logistic(features: npt.ArrayLike, labels: npt.ArrayLike) -> LogisticFit:
+def fit_logistic(features: npt.ArrayLike, labels: npt.ArrayLike) -> LogisticWeights:
     """Return the minimum of summed log-loss + ``|coefficients|^2 / 2``, intercept free, on standardised features.
 
     No weights, no seed. Deviations have ddof 0; that of a feature with one value is replaced by 1, which leaves it
@@ -53,10 +43,15 @@ def fit_logistic(features: npt.ArrayLike, labels: npt.ArrayLike) -> LogisticFit:
     if model.n_iter_[0] >= ITERATIONS:
         raise UserError(f"the logistic model has no optimum after {ITERATIONS} iterations", "check its features")
     coefficients = tuple(model.coef_[0].tolist())
-    return LogisticFit(float(model.intercept_[0]), coefficients, tuple(mean.tolist()), tuple(scale.tolist()))
+    return LogisticWeights(
+        intercept=float(model.intercept_[0]),
+        coefficients=coefficients,
+        mean=tuple(mean.tolist()),
+        scale=tuple(scale.tolist()),
+    )
 
 
-def compute_probabilities(fit: LogisticFit, features: npt.ArrayLike) -> Floats:
+def compute_probabilities(fit: LogisticWeights, features: npt.ArrayLike) -> Floats:
     """Return the probability of reuse of each pair, ``[pairs]``."""
     from scipy.special import expit
 

@@ -22,7 +22,6 @@ from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import find_truth, read_truth
 from pan_scdg.profile import Profile, find_profile, parse_profile, read_toml
-from pan_scdg.profile.baseline import CharNgrams, Prompted
 from pan_scdg.records import DocumentPair
 from pan_scdg.scdg.aggregation import AGGREGATIONS
 from pan_scdg.scoring.pair_method import Calibrated
@@ -84,7 +83,8 @@ def calibrate(
             the shards are of other pairs, another model or other settings.
     """
     shards = computing.shards
-    if isinstance(profile.baseline, Prompted) and computing.state is None and not shards.folders:
+    costly = profile.baseline is not None and profile.baseline.needs_state
+    if costly and computing.state is None and not shards.folders:
         raise UserError("answers of the model would be lost if this run stopped", "give a folder for them with --state")
     all_pairs, on_error = tuple(known.labels), shards.job.get("on_error", on_error)
     pairs, _ = take_first(all_pairs, shards.job.get("limit", limit), "pairs")
@@ -108,9 +108,8 @@ def calibrate(
 
 def _forget_choice(profile: Profile) -> Profile:
     """Return a profile without chosen values, so that every pair is scored for all grids and for nothing else."""
-    if isinstance(profile.baseline, CharNgrams):
-        first = {"n": profile.baseline.n_grid[0]}
-        return profile.model_copy(update={"baseline": profile.baseline.model_copy(update=first)})
+    if profile.baseline is not None:
+        return profile.model_copy(update={"baseline": next(iter(profile.baseline.vary().values()))})
     if profile.pairs is None:
         return profile
     blank = dict.fromkeys(("q", "w", "weights", "threshold"))

@@ -10,7 +10,6 @@ from pan_scdg.models.find import SHORT, FoundModel, ModelNotFoundError, find_enc
 from pan_scdg.models.fingerprint import fingerprint_metadata, hash_listing
 from pan_scdg.models.lock import read_lock, read_provenance
 from pan_scdg.profile import Profile, list_profiles, load_profile
-from pan_scdg.profile.baseline import Alignment, Cosine, Prompted
 from pan_scdg.retrieval.bm25.terrier_jars import find_jar_folder, find_terrier_jar
 
 NOT_FOUND = "not found"
@@ -74,11 +73,11 @@ class ModelList(NamedTuple):
 def find_needs(profile: Profile) -> Needs:
     """Return the models that a profile needs, and whether it needs Terrier's jars."""
     baseline, retrieval = profile.baseline, profile.retrieval
-    if isinstance(baseline, Prompted):  # a server holds the model of an endpoint
-        return Needs(baseline.model if baseline.served == "local" else None, (), False)
     model = None if profile.model is None else profile.model.name
-    # vectors that were made elsewhere need no model
-    encoders = [baseline.model] if isinstance(baseline, Cosine | Alignment) else []
+    encoders = list[str]()
+    if baseline is not None:
+        model = model or baseline.language_model
+        encoders += [] if baseline.encoder is None else [baseline.encoder]
     if profile.passages is not None and profile.passages.encoder is not None:
         encoders.append(profile.passages.encoder)
     terrier = False

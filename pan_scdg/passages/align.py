@@ -119,7 +119,7 @@ class Alignment:
         contiguous = self._combine(verbatim, clusters)
         if not verbatim:
             summaries = self._find_summaries()
-            target, source = (sum(p[side] for p in summaries) for side in (1, 3))
+            target, source = sum(p.this_length for p in summaries), sum(p.source_length for p in summaries)
             longest = max((p.this_length for p in contiguous), default=0)
             if summaries and source >= settings.summary_ratio * target and longest < CONTIGUOUS * target:
                 return summaries

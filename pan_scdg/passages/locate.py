@@ -11,18 +11,20 @@ from pan_scdg.profile import PassageSettings
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import Passage, TextPair
 
+OpenAlignment = tuple[Alignment, AlignmentScorer]
+"""The alignment that decides, and the scorer that all steps of a job share, as it remembers texts."""
+
 
 class Locator:
     """Finds the passages of pairs.
 
     Args:
         finder: finds passages by words and paragraphs, as `run` does.
-        settings: the alignment that decides, which also knows sentences that match without common words.
-        scorer: has the vectors of these sentences; None: another method decides.
+        alignment: also knows sentences that match without common words; None: another method decides.
     """
 
-    def __init__(self, finder: PassageFinder, settings: Alignment | None, scorer: AlignmentScorer | None) -> None:
-        self._finder, self._settings, self._scorer = finder, settings, scorer
+    def __init__(self, finder: PassageFinder, alignment: OpenAlignment | None = None) -> None:
+        self._finder, self._alignment = finder, alignment
 
     def find(self, target: str, source: str, *, positive: bool = True) -> list[Evidence]:
         """Return the passages of a pair; without any that count, also the sentences whose match makes it positive.
@@ -30,17 +32,18 @@ class Locator:
         If no sentences do, the best ones are returned. Of a pair that is not positive only the passages that do not
         count are returned.
         """
-        found = self._finder.find(target, source, self._scorer)
-        if self._scorer is None or self._settings is None:  # another method decides, which counts everything
+        alignment = self._alignment
+        found = self._finder.find(target, source, None if alignment is None else alignment[1])
+        if alignment is None:  # another method decides, which counts everything
             found = [evidence._replace(counts=True) for evidence in found]
         if not positive:
             return [evidence for evidence in found if not evidence.counts]
-        if self._scorer is None or self._settings is None or any(evidence.counts for evidence in found):
+        if alignment is None or any(evidence.counts for evidence in found):
             return found
-        return sorted([*found, *self._find_sentences(target, source, found, self._scorer, self._settings)])
+        return sorted([*found, *self._find_sentences(target, source, found, *alignment)])
 
     def _find_sentences(
-        self, target: str, source: str, known: list[Evidence], scorer: AlignmentScorer, settings: Alignment
+        self, target: str, source: str, known: list[Evidence], settings: Alignment, scorer: AlignmentScorer
     ) -> Iterator[Evidence]:
         """Yield the sentences that decided, without those that overlap known passages."""
         first, second = scorer.prepare(target), scorer.prepare(source)

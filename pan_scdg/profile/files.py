@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError, model_validator
 from tomlkit.exceptions import TOMLKitError
 
 from pan_scdg.errors import UserError, UserErrors
-from pan_scdg.profile.baseline import Alignment, BaselineSettings
+from pan_scdg.profile.baseline import BaselineSettings
 from pan_scdg.profile.pairs import PairSettings
 from pan_scdg.profile.passages import PassageSettings
 from pan_scdg.profile.retrieval import RetrievalSettings
@@ -56,7 +56,7 @@ class Profile(Table):
             raise ValueError("passages.gains needs the table [model]")
         others = [table for table in (self.model, self.pairs, self.retrieval) if table is not None]
         if self.baseline is not None:
-            if others and not isinstance(self.baseline, Alignment):
+            if others and not self.baseline.allows_gains:
                 raise ValueError("a profile with this [baseline] table can have no other table than [passages]")
             if self.pairs is not None and self.pairs.threshold is not None:
                 raise ValueError("the [baseline] decides, so [pairs] can have no threshold")

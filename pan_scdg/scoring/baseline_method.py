@@ -8,30 +8,28 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import NonNegativeInt, PositiveInt, Strict, TypeAdapter
 
-from pan_scdg.baselines.char_ngrams import find_passages
 from pan_scdg.errors import UserErrors
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.passages.finder import PassageFinder
-from pan_scdg.passages.locate import Locator
+from pan_scdg.passages.locate import Locator, OpenAlignment
 from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.profile import Profile
-from pan_scdg.profile.baseline import Alignment, BaselineSettings, CharNgrams, ModelBaseline
+from pan_scdg.profile.baseline import Alignment, BaselineSettings, ModelBaseline
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, PairScorer, Passage
 from pan_scdg.scoring.baseline_choice import choose_settings, describe_choice
 from pan_scdg.scoring.baseline_parts import BaselineParts, need_baseline
+from pan_scdg.scoring.baseline_registry import METHODS
 from pan_scdg.scoring.baseline_scoring import (
     TextFacts,
-    choose_scores,
-    judge_numbers,
-    list_variants,
     make_collection,
     make_text_key,
     read_facts,
     read_texts,
     score_pairs,
     settle_threshold,
+    warn_about_texts,
 )
 from pan_scdg.scoring.batches import WHOLE, Share
 from pan_scdg.scoring.model import ScoringModel
@@ -85,9 +83,9 @@ class BaselineMethod:
         scores_only: bool = False,
     ) -> None:
         self.settings: BaselineSettings = need_baseline(profile)
+        self._entry = METHODS[type(self.settings)]
         self.parts, self._all_pairs, self._share, self._scores_only = parts, all_pairs, share, scores_only
         self._facts: dict[str, TextFacts] = {}
-        self._alignment: AlignmentScorer | None = None
         self._scorers: dict[BaselineSettings, PairScorer] = {}
         self.device, self.model = parts.device, model
         self.models = {**parts.places, **({} if model is None else {"language_model": model.found})}
@@ -96,15 +94,14 @@ class BaselineMethod:
 
     def make_locator(self, finder: PassageFinder, store: Store) -> Locator:
         """Return a locator of passages; that of an alignment also finds the sentences that decided."""
-        if isinstance(self.settings, Alignment):
-            return Locator(finder, self.settings, self.open_alignment(self.settings, store))
-        return Locator(finder, None, None)
+        return Locator(finder, self.open_alignment(store))
 
-    def open_alignment(self, settings: Alignment, store: Store) -> AlignmentScorer:
-        """Return the scorer of the alignment: one for all steps of a job, as it remembers texts."""
-        if self._alignment is None:
-            self._alignment = self.parts.make_alignment(settings, store)
-        return self._alignment
+    def open_alignment(self, store: Store) -> OpenAlignment | None:
+        """Return the alignment that decides; None: another method does."""
+        if isinstance(settings := self.settings, Alignment):  # only its scorer knows sentences
+            scorer = self._make_scorer(settings, store)
+            return (settings, scorer) if isinstance(scorer, AlignmentScorer) else None
+        return None
 
     def identify(self) -> dict[str, Any]:
         """Return the fields that identify the models in the job."""
@@ -127,23 +124,22 @@ class BaselineMethod:
 
     def score(self, planned: Sequence[DocumentPair], store: Store) -> list[ScoredByBaseline]:
         """Return the scores of the pairs, in order."""
-        variants = list_variants(self.settings) if self._scores_only else [self.settings]
+        all_of = self.settings.vary(own=True).values()
+        variants: list[BaselineSettings] = [*all_of] if self._scores_only else [self.settings]
         scorers, own = [self._make_scorer(of, store) for of in variants], variants.index(self.settings)
         scorer = scorers[own]
         planned = self._select_share(planned, scorer)
         rows = [self._score_with(of, planned, store) for of in scorers][own]
-        scores = [math.nan] * len(rows) if self._scores_only else choose_scores(self.settings, rows).tolist()
+        scores = [math.nan] * len(rows) if self._scores_only else self._entry.combine(self.settings, rows).tolist()
         return [
             ScoredByBaseline(pair, dict(zip(scorer.features, row, strict=True)), score)
             for pair, row, score in zip(planned, rows, scores, strict=True)
         ]
 
     def _make_scorer(self, settings: BaselineSettings, store: Store) -> PairScorer:
-        if isinstance(settings, Alignment):
-            return self.open_alignment(settings, store)
-        if settings not in self._scorers:  # each loads its model once
+        if settings not in self._scorers:  # each loads its model once and remembers texts
             collection = make_collection((pair.source for pair in self._all_pairs), self._facts)
-            self._scorers[settings] = self.parts.make_scorer(settings, collection, store)
+            self._scorers[settings] = self._entry.make_scorer(settings, self.parts, collection, store)
         return self._scorers[settings]
 
     def _score_with(self, scorer: PairScorer, pairs: Sequence[DocumentPair], store: Store) -> list[tuple[float, ...]]:
@@ -160,7 +156,7 @@ class BaselineMethod:
             return self._score_with(self._make_scorer(settings, store), pairs, store)
 
         chosen, scores = choose_settings(self.settings, score, labels)
-        if isinstance(chosen, ModelBaseline):
+        if isinstance(chosen, ModelBaseline):  # other scores depend on no model
             given = self.parts.places.get("language_model")
             name = {"model": given.name} if given is not None and given.where == "--model" else {}
             chosen = chosen.model_copy(update={"calibrated_with": self.parts.fingerprint, **name})
@@ -179,29 +175,22 @@ class BaselineMethod:
     def judge(self, scored: Sequence[ScoredByBaseline], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
         """Yield the verdict about each pair, in order.
 
-        The passages of a positive pair are the matches of character n-grams. Other methods decide about whole
-        documents, which are then the only passage.
+        The passages of a positive pair are those that the method finds, such as the matches of character n-grams. Most
+        methods decide about whole documents, which are then the only passage.
         """
-        positive = [item.pair for item in scored if self._decide(item)]
-        matches = None
-        if isinstance(self.settings, CharNgrams):
-            matches = self._find_matches(positive, self.settings.n, store)
-        for item in scored:
-            passages: tuple[Passage, ...] = ()
-            if self._decide(item):
-                passages = self._cover(item.pair) if matches is None else matches[item.pair]
-            yield self._judge(item, names, passages, EMPTY if matches is None else WITHOUT_MATCH)
-
-    def _decide(self, item: ScoredByBaseline) -> bool | None:
-        return None if self.threshold is None else item.score >= self.threshold
-
-    def _judge(
-        self, item: ScoredByBaseline, names: Mapping[str, str], passages: tuple[Passage, ...], reason: str
-    ) -> Verdict:
-        record = {**name_pair(item.pair, names), **judge_numbers(self.settings, self._rule, item.score, item.numbers)}
-        if record["decision"] and not passages:
-            record["warnings"].append(reason)
-        return Verdict(item.pair, record, passages)
+        positive = [item.pair for item in scored if self._rule.judge(item.score)["decision"]]
+        passages = self._find_passages(positive, store)
+        for pair, numbers, score in scored:
+            record = {
+                **name_pair(pair, names),
+                **self._rule.judge(score),
+                "baseline": self.settings.kind,
+                **({} if len(numbers) == 1 else numbers),
+                "warnings": warn_about_texts(numbers),
+            }
+            if record["decision"] and not passages[pair]:
+                record["warnings"].append(EMPTY if self._entry.find_passages is None else WITHOUT_MATCH)
+            yield Verdict(pair, record, passages.get(pair, ()))
 
     def judge_failed(self, failed: FailedPair, names: Mapping[str, str]) -> Verdict:
         """Return the verdict about a pair that could not be read."""
@@ -217,22 +206,19 @@ class BaselineMethod:
         """Yield nothing: no gains decide."""
         return iter(())
 
-    def _cover(self, pair: DocumentPair) -> tuple[Passage, ...]:
-        return cover_both(self._facts[pair.suspicious.doc_id].length, self._facts[pair.source.doc_id].length)
-
-    def _find_matches(
-        self, pairs: Sequence[DocumentPair], n: int, store: Store
-    ) -> dict[DocumentPair, tuple[Passage, ...]]:
-        """Return the matching passages of each pair; stored ones are reused, and new ones are stored."""
-        found = {}
+    def _find_passages(self, pairs: Sequence[DocumentPair], store: Store) -> dict[DocumentPair, tuple[Passage, ...]]:
+        """Return the passages of each pair; stored ones are reused, and new ones are stored."""
+        if (find := self._entry.find_passages) is None:
+            lengths = {doc_id: facts.length for doc_id, facts in self._facts.items()}
+            return {pair: cover_both(lengths[pair.suspicious.doc_id], lengths[pair.source.doc_id]) for pair in pairs}
+        found, scorer = {}, self._make_scorer(self.settings, store)
         with Progress("finding passages", len(pairs)) as progress:
             for pair in pairs:
-                target, source = (self._facts[file.doc_id].digest for file in (pair.suspicious, pair.source))
-                key = make_key("char-ngram passages", {"n": n, "target": target, "source": source})
+                key = make_key("passages", {"of": make_text_key(pair, scorer, self._facts)})
                 passages = store.read(key, _parse_passages)
                 if passages is None:
                     texts = read_texts(pair)
-                    passages = find_passages(texts.target, texts.source, n)
+                    passages = find(self.settings, texts.target, texts.source)
                     store.put([(key, json.dumps(passages).encode())])
                 found[pair] = passages
                 progress.update()

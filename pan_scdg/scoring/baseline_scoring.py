@@ -7,30 +7,20 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 from pydantic import TypeAdapter
 
 from pan_scdg.baselines.lexical import Collection, hash_collection
 from pan_scdg.baselines.vectors import VectorScorer
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.logistic import LogisticFit, compute_probabilities
 from pan_scdg.logs import say
 from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.pan.text_alignment import read_text
-from pan_scdg.profile.baseline import (
-    MOST_CANDIDATES,
-    Alignment,
-    BaselineSettings,
-    CharNgrams,
-    GramLogistic,
-    ModelBaseline,
-)
+from pan_scdg.profile.baseline import MOST_CANDIDATES, Alignment, BaselineSettings, ModelBaseline
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, PairScorer, TextFile, TextPair
-from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scoring.pair_method import Threshold
 from pan_scdg.store import Store, make_key
 
@@ -145,31 +135,6 @@ def read_texts(pair: DocumentPair) -> TextPair:
     return TextPair(target.doc_id, source.doc_id, read_text(target), read_text(source))
 
 
-def list_variants(settings: BaselineSettings) -> list[BaselineSettings]:
-    """Return the settings that a calibration scores with: one for each n of the grid and its own, or only these."""
-    if not isinstance(settings, CharNgrams):
-        return [settings]
-    return [settings.model_copy(update={"n": n}) for n in sorted({*settings.n_grid, settings.n})]
-
-
-def choose_scores(settings: BaselineSettings, rows: Sequence[tuple[float, ...]]) -> Floats:
-    """Return the score of each pair that is compared with the threshold, ``[pairs]``.
-
-    Raises:
-        ValueError: the weights of the method were not fitted.
-    """
-    if isinstance(settings, Alignment):
-        return settings.compute_scores(*np.array(rows, dtype=np.float64).reshape(-1, 7).T[:5])
-    if not isinstance(settings, GramLogistic):
-        return np.array([row[0] for row in rows], dtype=np.float64)
-    w = settings.weights
-    if w is None:
-        raise ValueError("the weights were not fitted")
-    return compute_probabilities(
-        LogisticFit(w.intercept, w.coefficients, w.mean, w.scale), np.array(rows, dtype=np.float64)
-    )
-
-
 def warn_about_texts(numbers: Mapping[str, float]) -> list[str]:
     """Return the warnings about the texts of an alignment: too short, too long, or quoting; none for other methods."""
     warnings = []
@@ -183,17 +148,9 @@ def warn_about_texts(numbers: Mapping[str, float]) -> list[str]:
     return warnings
 
 
-def judge_numbers(
-    settings: BaselineSettings, rule: Threshold, score: float, numbers: Mapping[str, float]
-) -> dict[str, Any]:
-    """Return the fields of a record about a scored pair: verdict, method, its numbers if several, and warnings."""
-    several = {} if len(numbers) == 1 else numbers
-    return {**rule.judge(score), "baseline": settings.kind, **several, "warnings": warn_about_texts(numbers)}
-
-
 def settle_threshold(settings: BaselineSettings, fingerprint: str) -> Threshold:
     """Return the threshold as far as it applies to this model's scores; a warning is logged if it does not."""
-    known = settings.calibrated_with if isinstance(settings, ModelBaseline) else None
+    known = settings.calibrated_with if isinstance(settings, ModelBaseline) else None  # other scores need no model
     if known not in (None, fingerprint):
         say(
             [
@@ -202,6 +159,7 @@ def settle_threshold(settings: BaselineSettings, fingerprint: str) -> Threshold:
             ]
         )
         return Threshold(None)
+    # the noise of other scores was not measured
     return Threshold(settings.threshold, settings.noise if isinstance(settings, Alignment) else None)
 
 

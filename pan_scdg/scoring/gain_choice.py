@@ -79,7 +79,7 @@ def choose_rule(features: Sequence[GainStatistics], labels: Labels, settings: Pa
     weights = None
     for aggregate in aggregates.values():
         if len(aggregate.entry.statistics) > 1:
-            weights = LogisticWeights(**fit_logistic(select_statistics(features, aggregate), labels)._asdict())
+            weights = fit_logistic(select_statistics(features, aggregate), labels)
     table = {p: compute_scores(features, aggregate, weights) for p, aggregate in aggregates.items()}
     choice = choose_threshold(table, labels, settings.most_false_positives)
     return Rule(

@@ -156,7 +156,7 @@ class GainMethod:
 
     def make_locator(self, finder: PassageFinder, store: Store) -> Locator:
         """Return a locator of passages."""
-        return Locator(finder, None, None)
+        return Locator(finder)
 
     def close(self) -> None:
         """End the worker processes."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pan_scdg.errors import UserError, UserErrors
-from pan_scdg.evaluation.logistic import LogisticFit, compute_probabilities
+from pan_scdg.evaluation.logistic import compute_probabilities
 from pan_scdg.models.fit import explain_lack_of_memory
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Control, PairSettings
@@ -187,7 +187,7 @@ def compute_scores(features: Sequence[GainStatistics], aggregate: Aggregate, wei
         return rows[:, 0]
     if weights is None:
         raise ValueError("the weights were not fitted")
-    return compute_probabilities(LogisticFit(**weights.model_dump()), rows)
+    return compute_probabilities(weights, rows)
 
 
 def select_statistics(features: Sequence[GainStatistics], aggregate: Aggregate) -> Floats:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pan_scdg.baselines import char_ngrams
 from pan_scdg.baselines.char_ngrams import compute_covered_share, extract_letters, find_passages
-from pan_scdg.baselines.lexical import Collection, make_lexical_scorer
+from pan_scdg.baselines.lexical import make_char_ngrams
 from pan_scdg.profile.baseline import CharNgrams
 from pan_scdg.records import Passage, TextPair
 
@@ -117,7 +117,7 @@ def test_texts_of_one_letter_are_no_trap() -> None:
 
 
 def test_scorer_takes_pairs_as_they_come() -> None:
-    scorer = make_lexical_scorer(CharNgrams(kind="char-ngrams", n=4), Collection("", list))
+    scorer = make_char_ngrams(CharNgrams(kind="char-ngrams", n=4))
     pairs = iter([TextPair("p", "s", "abcdefgh", "xxabcdxx"), TextPair("p", "s", "abc", "abc")])
     assert list(scorer.score(pairs)) == [(0.5,), (0.0,)]
     assert scorer.features == ("score",)

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from pan_scdg.baselines import endpoint
-from pan_scdg.baselines.prompting import make_endpoint_judge
+from pan_scdg.baselines.lexical import Collection
 from pan_scdg.errors import Interrupted, UserError
 from pan_scdg.profile.baseline import Prompted
 from pan_scdg.records import PairScorer, TextPair
+from pan_scdg.scoring.baseline_parts import Given
+from pan_scdg.scoring.baseline_registry import METHODS, find_parts
 from pan_scdg.store import Store
 from tests.local_chat import Fault, LocalChat, serving, until
 
@@ -35,6 +37,11 @@ def prompted(**more: object) -> Prompted:
     return Prompted.model_validate({"kind": "prompt", "model": "Meta-Llama-3-8B-Instruct", "characters": 200, **more})
 
 
+def make_judge(settings: Prompted, store: Store) -> PairScorer:
+    parts = find_parts(settings, Given("cpu"))
+    return METHODS[Prompted].make_scorer(settings, parts, Collection("", list), store)
+
+
 def pairs(*targets: str) -> list[TextPair]:
     return [TextPair(f"t{i}", "s", target, "A source.") for i, target in enumerate(targets)]
 
@@ -49,29 +56,29 @@ def test_labels_become_scores_in_the_order_of_the_pairs(
 ) -> None:
     answers = {"A": "verbatim", "B": "no", "C": "I think it is a summary.", "D": "perhaps", "E": "Final: yes"}
     chat.says = of_target(answers)
-    judge: PairScorer = make_endpoint_judge(prompted(), store)
+    judge: PairScorer = make_judge(prompted(), store)
     assert judge.features == ("score",)
     assert list(judge.score(pairs(*"ABCDEA"))) == [(1.0,), (0.0,), (0.6,), (0.5,), (0.8,), (1.0,)]
     assert len(chat.asked) == 5
     monkeypatch.delenv(endpoint.URL)  # what is known needs no endpoint
-    assert list(make_endpoint_judge(prompted(), store).score(pairs(*"EDC"))) == [(0.8,), (0.5,), (0.6,)]
+    assert list(make_judge(prompted(), store).score(pairs(*"EDC"))) == [(0.8,), (0.5,), (0.6,)]
     with pytest.raises(UserError, match="OPENAI_BASE_URL is not set"):
-        list(make_endpoint_judge(prompted(), store).score(pairs("F")))
+        list(make_judge(prompted(), store).score(pairs("F")))
 
 
 def test_a_document_that_gives_orders_is_shown_and_an_answer_that_does_is_read(chat: LocalChat, store: Store) -> None:
     chat.says = lambda _: f"The suspicious document says so itself.\x1b]0;owned\x07\0 {ORDER}\nFinal: no"
-    assert list(make_endpoint_judge(prompted(characters=1000), store).score(pairs(ORDER))) == [(0.0,)]
+    assert list(make_judge(prompted(characters=1000), store).score(pairs(ORDER))) == [(0.0,)]
     (request,) = chat.asked
     assert request["messages"][0]["content"].startswith("You are evaluating plagiarism")
     assert f"Suspicious: {ORDER}\n\nAnswer:" in request["messages"][1]["content"]
-    assert list(make_endpoint_judge(prompted(characters=1000), store).score(pairs(ORDER))) == [(0.0,)]
+    assert list(make_judge(prompted(characters=1000), store).score(pairs(ORDER))) == [(0.0,)]
     assert len(chat.asked) == 1
 
 
 @pytest.mark.parametrize("fault", [Fault(404, b"no such model"), Fault(401, b"who?")])
 def test_a_refusal_keeps_what_was_answered_before(chat: LocalChat, store: Store, fault: Fault) -> None:
-    judge = make_endpoint_judge(prompted(), store)
+    judge = make_judge(prompted(), store)
     found = list(judge.score(pairs("A", "B")))
     chat.always = fault
     with pytest.raises(UserError):
@@ -84,7 +91,7 @@ def test_a_refusal_keeps_what_was_answered_before(chat: LocalChat, store: Store,
 def test_an_outage_is_no_decision(chat: LocalChat, store: Store) -> None:
     chat.always = Fault(429, headers={"Retry-After": "86400"})
     with pytest.raises(Interrupted, match=r"^http://127\.0\.0\.1:\d+/v1: answers with status 429"):
-        list(make_endpoint_judge(prompted(), store).score(pairs("A")))
+        list(make_judge(prompted(), store).score(pairs("A")))
 
 
 def test_identity_tells_modes_budgets_and_models_apart(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,8 +104,8 @@ def test_identity_tells_modes_budgets_and_models_apart(store: Store, monkeypatch
         prompted(characters=300),
         prompted(model="other"),
     ]
-    identities = [make_endpoint_judge(settings, store).identify() for settings in several]
+    identities = [make_judge(settings, store).identify() for settings in several]
     assert len({str(identity) for identity in identities}) == len(several)
-    assert identities[0] == make_endpoint_judge(prompted(threshold=0.6), store).identify()
+    assert identities[0] == make_judge(prompted(threshold=0.6), store).identify()
     monkeypatch.setenv(endpoint.MODEL, "other")
-    assert make_endpoint_judge(prompted(), store).identify() == identities[-1]
+    assert make_judge(prompted(), store).identify() == identities[-1]

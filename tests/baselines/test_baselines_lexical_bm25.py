@@ -12,7 +12,7 @@ from pan_scdg.baselines.lexical import (
     compute_pair_score,
     count_statistics,
     hash_collection,
-    make_lexical_scorer,
+    make_bm25,
     split_tokens,
 )
 from pan_scdg.profile.baseline import Bm25Pairs
@@ -82,7 +82,7 @@ def test_statistics_are_counted_once_and_only_when_needed() -> None:
         asked.append(1)
         return ["ash elm", "ash"]
 
-    scorer = make_lexical_scorer(Bm25Pairs(kind="bm25"), Collection(hash_collection(["x", "y"]), texts))
+    scorer = make_bm25(Bm25Pairs(kind="bm25"), Collection(hash_collection(["x", "y"]), texts))
     assert scorer.identify() == {"kind": "bm25", "k1": 1.2, "b": 0.75, "collection": hash_collection(["y", "x"])}
     assert list(scorer.score([])) == []
     assert asked == []

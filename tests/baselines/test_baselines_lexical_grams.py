@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from benchmarks.simple_pair_scores import four_gram_containment
 from pan_scdg.baselines.lexical import (
-    Collection,
     LexicalScorer,
     Overlap,
-    make_lexical_scorer,
+    make_containment,
+    make_gram_overlap,
     measure_covered_tokens,
     measure_overlap,
     split_tokens,
@@ -26,7 +26,7 @@ def grams(tokens: list[str], n: int) -> set[tuple[str, ...]]:
 
 
 def scorer_of(settings: Containment | GramLogistic) -> LexicalScorer:
-    return make_lexical_scorer(settings, Collection("", list))
+    return make_containment(settings) if isinstance(settings, Containment) else make_gram_overlap(settings)
 
 
 def test_tokens_keep_apostrophes_underscores_and_hyphens_inside_and_nowhere_else() -> None:

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
+from pan_scdg.baselines.answers import Answerer
 from pan_scdg.baselines.lexical import Collection
 from pan_scdg.baselines.prompting import PromptJudge
 from pan_scdg.baselines.vectors import VectorScorer
@@ -15,6 +16,7 @@ from pan_scdg.profile import list_profiles, load_profile
 from pan_scdg.profile.baseline import BaselineSettings
 from pan_scdg.records import PairScorer, TextPair
 from pan_scdg.scoring.baseline_parts import BaselineParts
+from pan_scdg.scoring.baseline_registry import METHODS
 from pan_scdg.store import Store
 
 TABLES: list[dict[str, Any]] = [
@@ -50,10 +52,16 @@ def make(tmp_path: Path) -> Iterator[Callable[..., PairScorer]]:
     with Store(tmp_path / "state") as store:
 
         def call(settings: BaselineSettings, **other: Any) -> PairScorer:
-            parts = BaselineParts({}, "cpu", {}, tmp_path, "f" * 64, VectorScorer(tmp_path, ("p", "s")))
-            return parts._replace(**other).make_scorer(settings, Collection("d" * 64, lambda: ["one two"]), store)
+            vectors = VectorScorer(tmp_path, ("p", "s"))
+            parts = BaselineParts({}, "cpu", {}, tmp_path, "f" * 64, vectors, Answerer({}, pytest.fail))
+            sources = Collection("d" * 64, lambda: ["one two"])
+            return METHODS[type(settings)].make_scorer(settings, parts._replace(**other), sources, store)
 
         yield call
+
+
+def test_every_table_has_an_entry() -> None:
+    assert {*get_args(get_args(BaselineSettings)[0])} == {*METHODS}
 
 
 def test_identities_differ_with_everything_that_moves_a_score(make: Callable[..., PairScorer]) -> None:
@@ -82,8 +90,7 @@ def test_every_shipped_baseline_has_a_scorer(make: Callable[..., PairScorer], na
 
 
 def test_a_method_that_was_not_given_what_it_needs_is_a_mistake(make: Callable[..., PairScorer]) -> None:
-    local = {"kind": "prompt", "model": "x", "characters": 500, "served": "local"}
-    for table in ({"kind": "vectors", "model": "x"}, {"kind": "cosine", "model": "x"}, local):
+    for table in ({"kind": "vectors", "model": "x"}, {"kind": "cosine", "model": "x"}, TABLES[-1]):
         with pytest.raises(ValueError, match="a part of this baseline is missing"):
-            make(settings_of(table), folder=None, vectors=None)
+            make(settings_of(table), folder=None, vectors=None, answerer=None)
     assert isinstance(make(settings_of(TABLES[-1])), PromptJudge)

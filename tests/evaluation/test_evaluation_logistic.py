@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.logistic import LogisticFit, compute_probabilities, fit_logistic
+from pan_scdg.evaluation.logistic import compute_probabilities, fit_logistic
+from pan_scdg.profile.baseline import LogisticWeights
 
 Floats = npt.NDArray[np.float64]
 
@@ -45,7 +46,7 @@ def standardised(features: Floats) -> Floats:
     return (features - features.mean(axis=0)) / deviation
 
 
-def weights(fit: LogisticFit) -> Floats:
+def weights(fit: LogisticWeights) -> Floats:
     return np.array([fit.intercept, *fit.coefficients])
 
 
@@ -131,7 +132,7 @@ def test_only_constant_features_leave_the_share_of_positives() -> None:
 
 
 def test_probabilities_by_hand() -> None:
-    fit = LogisticFit(0.5, (2.0, -1.0), (1.0, 10.0), (2.0, 5.0))
+    fit = LogisticWeights(intercept=0.5, coefficients=(2.0, -1.0), mean=(1.0, 10.0), scale=(2.0, 5.0))
     assert compute_probabilities(fit, [[3.0, 15.0]])[0] == pytest.approx(1 / (1 + math.exp(-(0.5 + 2.0 - 1.0))))
     assert compute_probabilities(fit, [[-1e9, 0.0], [1e9, 0.0]]).tolist() == [0.0, 1.0]
 

@@ -19,13 +19,13 @@ from pan_scdg.baselines.lexical import (
     measure_overlap,
     split_tokens,
 )
-from pan_scdg.evaluation.logistic import LogisticFit, compute_probabilities, fit_logistic
+from pan_scdg.evaluation.logistic import compute_probabilities, fit_logistic
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import format_detection, read_decisions
 from pan_scdg.pan.text_alignment import name_detection, read_pairs, read_text
 from pan_scdg.profile import load_profile
 from pan_scdg.records import DocumentPair, Passage
-from pan_scdg.scoring import baseline_method, baseline_parts, baseline_scoring
+from pan_scdg.scoring import baseline_parts, baseline_registry, baseline_scoring
 from pan_scdg.store import Store
 
 Cli = Callable[..., Any]
@@ -111,7 +111,7 @@ def test_passages_of_ngrams_are_read_back_from_the_state(
 ) -> None:
     of, state = profile(kind="char-ngrams", n=12, threshold=0.0), ("--state", tmp_path / "state", "--no-metadata")
     assert run(pairs_input, tmp_path / "first", of, *state).code == 0
-    monkeypatch.setattr(baseline_method, "find_passages", None)  # nothing is searched again
+    monkeypatch.setattr(baseline_registry, "find_passages", None)  # nothing is searched again
     assert run(pairs_input, tmp_path / "second", of, *state).code == 0
     first, second = (
         {path.name: path.read_bytes() for path in (tmp_path / name).glob("*.xml")} for name in ("first", "second")
@@ -331,7 +331,7 @@ def test_weights_are_fitted_before_the_threshold(
     _, chosen = calibrate(profile(kind="gram-logistic", n=2))
     features = [measure_overlap(*map(split_tokens, texts(pair)), 2) for pair in pairs]
     fit = fit_logistic(features, labels)
-    assert LogisticFit(**chosen.weights.model_dump()) == fit
+    assert chosen.weights == fit
     expected = compute_probabilities(fit, features).tolist()
     assert chosen.threshold == best_by_hand({0: expected}, labels)[-1]
     assert run(pairs_input, tmp_path / "out", tmp_path / "chosen.toml").code == 0

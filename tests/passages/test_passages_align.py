@@ -16,7 +16,8 @@ from pan_scdg.passages.paragraphs import average_sentences
 from pan_scdg.passages.units import EncodedText, prepare_text
 from pan_scdg.profile import PassageSettings, load_profile
 from pan_scdg.records import Passage, TextPair
-from pan_scdg.scoring.baseline_parts import find_parts, need_baseline
+from pan_scdg.scoring.baseline_parts import Given, need_baseline
+from pan_scdg.scoring.baseline_registry import find_parts
 
 SETTINGS = PassageSettings()
 
@@ -220,7 +221,7 @@ def test_sentences_that_decided_are_not_encoded_again(monkeypatch: pytest.Monkey
     expected = own.find(*texts)
     assert len(expected) >= 2
     baseline = need_baseline(load_profile("offline"))
-    scorer = find_parts(baseline, "cpu", ()).make_alignment(baseline, None)
+    scorer = find_parts(baseline, Given("cpu")).make_alignment(baseline, None)
     for text in texts:
         scorer.prepare(text)
     monkeypatch.setattr(Encoder, "encode", None)
@@ -234,7 +235,7 @@ def test_the_pair_that_was_scored_last_is_not_aligned_again(monkeypatch: pytest.
     assert profile.passages is not None
     finder = PassageFinder(profile.passages, "cpu")
     expected = finder.find(*texts)
-    scorer = find_parts(baseline, "cpu", ()).make_alignment(baseline, None)
+    scorer = find_parts(baseline, Given("cpu")).make_alignment(baseline, None)
     list(scorer.score([TextPair("a", "b", *texts)]))
     with monkeypatch.context() as patch:
         for name in ("Alignment", "prepare_text"):

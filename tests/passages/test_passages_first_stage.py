@@ -21,7 +21,7 @@ from pan_scdg.passages.wholes import compare_stem_sets, find_topic, measure_focu
 from pan_scdg.passages.words import SharedRuns, Vocabulary
 from pan_scdg.profile import PassageSettings
 from pan_scdg.profile.baseline import Alignment as AlignmentProfile
-from pan_scdg.scoring.baseline_scoring import choose_scores
+from pan_scdg.scoring.baseline_registry import METHODS
 
 Floats = npt.NDArray[np.float32]
 WEIGHTS = {"similarity_weight": 0.3, "common_weight": 0.3, "focus_weight": 0.2}
@@ -99,7 +99,7 @@ def test_what_is_left_out_cannot_reach_the_limit(least: float) -> None:
             similarity = max((found.similarity for found in measured if found.counts), default=0.0)
             if place not in chosen:
                 left_out += 1
-                assert choose_scores(PROFILE, [measure_rest(target, source, similarity)])[0] < least
+                assert METHODS[AlignmentProfile].combine(PROFILE, [measure_rest(target, source, similarity)])[0] < least
             elif alignment.seeds or alignment.runs:
                 reached += 1
     assert left_out > 50
@@ -111,14 +111,14 @@ def test_beyond_a_length_scores_fall_faster_in_both_stages(monkeypatch: pytest.M
     steep = PROFILE.model_copy(update={"long_slope": 0.2})
     rows = [(0.5, 0.0, 0.0, 0.0, number, 99.0, 0.0) for number in (0.0, 1.0, 30.0, 31.0, 3000.0)]
     expected = [0.5 - 0.01 * math.log(max(1, n)) - 0.2 * math.log(max(1, n / 30)) for *_, n, _, _ in rows]
-    assert choose_scores(steep, rows) == pytest.approx(expected)
+    assert METHODS[AlignmentProfile].combine(steep, rows) == pytest.approx(expected)
     rng = np.random.default_rng(5)
     texts = [prepare_text(write_text(random.Random(i), 3 + i), 3) for i in range(9)]
     encoded = [EncodedText(text, draw_vectors(rng, len(text.spans), 60)) for text in texts]
     least = 0.35
     for target, places in zip(encoded, FirstStage(encoded, steep, PassageSettings(), least).find_all(encoded, 1)):
         for place, source in enumerate(encoded):
-            if choose_scores(steep, [measure_rest(target, source, 0.0)])[0] >= least:
+            if METHODS[AlignmentProfile].combine(steep, [measure_rest(target, source, 0.0)])[0] >= least:
                 assert place in places
 
 

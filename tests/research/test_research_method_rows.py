@@ -16,7 +16,6 @@ from pan_scdg.research.pairs.methods import (
     evaluate_splits,
     list_methods,
     name_baselines,
-    name_in_paper,
 )
 from pan_scdg.research.pairs.same_topic import LEXICAL, list_topic_methods
 from pan_scdg.research.pairs.scores import Baseline, find_baselines, find_windows, make_score_table
@@ -50,7 +49,7 @@ def baseline(profile: str | Profile) -> Baseline:
     ],
 )
 def test_names_of_the_paper(profile: str, name: str) -> None:
-    assert name_in_paper(baseline(profile).settings) == name
+    assert name_baselines([baseline(profile)]) == [name]
 
 
 def test_every_shipped_baseline_has_a_row_of_its_own() -> None:

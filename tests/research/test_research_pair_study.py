@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ import sklearn.metrics as sk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pan_scdg.baselines.cosine import choose_officially
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.logistic import compute_probabilities, fit_logistic
 from pan_scdg.research.data.splits import PairSplit
@@ -19,7 +21,6 @@ from pan_scdg.research.pairs.methods import (
     NO_PARAMETER,
     Method,
     evaluate_splits,
-    make_cosine_rule,
 )
 from pan_scdg.research.pairs.scores import make_score_table
 from pan_scdg.research.pairs.split_study import make_median_table
@@ -117,13 +118,13 @@ def test_rows_are_methods_by_splits_in_their_order() -> None:
 def test_a_published_threshold_is_taken_as_it_is() -> None:
     table = drawn(60, ("score",))
     split = halves(table, 3)
-    (found,) = study([table.method("Linq", rule=make_cosine_rule(0.697))], [split])
+    (found,) = study([table.method("Linq", rule=partial(choose_officially, published=0.697))], [split])
     truth = table.labels[table.rows(split.train)]
     decided = table.columns["score"][table.rows(split.train)] >= 0.697
     assert found["threshold"] == 0.697
     assert found["training_f1"] == pytest.approx(sk.f1_score(truth, decided))
     assert found["training_accuracy"] == np.mean(truth == decided)
-    (none,) = study([table.method("high", rule=make_cosine_rule(99.0))], [split])
+    (none,) = study([table.method("high", rule=partial(choose_officially, published=99.0))], [split])
     assert (none["training_f1"], none["recall"], none["mcc"]) == (0.0, 0.0, 0.0)
     assert math.isnan(none["precision"])
 
@@ -132,7 +133,7 @@ def test_the_official_rule_looks_at_sensitivity_and_specificity() -> None:
     """At 50/99 to 90/99 all four are right; of the 100 values the first is taken."""
     ids = ("a", "b", "c", "d")
     table = ScoreTable((*ids, "t"), np.array([1, 1, 0, 0, 1], bool), {"score": np.array([0.95, 0.91, 0.5, 0.2, 0.6])})
-    (found,) = study([table.method("cosine", rule=make_cosine_rule(None))], [PairSplit("s", ids, ("t",))])
+    (found,) = study([table.method("cosine", rule=choose_officially)], [PairSplit("s", ids, ("t",))])
     assert (found["threshold"], found["training_f1"], found["training_accuracy"]) == (50 / 99, 1.0, 1.0)
     assert found["recall"] == 1.0
 

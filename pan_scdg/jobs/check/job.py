@@ -16,7 +16,7 @@ from pan_scdg.jobs.check.pairs import (
     find_candidates,
     list_pairs,
     make_pairs,
-    need_first_stage,
+    require_first_stage,
 )
 from pan_scdg.jobs.check.report import TABLE, make_report, write_files
 from pan_scdg.jobs.check.texts import Material, collect_texts
@@ -30,7 +30,6 @@ from pan_scdg.models.lock import list_origins
 from pan_scdg.notices import Notices
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.profile import PassageSettings, Profile
-from pan_scdg.profile.baseline import Alignment
 from pan_scdg.report.judge import NEAR
 from pan_scdg.report.records import ReportPair
 from pan_scdg.report.setting import Setting
@@ -103,15 +102,15 @@ class _Check:
 
         Without ``places`` there are too many pairs, and a first stage chooses.
         """
-        settings, method = self.profile.baseline, self.method
-        if isinstance(settings, Alignment) and isinstance(method, BaselineMethod):
-            scorer, cluster = method.open_alignment(settings, store), self.computing.cluster
+        method, cluster = self.method, self.computing.cluster
+        if isinstance(method, BaselineMethod) and (alignment := method.open_alignment(store)) is not None:
+            settings, scorer = alignment
             actors = method.parts.make_actors(settings, cluster) if cluster.needs_ray(method.device) else None
             encode_texts(self.material, scorer, store, actors)
             if places is None:
                 # without a threshold nothing is decided, and every pair is shown
                 least = float("-inf") if method.threshold is None else method.threshold - NEAR
-                places = find_candidates(self.material, scorer, settings, least)
+                places = find_candidates(self.material, alignment, least)
         if places is None:
             raise ValueError("only an alignment has a first stage")
         judged = judge_pairs(self.material, places, method, store)
@@ -140,7 +139,7 @@ def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -
     if not total:
         raise UserError("both sides are the same file", "give another text to compare it with", request.suspicious)
     if total > MOST_PAIRS:
-        need_first_stage(profile, total)
+        require_first_stage(profile, total)
     else:
         places = list(list_pairs(material))
     known = make_pairs(material, places or [])

@@ -7,6 +7,7 @@ from pathlib import Path
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.check.texts import Material
 from pan_scdg.models.encoding import EncodingActors
+from pan_scdg.passages.locate import OpenAlignment
 from pan_scdg.passages.reachable import FirstStage
 from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.profile import PassageSettings, Profile
@@ -44,18 +45,13 @@ def _resolve_paths(material: Material) -> tuple[list[Path], list[Path]]:
     return left, right
 
 
-def need_first_stage(profile: Profile, pairs: int) -> Alignment:
-    """Return the settings of the method that decides, which a first stage is for.
-
-    Raises:
-        UserError: the profile decides by another method.
-    """
-    if isinstance(profile.baseline, Alignment):
-        return profile.baseline
-    raise UserError(
-        f"{pairs} pairs are too many for profile {profile.name}: beyond {MOST_PAIRS} there has to be a first stage",
-        "use a profile that decides by alignment, such as offline, or check fewer texts at a time",
-    )
+def require_first_stage(profile: Profile, pairs: int) -> None:
+    """Raise UserError if the method that decides has no first stage that reduces this number of pairs."""
+    if not isinstance(profile.baseline, Alignment):  # `FirstStage` bounds its score alone
+        raise UserError(
+            f"{pairs} pairs are too many for profile {profile.name}: beyond {MOST_PAIRS} there has to be a first stage",
+            "use a profile that decides by alignment, such as offline, or check fewer texts at a time",
+        )
 
 
 def encode_texts(material: Material, scorer: AlignmentScorer, store: Store, actors: EncodingActors | None) -> None:
@@ -71,8 +67,9 @@ def encode_texts(material: Material, scorer: AlignmentScorer, store: Store, acto
             progress.update()
 
 
-def find_candidates(material: Material, scorer: AlignmentScorer, settings: Alignment, least: float) -> list[Places]:
+def find_candidates(material: Material, alignment: OpenAlignment, least: float) -> list[Places]:
     """Return the pairs whose score may reach ``least``, in order; every other pair has a lower one."""
+    settings, scorer = alignment
     sources = (scorer.prepare(text.compared.text or "") for text in material.sources)
     stage = FirstStage(sources, settings, PassageSettings(), least)
     left, right = _resolve_paths(material)

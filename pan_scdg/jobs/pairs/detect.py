@@ -31,7 +31,8 @@ from pan_scdg.report.html import write_report
 from pan_scdg.report.records import TokenGains
 from pan_scdg.report.setting import Setting
 from pan_scdg.scoring.baseline_method import BaselineMethod
-from pan_scdg.scoring.baseline_parts import find_parts, refuse_unused
+from pan_scdg.scoring.baseline_parts import Given, refuse_unused
+from pan_scdg.scoring.baseline_registry import find_parts
 from pan_scdg.scoring.batches import WHOLE, Share
 from pan_scdg.scoring.gain_method import GainMethod
 from pan_scdg.scoring.pair_method import LocatedGains, PairMethod, Verdict, check_calibrated, name_pair
@@ -204,7 +205,7 @@ def open_method(
         refuse_unused(profile.baseline, unused)
         ids = sorted({document.doc_id for pair in pairs for document in (pair.suspicious, pair.source)})
         judge = None if measures else computing.model
-        parts = find_parts(profile.baseline, computing.device, ids, vectors=vectors, model=judge, state=computing.state)
+        parts = find_parts(profile.baseline, Given(computing.device, ids, vectors, judge, computing.state))
         parts = parts._replace(scored_in=computing.shards.first)
         measuring = computing.open_model(profile.need_model()) if measures else None
         sources = pairs if all_pairs is None else all_pairs
@@ -225,7 +226,7 @@ def _write_page(
     """Write the report; return the name of the file."""
     profile, method, partial = detection.profile, detection.method, detection.partial
     setting = Setting(profile.name, method.threshold, detection.models, result.job["models"])
-    shown = locator or Locator(PassageFinder(PassageSettings(), method.device), None, None)
+    shown = locator or Locator(PassageFinder(PassageSettings(), method.device))
     model = None if profile.pairs is None else method.model
     verifier = Verifier(model, store) if model is not None and model.may_compute else None
     report = make_run_report(verdicts, detection.names, setting, shown, gains, verifier)

@@ -6,46 +6,28 @@ the threshold are chosen; on the test part a pair is positive if its score is at
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.baselines.cosine import choose_official_threshold
+from pan_scdg.baselines.cosine import choose_officially
 from pan_scdg.evaluation.logistic import compute_probabilities, fit_logistic
 from pan_scdg.evaluation.pairs import PAIR_METRICS, compute_pair_metrics
 from pan_scdg.profile import PAPER_GRID, ModelSettings, PairSettings
-from pan_scdg.profile.baseline import (
-    Alignment,
-    BaselineSettings,
-    Bm25Pairs,
-    CharNgrams,
-    Containment,
-    Cosine,
-    GramLogistic,
-    Prompted,
-    VectorCosine,
-)
+from pan_scdg.profile.baseline import BaselineSettings
 from pan_scdg.research.data.splits import PairSplit
-from pan_scdg.research.pairs.scores import (
-    AVERAGE,
-    LABEL,
-    Baseline,
-    find_windows,
-    name_ngram,
-    name_top,
-    select_features,
-)
+from pan_scdg.research.pairs.scores import AVERAGE, LABEL, Baseline, find_windows, name_top, select_features
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.decision import Choice, choose_threshold
+from pan_scdg.scoring.baseline_registry import METHODS
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 NO_PARAMETER = 0.0
 """Stands for the parameter of a method that has none."""
-GRAM_OVERLAP = ("jaccard", "target_containment", "source_containment")
-"""Features of the 4-gram model, as `pan_scdg.baselines.lexical` calls them."""
 BASELINES, OURS = "Baselines", "SCDG"
 ScoresBy = Mapping[float, Floats]
 """Scores ``[pairs]`` by parameter."""
@@ -61,7 +43,7 @@ class Method(NamedTuple):
     table: "DataFrame"
     """The scores of all pairs, see `pairs.scores`."""
     columns: Mapping[float, str]
-    """Parameter -> column of the table; empty for a logistic model."""
+    """Parameter -> column of the table; not read for a logistic model."""
     features: Sequence[str] = ()
     """Columns of a logistic model, which is fitted on the training part of each split."""
     rule: Rule = choose_threshold
@@ -76,24 +58,6 @@ class Method(NamedTuple):
         fit = fit_logistic(fitted, self.table.loc[training, LABEL])
         everything = select_features(self.table, self.features, self.table.index)
         return {NO_PARAMETER: Series(compute_probabilities(fit, everything), index=self.table.index)}
-
-
-def make_cosine_rule(threshold: float | None) -> Rule:
-    """Return the rule of a method whose threshold is not chosen by F1.
-
-    Args:
-        threshold: as published, for the paper's embedding baselines; None: chosen as the official embedding baseline
-            does, among 100 values, by sensitivity + specificity.
-    """
-
-    def judge(scores_by: ScoresBy, labels: npt.NDArray[Any]) -> Choice:
-        ((parameter, scores),) = scores_by.items()
-        chosen = choose_official_threshold(scores, labels) if threshold is None else threshold
-        decided = scores >= chosen
-        found, both = int((decided & labels).sum()), int(decided.sum()) + int(labels.sum())
-        return Choice(parameter, chosen, 2 * found / both if both else 0.0, float(np.mean(decided == labels)))
-
-    return judge
 
 
 def evaluate_splits(methods: Sequence[Method], splits: Sequence[PairSplit]) -> "DataFrame":
@@ -173,52 +137,24 @@ def _make_gain_methods(backend: str, own: "DataFrame", settings: PairSettings) -
 
 
 def _make_method(name: str, settings: BaselineSettings, table: "DataFrame") -> Method:
-    if isinstance(settings, CharNgrams):
-        return Method(name, BASELINES, table, {float(n): name_ngram(n) for n in settings.n_grid})
-    if isinstance(settings, GramLogistic):
-        return Method(name, BASELINES, table, {}, GRAM_OVERLAP)
-    rule: Rule = choose_threshold
-    if isinstance(settings, Cosine | VectorCosine):
-        rule = make_cosine_rule(settings.threshold)
-    return Method(name, BASELINES, table, {NO_PARAMETER: "score"}, rule=rule)
+    columns = {parameter: variant.column for parameter, variant in settings.vary().items()}
+    rule = partial(choose_officially, published=settings.threshold) if settings.official else choose_threshold
+    return Method(name, BASELINES, table, columns, settings.fitted, rule)
 
 
 def name_baselines(baselines: Sequence[Baseline]) -> list[str]:
     """Return the paper's names, with that of the profile where two baselines would have the same."""
-    names = [name_in_paper(baseline.settings) for baseline in baselines]
+    names = [METHODS[type(baseline.settings)].name(baseline.settings) for baseline in baselines]
     return [
         f"{name} ({baseline.profile.name})" if names.count(name) > 1 else name
         for name, baseline in zip(names, baselines, strict=True)
     ]
 
 
-def name_in_paper(settings: BaselineSettings) -> str:
-    """Return the paper's name of a baseline."""
-    if isinstance(settings, CharNgrams):
-        return "PAN12-style n-gram overlap"
-    if isinstance(settings, Containment):
-        return f"Max {settings.n}-token-gram containment"
-    if isinstance(settings, GramLogistic):
-        return f"{settings.n}-token-gram logistic"
-    if isinstance(settings, Bm25Pairs):
-        return "BM25 pair score"
-    if isinstance(settings, Cosine | VectorCosine):
-        return f"{settings.model} cosine"
-    if isinstance(settings, Alignment):
-        return f"{settings.model} sentence alignment"
-    return f"PlagBench {settings.shots}-shot ({'CoT' if settings.chain_of_thought else 'vanilla'})"
-
-
 def describe_rule(settings: BaselineSettings) -> str:
     """Return in words how the threshold of a baseline is chosen in the pair study."""
-    if isinstance(settings, CharNgrams):
-        return "n and threshold by training F1"
-    if isinstance(settings, GramLogistic):
-        return "fitted on training, threshold by training F1"
-    if isinstance(settings, Cosine | VectorCosine):
-        if settings.threshold is None:
-            return "100 values on [0, 1], sensitivity + specificity on training"
-        return f"published threshold {settings.threshold:g}"
-    if isinstance(settings, Prompted):
-        return "threshold on the label scores by training F1"
-    return "threshold by training F1"
+    if not settings.official:
+        return METHODS[type(settings)].rule
+    if settings.threshold is None:
+        return "100 values on [0, 1], sensitivity + specificity on training"
+    return f"published threshold {settings.threshold:g}"

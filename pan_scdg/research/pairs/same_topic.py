@@ -16,24 +16,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.evaluation.logistic import TOLERANCE, LogisticFit, compute_probabilities, fit_logistic
+from pan_scdg.evaluation.logistic import TOLERANCE, compute_probabilities, fit_logistic
 from pan_scdg.evaluation.pairs import compute_pair_metrics
-from pan_scdg.profile.baseline import BaselineSettings, CharNgrams, GramLogistic
+from pan_scdg.profile.baseline import CharNgrams, LogisticWeights
 from pan_scdg.research.data.news import SEED, SPLIT_SEED
 from pan_scdg.research.data.pair_sets import NEWS, PAN25
 from pan_scdg.research.data.splits import TEST, TRAIN, PairSplit
 from pan_scdg.research.pairs.job import PairWork
-from pan_scdg.research.pairs.methods import GRAM_OVERLAP, name_baselines
-from pan_scdg.research.pairs.scores import (
-    AVERAGE,
-    LABEL,
-    MEDIAN,
-    POSITIVE_RATE,
-    SCDG,
-    Baseline,
-    name_ngram,
-    select_features,
-)
+from pan_scdg.research.pairs.methods import name_baselines
+from pan_scdg.research.pairs.scores import AVERAGE, LABEL, MEDIAN, POSITIVE_RATE, SCDG, Baseline, select_features
 from pan_scdg.research.report.page import Section, list_made, make_class_table, make_origin_table
 from pan_scdg.research.report.table import Cell, Percent, Table, make_table
 from pan_scdg.scdg.aggregation import Floats
@@ -81,7 +72,7 @@ class TopicResult(NamedTuple):
     """The results of a method on the two test parts."""
 
     method: TopicMethod
-    fit: LogisticFit | None
+    fit: LogisticWeights | None
     """None if one column is the score."""
     choice: PooledChoice
     training: tuple[int, int]
@@ -140,17 +131,13 @@ def list_topic_methods(
         news: the same for the news pairs.
     """
     rows = [
-        TopicMethod(name, LEXICAL, _list_features(b.settings), pan25[b.profile.name], news[b.profile.name])
+        TopicMethod(
+            name, LEXICAL, b.settings.fitted or (b.settings.column,), pan25[b.profile.name], news[b.profile.name]
+        )
         for name, b in zip(name_baselines(baselines), baselines, strict=True)
     ]
     ours = [TopicMethod(name, STATISTICS, of, pan25[SCDG], news[SCDG]) for name, of in SCDG_ROWS.items()]
     return [*rows, *ours]
-
-
-def _list_features(settings: BaselineSettings) -> tuple[str, ...]:
-    if isinstance(settings, GramLogistic):
-        return GRAM_OVERLAP
-    return (name_ngram(settings.n),) if isinstance(settings, CharNgrams) else ("score",)
 
 
 def evaluate_topic(method: TopicMethod, split: PairSplit, news_parts: Mapping[str, str]) -> TopicResult:
@@ -193,7 +180,7 @@ def _select(method: TopicMethod, table: "DataFrame", ids: Sequence[str]) -> tupl
     return select_features(table, method.features, ids), table.loc[list(ids), LABEL].to_numpy(np.bool_)
 
 
-def _score(fit: LogisticFit | None, features: Floats) -> Floats:
+def _score(fit: LogisticWeights | None, features: Floats) -> Floats:
     return features[:, 0] if fit is None else compute_probabilities(fit, features)
 
 
@@ -235,7 +222,7 @@ def _list_differences(work: PairWork, split: str) -> list[str]:
         f"{TOLERANCE:g}, for the paper's 1e-09 would not always reach the optimum to eight digits with it.",
     ]
     for baseline in work.baselines:
-        if isinstance(baseline.settings, CharNgrams):
+        if isinstance(baseline.settings, CharNgrams):  # a sentence on the paper's row
             found.append(f"Character n-grams have the n of the profile, {baseline.settings.n}.")
     return [*found, *work.list_exceptions()]
 

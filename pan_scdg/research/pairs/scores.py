@@ -16,11 +16,12 @@ from pan_scdg.errors import UserError
 from pan_scdg.models.fit import choose_device
 from pan_scdg.pan.runs import open_gzip_text
 from pan_scdg.profile import PAPER_GRID, PairSettings, Profile
-from pan_scdg.profile.baseline import Alignment, BaselineSettings, CharNgrams, VectorCosine
+from pan_scdg.profile.baseline import BaselineSettings
 from pan_scdg.research.data.pair_sets import PairSet
 from pan_scdg.scdg.aggregation import Aggregate, Floats, GainStatistics
-from pan_scdg.scoring.baseline_parts import BaselineParts, find_parts, need_baseline
-from pan_scdg.scoring.baseline_scoring import choose_scores, list_variants, make_collection
+from pan_scdg.scoring.baseline_parts import BaselineParts, Given, need_baseline
+from pan_scdg.scoring.baseline_registry import METHODS, find_parts
+from pan_scdg.scoring.baseline_scoring import make_collection
 from pan_scdg.scoring.baseline_scoring import score_pairs as score_with_baseline
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import PlannedPair
@@ -67,15 +68,15 @@ def find_baselines(
     names = [SCDG, *(profile.name for profile in profiles)]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise UserError(f"two methods have the name {doubled[0]!r}", "leave one out, or rename its profile")
-    readers = [profile.name for profile in profiles if isinstance(profile.baseline, VectorCosine)]
+    readers = [profile.name for profile in profiles if profile.baseline and profile.baseline.reads_vectors]
     if vectors is not None and not readers:
         raise UserError("--vectors is given, and no baseline takes vectors", "add one with --baseline")
     ids = sorted({name for pairs in sets for name in pairs.facts})
     found = []
     for profile in profiles:
         own = vectors if profile.name in readers else None
-        parts = find_parts(need_baseline(profile), choose_device(profile, device), ids, vectors=own, state=state)
-        found.append(Baseline(profile, parts))
+        given = Given(choose_device(profile, device), ids, own, state=state)
+        found.append(Baseline(profile, find_parts(need_baseline(profile), given)))
     return found
 
 
@@ -138,23 +139,18 @@ def score_baseline(pairs: PairSet, baseline: Baseline, store: Store) -> "DataFra
 
     Statistics of a collection are over the sources of these pairs.
     """
-    columns = {}
+    columns: dict[str, Floats] = {}
     renamed = pairs.rename_documents()
     collection = make_collection((pair.source for pair in renamed), pairs.facts)
-    for settings in list_variants(baseline.settings):
-        scorer = baseline.parts.make_scorer(settings, collection, store)
+    for settings in baseline.settings.vary(own=True).values():
+        entry = METHODS[type(settings)]
+        scorer = entry.make_scorer(settings, baseline.parts, collection, store)
         rows = score_with_baseline(renamed, scorer, store, pairs.facts)
-        for name, values in zip(scorer.features, zip(*rows, strict=True), strict=True):
-            column = name_ngram(settings.n) if isinstance(settings, CharNgrams) else name
-            columns[column] = np.array(values, dtype=np.float64)
-        if isinstance(settings, Alignment):
-            columns["score"] = np.asarray(choose_scores(settings, rows), np.float64)
+        if len(scorer.features) > 1:
+            columns |= dict(zip(scorer.features, np.array(rows, dtype=np.float64).T, strict=True))
+        if not settings.fitted:  # a study fits the weights on its own training pairs
+            columns[settings.column] = entry.combine(settings, rows)
     return make_score_table(pairs.ids, pairs.labels, columns)
-
-
-def name_ngram(n: int) -> str:
-    """Return the column of character n-grams of this length."""
-    return f"n_{n}"
 
 
 def write_scores(path: Path, table: "DataFrame") -> None:
