@@ -88,8 +88,8 @@ def calibrate(
         raise UserError("answers of the model would be lost if this run stopped", "give a folder for them with --state")
     all_pairs, on_error = tuple(known.labels), shards.job.get("on_error", on_error)
     pairs, _ = take_first(all_pairs, shards.job.get("limit", limit), "pairs")
-    blank = _forget_choice(profile)
-    method = open_method(blank, computing, pairs, all_pairs=all_pairs, vectors=vectors, scores_only=True)
+    blank = _forget_choice(profile.decide_nothing())
+    method = open_method(blank, computing, pairs, all_pairs=all_pairs, vectors=vectors)
     with closing(method):
         if shards.folders:
             _check_shards(shards, known.digest, profile, method.identify())
@@ -113,7 +113,7 @@ def _forget_choice(profile: Profile) -> Profile:
         return profile.model_copy(update={"baseline": profile.baseline.model_copy(update=first)})
     if profile.pairs is None:
         return profile
-    blank = dict.fromkeys(("q", "w", "weights", "threshold"))
+    blank = dict.fromkeys(("q", "w", "weights"))
     return profile.model_copy(update={"pairs": profile.pairs.model_copy(update=blank)})
 
 

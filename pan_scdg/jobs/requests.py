@@ -11,7 +11,6 @@ from pan_scdg.jobs.output.mark import Partial
 from pan_scdg.jobs.shards import Shards
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.models.fit import Job
-from pan_scdg.notices import Notices
 from pan_scdg.profile import ModelSettings, Profile
 from pan_scdg.scoring.batches import Share
 from pan_scdg.scoring.model import ScoringModel
@@ -106,20 +105,9 @@ def take_first(
     return items[:limit], Partial(done=limit, of=len(items), what=what)
 
 
-def list_lines(
-    request: Request,
-    complete: bool,
-    partial: Partial | None,
-    notices: Notices,
-    incidents: Sequence[str],
-    summary: str,
-) -> list[str]:
-    """Return the lines to show when a run ends; of a result that was complete before, only that it is."""
-    limited = [] if partial is None else [partial.format_warning()]
-    if complete:
-        return [*limited, f"already complete: {request.output}"]
-    page = [f"report: {request.output / PAGE}"] if request.report else []
-    return [*notices.list_warnings(), *(f"warning: {incident}" for incident in incidents), *limited, summary, *page]
+def describe_page(request: Request) -> dict[str, Any]:
+    """Return the field of a job about its page, which shows the version."""
+    return {"report": __version__} if request.report else {}
 
 
 def describe_job(
@@ -135,7 +123,7 @@ def describe_job(
     partial: Partial | None = None,
     request: Request | None = None,
 ) -> dict[str, Any]:
-    """Return all fields that the bytes of a result depend on, which identify an output directory.
+    """Return all fields that scores and decisions depend on.
 
     A limit is included only if it excludes some of the input. Without a ``request`` its options have their defaults.
     """
@@ -152,6 +140,4 @@ def describe_job(
         "stop_after": stop_after,
         "candidates": candidates,
         **({} if partial is None else {"limit": partial.done}),
-        **({} if asked.share is None else {"shard": list(asked.share)}),
-        **({"report": __version__} if asked.report else {}),  # which shows the version
     }

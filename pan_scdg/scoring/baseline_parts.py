@@ -56,8 +56,6 @@ class BaselineParts(NamedTuple):
     """SHA-256 of the model's files, or its name at an endpoint; empty without a model."""
     vectors: VectorScorer | None = None
     local_judge: Callable[[Prompted, Store], PromptJudge] | None = None
-    scored_in: Path | None = None
-    """Folder of a shard if all scores are stored already: then none is computed."""
 
     def make_scorer(self, settings: BaselineSettings, collection: Collection, store: Store) -> PairScorer:
         """Return a scorer with these settings; nothing heavy is loaded before it scores.

@@ -6,7 +6,6 @@ Memory does not depend on the number of texts: one pair at a time is taken from 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,28 +81,24 @@ def make_text_key(pair: DocumentPair, scorer: PairScorer, facts: Mapping[str, Te
 
 
 def score_pairs(
-    pairs: Sequence[DocumentPair],
-    scorer: PairScorer,
-    store: Store,
-    facts: Mapping[str, TextFacts],
-    scored_in: Path | None = None,
+    pairs: Sequence[DocumentPair], scorer: PairScorer, store: Store, facts: Mapping[str, TextFacts]
 ) -> list[tuple[float, ...]]:
     """Return the scorer's values of every pair, in order; missing ones are computed and stored in steps.
 
     Raises:
-        UserError: a pair cannot be scored; values computed before remain stored. Or a value is missing, and
-            ``scored_in`` names a shard that should hold it.
+        UserError: a pair cannot be scored; values computed before remain stored. Or a value is missing in the shards
+            whose scores the store has absorbed.
     """
     keys = [make_text_key(pair, scorer, facts) for pair in pairs]
     store.use(keys)
     stored = {key: store.read(key, lambda data: _unpack_values(data, scorer)) for key in dict.fromkeys(keys)}
     missing = {key: pair for key, pair in zip(keys, pairs, strict=True) if stored[key] is None}
     known = {key: values for key, values in stored.items() if values is not None}
-    if missing and scored_in is not None:
+    if missing and store.absorbed:
         raise UserError(
             "these scores were computed with another [baseline]",
             "give the input, profile and model of `run --scores-only`",
-            scored_in,
+            store.absorbed[0],
         )
     if missing:
         known |= _compute_missing(missing, scorer, store)
@@ -153,11 +148,7 @@ def list_variants(settings: BaselineSettings) -> list[BaselineSettings]:
 
 
 def choose_scores(settings: BaselineSettings, rows: Sequence[tuple[float, ...]]) -> Floats:
-    """Return the score of each pair that is compared with the threshold, ``[pairs]``.
-
-    Raises:
-        ValueError: the weights of the method were not fitted.
-    """
+    """Return the score of each pair that is compared with the threshold, ``[pairs]``; nan without fitted weights."""
     if isinstance(settings, Alignment):
         match, similarity, candidates, *_ = np.array(rows, dtype=np.float64).reshape(-1, 5).T
         return np.asarray(match - settings.estimate_rise(candidates) + settings.similarity_weight * similarity)
@@ -165,7 +156,7 @@ def choose_scores(settings: BaselineSettings, rows: Sequence[tuple[float, ...]])
         return np.array([row[0] for row in rows], dtype=np.float64)
     w = settings.weights
     if w is None:
-        raise ValueError("the weights were not fitted")
+        return np.full(len(rows), np.nan)
     return compute_probabilities(
         LogisticFit(w.intercept, w.coefficients, w.mean, w.scale), np.array(rows, dtype=np.float64)
     )
@@ -194,6 +185,8 @@ def judge_numbers(
 
 def settle_threshold(settings: BaselineSettings, fingerprint: str) -> Threshold:
     """Return the threshold as far as it applies to this model's scores; a warning is logged if it does not."""
+    if settings.threshold is None:
+        return Threshold(None)
     known = settings.calibrated_with if isinstance(settings, ModelBaseline) else None
     if known not in (None, fingerprint):
         say(

@@ -1,0 +1,98 @@
+"""The life of every job and study: check, lock, score, stage the result or a shard, seal and publish."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pan_scdg.jobs.output.directory import OutputDirectory, produce_result
+from pan_scdg.jobs.output.mark import Partial
+from pan_scdg.jobs.shards import Shards, write_shard
+from pan_scdg.logs import say
+from pan_scdg.models.find import FoundModel, describe_models
+from pan_scdg.notices import Notices
+from pan_scdg.retrieval.candidates import FirstStage
+from pan_scdg.scoring.batches import WHOLE, Share
+from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.store import Store
+
+
+class Scored(NamedTuple):
+    """What a job has computed; its scores are in the store."""
+
+    values: Any
+    """For the function that writes the result."""
+    stages: Mapping[str, Mapping[str, FirstStage]] = {}
+    """The first stages of source retrieval by the file that a shard has them in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadyJob:
+    """A job whose input and models are checked, before anything is computed or written."""
+
+    scoring: Mapping[str, Any]
+    """All fields that the scores depend on, without paths."""
+    rest: Mapping[str, Any]
+    """All other fields that the bytes of the result depend on."""
+    places: Mapping[str, FoundModel]
+    """Its models by their names in the job."""
+    models: Sequence[ScoringModel]
+    """The language models, which may have incidents; the first is that of the profile."""
+    inputs: str
+    """What it scores, in words."""
+    summary: Sequence[str]
+    """The lines about the finished result."""
+    notices: Notices
+    score: Callable[[Store, Share], Scored]
+    write: Callable[[Any, Store, OutputDirectory], list[str]]
+    """Stages the result from what ``score`` computed of the whole; returns the names of the files."""
+    count_lost: Callable[[], int] = lambda: 0
+    """Checks what is scored, and returns the number of items that cannot be; not called if the result is complete."""
+    partial: Partial | None = None
+
+    def list_incidents(self) -> list[str]:
+        """Return the incidents of the language models."""
+        return list(dict.fromkeys(incident for model in self.models for incident in model.incidents()))
+
+
+def carry_out(
+    job: ReadyJob,
+    output: Path,
+    shards: Shards,
+    *,
+    share: Share | None = None,
+    state: Path | None = None,
+    overwrite: bool = False,
+    metadata: bool = False,
+) -> list[str]:
+    """Produce the result of a job, or its shard, unless it is complete; return the lines to show the user.
+
+    Args:
+        job: what is computed.
+        output: the output directory.
+        shards: shards with all scores; none: they are computed.
+        share: score this shard and write its scores, for ``shards`` of a later job; None: write the result.
+        state: folder that caches scores for later runs; None: inside the output until it is published.
+        overwrite: replace the result of another job.
+        metadata: write ir-metadata.yml beside the result; see `track_run`.
+
+    Raises:
+        UserError: the shards are of another job, or the output is not usable; it is unchanged then.
+    """
+    shards.check(job.scoring)
+    fields = {**job.scoring, **(job.rest if share is None else {"shard": list(share)})}
+    with produce_result(output, fields, overwrite) as result:
+        if result.needed:
+            lost = job.count_lost()
+            with result.compute(state, metadata, next(iter(job.models), None), lost) as store:
+                say([describe_models(job.places.values())] if job.places else [])
+                shards.restore(store)
+                values, stages = job.score(store, share or WHOLE)
+                names = write_shard(result.staged, store, stages) if share else job.write(values, store, result)
+            result.seal(names, job.list_incidents(), job.partial, shards.list_origins(job.places))
+    limited = [] if job.partial is None else [job.partial.format_warning()]
+    if result.complete:
+        return [*limited, f"already complete: {output}"]
+    incidents = [f"warning: {incident}" for incident in job.list_incidents()]
+    summary = job.summary if share is None else [f"scored {share} of {job.inputs}: {output}"]
+    return [*job.notices.list_warnings(), *incidents, *limited, *summary]
