@@ -1,7 +1,7 @@
 """The life of every job and study: check, lock, score, stage the result or a shard, seal and publish."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ class ReadyJob:
 
     scoring: Mapping[str, Any]
     """All fields that the scores depend on, without paths."""
-    rest: Mapping[str, Any]
+    rest: Mapping[str, Any] = field(default_factory=dict)
     """All other fields that the bytes of the result depend on."""
     places: Mapping[str, FoundModel]
     """Its models by their names in the job."""
@@ -49,6 +49,8 @@ class ReadyJob:
     count_lost: Callable[[], int] = lambda: 0
     """Checks what is scored, and returns the number of items that cannot be; not called if the result is complete."""
     partial: Partial | None = None
+    metadata: bool = False
+    """Write ir-metadata.yml beside the result; see `track_run`."""
 
     def list_incidents(self) -> list[str]:
         """Return the incidents of the language models."""
@@ -58,23 +60,20 @@ class ReadyJob:
 def carry_out(
     job: ReadyJob,
     output: Path,
+    overwrite: bool,
+    share: Share | None,
     shards: Shards,
-    *,
-    share: Share | None = None,
-    state: Path | None = None,
-    overwrite: bool = False,
-    metadata: bool = False,
+    state: Path | None,
 ) -> list[str]:
     """Produce the result of a job, or its shard, unless it is complete; return the lines to show the user.
 
     Args:
         job: what is computed.
         output: the output directory.
-        shards: shards with all scores; none: they are computed.
-        share: score this shard and write its scores, for ``shards`` of a later job; None: write the result.
-        state: folder that caches scores for later runs; None: inside the output until it is published.
         overwrite: replace the result of another job.
-        metadata: write ir-metadata.yml beside the result; see `track_run`.
+        share: score this shard and write its scores, for ``shards`` of a later job; None: write the result.
+        shards: shards with all scores; none: they are computed.
+        state: folder that caches scores for later runs; None: inside the output until it is published.
 
     Raises:
         UserError: the shards are of another job, or the output is not usable; it is unchanged then.
@@ -84,7 +83,7 @@ def carry_out(
     with produce_result(output, fields, overwrite) as result:
         if result.needed:
             lost = job.count_lost()
-            with result.compute(state, metadata, next(iter(job.models), None), lost) as store:
+            with result.compute(state, job.metadata, next(iter(job.models), None), lost) as store:
                 say([describe_models(job.places.values())] if job.places else [])
                 shards.restore(store)
                 values, stages = job.score(store, share or WHOLE)

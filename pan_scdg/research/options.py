@@ -193,14 +193,15 @@ def show_study(options: "StudyOptions", prepare: Callable[[ExitStack, Notices], 
         options: those of the study.
         prepare: reads and checks the data and finds the models, which the stack frees in the end.
     """
-    from pan_scdg.research.study import produce_report
+    from pan_scdg.jobs.lifecycle import carry_out
 
     notices = Notices()
     with ExitStack() as stack:
         study = prepare(stack, notices)
         if not options.plan:
-            lines = produce_report(options, study)
-            say([*notices.list_warnings(), *lines])
+            where = options.output, options.overwrite, options.share, options.shards, options.state
+            lines = carry_out(study, *where)
+            say([*(f"warning: {note}" for note in study.notes), *lines])
             return
         plans = study.plan()
     as_json = json.dumps({"plans": [plan.to_json() for plan in plans]})

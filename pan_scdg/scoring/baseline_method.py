@@ -37,7 +37,6 @@ from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_method import (
     Calibrated,
     LocatedGains,
-    Threshold,
     Verdict,
     cover_both,
     explain_failure,

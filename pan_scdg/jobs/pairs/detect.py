@@ -180,6 +180,7 @@ def detect_pairs(profile: Profile, request: Request, computing: Computing, vecto
         job = ReadyJob(
             scoring=detection.describe_job(profile, computing.engine),
             rest=describe_page(request),
+            metadata=request.metadata,
             places=detection.places,
             models=[] if method.model is None else [method.model],
             inputs=f"{len(pairs)} pairs",
@@ -190,15 +191,7 @@ def detect_pairs(profile: Profile, request: Request, computing: Computing, vecto
             count_lost=lambda: len(detection.checked[1]),
             partial=partial,
         )
-        return carry_out(
-            job,
-            request.output,
-            computing.shards,
-            share=request.share,
-            state=computing.state,
-            overwrite=request.overwrite,
-            metadata=request.metadata,
-        )
+        return carry_out(job, request.output, request.overwrite, request.share, computing.shards, computing.state)
 
 
 def open_method(

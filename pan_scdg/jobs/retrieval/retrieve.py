@@ -204,6 +204,7 @@ def retrieve_sources(
             partial=prepared.partial,
         ),
         rest=describe_page(request),
+        metadata=request.metadata,
         places=prepared.places,
         models=[model for model in (prepared.model, small and small.model) if model is not None],
         inputs=f"the candidates of {count} queries",
@@ -213,15 +214,7 @@ def retrieve_sources(
         write=lambda scored, store, result: _stage_results(request, prepared, scored, store, result),
         partial=prepared.partial,
     )
-    return carry_out(
-        job,
-        request.output,
-        computing.shards,
-        share=request.share,
-        state=computing.state,
-        overwrite=request.overwrite,
-        metadata=request.metadata,
-    )
+    return carry_out(job, request.output, request.overwrite, request.share, computing.shards, computing.state)
 
 
 def _score(
