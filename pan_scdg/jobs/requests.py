@@ -1,16 +1,17 @@
 """Records of the options of a run, which the command line fills and the jobs read."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from pan_scdg import __version__
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.jobs.output.mark import Partial
+from pan_scdg.jobs.plan.tokens import choose_gpus
 from pan_scdg.jobs.shards import Shards
 from pan_scdg.lm.engine import EngineName
-from pan_scdg.models.fit import Job
+from pan_scdg.models.fit import Job, choose_device
 from pan_scdg.profile import ModelSettings, Profile
 from pan_scdg.scoring.batches import Share
 from pan_scdg.scoring.model import ScoringModel
@@ -37,6 +38,17 @@ class Computing:
     """GPUs of `plan.tokens.TFLOPS` that a plan is for, which then counts tokens and needs neither weights nor a GPU."""
     shards: Shards = field(default_factory=Shards)
     """Shards with all scores of the job; empty: it computes them."""
+
+    def choose_device(self, profile: Profile, device: str, plan: bool, gpu: str | None) -> "Computing":
+        """Return the options with the device: that of the shards, or for a plan some GPUs, or one of this machine.
+
+        Raises:
+            UserError: this machine lacks the device, or no such GPU is known.
+        """
+        if job := self.shards.job:
+            return replace(self, device=job["device"], engine=job["engine"], cluster=Cluster())
+        gpus = choose_gpus(profile, gpu, device) if plan else ()
+        return replace(self, device="cpu" if gpus else choose_device(profile, device), gpus=gpus)
 
     def open_model(self, settings: ModelSettings, job: Job = "pairs", name: str = "language_model") -> ScoringModel:
         """Find and check the language model of a profile; its weights load when first needed.
@@ -75,7 +87,7 @@ class Request:
     share: Share | None = None
     """Score this shard and write its scores, for `merge`; None: score everything and write the result."""
     scores_only: bool = False
-    """Write the scores of the share and decide nothing, so that no threshold is needed."""
+    """Write the scores of the share, or all, and decide nothing, so that no threshold is needed."""
     report: bool = False
     """Also write an HTML report."""
     metadata: bool = False

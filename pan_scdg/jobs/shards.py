@@ -157,11 +157,13 @@ class _Gathered(NamedTuple):
 
 
 def read_shards(folders: Sequence[Path], study: bool = False) -> Shards:
-    """Read and check all shards of one job.
+    """Read and check all shards of one job, or none.
 
     Raises:
         UserError: a shard is unfinished, damaged, given twice, missing, or of another job than the first.
     """
+    if not folders:
+        return Shards()
     gathered = _gather(folders)
     task = gathered.whole["task"]
     if _is_study(task) != study:

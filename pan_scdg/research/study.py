@@ -10,11 +10,10 @@ from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.lifecycle import ReadyJob
 from pan_scdg.jobs.plan.estimate import Plan, prepare_probe
-from pan_scdg.jobs.plan.tokens import choose_gpus
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.jobs.shards import Shards
 from pan_scdg.lm.engine import EngineName
-from pan_scdg.models.fit import Job, choose_device
+from pan_scdg.models.fit import Job
 from pan_scdg.profile import ModelSettings, PairSettings, Profile
 from pan_scdg.research.data.folders import DataFolders
 from pan_scdg.scoring.batches import Share
@@ -61,11 +60,8 @@ class StudyOptions:
 
     def choose_computing(self, profile: Profile) -> Computing:
         """Return device, engine and state of the language model: those of the shards, if there are any."""
-        if job := self.shards.job:
-            return Computing(job["device"], self.model, job["engine"], state=self.state, shards=self.shards)
-        gpus = choose_gpus(profile, self.gpu, self.device) if self.plan else ()
-        device = "cpu" if gpus else choose_device(profile, self.device)
-        return Computing(device, self.model, self.engine, self.cluster, self.state, gpus)
+        asked = Computing("cpu", self.model, self.engine, self.cluster, self.state, shards=self.shards)
+        return asked.choose_device(profile, self.device, self.plan, self.gpu)
 
     def open_model(
         self,

@@ -32,7 +32,7 @@ from pan_scdg.report.records import TokenGains
 from pan_scdg.report.setting import Setting
 from pan_scdg.scoring.baseline_method import BaselineMethod
 from pan_scdg.scoring.baseline_parts import find_parts, refuse_unused
-from pan_scdg.scoring.batches import Share
+from pan_scdg.scoring.batches import WHOLE, Share
 from pan_scdg.scoring.gain_method import GainMethod
 from pan_scdg.scoring.pair_method import LocatedGains, PairMethod, Verdict, check_calibrated, name_pair
 from pan_scdg.scoring.pair_plan import FailedPair
@@ -162,7 +162,10 @@ def detect_pairs(profile: Profile, request: Request, computing: Computing, vecto
     corpus = read_pairs(request.input, notices)
     pairs, partial = take_first(corpus.pairs, request.limit, "pairs")
     names = read_names(request.input)
-    used = profile.decide_nothing() if request.scores_only else check_calibrated(profile)
+    if request.scores_only:
+        used, share = profile.decide_nothing(), request.share or WHOLE
+    else:
+        used, share = check_calibrated(profile), request.share
     method = open_method(
         used,
         computing,
@@ -191,7 +194,7 @@ def detect_pairs(profile: Profile, request: Request, computing: Computing, vecto
             count_lost=lambda: len(detection.checked[1]),
             partial=partial,
         )
-        return carry_out(job, request.output, request.overwrite, request.share, computing.shards, computing.state)
+        return carry_out(job, request.output, request.overwrite, share, computing.shards, computing.state)
 
 
 def open_method(
