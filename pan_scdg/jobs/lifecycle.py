@@ -1,7 +1,7 @@
 """The life of every job and study: check, lock, score, stage the result or a shard, seal and publish."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ class Scored(NamedTuple):
     """What a job has computed; its scores are in the store."""
 
     values: Any
-    """For the function that writes the result."""
+    """For the result."""
     stages: Mapping[str, Mapping[str, FirstStage]] = {}
     """The first stages of source retrieval by the file that a shard has them in."""
 
@@ -44,13 +44,23 @@ class ReadyJob:
     """The lines about the finished result."""
     notices: Notices
     score: Callable[[Store, Share], Scored]
-    write: Callable[[Any, Store, OutputDirectory], list[str]]
-    """Stages the result from what ``score`` computed of the whole; returns the names of the files."""
+    write: Callable[[Scored, Store, OutputDirectory], list[str]]
+    """Stages the result, and returns the names of its files."""
+    share: Share = WHOLE
     count_lost: Callable[[], int] = lambda: 0
     """Checks what is scored, and returns the number of items that cannot be; not called if the result is complete."""
     partial: Partial | None = None
     metadata: bool = False
     """Write ir-metadata.yml beside the result; see `track_run`."""
+
+    def make_shard(self, share: Share, output: Path) -> "ReadyJob":
+        """Return the job of scoring one shard, whose result are the scores, for the ``shards`` of a later job."""
+
+        def write(scored: Scored, store: Store, result: OutputDirectory) -> list[str]:
+            return write_shard(result.staged, store, scored.stages)
+
+        summary = [f"scored {share} of {self.inputs}: {output}"]
+        return replace(self, share=share, rest={"shard": list(share)}, write=write, summary=summary)
 
     def list_incidents(self) -> list[str]:
         """Return the incidents of the language models."""
@@ -58,12 +68,7 @@ class ReadyJob:
 
 
 def carry_out(
-    job: ReadyJob,
-    output: Path,
-    overwrite: bool,
-    share: Share | None,
-    shards: Shards,
-    state: Path | None,
+    job: ReadyJob, output: Path, overwrite: bool, share: Share | None, shards: Shards, state: Path | None
 ) -> list[str]:
     """Produce the result of a job, or its shard, unless it is complete; return the lines to show the user.
 
@@ -71,7 +76,7 @@ def carry_out(
         job: what is computed.
         output: the output directory.
         overwrite: replace the result of another job.
-        share: score this shard and write its scores, for ``shards`` of a later job; None: write the result.
+        share: score this shard and write its scores; None: write the result.
         shards: shards with all scores; none: they are computed.
         state: folder that caches scores for later runs; None: inside the output until it is published.
 
@@ -79,19 +84,17 @@ def carry_out(
         UserError: the shards are of another job, or the output is not usable; it is unchanged then.
     """
     shards.check(job.scoring)
-    fields = {**job.scoring, **(job.rest if share is None else {"shard": list(share)})}
-    with produce_result(output, fields, overwrite) as result:
+    job = job if share is None else job.make_shard(share, output)
+    with produce_result(output, {**job.scoring, **job.rest}, overwrite) as result:
         if result.needed:
             lost = job.count_lost()
             with result.compute(state, job.metadata, next(iter(job.models), None), lost) as store:
                 say([describe_models(job.places.values())] if job.places else [])
                 shards.restore(store)
-                values, stages = job.score(store, share or WHOLE)
-                names = write_shard(result.staged, store, stages) if share else job.write(values, store, result)
+                names = job.write(job.score(store, job.share), store, result)
             result.seal(names, job.list_incidents(), job.partial, shards.list_origins(job.places))
     limited = [] if job.partial is None else [job.partial.format_warning()]
     if result.complete:
         return [*limited, f"already complete: {output}"]
     incidents = [f"warning: {incident}" for incident in job.list_incidents()]
-    summary = job.summary if share is None else [f"scored {share} of {job.inputs}: {output}"]
-    return [*job.notices.list_warnings(), *incidents, *limited, *summary]
+    return [*job.notices.list_warnings(), *incidents, *limited, *job.summary]

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pan_scdg import __version__
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.jobs.output.mark import Partial
 from pan_scdg.jobs.plan.tokens import choose_gpus
@@ -64,7 +63,7 @@ class Computing:
             cluster=self.cluster,
             state=self.state,
             job=job,
-            scored_in=self.shards.first,
+            scored_in=next(iter(self.shards.folders), None),
             counts_only=bool(self.gpus),
         )
         model.inherit(self.shards.incidents)
@@ -115,11 +114,6 @@ def take_first(
     if limit is None or limit >= len(items):
         return items, None
     return items[:limit], Partial(done=limit, of=len(items), what=what)
-
-
-def describe_page(request: Request) -> dict[str, Any]:
-    """Return the field of a job about its page, which shows the version."""
-    return {"report": __version__} if request.report else {}
 
 
 def describe_job(

@@ -77,11 +77,6 @@ class Shards:
     origins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Origins of the first shard's models."""
 
-    @property
-    def first(self) -> Path | None:
-        """Return the folder of the first shard; None without shards."""
-        return self.folders[0] if self.folders else None
-
     def settle_model(self, settings: ModelSettings, name: str) -> ModelSettings:
         """Return the settings that the shards were computed with, whatever this machine supports."""
         if not self.folders:

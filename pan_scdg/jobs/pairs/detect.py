@@ -8,13 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pan_scdg import __version__
 from pan_scdg.digests import hash_text
 from pan_scdg.jobs.lifecycle import ReadyJob, Scored, carry_out
 from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.output.mark import Partial
 from pan_scdg.jobs.pairs.passages import PASSAGES, find_passages, write_passages
 from pan_scdg.jobs.pairs.report import choose_gains, make_run_report
-from pan_scdg.jobs.requests import PAGE, Computing, Request, describe_job, describe_page, take_first
+from pan_scdg.jobs.requests import PAGE, Computing, Request, describe_job, take_first
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.models.find import FoundModel
 from pan_scdg.notices import Notices
@@ -105,10 +106,10 @@ class _Detection:
         model = self.method.model if settings.gains else None
         return find_passages(verdicts, locator, None if model is None else Verifier(model, store))
 
-    def write(self, values: Any, store: Store, result: OutputDirectory) -> list[str]:
+    def write(self, scored: Scored, store: Store, result: OutputDirectory) -> list[str]:
         """Decide the pairs, and stage the results; return the names of the files."""
-        (scored, verdicts), method, request = values, self.method, self.request
-        by_pair = {verdict.pair: verdict for verdict in verdicts or self.judge(scored, store)}
+        (pairs, verdicts), method, request = scored.values, self.method, self.request
+        by_pair = {verdict.pair: verdict for verdict in verdicts or self.judge(pairs, store)}
         by_pair |= {item.pair: method.judge_failed(item, self.names) for item in self.checked[1]}
         verdicts, files = [by_pair[pair] for pair in self.pairs], []
         if self.finder is not None:
@@ -116,10 +117,10 @@ class _Detection:
         files += write_verdicts(result.staged, verdicts)
         if request.keep_gains:
             about = describe_control(self.profile.need_pairs().control)
-            write_gains(result.staged / GAINS, method.locate_gains(scored, store), about)
+            write_gains(result.staged / GAINS, method.locate_gains(pairs, store), about)
             files.insert(0, GAINS)
         if request.report:
-            best = sorted(scored, key=lambda item: -by_pair[item.pair].record["score"])
+            best = sorted(pairs, key=lambda item: -by_pair[item.pair].record["score"])
             gains = choose_gains(method.locate_gains(best, store))
             files.insert(0, self.write_page(result, verdicts, gains, store))
         _warn_about_few_detections(method, verdicts, self.notices, request.output)
@@ -162,10 +163,8 @@ def detect_pairs(profile: Profile, request: Request, computing: Computing, vecto
     corpus = read_pairs(request.input, notices)
     pairs, partial = take_first(corpus.pairs, request.limit, "pairs")
     names = read_names(request.input)
-    if request.scores_only:
-        used, share = profile.decide_nothing(), request.share or WHOLE
-    else:
-        used, share = check_calibrated(profile), request.share
+    used = profile.decide_nothing() if request.scores_only else check_calibrated(profile)
+    share = request.share or (WHOLE if request.scores_only else None)
     method = open_method(
         used,
         computing,
@@ -182,7 +181,7 @@ def detect_pairs(profile: Profile, request: Request, computing: Computing, vecto
         page = [f"report: {request.output / PAGE}"] if request.report else []
         job = ReadyJob(
             scoring=detection.describe_job(profile, computing.engine),
-            rest=describe_page(request),
+            rest={"report": __version__} if request.report else {},
             metadata=request.metadata,
             places=detection.places,
             models=[] if method.model is None else [method.model],

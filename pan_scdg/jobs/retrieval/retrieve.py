@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pan_scdg import __version__
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.lifecycle import ReadyJob, Scored, carry_out
@@ -16,7 +17,6 @@ from pan_scdg.jobs.requests import (
     FirstStageOptions,
     Request,
     describe_job,
-    describe_page,
     take_first,
 )
 from pan_scdg.jobs.retrieval.report import list_report_queries, read_sources
@@ -203,7 +203,7 @@ def retrieve_sources(
             candidates=computing.shards.job.get("candidates", given),
             partial=prepared.partial,
         ),
-        rest=describe_page(request),
+        rest={"report": __version__} if request.report else {},
         metadata=request.metadata,
         places=prepared.places,
         models=[model for model in (prepared.model, small and small.model) if model is not None],
@@ -211,7 +211,7 @@ def retrieve_sources(
         summary=[f"{done} of {count} queries: {request.output / RUN}", *page],
         notices=prepared.notices,
         score=lambda store, share: _score(request, stages, prepared, store, computing.cluster, share),
-        write=lambda scored, store, result: _stage_results(request, prepared, scored, store, result),
+        write=lambda scored, store, result: _stage_results(request, prepared, scored.values, store, result),
         partial=prepared.partial,
     )
     return carry_out(job, request.output, request.overwrite, request.share, computing.shards, computing.state)

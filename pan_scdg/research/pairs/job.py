@@ -122,7 +122,7 @@ def prepare_study(study: PairStudy, stack: ExitStack, notices: Notices) -> Ready
         notices=notices,
         notes=note_lost(sum(map(len, data.lost.values())), "pairs"),
         score=lambda store, share: _score(work, store, share),
-        write=lambda scored, _, result: _write(work, scored, result),
+        write=lambda scored, _, result: _write(work, scored.values, result),
         plan=lambda: _plan(work, computing),
         rest={"baselines": [baseline.identify() for baseline in baselines]},
     )

@@ -95,7 +95,7 @@ def prepare_retention(study: RetentionStudy, stack: ExitStack, notices: Notices)
         notices=notices,
         notes=note_lost(len(lost), "pairs"),
         score=lambda store, share: _score(work, store, share),
-        write=lambda scored, store, result: _write(work, scored, store, result),
+        write=lambda scored, store, result: _write(work, scored.values, store, result),
         plan=lambda: _plan(work, computing),
     )
 

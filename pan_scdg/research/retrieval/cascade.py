@@ -105,7 +105,7 @@ def prepare_cascade(studies: tuple[RetrievalStudy, RetrievalStudy], stack: ExitS
         notices=notices,
         notes=note_lost(len(data.lost), "queries"),
         score=lambda store, share: _score(work, store, share),
-        write=lambda scored, store, result: _write(work, scored, store, result),
+        write=lambda scored, store, result: _write(work, scored.values, store, result),
         plan=lambda: _plan(work),
     )
 

@@ -78,7 +78,7 @@ def prepare_retrieval(study: RetrievalStudy, stack: ExitStack, notices: Notices)
         notices=notices,
         notes=note_lost(len(data.lost), "queries"),
         score=lambda store, share: _score(study, data, reranker, computing, store, share),
-        write=lambda scored, store, result: _write(study, data, scored, store, result),
+        write=lambda scored, store, result: _write(study, data, scored.values, store, result),
         plan=lambda: [] if reranker is None else [plan_scoring(data, reranker, computing)],
     )
 
