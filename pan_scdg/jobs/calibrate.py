@@ -84,8 +84,6 @@ def calibrate(
             the shards are of other pairs, another model or other settings.
     """
     shards = computing.shards
-    if isinstance(profile.baseline, Prompted) and computing.state is None and not shards.folders:
-        raise UserError("answers of the model would be lost if this run stopped", "give a folder for them with --state")
     all_pairs, on_error = tuple(known.labels), shards.job.get("on_error", on_error)
     pairs, _ = take_first(all_pairs, shards.job.get("limit", limit), "pairs")
     blank = _forget_choice(profile.decide_nothing())
@@ -93,6 +91,9 @@ def calibrate(
     with closing(method):
         if shards.folders:
             _check_shards(shards, known.digest, profile, method.identify())
+        elif isinstance(profile.baseline, Prompted) and computing.state is None:
+            what = "answers of the model would be lost if this run stopped"
+            raise UserError(what, "give a folder for them with --state")
         planned, failed = method.check(pairs, notices, on_error)
         for item in failed:
             notices.add(LEFT_OUT, str(item.pair.suspicious.path))

@@ -54,7 +54,7 @@ class ReadyJob:
     """Write ir-metadata.yml beside the result; see `track_run`."""
 
     def make_shard(self, share: Share, output: Path) -> "ReadyJob":
-        """Return the job of scoring one shard, whose result are the scores, for the ``shards`` of a later job."""
+        """Return the job of scoring one shard, whose result is its scores, for the ``shards`` of a later job."""
 
         def write(scored: Scored, store: Store, result: OutputDirectory) -> list[str]:
             return write_shard(result.staged, store, scored.stages)

@@ -199,8 +199,7 @@ def _write(work: PairWork, values: Any, result: OutputDirectory) -> list[str]:
     tables, scored = values
     for (name, key), of in scored.items():
         tables[name][key] = make_gain_table(work.data.sets[name], of, work.settings)
-    work = replace(work, tables=tables)
-    folder = result.staged
+    work, folder = replace(work, tables=tables), result.staged
     files = write_files(folder, {f"prepared/{name}": text for name, text in list_texts(work.data.parts).items()})
     for name, of in work.tables.items():
         for method, table in of.items():
