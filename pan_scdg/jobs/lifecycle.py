@@ -18,7 +18,7 @@ from pan_scdg.store import Store
 
 
 class Scored(NamedTuple):
-    """What a job has computed; its scores are in the store."""
+    """The values that a job has computed; its scores are in the store."""
 
     values: Any
     """For the result."""
@@ -39,7 +39,7 @@ class ReadyJob:
     models: Sequence[ScoringModel]
     """The language models, which may have incidents; the first is that of the profile."""
     inputs: str
-    """What it scores, in words."""
+    """Its inputs, in words."""
     summary: Sequence[str]
     """The lines about the finished result."""
     notices: Notices

@@ -1,4 +1,4 @@
-"""What all studies have: their options, and a study that is ready to run."""
+"""The options of all studies, and a study that is ready to run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -85,7 +85,7 @@ class ReadyStudy(ReadyJob):
     """A study whose data and models are checked, before anything is computed or written."""
 
     notes: Sequence[str]
-    """What cannot be scored and is left out."""
+    """Sentences on inputs that cannot be scored and are left out."""
     plan: Callable[[], list[Plan]]
     """Returns the cost of each language model and set of inputs."""
 
