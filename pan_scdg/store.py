@@ -97,7 +97,7 @@ class Store(contextlib.AbstractContextManager["Store"]):
         self.used: dict[str, None] = {}
         """Keys of the scores that the job has read or stored, in this order; see `use`."""
         self.absorbed: list[Path] = []
-        """Files of shards, which hold all scores of the job; empty: missing ones are computed."""
+        """Files of shards, which hold all scores of the job; empty: they are computed."""
         self._file = folder / "scores.sqlite"
         self._lock = contextlib.ExitStack()
         self._lock.enter_context(lock_folder(folder))

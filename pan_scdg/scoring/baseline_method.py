@@ -140,7 +140,7 @@ class BaselineMethod:
         return self._scorers[settings]
 
     def _score_with(self, scorer: PairScorer, pairs: Sequence[DocumentPair], store: Store) -> list[tuple[float, ...]]:
-        return score_pairs(pairs, scorer, store, self._facts)
+        return score_pairs(pairs, scorer, store, self._facts, store.absorbed)
 
     def calibrate(
         self, scored: Sequence[ScoredByBaseline], known: Mapping[DocumentPair, bool], digest: str, store: Store

@@ -6,6 +6,7 @@ Memory does not depend on the number of texts: one pair at a time is taken from 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,24 +82,28 @@ def make_text_key(pair: DocumentPair, scorer: PairScorer, facts: Mapping[str, Te
 
 
 def score_pairs(
-    pairs: Sequence[DocumentPair], scorer: PairScorer, store: Store, facts: Mapping[str, TextFacts]
+    pairs: Sequence[DocumentPair],
+    scorer: PairScorer,
+    store: Store,
+    facts: Mapping[str, TextFacts],
+    shards: Sequence[Path] = (),
 ) -> list[tuple[float, ...]]:
     """Return the scorer's values of every pair, in order; missing ones are computed and stored in steps.
 
     Raises:
-        UserError: a pair cannot be scored; values computed before remain stored. Or a value is missing in the shards
-            whose scores the store has absorbed.
+        UserError: a pair cannot be scored; values computed before remain stored. Or a value is missing, and
+            ``shards`` names files that should hold it.
     """
     keys = [make_text_key(pair, scorer, facts) for pair in pairs]
     store.use(keys)
     stored = {key: store.read(key, lambda data: _unpack_values(data, scorer)) for key in dict.fromkeys(keys)}
     missing = {key: pair for key, pair in zip(keys, pairs, strict=True) if stored[key] is None}
     known = {key: values for key, values in stored.items() if values is not None}
-    if missing and store.absorbed:
+    if missing and shards:
         raise UserError(
             "these scores were computed with another [baseline]",
             "give the input, profile and model of `run --scores-only`",
-            store.absorbed[0],
+            shards[0],
         )
     if missing:
         known |= _compute_missing(missing, scorer, store)
