@@ -49,7 +49,8 @@ class Case(NamedTuple):
 PAIRS = "run --input {examples}/pan25-pairs/test"
 GAINS = f"{PAIRS} --profile scdg-mini"
 RETRIEVAL = "run --input {examples}/pan26-retrieval"
-CALIBRATE = "calibrate --input {examples}/pan25-pairs/calibration"
+INPUT = "--input {examples}/pan25-pairs/calibration"
+CALIBRATE = f"calibrate {INPUT}"
 CASES = {
     "pairs": Case([f"{PAIRS} --output pairs", "evaluate --input {examples}/pan25-pairs/test --output pairs"]),
     "pairs-gains": Case([f"{GAINS} --output pairs --keep-gains"]),
@@ -84,6 +85,15 @@ CASES = {
             "merge --input {examples}/pan26-retrieval --output merged one two",
         ]
     ),
+    "calibrate-shards": Case(
+        [
+            f"{CALIBRATE} --profile scdg-mini --limit 20 --shard 1/2 --output one",
+            f"run --scores-only {INPUT} --profile scdg-mini --limit 20 --shard 2/2 --output two",
+            f"{CALIBRATE} --profile scdg-mini --write my.toml --scores one two",
+            f"run --scores-only {INPUT} --profile pan25-char-ngrams --output ngrams",
+            f"{CALIBRATE} --profile pan25-char-ngrams --write ngrams.toml --scores ngrams",
+        ]
+    ),
     "retrieval-staged": Case(
         [
             f"{RETRIEVAL} --output first --stop-after first-stage",
@@ -105,6 +115,16 @@ CASES = {
     "study-same-topic": Case(["studies same-topic --examples --output out"]),
     "study-retrieval": Case(["studies retrieval --examples --output out"]),
     "study-retention": Case(["studies retention --examples --output out --instances 4 --seeds 1"]),
+    **{
+        f"study-{name.partition(' ')[0]}-shards": Case(
+            [
+                f"studies {name} --examples --output one --shard 1/2",
+                f"studies {name} --examples --output two --shard 2/2",
+                f"studies {name} --examples --output out --scores one two",
+            ]
+        )
+        for name in ("pairs", "retrieval", "retention --instances 4 --seeds 1")
+    },
     "refused": Case(
         [f"{PAIRS} --output out --profile no-such-profile", "run --input {examples} --output out", "score a b", "merge"]
     ),

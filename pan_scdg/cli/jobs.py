@@ -153,12 +153,10 @@ def run(
     from pan_scdg.cli.paths import check_folders, find_profile_file
     from pan_scdg.jobs.pairs.detect import detect_pairs
     from pan_scdg.jobs.plan.estimate import plan_retrieval
-    from pan_scdg.jobs.plan.tokens import choose_gpus
     from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request
     from pan_scdg.jobs.retrieval.retrieve import retrieve_sources
-    from pan_scdg.models.fit import choose_device, choose_search_memory
+    from pan_scdg.models.fit import choose_search_memory
     from pan_scdg.pan.inputs import detect_task
-    from pan_scdg.scoring.batches import WHOLE
 
     _check_options(plan, as_json, rest)
     inputs = {"--input": directory, "--profile": find_profile_file(profile)}
@@ -167,19 +165,16 @@ def run(
     chosen = load_chosen_profile(profile, over_long)
     if over_long is not None and found == "pairs" and chosen.baseline is not None:
         raise click.UsageError(f"--over-long has no effect: profile {chosen.name} decides pairs without gains")
-    gpus = choose_gpus(chosen, rest["gpu"], device) if plan else ()
-    device = "cpu" if gpus else choose_device(chosen, device)
-    computing = Computing(device, rest["model"], rest["engine"], rest["cluster"], rest["state"], gpus)
-    if rest["scores_only"]:
-        if found != "pairs":
-            raise click.UsageError("--scores-only is for pairs")
-        rest["share"] = rest["share"] or WHOLE
+    some = {name: rest[name] for name in ("model", "engine", "cluster", "state")}
+    computing = Computing(**some).choose_device(chosen, device, plan, rest["gpu"])
+    if rest["scores_only"] and found != "pairs":
+        raise click.UsageError("--scores-only is for pairs")
     names = ("limit", "overwrite", "strict", "on_error", "keep_gains", "share", "metadata", "scores_only", "report")
     request = Request(directory, output, **{name: rest[name] for name in names})
     memory = rest["search_memory"] or choose_search_memory()
     stages = FirstStageOptions(rest["index"], rest["candidates"], rest["stop_after"] is not None, memory)
     if plan and found == "pairs":
-        some = {name: rest[name] for name in ("limit", "strict", "on_error", "scores_only")}
+        some = {name: rest[name] for name in ("limit", "strict", "on_error")}
         show_pair_plan(chosen, directory, computing, as_json, **some)
     elif plan:
         show_plan(*plan_retrieval(chosen, request, computing, stages), as_json)

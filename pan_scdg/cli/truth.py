@@ -98,9 +98,8 @@ def calibrate(
     from pan_scdg.cli.jobs import show_pair_plan
     from pan_scdg.cli.paths import check_file, check_folders, check_state, find_profile_file, holds_profile
     from pan_scdg.jobs.pairs.detect import detect_pairs
-    from pan_scdg.jobs.plan.tokens import choose_gpus
     from pan_scdg.jobs.requests import Computing, Request
-    from pan_scdg.models.fit import choose_device
+    from pan_scdg.jobs.shards import read_shards
 
     chosen = load_chosen_profile(profile, over_long)
     folders = list_score_folders(scores, more, plan, gpu, share)
@@ -113,16 +112,15 @@ def calibrate(
         check_folders(output, state, inputs)
     if write is not None:
         check_file(write, "--write", inputs, "a profile", holds_profile)
-    gpus = choose_gpus(chosen, gpu, device) if plan else ()
-    at = device if folders else "cpu" if gpus else choose_device(chosen, device)  # stored scores name their device
-    computing = Computing(at, model, engine, cluster, state, gpus)
+    asked = Computing(model=model, engine=engine, cluster=cluster, state=state, shards=read_shards(folders))
+    computing = asked.choose_device(chosen, device, plan, gpu)
     limits = {"limit": rest["limit"], "on_error": rest["on_error"]}
     if write is not None:
-        _write_calibrated(profile, write, chosen, directory, computing, truth, vectors, folders, as_json, **limits)
+        _write_calibrated(profile, write, chosen, directory, computing, truth, vectors, as_json, **limits)
     elif output is not None:
         say(detect_pairs(chosen, Request(directory, output, share=share, scores_only=True, **rest), computing, vectors))
     else:
-        show_pair_plan(chosen, directory, computing, as_json, scores_only=True, **limits)
+        show_pair_plan(chosen, directory, computing, as_json, **limits)
 
 
 def _check_targets(
@@ -147,22 +145,15 @@ def _write_calibrated(
     computing: "Computing",
     truth: Path | None,
     vectors: Path | None,
-    folders: tuple[Path, ...],
     as_json: bool,
     **limits: Any,
 ) -> None:
-    """Calibrate on pairs with truth, or on the scores in ``folders``, and write the profile."""
+    """Calibrate on pairs with truth, or on those of the shards, and write the profile."""
     from pan_scdg.jobs.calibrate import calibrate as choose
     from pan_scdg.jobs.calibrate import check_target, read_labelled_pairs, write_profile
-    from pan_scdg.jobs.requests import Computing
-    from pan_scdg.jobs.shards import read_shards
     from pan_scdg.notices import Notices
 
     check_target(profile, write)
-    if folders:
-        shards = read_shards(folders)
-        job = shards.job
-        computing = Computing(job["device"], computing.model, job["engine"], state=computing.state, shards=shards)
     notices = Notices()
     known = read_labelled_pairs(directory, truth, notices)
     found = choose(chosen, known, computing, notices, vectors=vectors, **limits)

@@ -83,16 +83,16 @@ def calibrate(
             the shards are of other pairs, another model or other settings.
     """
     shards = computing.shards
-    costly = profile.baseline is not None and profile.baseline.needs_state
-    if costly and computing.state is None and not shards.folders:
-        raise UserError("answers of the model would be lost if this run stopped", "give a folder for them with --state")
     all_pairs, on_error = tuple(known.labels), shards.job.get("on_error", on_error)
     pairs, _ = take_first(all_pairs, shards.job.get("limit", limit), "pairs")
-    blank = _forget_choice(profile)
-    method = open_method(blank, computing, pairs, all_pairs=all_pairs, vectors=vectors, scores_only=True)
+    blank = _forget_choice(profile.decide_nothing())
+    method = open_method(blank, computing, pairs, all_pairs=all_pairs, vectors=vectors)
     with closing(method):
         if shards.folders:
             _check_shards(shards, known.digest, profile, method.identify())
+        elif profile.baseline is not None and profile.baseline.needs_state and computing.state is None:
+            what = "answers of the model would be lost if this run stopped"
+            raise UserError(what, "give a folder for them with --state")
         planned, failed = method.check(pairs, notices, on_error)
         for item in failed:
             notices.add(LEFT_OUT, str(item.pair.suspicious.path))
@@ -112,7 +112,7 @@ def _forget_choice(profile: Profile) -> Profile:
         return profile.model_copy(update={"baseline": next(iter(profile.baseline.vary().values()))})
     if profile.pairs is None:
         return profile
-    blank = dict.fromkeys(("q", "w", "weights", "threshold"))
+    blank = dict.fromkeys(("q", "w", "weights"))
     return profile.model_copy(update={"pairs": profile.pairs.model_copy(update=blank)})
 
 

@@ -1,17 +1,16 @@
 """Records of the options of a run, which the command line fills and the jobs read."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pan_scdg import __version__
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.jobs.output.mark import Partial
+from pan_scdg.jobs.plan.tokens import choose_gpus
 from pan_scdg.jobs.shards import Shards
 from pan_scdg.lm.engine import EngineName
-from pan_scdg.models.fit import Job
-from pan_scdg.notices import Notices
+from pan_scdg.models.fit import Job, choose_device
 from pan_scdg.profile import ModelSettings, Profile
 from pan_scdg.scoring.batches import Share
 from pan_scdg.scoring.model import ScoringModel
@@ -39,6 +38,17 @@ class Computing:
     shards: Shards = field(default_factory=Shards)
     """Shards with all scores of the job; empty: it computes them."""
 
+    def choose_device(self, profile: Profile, device: str, plan: bool, gpu: str | None) -> "Computing":
+        """Return the options with the device: that of the shards, or for a plan some GPUs, or one of this machine.
+
+        Raises:
+            UserError: this machine lacks the device, or no such GPU is known.
+        """
+        if job := self.shards.job:
+            return replace(self, device=job["device"], engine=job["engine"], cluster=Cluster())
+        gpus = choose_gpus(profile, gpu, device) if plan else ()
+        return replace(self, device="cpu" if gpus else choose_device(profile, device), gpus=gpus)
+
     def open_model(self, settings: ModelSettings, job: Job = "pairs", name: str = "language_model") -> ScoringModel:
         """Find and check the language model of a profile; its weights load when first needed.
 
@@ -53,7 +63,7 @@ class Computing:
             cluster=self.cluster,
             state=self.state,
             job=job,
-            scored_in=self.shards.first,
+            scored_in=next(iter(self.shards.folders), None),
             counts_only=bool(self.gpus),
         )
         model.inherit(self.shards.incidents)
@@ -76,7 +86,7 @@ class Request:
     share: Share | None = None
     """Score this shard and write its scores, for `merge`; None: score everything and write the result."""
     scores_only: bool = False
-    """Write the scores of the share and decide nothing, so that no threshold is needed."""
+    """Write the scores of the share, or all, and decide nothing, so that no threshold is needed."""
     report: bool = False
     """Also write an HTML report."""
     metadata: bool = False
@@ -106,22 +116,6 @@ def take_first(
     return items[:limit], Partial(done=limit, of=len(items), what=what)
 
 
-def list_lines(
-    request: Request,
-    complete: bool,
-    partial: Partial | None,
-    notices: Notices,
-    incidents: Sequence[str],
-    summary: str,
-) -> list[str]:
-    """Return the lines to show when a run ends; of a result that was complete before, only that it is."""
-    limited = [] if partial is None else [partial.format_warning()]
-    if complete:
-        return [*limited, f"already complete: {request.output}"]
-    page = [f"report: {request.output / PAGE}"] if request.report else []
-    return [*notices.list_warnings(), *(f"warning: {incident}" for incident in incidents), *limited, summary, *page]
-
-
 def describe_job(
     task: Literal["pairs", "retrieval", "check"],
     profile: Profile,
@@ -135,7 +129,7 @@ def describe_job(
     partial: Partial | None = None,
     request: Request | None = None,
 ) -> dict[str, Any]:
-    """Return all fields that the bytes of a result depend on, which identify an output directory.
+    """Return all fields that scores and decisions depend on.
 
     A limit is included only if it excludes some of the input. Without a ``request`` its options have their defaults.
     """
@@ -152,6 +146,4 @@ def describe_job(
         "stop_after": stop_after,
         "candidates": candidates,
         **({} if partial is None else {"limit": partial.done}),
-        **({} if asked.share is None else {"shard": list(asked.share)}),
-        **({"report": __version__} if asked.report else {}),  # which shows the version
     }

@@ -77,11 +77,6 @@ class Shards:
     origins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Origins of the first shard's models."""
 
-    @property
-    def first(self) -> Path | None:
-        """Return the folder of the first shard; None without shards."""
-        return self.folders[0] if self.folders else None
-
     def settle_model(self, settings: ModelSettings, name: str) -> ModelSettings:
         """Return the settings that the shards were computed with, whatever this machine supports."""
         if not self.folders:
@@ -94,9 +89,8 @@ class Shards:
             raise UserError("the mark names no dtype of a language model", AGAIN, self.folders[0] / MARK) from e
 
     def check(self, job: Mapping[str, Any]) -> None:
-        """Raise UserError, naming the differing fields, unless the shards are of ``job``; only a merge has a page."""
-        asked = {name: value for name, value in json.loads(json.dumps(job)).items() if name != "report"}
-        if self.folders and (differ := _list_differences(self.job, asked)):
+        """Raise UserError, naming the differing fields, unless the shards are of ``job``."""
+        if self.folders and (differ := _list_differences(self.job, json.loads(json.dumps(job)))):
             raise UserError(
                 f"the shards were made for {' and '.join(FIELDS.get(name, f'another {name}') for name in differ)}",
                 "merge them with the input, models and version that they were made with",
@@ -109,15 +103,19 @@ class Shards:
             store.absorb(folder / SCORES)
 
     def list_origins(self, models: Mapping[str, FoundModel]) -> Mapping[str, Mapping[str, str]]:
-        """Return the origins of the models that computed the scores."""
-        return self.origins if self.folders else list_origins(models)
+        """Return the origins of the models, those of the shards for the models that computed the scores."""
+        return {**list_origins(models), **self.origins}
 
-    def read_candidates(self, queries: Iterable[str], name: str = CANDIDATES) -> dict[str, FirstStage]:
+    def read_candidates(self, queries: Iterable[str], name: str = CANDIDATES) -> dict[str, FirstStage] | None:
         """Return the first stage of source retrieval for these queries, which every shard has stored in file ``name``.
+
+        Without shards, return None: it is computed.
 
         Raises:
             UserError: the shards stored different candidates, or none for a query.
         """
+        if not self.folders:
+            return None
         first, *others = self.folders
         found = read_stages(first / name, AGAIN)
         if missing := sorted(set(queries) - found.keys()):
@@ -132,13 +130,12 @@ class Shards:
         return found
 
 
-def write_shard(folder: Path, store: Store, first_stage: Mapping[str, FirstStage] | None = None) -> list[str]:
-    """Write the used scores of a store and the first stage of source retrieval; return the names of the files."""
+def write_shard(folder: Path, store: Store, stages: Mapping[str, Mapping[str, FirstStage]]) -> list[str]:
+    """Write the used scores of a store, and first stages of source retrieval by file; return the names of the files."""
+    for name, stage in stages.items():
+        write_stages(folder / name, stage)
     store.export(folder / SCORES, ("", "/gains", "/ids"))
-    if first_stage is None:
-        return [SCORES]
-    write_stages(folder / CANDIDATES, first_stage)
-    return [CANDIDATES, SCORES]
+    return [*stages, SCORES]
 
 
 class _Gathered(NamedTuple):
@@ -155,11 +152,13 @@ class _Gathered(NamedTuple):
 
 
 def read_shards(folders: Sequence[Path], study: bool = False) -> Shards:
-    """Read and check all shards of one job.
+    """Read and check all shards of one job, or none.
 
     Raises:
         UserError: a shard is unfinished, damaged, given twice, missing, or of another job than the first.
     """
+    if not folders:
+        return Shards()
     gathered = _gather(folders)
     task = gathered.whole["task"]
     if _is_study(task) != study:

@@ -92,6 +92,12 @@ class Profile(Table):
         passages = (self.passages or PassageSettings()).model_copy(update={"gains": gains})
         return self.model_copy(update={"passages": passages})
 
+    def decide_nothing(self) -> "Profile":
+        """Return the profile without thresholds, and without ``[passages]``, which only positive pairs have."""
+        pairs = self.pairs and self.pairs.model_copy(update={"threshold": None})
+        baseline = self.baseline and self.baseline.model_copy(update={"threshold": None})
+        return self.model_copy(update={"pairs": pairs, "baseline": baseline, "passages": None})
+
     def rerank_by_gains_alone(self) -> "Profile":
         """Return the profile without ``[retrieval.match]`` and ``[retrieval.cascade]``."""
         retrieval = self.retrieval and self.retrieval.model_copy(update={"match": None, "cascade": None})

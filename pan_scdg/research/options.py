@@ -172,7 +172,7 @@ def open_study(
         UsageError: options are not compatible.
         UserError: see `find_folders`; or the folders hold no shards of one study, or not all of them.
     """
-    from pan_scdg.jobs.shards import Shards, read_shards
+    from pan_scdg.jobs.shards import read_shards
     from pan_scdg.research.study import StudyOptions
 
     given = list_score_folders(scores, more_scores, rest["plan"], rest["gpu"], rest["share"])
@@ -183,7 +183,7 @@ def open_study(
     folders = find_folders(data, examples, rest["output"], rest["state"], **named, **read)
     if rest["plan"] and rest["state"] is not None and not rest["state"].is_dir():
         rest["state"] = None  # a plan creates nothing
-    return StudyOptions(folders, shards=read_shards(given, study=True) if given else Shards(), **rest)
+    return StudyOptions(folders, shards=read_shards(given, study=True), **rest)
 
 
 def show_study(options: "StudyOptions", prepare: Callable[[ExitStack, Notices], "ReadyStudy"]) -> None:
@@ -193,14 +193,15 @@ def show_study(options: "StudyOptions", prepare: Callable[[ExitStack, Notices], 
         options: those of the study.
         prepare: reads and checks the data and finds the models, which the stack frees in the end.
     """
-    from pan_scdg.research.study import produce_report
+    from pan_scdg.jobs.lifecycle import carry_out
 
     notices = Notices()
     with ExitStack() as stack:
         study = prepare(stack, notices)
         if not options.plan:
-            lines = produce_report(options, study)
-            say([*notices.list_warnings(), *lines])
+            where = options.output, options.overwrite, options.share, options.shards, options.state
+            lines = carry_out(study, *where)
+            say([*(f"warning: {note}" for note in study.notes), *lines])
             return
         plans = study.plan()
     as_json = json.dumps({"plans": [plan.to_json() for plan in plans]})

@@ -1,28 +1,23 @@
-"""The life that all studies share: their options, a study that is ready to run, and the result that it produces."""
+"""The options of all studies, and a study that is ready to run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.output.directory import produce_result
+from pan_scdg.jobs.lifecycle import ReadyJob
 from pan_scdg.jobs.plan.estimate import Plan, prepare_probe
-from pan_scdg.jobs.plan.tokens import choose_gpus
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.jobs.shards import Shards
 from pan_scdg.lm.engine import EngineName
-from pan_scdg.logs import say
-from pan_scdg.models.find import FoundModel, describe_models
-from pan_scdg.models.fit import Job, choose_device
-from pan_scdg.models.lock import list_origins
+from pan_scdg.models.fit import Job
 from pan_scdg.profile import ModelSettings, PairSettings, Profile
 from pan_scdg.research.data.folders import DataFolders
 from pan_scdg.scoring.batches import Share
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.store import Store
 
 OnError = Literal["stop", "leave-out"]
 """Treatment of inputs that cannot be scored: stop, or exclude them from every row and note it in the report."""
@@ -65,11 +60,8 @@ class StudyOptions:
 
     def choose_computing(self, profile: Profile) -> Computing:
         """Return device, engine and state of the language model: those of the shards, if there are any."""
-        if job := self.shards.job:
-            return Computing(job["device"], self.model, job["engine"], state=self.state, shards=self.shards)
-        gpus = choose_gpus(profile, self.gpu, self.device) if self.plan else ()
-        device = "cpu" if gpus else choose_device(profile, self.device)
-        return Computing(device, self.model, self.engine, self.cluster, self.state, gpus)
+        asked = Computing("cpu", self.model, self.engine, self.cluster, self.state, shards=self.shards)
+        return asked.choose_device(profile, self.device, self.plan, self.gpu)
 
     def open_model(
         self,
@@ -88,56 +80,14 @@ class StudyOptions:
         return {"device": computing.device, "engine": computing.engine, "on_error": self.on_error}
 
 
-class ReadyStudy(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class ReadyStudy(ReadyJob):
     """A study whose data and models are checked, before anything is computed or written."""
 
-    scoring: Mapping[str, Any]
-    """All fields of the job that the scores of the language models depend on, without paths."""
-    places: Mapping[str, FoundModel]
-    """Its models by their names in the job."""
-    models: Sequence[ScoringModel]
-    """The language models, which may have incidents."""
-    inputs: str
-    """The inputs of the study, in words."""
-    lost: int
-    """Number of pairs or queries that cannot be scored and are left out."""
-    kind: Literal["pairs", "queries"]
-    compute: Callable[[Store, Path, Mapping[str, Any]], list[str]]
-    """Writes the files of the report, or of a shard, from a store into a folder for a job; returns their names."""
+    notes: Sequence[str]
+    """Sentences on inputs that cannot be scored and are left out."""
     plan: Callable[[], list[Plan]]
     """Returns the cost of each language model and set of inputs."""
-    rest: Mapping[str, Any] = {}
-    """All other fields of the job that the bytes of the report depend on."""
-
-
-def produce_report(options: StudyOptions, study: ReadyStudy) -> list[str]:
-    """Produce the report of a study, or its shard, unless it is complete; return the lines to show the user.
-
-    Raises:
-        UserError: the shards are of another study, or the output is not usable; it is unchanged then.
-    """
-    shards, job = options.shards, {**study.scoring, **study.rest}
-    origins = {**list_origins(study.places), **shards.origins}
-    if options.share is not None:
-        job = {**study.scoring, "shard": list(options.share)}
-    shards.check(study.scoring)
-    lost = [f"warning: {study.lost} {study.kind} cannot be scored"] if study.lost else []
-    with produce_result(options.output, job, options.overwrite) as result:
-        if result.complete:
-            return [*lost, f"already complete: {options.output}"]
-        if result.needed:
-            say([describe_models(study.places.values())] if study.places else [])
-            with result.compute(options.state) as store:
-                shards.restore(store)
-                names = study.compute(store, result.staged, result.job)
-            result.seal(names, _list_incidents(study.models), origins=origins)
-    done = f"studied {study.inputs}" if options.share is None else f"{options.share} of {study.inputs}"
-    incidents = [f"warning: {incident}" for incident in _list_incidents(study.models)]
-    return [*lost, *incidents, f"{done}: {options.output}"]
-
-
-def _list_incidents(models: Sequence[ScoringModel]) -> list[str]:
-    return list(dict.fromkeys(incident for model in models for incident in model.incidents()))
 
 
 def require_gains(profile: Profile) -> PairSettings:
@@ -166,7 +116,7 @@ def describe_lost(lost: Mapping[str, str], of: str) -> str:
 
 
 def note_lost(count: int, kind: str) -> list[str]:
-    """Return the notes of a plan on inputs that cannot be scored."""
+    """Return the notes on inputs that cannot be scored."""
     return [f"{count} {kind} cannot be scored and will be left out"] if count else []
 
 

@@ -1,7 +1,6 @@
 """The pair method of a baseline: compare its score with the threshold of the profile."""
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
@@ -36,7 +35,6 @@ from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_method import (
     Calibrated,
     LocatedGains,
-    Threshold,
     Verdict,
     cover_both,
     explain_failure,
@@ -57,19 +55,17 @@ class ScoredByBaseline(NamedTuple):
     pair: DocumentPair
     numbers: Mapping[str, float]
     score: float
-    """nan if nothing is decided."""
+    """nan without the weights of the method."""
 
 
 class BaselineMethod:
     """Scores pairs by a baseline; see `PairMethod`.
 
     Args:
-        profile: has a baseline with a threshold, unless ``scores_only``.
+        profile: has a baseline; without a threshold, pairs are scored with all settings that `calibrate` chooses from.
         parts: models or vectors that the method needs.
         all_pairs: all pairs of the input; collection statistics are computed over their sources.
-        share: score the pairs of one shard only.
         model: the language model that measures the gains of passages, and decides nothing.
-        scores_only: nothing will be judged; pairs are scored with all settings that `calibrate` chooses from.
     """
 
     def __init__(
@@ -77,19 +73,16 @@ class BaselineMethod:
         profile: Profile,
         parts: BaselineParts,
         all_pairs: Sequence[DocumentPair],
-        share: Share = WHOLE,
         model: ScoringModel | None = None,
-        *,
-        scores_only: bool = False,
     ) -> None:
         self.settings: BaselineSettings = need_baseline(profile)
         self._entry = METHODS[type(self.settings)]
-        self.parts, self._all_pairs, self._share, self._scores_only = parts, all_pairs, share, scores_only
+        self.parts, self._all_pairs = parts, all_pairs
         self._facts: dict[str, TextFacts] = {}
         self._scorers: dict[BaselineSettings, PairScorer] = {}
         self.device, self.model = parts.device, model
         self.models = {**parts.places, **({} if model is None else {"language_model": model.found})}
-        self._rule = Threshold(None) if scores_only else settle_threshold(self.settings, parts.fingerprint)
+        self._rule = settle_threshold(self.settings, parts.fingerprint)
         self.threshold = self._rule.least
 
     def make_locator(self, finder: PassageFinder, store: Store) -> Locator:
@@ -122,15 +115,15 @@ class BaselineMethod:
                     failed[pair] = FailedPair(pair, faults[document.doc_id])
         return [pair for pair in pairs if pair not in failed], list(failed.values())
 
-    def score(self, planned: Sequence[DocumentPair], store: Store) -> list[ScoredByBaseline]:
-        """Return the scores of the pairs, in order."""
+    def score(self, planned: Sequence[DocumentPair], store: Store, share: Share = WHOLE) -> list[ScoredByBaseline]:
+        """Return the scores of the pairs of a shard, in order."""
         all_of = self.settings.vary(own=True).values()
-        variants: list[BaselineSettings] = [*all_of] if self._scores_only else [self.settings]
+        variants: list[BaselineSettings] = [*all_of] if self.threshold is None else [self.settings]
         scorers, own = [self._make_scorer(of, store) for of in variants], variants.index(self.settings)
         scorer = scorers[own]
-        planned = self._select_share(planned, scorer)
+        planned = self._select_share(planned, scorer, share)
         rows = [self._score_with(of, planned, store) for of in scorers][own]
-        scores = [math.nan] * len(rows) if self._scores_only else self._entry.combine(self.settings, rows).tolist()
+        scores = self._entry.combine(self.settings, rows).tolist()
         return [
             ScoredByBaseline(pair, dict(zip(scorer.features, row, strict=True)), score)
             for pair, row, score in zip(planned, rows, scores, strict=True)
@@ -143,7 +136,7 @@ class BaselineMethod:
         return self._scorers[settings]
 
     def _score_with(self, scorer: PairScorer, pairs: Sequence[DocumentPair], store: Store) -> list[tuple[float, ...]]:
-        return score_pairs(pairs, scorer, store, self._facts, self.parts.scored_in)
+        return score_pairs(pairs, scorer, store, self._facts, store.absorbed)
 
     def calibrate(
         self, scored: Sequence[ScoredByBaseline], known: Mapping[DocumentPair, bool], digest: str, store: Store
@@ -162,14 +155,14 @@ class BaselineMethod:
             chosen = chosen.model_copy(update={"calibrated_with": self.parts.fingerprint, **name})
         return describe_choice(chosen, scores, labels, digest)
 
-    def _select_share(self, pairs: Sequence[DocumentPair], scorer: PairScorer) -> list[DocumentPair]:
+    def _select_share(self, pairs: Sequence[DocumentPair], scorer: PairScorer, share: Share) -> list[DocumentPair]:
         """Return the pairs of the shard; two pairs of the same texts are in the same one."""
         keys = [make_text_key(pair, scorer, self._facts) for pair in pairs]
         lengths = {
             key: self._facts[pair.suspicious.doc_id].length + self._facts[pair.source.doc_id].length
             for pair, key in zip(pairs, keys, strict=True)
         }
-        own = self._share.select(lengths)
+        own = share.select(lengths)
         return [pair for pair, key in zip(pairs, keys, strict=True) if key in own]
 
     def judge(self, scored: Sequence[ScoredByBaseline], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:

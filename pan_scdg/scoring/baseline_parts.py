@@ -53,8 +53,6 @@ class BaselineParts(NamedTuple):
     """SHA-256 of the model's files, or its name at an endpoint; empty without a model."""
     vectors: VectorScorer | None = None
     answerer: Answerer | None = None
-    scored_in: Path | None = None
-    """Folder of a shard if all scores are stored already: then none is computed."""
 
     def make_cosine(self, settings: Cosine, store: Store) -> CosineScorer:
         """Return the scorer of cosines."""

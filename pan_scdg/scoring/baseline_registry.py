@@ -64,7 +64,7 @@ class BaselineEntry(Generic[Settings]):
     fit: Callable[[Settings, Rows, Labels], Settings] = lambda settings, rows, labels: settings
     """Returns the settings with the weights that ``calibrate`` fits."""
     combine: Callable[[Settings, Rows], Floats] = _take_first
-    """Returns the score of each pair that is compared with the threshold, ``[pairs]``."""
+    """Returns the score of each pair that is compared with the threshold, ``[pairs]``; nan without fitted weights."""
     rule: str = "threshold by training F1"
     """States how a study chooses the threshold, unless it is official."""
     find_passages: Callable[[Settings, str, str], tuple[Passage, ...]] | None = None
@@ -73,7 +73,7 @@ class BaselineEntry(Generic[Settings]):
 
 def _compute_logistic(settings: GramLogistic, rows: Rows) -> Floats:
     if settings.weights is None:
-        raise ValueError("the weights were not fitted")
+        return np.full(len(rows), np.nan)
     return compute_probabilities(settings.weights, rows)
 
 

@@ -76,24 +76,24 @@ def score_pairs(
     scorer: PairScorer,
     store: Store,
     facts: Mapping[str, TextFacts],
-    scored_in: Path | None = None,
+    shards: Sequence[Path] = (),
 ) -> list[tuple[float, ...]]:
     """Return the scorer's values of every pair, in order; missing ones are computed and stored in steps.
 
     Raises:
         UserError: a pair cannot be scored; values computed before remain stored. Or a value is missing, and
-            ``scored_in`` names a shard that should hold it.
+            ``shards`` names files that should hold it.
     """
     keys = [make_text_key(pair, scorer, facts) for pair in pairs]
     store.use(keys)
     stored = {key: store.read(key, lambda data: _unpack_values(data, scorer)) for key in dict.fromkeys(keys)}
     missing = {key: pair for key, pair in zip(keys, pairs, strict=True) if stored[key] is None}
     known = {key: values for key, values in stored.items() if values is not None}
-    if missing and scored_in is not None:
+    if missing and shards:
         raise UserError(
             "these scores were computed with another [baseline]",
             "give the input, profile and model of `run --scores-only`",
-            scored_in,
+            shards[0],
         )
     if missing:
         known |= _compute_missing(missing, scorer, store)
@@ -150,6 +150,8 @@ def warn_about_texts(numbers: Mapping[str, float]) -> list[str]:
 
 def settle_threshold(settings: BaselineSettings, fingerprint: str) -> Threshold:
     """Return the threshold as far as it applies to this model's scores; a warning is logged if it does not."""
+    if settings.threshold is None:
+        return Threshold(None)
     known = settings.calibrated_with if isinstance(settings, ModelBaseline) else None  # other scores need no model
     if known not in (None, fingerprint):
         say(

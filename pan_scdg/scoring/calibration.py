@@ -32,9 +32,10 @@ def explain_foreign_model(calibration: Calibration | None, model: ScoringModel) 
     )
 
 
-def warn_about_model(calibration: Calibration | None, model: ScoringModel) -> list[str]:
-    """Return the warnings about a calibration that is used with this model."""
-    if calibration is None:
+def warn_about_model(settings: PairSettings, model: ScoringModel) -> list[str]:
+    """Return the warnings about a threshold that is used with this model."""
+    calibration = settings.calibration
+    if calibration is None or settings.threshold is None:
         return []
     if (foreign := explain_foreign_model(calibration, model)) is not None:
         return [f"warning: {foreign}"]
@@ -84,12 +85,12 @@ def warn_about_range(facts: TargetFacts | None, calibration: Calibration | None,
 class GainRule:
     """The rule of a profile for gains, if it applies to the scores of a model."""
 
-    def __init__(self, settings: PairSettings, model: ScoringModel, *, decides: bool = True) -> None:
+    def __init__(self, settings: PairSettings, model: ScoringModel) -> None:
         self._settings = settings
         self.foreign = explain_foreign_model(settings.calibration, model)
         """The reason why nothing is decided, if the threshold was calibrated with another model."""
         self.calibration = None if self.foreign else settings.calibration
-        least = settings.threshold if decides and not self.foreign else None
+        least = None if self.foreign else settings.threshold
         self.threshold = Threshold(least, find_noise(self.calibration, model))
         self.aggregate = choose_pair_aggregate(settings) or Aggregate("top", 100.0)
         """The average, for a profile without q or w."""

@@ -57,27 +57,16 @@ class GainMethod:
         profile: has a model.
         model: the language model.
         keep_gains: store the gain of every token, for `locate_gains`.
-        share: score the batches of one shard only.
-        scores_only: nothing will be judged.
     """
 
-    def __init__(
-        self,
-        profile: Profile,
-        model: ScoringModel,
-        *,
-        keep_gains: bool = False,
-        share: Share = WHOLE,
-        scores_only: bool = False,
-    ) -> None:
+    def __init__(self, profile: Profile, model: ScoringModel, *, keep_gains: bool = False) -> None:
         self.settings = profile.need_pairs()
-        if not scores_only:
-            say(warn_about_model(self.settings.calibration, model))
-        self.rule = GainRule(self.settings, model, decides=not scores_only)
+        say(warn_about_model(self.settings, model))
+        self.rule = GainRule(self.settings, model)
         self.threshold = self.rule.threshold.least
         self.model, self.device = model, model.device
         self.models = {"language_model": model.found}
-        self.keeps_gains, self._share = keep_gains, share
+        self.keeps_gains = keep_gains
 
     def identify(self) -> dict[str, Any]:
         """Return the fields that identify the model in the job."""
@@ -89,9 +78,11 @@ class GainMethod:
         """Read, tokenise and align all pairs; return those that can be scored and those that cannot."""
         return check_pairs(pairs, self.model, self.settings, notices, on_error)
 
-    def score(self, planned: Sequence[PlannedPair], store: Store, *, joined: bool = True) -> list[ScoredPair]:
+    def score(
+        self, planned: Sequence[PlannedPair], store: Store, share: Share = WHOLE, *, joined: bool = True
+    ) -> list[ScoredPair]:
         """Compute the gain statistics of the pairs, in order; for ``joined`` see `score_pairs`."""
-        return score_pairs(planned, self.model, self.settings, store, self.keeps_gains, self._share, joined=joined)
+        return score_pairs(planned, self.model, self.settings, store, self.keeps_gains, share, joined=joined)
 
     def judge(self, scored: Sequence[ScoredPair], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
         """Yield the verdict about each pair, in order; the passage of a positive pair covers both documents."""

@@ -60,7 +60,8 @@ class ScoringModel:
         scored_in: Path | None = None,
         counts_only: bool = False,
     ) -> None:
-        self.device, self._scored_in, self._counts_only = device, scored_in, counts_only
+        self.device, self._scored_in = device, scored_in
+        self.may_compute = scored_in is None and not counts_only
         self._engine_name = engine
         self.found = find_model(settings.name, folder)
         settings = settings.model_copy(update={"name": self.found.name})
@@ -80,11 +81,6 @@ class ScoringModel:
         self._actors: Actors[Work, Computed] | None = None
         self._actors_tokens, self._actors_splits = 0, list[dict[str, int]]()
         self._inherited: dict[str, None] = {}
-
-    @property
-    def may_compute(self) -> bool:
-        """Return True unless all scores are stored already, or tokens are only counted."""
-        return self._scored_in is None and not self._counts_only
 
     def _settle(self, settings: ModelSettings) -> ModelSettings:
         """Return the settings that the device supports; unchanged if nothing is computed."""
@@ -120,7 +116,7 @@ class ScoringModel:
         Raises:
             UserError: the model may not compute, and a score is missing.
         """
-        if self._scored_in is not None:
+        if not self.may_compute:
             for _ in works:
                 raise UserError("a score is missing in all shards", "run them again with --overwrite", self._scored_in)
             return

@@ -18,6 +18,7 @@ from pan_scdg.profile.baseline import GramLogistic
 from pan_scdg.records import DocumentPair, Passage
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.scdg.sequences import Offsets
+from pan_scdg.scoring.batches import WHOLE, Share
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import FailedPair, OnError
 from pan_scdg.scoring.pairs import choose_pair_aggregate
@@ -137,8 +138,8 @@ class PairMethod(Protocol[Planned, Scored]):
         """
         ...
 
-    def score(self, planned: Sequence[Planned], store: Store) -> list[Scored]:
-        """Score the pairs, in order; scores in the store are reused and new ones are added."""
+    def score(self, planned: Sequence[Planned], store: Store, share: Share = WHOLE) -> list[Scored]:
+        """Score the pairs of a shard, in order; scores in the store are reused and new ones are added."""
         ...
 
     def judge(self, scored: Sequence[Scored], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
@@ -186,12 +187,16 @@ def explain_failure(failed: FailedPair, decides: bool) -> str:
     return f"{'not scored, decided negative' if decides else 'not scored'}: {failed.error.what}"
 
 
-def check_calibrated(profile: Profile) -> None:
-    """Raise UserError if a profile was never calibrated, so that it cannot decide about pairs."""
+def check_calibrated(profile: Profile) -> Profile:
+    """Return a profile that can decide about pairs.
+
+    Raises:
+        UserError: it was never calibrated.
+    """
     chosen = profile.baseline or profile.need_pairs()
     has_parameter = not isinstance(chosen, PairSettings) or choose_pair_aggregate(chosen) is not None
     if has_parameter and chosen.threshold is not None:
-        return
+        return profile
     lacks = "weights" if isinstance(chosen, GramLogistic) and chosen.weights is None else "threshold"
     raise UserError(
         f"profile {profile.name} has no {lacks} and cannot decide",

@@ -14,7 +14,6 @@ from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.output.mark import lock_output
 from pan_scdg.jobs.shards import read_shards, write_shard
 from pan_scdg.profile import ModelSettings
-from pan_scdg.retrieval.candidate_files import write_stages
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.retrieval.ranking import Ranked
 from pan_scdg.scdg.aggregation import list_stored
@@ -113,7 +112,7 @@ def _make_shards(folder: Path) -> None:
         with Store(folder / f"state{number}") as store:
             store.put([("a", b"[1.0, 2.0]")])
             store.use(["a"])
-            output.seal(write_shard(output.staged, store, STAGE))
+            output.seal(write_shard(output.staged, store, {"candidates.jsonl.gz": STAGE}))
         output.publish()
 
 
@@ -133,8 +132,7 @@ def _make_study_shards(folder: Path) -> None:
         with Store(folder / f"state{number}") as store:
             store.put([("a", b"[1.0, 2.0]")])
             store.use(["a"])
-            write_stages(output.staged / "candidates-01.jsonl.gz", STAGE)
-            output.seal(["candidates-01.jsonl.gz", *write_shard(output.staged, store)])
+            output.seal(write_shard(output.staged, store, {"candidates-01.jsonl.gz": STAGE}))
         output.publish()
 
 

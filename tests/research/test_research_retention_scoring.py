@@ -14,11 +14,20 @@ from pan_scdg.profile import PairSettings, load_profile
 from pan_scdg.research.retention.contexts import Context, make_contexts, read_context
 from pan_scdg.research.retention.distractors import DistractorPool, Span, read_pool
 from pan_scdg.research.retention.instances import Case
-from pan_scdg.research.retention.scoring import NEW, REUSED, ScoredContexts, label_tokens, plan_contexts, score_contexts
+from pan_scdg.research.retention.scoring import (
+    NEW,
+    REUSED,
+    ScoredContexts,
+    average_contexts,
+    label_tokens,
+    plan_contexts,
+    use_paper_gain,
+)
 from pan_scdg.research.retention.statistics import average_seeds, estimate_retention
 from pan_scdg.retrieval.sentences import find_sentence_spans
 from pan_scdg.scdg.sequences import build_pair_passes, encode_text
 from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pairs import score_pairs
 from pan_scdg.scoring.passes import PassScorer
 from pan_scdg.scoring.token_offsets import TokenLocator
 from pan_scdg.store import Store
@@ -77,7 +86,8 @@ def carry_out(
     contexts = make_contexts(cases, pool, SEEDS)
     planned = plan_contexts(cases, contexts, pool, model, settings, Notices())
     with Store(state) as store:
-        return Studied(cases, contexts, score_contexts(planned, model, settings, store))
+        scored = score_pairs(planned.plans, model, use_paper_gain(settings), store, keep_gains=True)
+        return Studied(cases, contexts, average_contexts(planned, scored, store))
 
 
 @pytest.fixture(scope="module")

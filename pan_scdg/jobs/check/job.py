@@ -36,7 +36,7 @@ from pan_scdg.report.setting import Setting
 from pan_scdg.report.table import format_best
 from pan_scdg.report.wording import CAUTION, explain_verdicts, summarise
 from pan_scdg.scoring.baseline_method import BaselineMethod
-from pan_scdg.scoring.pair_method import PairMethod
+from pan_scdg.scoring.pair_method import PairMethod, check_calibrated
 from pan_scdg.scoring.verification import Verifier
 from pan_scdg.store import Store
 
@@ -144,7 +144,7 @@ def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -
         places = list(list_pairs(material))
     known = make_pairs(material, places or [])
     report = None
-    with closing(open_method(profile, computing, known, encodes=True)) as method:
+    with closing(open_method(check_calibrated(profile), computing, known, encodes=True)) as method:
         finder = PassageFinder(profile.passages or PassageSettings(), method.device)
         check = _Check(profile, request, computing, material, method, finder)
         setting = check.describe_setting()

@@ -4,19 +4,20 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pan_scdg import __version__
 from pan_scdg.digests import hash_text
-from pan_scdg.jobs.output.directory import OutputDirectory, produce_result
+from pan_scdg.jobs.lifecycle import ReadyJob, Scored, carry_out
+from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.output.mark import Partial
 from pan_scdg.jobs.pairs.passages import PASSAGES, find_passages, write_passages
 from pan_scdg.jobs.pairs.report import choose_gains, make_run_report
-from pan_scdg.jobs.requests import PAGE, Computing, Request, describe_job, list_lines, take_first
-from pan_scdg.jobs.shards import write_shard
+from pan_scdg.jobs.requests import PAGE, Computing, Request, describe_job, take_first
 from pan_scdg.lm.engine import EngineName
-from pan_scdg.logs import say
-from pan_scdg.models.find import FoundModel, describe_models
+from pan_scdg.models.find import FoundModel
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import format_decision, format_detection
 from pan_scdg.pan.inputs import hash_input
@@ -62,15 +63,20 @@ class _Detection:
     notices: Notices
 
     @property
-    def models(self) -> dict[str, FoundModel]:
+    def places(self) -> dict[str, FoundModel]:
         """Return the models that the result depends on, by their names in the job."""
         return {**self.method.models, **({} if self.finder is None else self.finder.models)}
 
-    def describe_job(self, engine: EngineName) -> dict[str, Any]:
-        """Return all fields that the bytes of the result depend on."""
+    @cached_property
+    def checked(self) -> tuple[list[Any], list[FailedPair]]:
+        """Return the pairs that can be scored, and the others."""
+        return self.method.check(self.pairs, self.notices, self.request.on_error)
+
+    def describe_job(self, profile: Profile, engine: EngineName) -> dict[str, Any]:
+        """Return all fields that the scores and decisions of a profile depend on."""
         job = describe_job(
             "pairs",
-            self.profile,
+            profile,
             request=self.request,
             input_digest=hash_input(self.request.input, "pairs", pairs=self.corpus),
             models={**self.method.identify(), **({} if self.finder is None else self.finder.identify())},
@@ -82,9 +88,64 @@ class _Detection:
         job["names"] = hash_text(json.dumps(sorted(self.names.items()))) if self.names else None
         return job
 
-    def list_incidents(self) -> list[str]:
-        """Return the incidents of the language model."""
-        return [] if self.method.model is None else self.method.model.incidents()
+    def make_locator(self, store: Store) -> Locator | None:
+        """Return a locator of passages, if the profile wants them."""
+        return None if self.finder is None else self.method.make_locator(self.finder, store)
+
+    def score(self, store: Store, share: Share) -> Scored:
+        """Score the pairs of a shard; the gains of passages are scores, too."""
+        scored, verdicts = self.method.score(self.checked[0], store, share), None
+        if self.profile.passages is not None and self.profile.passages.gains:
+            verdicts = self.judge(scored, store)
+        return Scored((scored, verdicts))
+
+    def judge(self, scored: Sequence[Any], store: Store) -> list[Verdict]:
+        """Return the verdicts about scored pairs, with passages if the profile wants them."""
+        verdicts, settings = list(self.method.judge(scored, self.names, store)), self.profile.passages
+        if settings is None or (locator := self.make_locator(store)) is None:
+            return verdicts
+        model = self.method.model if settings.gains else None
+        return find_passages(verdicts, locator, None if model is None else Verifier(model, store))
+
+    def write(self, scored: Scored, store: Store, result: OutputDirectory) -> list[str]:
+        """Decide the pairs, and stage the results; return the names of the files."""
+        (pairs, verdicts), method, request = scored.values, self.method, self.request
+        by_pair = {verdict.pair: verdict for verdict in verdicts or self.judge(pairs, store)}
+        by_pair |= {item.pair: method.judge_failed(item, self.names) for item in self.checked[1]}
+        verdicts, files = [by_pair[pair] for pair in self.pairs], []
+        if self.finder is not None:
+            files.append(write_passages(result.staged, verdicts))
+        files += write_verdicts(result.staged, verdicts)
+        if request.keep_gains:
+            about = describe_control(self.profile.need_pairs().control)
+            write_gains(result.staged / GAINS, method.locate_gains(pairs, store), about)
+            files.insert(0, GAINS)
+        if request.report:
+            best = sorted(pairs, key=lambda item: -by_pair[item.pair].record["score"])
+            gains = choose_gains(method.locate_gains(best, store))
+            files.insert(0, self.write_page(result, verdicts, gains, store))
+        _warn_about_few_detections(method, verdicts, self.notices, request.output)
+        return files
+
+    def write_page(
+        self,
+        result: OutputDirectory,
+        verdicts: Sequence[Verdict],
+        gains: Mapping[DocumentPair, TokenGains],
+        store: Store,
+    ) -> str:
+        """Write the report; return the name of the file."""
+        profile, method, locator = self.profile, self.method, self.make_locator(store)
+        setting = Setting(profile.name, method.threshold, self.places, result.job["models"])
+        shown = locator or Locator(PassageFinder(PassageSettings(), method.device))
+        model = None if profile.pairs is None else method.model
+        verifier = Verifier(model, store) if model is not None and model.may_compute else None
+        report = make_run_report(verdicts, self.names, setting, shown, gains, verifier)
+        limited = () if self.partial is None else (self.partial.format_warning().removeprefix("warning: "),)
+        passages = "" if locator is None else PASSAGES
+        whole = replace(report, warnings=(*limited, *report.warnings), table_file=DECISIONS, passages_file=passages)
+        write_report(whole, result.staged / PAGE)
+        return PAGE
 
 
 def detect_pairs(profile: Profile, request: Request, computing: Computing, vectors: Path | None = None) -> list[str]:
@@ -103,67 +164,37 @@ def detect_pairs(profile: Profile, request: Request, computing: Computing, vecto
     corpus = read_pairs(request.input, notices)
     pairs, partial = take_first(corpus.pairs, request.limit, "pairs")
     names = read_names(request.input)
-    shards = computing.shards
+    used = profile.decide_nothing() if request.scores_only else check_calibrated(profile)
+    share = request.share or (WHOLE if request.scores_only else None)
     method = open_method(
-        profile,
+        used,
         computing,
         pairs,
         all_pairs=corpus.pairs,
         vectors=vectors,
-        share=request.share or WHOLE,
-        scores_only=request.scores_only,
         keep_gains=request.keep_gains,
         report=request.report,
     )
     with closing(method):
         finder = None if profile.passages is None else PassageFinder(profile.passages, method.device)
-        detection = _Detection(profile, request, method, finder, corpus, pairs, names, partial, notices)
-        job = detection.describe_job(computing.engine)
-        shards.check(job)
-        with produce_result(request.output, job, request.overwrite) as result:
-            if result.needed:
-                planned, failed = method.check(pairs, notices, request.on_error)
-                with result.compute(computing.state, request.metadata, method.model, len(failed)) as store:
-                    if detection.models:
-                        say([describe_models(detection.models.values())])
-                    shards.restore(store)
-                    files = _stage_results(detection, planned, failed, store, result)
-                result.seal(files, detection.list_incidents(), partial, shards.list_origins(detection.models))
-    summary = _summarise(request, method, len(pairs))
-    return list_lines(request, result.complete, partial, notices, detection.list_incidents(), summary)
-
-
-def _stage_results(
-    detection: _Detection, planned: Sequence[Any], failed: Sequence[FailedPair], store: Store, result: OutputDirectory
-) -> list[str]:
-    """Score and decide the pairs, and stage the results; return the names of the files."""
-    profile, method, request = detection.profile, detection.method, detection.request
-    scored = method.score(planned, store)
-    locator, verifier = None, None
-    if profile.passages is not None and detection.finder is not None:
-        locator = method.make_locator(detection.finder, store)
-        verifier = Verifier(method.model, store) if profile.passages.gains and method.model is not None else None
-    if request.share is not None:
-        if locator is not None and verifier is not None:
-            find_passages(list(method.judge(scored, detection.names, store)), locator, verifier)
-        return write_shard(result.staged, store)
-    by_pair = {verdict.pair: verdict for verdict in method.judge(scored, detection.names, store)}
-    by_pair |= {item.pair: method.judge_failed(item, detection.names) for item in failed}
-    verdicts, files = [by_pair[pair] for pair in detection.pairs], []
-    if locator is not None:
-        verdicts = find_passages(verdicts, locator, verifier)
-        files.append(write_passages(result.staged, verdicts))
-    files += write_verdicts(result.staged, verdicts)
-    if request.keep_gains:
-        about = describe_control(profile.need_pairs().control)
-        write_gains(result.staged / GAINS, method.locate_gains(scored, store), about)
-        files.insert(0, GAINS)
-    if request.report:
-        best = sorted(scored, key=lambda item: -by_pair[item.pair].record["score"])
-        gains = choose_gains(method.locate_gains(best, store))
-        files.insert(0, _write_page(detection, result, verdicts, locator, gains, store))
-    _warn_about_few_detections(method, by_pair.values(), detection.notices, request.output)
-    return files
+        detection = _Detection(used, request, method, finder, corpus, pairs, names, partial, notices)
+        done = "decided" if method.threshold is not None else "scored, without decisions,"
+        page = [f"report: {request.output / PAGE}"] if request.report else []
+        job = ReadyJob(
+            scoring=detection.describe_job(profile, computing.engine),
+            rest={"report": __version__} if request.report else {},
+            metadata=request.metadata,
+            places=detection.places,
+            models=[] if method.model is None else [method.model],
+            inputs=f"{len(pairs)} pairs",
+            summary=[f"{done} {len(pairs)} pairs: {request.output / DECISIONS}", *page],
+            notices=notices,
+            score=detection.score,
+            write=detection.write,
+            count_lost=lambda: len(detection.checked[1]),
+            partial=partial,
+        )
+        return carry_out(job, request.output, request.overwrite, share, computing.shards, computing.state)
 
 
 def open_method(
@@ -173,8 +204,6 @@ def open_method(
     *,
     all_pairs: Sequence[DocumentPair] | None = None,
     vectors: Path | None = None,
-    share: Share = WHOLE,
-    scores_only: bool = False,
     keep_gains: bool = False,
     report: bool = False,
     encodes: bool = False,
@@ -185,16 +214,16 @@ def open_method(
     texts of an alignment. The other options are those of `Request` and `detect_pairs`.
 
     Raises:
-        UserError: a model or vectors are missing, an option has no effect, or the profile cannot decide.
+        UserError: a model or vectors are missing, or an option has no effect.
     """
     # the page of a merge shows the gains that the shards hold
     explains = report and not computing.shards.folders and profile.pairs is not None
     method: PairMethod[Any, Any]
     if profile.baseline is None:
         model, keep = computing.open_model(profile.need_model()), keep_gains or explains
-        method = GainMethod(profile, model, keep_gains=keep, share=share, scores_only=scores_only)
+        method = GainMethod(profile, model, keep_gains=keep)
     else:
-        asked = profile.passages is not None and profile.passages.gains and not scores_only
+        asked = profile.passages is not None and profile.passages.gains
         measures = asked or (explains and profile.model is not None)
         unused = {
             "--keep-gains": keep_gains,
@@ -206,35 +235,10 @@ def open_method(
         ids = sorted({document.doc_id for pair in pairs for document in (pair.suspicious, pair.source)})
         judge = None if measures else computing.model
         parts = find_parts(profile.baseline, Given(computing.device, ids, vectors, judge, computing.state))
-        parts = parts._replace(scored_in=computing.shards.first)
         measuring = computing.open_model(profile.need_model()) if measures else None
         sources = pairs if all_pairs is None else all_pairs
-        method = BaselineMethod(profile, parts, sources, share, measuring, scores_only=scores_only)
-    if not scores_only:
-        check_calibrated(profile)
+        method = BaselineMethod(profile, parts, sources, measuring)
     return method
-
-
-def _write_page(
-    detection: _Detection,
-    result: OutputDirectory,
-    verdicts: Sequence[Verdict],
-    locator: Locator | None,
-    gains: Mapping[DocumentPair, TokenGains],
-    store: Store,
-) -> str:
-    """Write the report; return the name of the file."""
-    profile, method, partial = detection.profile, detection.method, detection.partial
-    setting = Setting(profile.name, method.threshold, detection.models, result.job["models"])
-    shown = locator or Locator(PassageFinder(PassageSettings(), method.device))
-    model = None if profile.pairs is None else method.model
-    verifier = Verifier(model, store) if model is not None and model.may_compute else None
-    report = make_run_report(verdicts, detection.names, setting, shown, gains, verifier)
-    limited = () if partial is None else (partial.format_warning().removeprefix("warning: "),)
-    passages = "" if locator is None else PASSAGES
-    whole = replace(report, warnings=(*limited, *report.warnings), table_file=DECISIONS, passages_file=passages)
-    write_report(whole, result.staged / PAGE)
-    return PAGE
 
 
 def write_verdicts(folder: Path, verdicts: Sequence[Verdict]) -> list[str]:
@@ -270,11 +274,3 @@ def _warn_about_few_detections(
     if method.threshold is not None and positives < 2:
         what = "pair was" if positives == 1 else "pairs were"
         notices.add(f"{positives or 'no'} {what} decided positive: TIRA's check will refuse this output", str(output))
-
-
-def _summarise(request: Request, method: PairMethod[Any, Any], pairs: int) -> str:
-    if request.share is not None:
-        part = "scored" if request.share == WHOLE else f"{request.share} of"
-        return f"{part} {pairs} pairs: {request.output}"
-    done = "decided" if method.threshold is not None else "scored, without decisions,"
-    return f"{done} {pairs} pairs: {request.output / DECISIONS}"

@@ -137,7 +137,6 @@ def plan_pairs(
     limit: int | None = None,
     strict: bool = False,
     on_error: OnError = "stop",
-    scores_only: bool = False,
 ) -> tuple[Plan, list[str]]:
     """Return the plan of pair detection by gains and the lines to show with it; nothing is written.
 
@@ -151,8 +150,8 @@ def plan_pairs(
     with closing(prepare_probe(computing).open_model(profile.need_model())) as model:
         planned, failed = check_pairs(pairs, model, settings, notices, on_error)
         notes = [f"{len(failed)} pairs cannot be scored and will be decided negative"] if failed else []
-        if settings.threshold is None and not scores_only:
-            notes.append("the profile has no threshold: calibrate it, or score with --scores-only")
+        if settings.threshold is None:
+            notes.append("the profile has no threshold, which only `calibrate` and --scores-only do without")
         counted = count_pairs(planned, model, settings)
         found = make_plan("pairs", profile.name, computing, model, counted, len(pairs), notes)
     limited = [] if partial is None else [partial.format_warning()]

@@ -5,18 +5,20 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pan_scdg import __version__
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.output.directory import OutputDirectory, produce_result
+from pan_scdg.jobs.lifecycle import ReadyJob, Scored, carry_out
+from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.output.mark import Partial
-from pan_scdg.jobs.requests import PAGE, Computing, FirstStageOptions, Request, describe_job, list_lines, take_first
+from pan_scdg.jobs.requests import PAGE, Computing, FirstStageOptions, Request, describe_job, take_first
 from pan_scdg.jobs.retrieval.report import list_report_queries, read_sources
 from pan_scdg.jobs.retrieval.results import RUN, ScoredCandidates, write_ranking
 from pan_scdg.jobs.retrieval.small_model import SmallModel, open_small_model
-from pan_scdg.jobs.shards import Shards, write_shard
+from pan_scdg.jobs.shards import Shards
 from pan_scdg.logs import say
 from pan_scdg.models.encoder import Encoder
-from pan_scdg.models.find import FoundModel, describe_models, find_encoder
+from pan_scdg.models.find import FoundModel, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.notices import Notices
 from pan_scdg.pan.corpus import Corpus
@@ -26,12 +28,12 @@ from pan_scdg.profile import Profile, RetrievalSettings
 from pan_scdg.records import Query
 from pan_scdg.report.query_page import write_query_page
 from pan_scdg.report.setting import Setting, describe_setting
-from pan_scdg.retrieval.candidate_files import explain_scores, hash_candidates, read_candidates
+from pan_scdg.retrieval.candidate_files import CANDIDATES, explain_scores, hash_candidates, read_candidates
 from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retrieval_encoder
 from pan_scdg.retrieval.catalogue import ReadyIndex, check_index
 from pan_scdg.scdg.aggregation import choose_aggregate
 from pan_scdg.scoring.baseline_parts import BaselineParts, find_encoder_parts
-from pan_scdg.scoring.batches import WHOLE
+from pan_scdg.scoring.batches import Share
 from pan_scdg.scoring.candidates import Target, prepare_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.sentence_match import SentenceMatcher
@@ -73,11 +75,6 @@ class Prepared(NamedTuple):
             found["encoder"] = {"weights": weights}
         return found
 
-    def list_incidents(self) -> list[str]:
-        """Return the incidents of the language models."""
-        models = [self.model, None if self.small is None else self.small.model]
-        return [incident for model in models if model is not None for incident in model.incidents()]
-
     def make_matcher(self, store: Store) -> SentenceMatcher | None:
         """Return the matcher of sentences of queries and candidates, if the profile has one."""
         settings = self.settings.match
@@ -100,10 +97,10 @@ def prepare(profile: Profile, request: Request, computing: Computing, stages: Fi
     queries, partial = take_first(asked, request.limit, "queries")
     model, targets, small = None, [], None
     if settings.rerank:
-        if settings.cascade is not None and (request.share is not None or shards.folders):
+        if settings.cascade is not None and request.share is not None:
             raise UserError(
                 f"profile {profile.name} has a cascade, whose second model waits for all scores of the first",
-                "run it whole: without --shard and merge",
+                "run it whole: without --shard",
             )
         model = computing.open_model(profile.need_model(), "retrieval")
         model.check_length(settings.context, "retrieval.context")
@@ -152,10 +149,8 @@ def _read_given(
     notices: Notices,
 ) -> dict[str, FirstStage] | None:
     """Return the candidates of the user or of the shards; None: they are searched."""
-    if shards.folders:
-        return shards.read_candidates(query.query_id for query in queries)
     if stages.candidates is None:
-        return None
+        return shards.read_candidates([query.query_id for query in queries])
     return read_candidates(stages.candidates, queries, settings, notices, {query.query_id for query in asked})
 
 
@@ -182,81 +177,78 @@ def retrieve_sources(
     Raises:
         UserError: input, settings or output are not usable; no result is published.
     """
-    stages, shards = stages or FirstStageOptions(), computing.shards
+    stages = stages or FirstStageOptions()
     prepared = prepare(profile, request, computing, stages)
-    model, partial = prepared.model, prepared.partial
     given = None if stages.candidates is None else hash_candidates(stages.candidates)
-    job = describe_job(
-        "retrieval",
-        profile,
-        request=request,
-        input_digest=hash_input(request.input, "retrieval", prepared.corpus.digest),
-        models=prepared.identify(),
-        device=computing.device,
-        engine=computing.engine,
-        stop_after="first-stage" if stages.stop else None,
-        candidates=shards.job.get("candidates", given),
-        partial=partial,
+    small, count = prepared.small, len(prepared.queries)
+    done = "ranked sources" if prepared.settings.rerank else "found candidates"
+    page = [f"report: {request.output / PAGE}"] if request.report else []
+    job = ReadyJob(
+        scoring=describe_job(
+            "retrieval",
+            profile,
+            request=request,
+            input_digest=hash_input(request.input, "retrieval", prepared.corpus.digest),
+            models=prepared.identify(),
+            device=computing.device,
+            engine=computing.engine,
+            stop_after="first-stage" if stages.stop else None,
+            candidates=computing.shards.job.get("candidates", given),
+            partial=prepared.partial,
+        ),
+        rest={"report": __version__} if request.report else {},
+        metadata=request.metadata,
+        places=prepared.places,
+        models=[model for model in (prepared.model, small and small.model) if model is not None],
+        inputs=f"the candidates of {count} queries",
+        summary=[f"{done} of {count} queries: {request.output / RUN}", *page],
+        notices=prepared.notices,
+        score=lambda store, share: _score(request, stages, prepared, store, computing.cluster, share),
+        write=lambda scored, store, result: _stage_results(request, prepared, scored.values, store, result),
+        partial=prepared.partial,
     )
-    shards.check(job)
-    with produce_result(request.output, job, request.overwrite) as result:
-        if result.needed:
-            with result.compute(computing.state, request.metadata, model) as store:
-                if prepared.places:
-                    say([describe_models(prepared.places.values())])
-                if stages.candidates is not None:
-                    say(explain_scores(stages.candidates))
-                shards.restore(store)
-                files = _stage_results(request, stages, prepared, store, result, computing.cluster)
-            result.seal(files, prepared.list_incidents(), partial, shards.list_origins(prepared.places))
-    summary = _summarise(request, prepared)
-    return list_lines(request, result.complete, partial, prepared.notices, prepared.list_incidents(), summary)
+    return carry_out(job, request.output, request.overwrite, request.share, computing.shards, computing.state)
 
 
-def _stage_results(
-    request: Request,
-    stages: FirstStageOptions,
-    prepared: Prepared,
-    store: Store,
-    result: OutputDirectory,
-    cluster: Cluster,
-) -> list[str]:
-    """Find candidates, score them, and stage the results; return their names."""
-    settings, queries, model = prepared.settings, prepared.queries, prepared.model
-    memory = stages.search_memory << 20
-    corpus = prepared.corpus
-    found = prepared.given or find_candidates(
-        corpus, queries, settings, prepared.encoder, store, prepared.ready, memory, cluster
-    )
-    if prepared.given is None:
-        where = stages.index or store.folder
-        check_candidates(found, corpus, "rebuild the index, or delete the state", where)
+def _score(
+    request: Request, stages: FirstStageOptions, prepared: Prepared, store: Store, cluster: Cluster, share: Share
+) -> Scored:
+    """Find the candidates of all queries, and score those of a shard."""
+    settings, corpus = prepared.settings, prepared.corpus
+    if stages.candidates is not None:
+        say(explain_scores(stages.candidates))
+    found = prepared.given
+    if found is None:
+        memory = stages.search_memory << 20
+        found = find_candidates(
+            corpus, prepared.queries, settings, prepared.encoder, store, prepared.ready, memory, cluster
+        )
+        check_candidates(found, corpus, "rebuild the index, or delete the state", stages.index or store.folder)
     if prepared.encoder is not None:
         prepared.encoder.release()  # the language model needs the memory
     features, matcher, cascade = {}, prepared.make_matcher(store), None
     if prepared.small is not None:
         cascade = prepared.small.choose_heads(corpus, found, store, matcher)
-    if model is not None:
-        with closing(model):
+    if prepared.model is not None:
+        with closing(prepared.model) as model:
+            scored = found if cascade is None else cascade.heads
             features = score_candidates(
-                corpus,
-                prepared.targets,
-                found if cascade is None else cascade.heads,
-                model,
-                settings,
-                store,
-                request.keep_gains,
-                request.share or WHOLE,
-                matcher,
+                corpus, prepared.targets, scored, model, settings, store, request.keep_gains, share, matcher
             )
-    if request.share is None:
-        aggregate = choose_aggregate(settings)
-        stored = request.keep_gains or (aggregate is not None and aggregate.entry.joint)
-        locator = make_locator(model) if model is not None and stored else None
-        scored = ScoredCandidates(found, features, matcher, cascade)
-        files = write_ranking(result.staged, corpus, queries, scored, settings, store, locator, request.keep_gains)
-        return [*([_write_page(prepared, found, result)] if request.report else []), *files]
-    return write_shard(result.staged, store, found)
+    return Scored(ScoredCandidates(found, features, matcher, cascade), {CANDIDATES: found})
+
+
+def _stage_results(
+    request: Request, prepared: Prepared, scored: ScoredCandidates, store: Store, result: OutputDirectory
+) -> list[str]:
+    """Rank the candidates, and stage the results; return their names."""
+    settings, model, aggregate = prepared.settings, prepared.model, choose_aggregate(prepared.settings)
+    stored = request.keep_gains or (aggregate is not None and aggregate.entry.joint)
+    locator = make_locator(model) if model is not None and stored else None
+    files = write_ranking(
+        result.staged, prepared.corpus, prepared.queries, scored, settings, store, locator, request.keep_gains
+    )
+    return [*([_write_page(prepared, scored.found, result)] if request.report else []), *files]
 
 
 def _write_page(prepared: Prepared, found: Mapping[str, FirstStage], result: OutputDirectory) -> str:
@@ -267,14 +259,6 @@ def _write_page(prepared: Prepared, found: Mapping[str, FirstStage], result: Out
     documents, page = read_sources(prepared.corpus, shown), result.staged / PAGE
     write_query_page(shown, documents, {**facts, "queries": len(prepared.queries)}, warnings, page)
     return PAGE
-
-
-def _summarise(request: Request, prepared: Prepared) -> str:
-    count = len(prepared.queries)
-    if request.share is not None:
-        return f"{request.share} of the candidates of {count} queries: {request.output}"
-    done = "ranked sources" if prepared.settings.rerank else "found candidates"
-    return f"{done} of {count} queries: {request.output / RUN}"
 
 
 def check_candidates(stages: Mapping[str, FirstStage], corpus: Corpus, remedy: str, where: Path | None = None) -> None:

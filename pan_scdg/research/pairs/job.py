@@ -13,19 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
+from pan_scdg.jobs.lifecycle import Scored
+from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.plan.estimate import Plan, make_plan
 from pan_scdg.jobs.plan.inputs import count_pairs
 from pan_scdg.jobs.requests import Computing
-from pan_scdg.jobs.shards import write_shard
 from pan_scdg.logs import say
 from pan_scdg.models.positions import PUBLISHED
 from pan_scdg.notices import Notices
 from pan_scdg.profile import ModelSettings, PairSettings, Profile
 from pan_scdg.research.data.prepared import list_texts
 from pan_scdg.research.pairs.data import Data, Planned, plan_scoring, read_data
-from pan_scdg.research.pairs.scores import SCDG, Baseline, find_baselines, score_baseline, score_gains, write_scores
+from pan_scdg.research.pairs.scores import SCDG, Baseline, find_baselines, make_gain_table, score_baseline, write_scores
 from pan_scdg.research.report.page import Report, Section, write_report
 from pan_scdg.research.study import ReadyStudy, StudyOptions, describe_lost, note_lost, require_gains, write_files
+from pan_scdg.scoring.batches import Share
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import OnError
 from pan_scdg.scoring.pairs import score_pairs
@@ -110,14 +112,17 @@ def prepare_study(study: PairStudy, stack: ExitStack, notices: Notices) -> Ready
     places = {"language_model": models[SCDG].found}
     for baseline in baselines:
         places |= {f"{baseline.profile.name} {k}": v for k, v in baseline.parts.places.items()}
+    count = sum(len(pairs.ids) for pairs in data.sets.values())
     return ReadyStudy(
         scoring=_identify(work, computing),
         places=places,
         models=list(models.values()),
-        inputs=f"{sum(len(pairs.ids) for pairs in data.sets.values())} pairs",
-        lost=sum(map(len, data.lost.values())),
-        kind="pairs",
-        compute=lambda store, folder, job: _compute(work, store, folder, job),
+        inputs=f"{count} pairs",
+        summary=[f"studied {count} pairs: {options.output}"],
+        notices=notices,
+        notes=note_lost(sum(map(len, data.lost.values())), "pairs"),
+        score=lambda store, share: _score(work, store, share),
+        write=lambda scored, _, result: _write(work, scored.values, result),
         plan=lambda: _plan(work, computing),
         rest={"baselines": [baseline.identify() for baseline in baselines]},
     )
@@ -173,19 +178,10 @@ def _plan(work: PairWork, computing: Computing) -> list[Plan]:
     return plans
 
 
-def _compute(work: PairWork, store: Store, folder: Path, job: Mapping[str, Any]) -> list[str]:
-    """Write the report, or the scores of a shard by every model; return the names of the files."""
-    if (share := work.study.options.share) is None:
-        return _write(replace(work, tables=_score(work, store)), folder, job)
-    for name, model in work.models.items():
-        for planned in work.planned[name].values():
-            score_pairs(planned, model, work.settings, store, False, share)
-        model.unload()
-    return write_shard(folder, store)
-
-
-def _score(work: PairWork, store: Store) -> "dict[str, dict[str, DataFrame]]":
+def _score(work: PairWork, store: Store, share: Share) -> Scored:
+    """Score the pairs with every baseline, and those of a shard with every model."""
     tables: dict[str, dict[str, DataFrame]] = {name: {} for name in work.data.sets}
+    scored = {}
     for name, pairs in work.data.sets.items():
         for baseline in work.baselines:
             say([f"{baseline.profile.name}: {len(pairs.ids)} pairs of {name}"])
@@ -193,17 +189,21 @@ def _score(work: PairWork, store: Store) -> "dict[str, dict[str, DataFrame]]":
     for key, model in work.models.items():
         for name, pairs in work.data.sets.items():
             say([f"{work.study.profile.name}, {key}: {len(pairs.ids)} pairs of {name}"])
-            tables[name][key] = score_gains(pairs, work.planned[key][name], model, work.settings, store)
+            scored[name, key] = score_pairs(work.planned[key][name], model, work.settings, store, False, share)
         model.unload()  # the memory of one device need not hold two models
-    return tables
+    return Scored((tables, scored))
 
 
-def _write(work: PairWork, folder: Path, job: Mapping[str, Any]) -> list[str]:
-    """Write everything into ``folder``; return the names of the files, the page last."""
+def _write(work: PairWork, values: Any, result: OutputDirectory) -> list[str]:
+    """Stage everything; return the names of the files, the page last."""
+    tables, scored = values
+    for (name, key), of in scored.items():
+        tables[name][key] = make_gain_table(work.data.sets[name], of, work.settings)
+    work, folder = replace(work, tables=tables), result.staged
     files = write_files(folder, {f"prepared/{name}": text for name, text in list_texts(work.data.parts).items()})
     for name, of in work.tables.items():
         for method, table in of.items():
             files.append(f"scores/{name}/{method}.jsonl.gz")
             write_scores(folder / files[-1], table)
     title, sections, seeds = work.study.write_sections(work)
-    return write_report(folder, Report(title, sections, files, {**job, "seeds": seeds}))
+    return write_report(folder, Report(title, sections, files, {**result.job, "seeds": seeds}))

@@ -23,9 +23,7 @@ from pan_scdg.scoring.baseline_parts import BaselineParts, Given, need_baseline
 from pan_scdg.scoring.baseline_registry import METHODS, find_parts
 from pan_scdg.scoring.baseline_scoring import make_collection
 from pan_scdg.scoring.baseline_scoring import score_pairs as score_with_baseline
-from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_plan import PlannedPair
-from pan_scdg.scoring.pairs import score_pairs
+from pan_scdg.scoring.pairs import ScoredPair
 from pan_scdg.store import Store
 
 if TYPE_CHECKING:
@@ -99,11 +97,9 @@ def select_features(table: "DataFrame", names: Sequence[str], ids: Iterable[str]
     return np.ascontiguousarray(table.loc[list(ids), list(names)].to_numpy(np.float64))
 
 
-def score_gains(
-    pairs: PairSet, planned: Sequence[PlannedPair], model: ScoringModel, settings: PairSettings, store: Store
-) -> "DataFrame":
+def make_gain_table(pairs: PairSet, scored: Sequence[ScoredPair], settings: PairSettings) -> "DataFrame":
     """Return the columns of `list_statistics`, and those of the profile's own windows if it has any."""
-    statistics = [scored.features for scored in score_pairs(planned, model, settings, store, keep_gains=False)]
+    statistics = [item.features for item in scored]
     columns = list_statistics(statistics)
     for aggregate in find_windows(settings).values():
         columns[aggregate.name] = np.array([of.scores[aggregate] for of in statistics], dtype=np.float64)

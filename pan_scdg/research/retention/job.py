@@ -7,15 +7,15 @@ and the report appears once all of it is complete.
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
+from pan_scdg.jobs.lifecycle import Scored
+from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.plan.estimate import Plan, make_plan
 from pan_scdg.jobs.plan.inputs import count_pairs
 from pan_scdg.jobs.requests import Computing
-from pan_scdg.jobs.shards import write_shard
 from pan_scdg.notices import Notices
 from pan_scdg.profile import PairSettings, Profile
 from pan_scdg.research.data.prepared import list_texts
@@ -26,14 +26,15 @@ from pan_scdg.research.retention.report import draw, list_fits, make_tables
 from pan_scdg.research.retention.scoring import (
     PlannedContexts,
     ScoredContexts,
+    average_contexts,
     plan_contexts,
-    score_contexts,
     use_paper_gain,
 )
 from pan_scdg.research.retention.statistics import estimate_retention
 from pan_scdg.research.study import ReadyStudy, StudyOptions, describe_lost, note_lost, require_gains, write_files
+from pan_scdg.scoring.batches import Share
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pairs import score_pairs
+from pan_scdg.scoring.pairs import ScoredPair, score_pairs
 from pan_scdg.store import Store
 
 
@@ -84,14 +85,17 @@ def prepare_retention(study: RetentionStudy, stack: ExitStack, notices: Notices)
         what = f"{len(lost)} of {len(data.cases)} instances cannot be scored, which leaves too few for an interval"
         raise UserError(what, "give more or shorter pairs", options.folders.retention)
     work = _Work(study, data, models, {name: of.leave_out(lost) for name, of in planned.items()}, lost)
+    count = len(next(iter(work.planned.values())).contexts)
     return ReadyStudy(
         scoring=_identify(work, computing),
         places={name: model.found for name, (model, _) in models.items()},
         models=[model for model, _ in models.values()],
-        inputs=f"{len(next(iter(work.planned.values())).contexts)} contexts",
-        lost=len(lost),
-        kind="pairs",
-        compute=lambda store, folder, job: _compute(work, store, folder, job),
+        inputs=f"{count} contexts",
+        summary=[f"studied {count} contexts: {options.output}"],
+        notices=notices,
+        notes=note_lost(len(lost), "pairs"),
+        score=lambda store, share: _score(work, store, share),
+        write=lambda scored, store, result: _write(work, scored.values, store, result),
         plan=lambda: _plan(work, computing),
     )
 
@@ -132,22 +136,19 @@ def _plan(work: _Work, computing: Computing) -> list[Plan]:
     return plans
 
 
-def _compute(work: _Work, store: Store, folder: Path, job: Mapping[str, Any]) -> list[str]:
-    """Write the report, or the scores of a shard; return the names of the files."""
-    scored, share = dict[str, ScoredContexts](), work.study.options.share
+def _score(work: _Work, store: Store, share: Share) -> Scored:
+    """Score the contexts of a shard with every model."""
+    scored = {}
     for name, (model, settings) in work.models.items():
-        planned = work.planned[name]
-        if share is None:
-            scored[name] = score_contexts(planned, model, settings, store)
-        else:
-            score_pairs(planned.plans, model, use_paper_gain(settings), store, True, share)
+        scored[name] = score_pairs(work.planned[name].plans, model, use_paper_gain(settings), store, True, share)
         model.unload()  # so that its memory is free for the next
-    return _write(work, scored, folder, job) if share is None else write_shard(folder, store)
+    return Scored(scored)
 
 
-def _write(work: _Work, scored: Mapping[str, ScoredContexts], folder: Path, job: Mapping[str, Any]) -> list[str]:
-    """Write everything into ``folder``; return the names of the files, the page last."""
+def _write(work: _Work, pairs: Mapping[str, Sequence[ScoredPair]], store: Store, result: OutputDirectory) -> list[str]:
+    """Stage everything; return the names of the files, the page last."""
     study, data = work.study, work.data
+    scored = {name: average_contexts(work.planned[name], of, store) for name, of in pairs.items()}
     results = {name: estimate_retention(found.means) for name, found in scored.items()}
     figure = draw({name: found.points for name, found in results.items()})
     images: dict[str, str | bytes] = {f"figures/retention.{kind}": image for kind, image in figure.items()}
@@ -165,9 +166,9 @@ def _write(work: _Work, scored: Mapping[str, ScoredContexts], folder: Path, job:
         Section("Results", points=list_fits(results), tables=make_tables(results), figures=list(images)[:1]),
         Section("Deviations from the paper", points=[*list_made(data.parts), *_list_differences(work)]),
     ]
-    made_from = {**job, "seeds": list(SEEDS[: study.seeds])}
+    made_from = {**result.job, "seeds": list(SEEDS[: study.seeds])}
     title = "Controlled retention of source evidence"
-    return write_report(folder, Report(title, sections, write_files(folder, files), made_from))
+    return write_report(result.staged, Report(title, sections, write_files(result.staged, files), made_from))
 
 
 def _describe_study(study: RetentionStudy) -> list[str]:

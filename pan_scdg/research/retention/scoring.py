@@ -26,7 +26,7 @@ from pan_scdg.scdg.sequences import Offsets
 from pan_scdg.scoring.features import load_gains, load_ids
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import PlannedPair, make_pair_key, plan_pairs
-from pan_scdg.scoring.pairs import check_longest_pair, score_pairs
+from pan_scdg.scoring.pairs import ScoredPair, check_longest_pair
 from pan_scdg.scoring.token_offsets import LocatedTokens, make_locator
 from pan_scdg.store import Store
 
@@ -119,16 +119,13 @@ def plan_contexts(
     return PlannedContexts(kept, plans, targets, {name: error.what for name, error in errors.items()})
 
 
-def score_contexts(
-    planned: PlannedContexts, model: ScoringModel, settings: PairSettings, store: Store
-) -> ScoredContexts:
-    """Return the mean gains of every context; stored gains are not computed again.
+def average_contexts(planned: PlannedContexts, scored: Sequence[ScoredPair], store: Store) -> ScoredContexts:
+    """Return the mean gains of every context.
 
-    The store then holds the gain of every token: 24 bytes for each of a target's tokens, behind each context.
+    The store holds the gain of every token: 24 bytes for each of a target's tokens, behind each context.
     """
     import pandas
 
-    scored = score_pairs(planned.plans, model, use_paper_gain(settings), store, keep_gains=True)
     rows: list[dict[str, Any]] = []
     for context, done in zip(planned.contexts, scored, strict=True):
         target = planned.targets[context.pair_id]

@@ -104,7 +104,7 @@ class RetentionResults(NamedTuple):
 
 
 def estimate_retention(means: "DataFrame") -> RetentionResults:
-    """Return the results of the rows of every context, as `scoring.score_contexts` gives them.
+    """Return the results of the rows of every context, as `scoring.average_contexts` gives them.
 
     Raises:
         UserError: a combination of pair, content, retention and seed is missing.

@@ -1,18 +1,18 @@
 """``studies cascade``: the candidates that a small model leaves to the large one, and the saved cost."""
 
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg.errors import UserError
+from pan_scdg.jobs.lifecycle import Scored
+from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.plan.estimate import Plan
 from pan_scdg.jobs.plan.inputs import count_candidates, group_by_source
 from pan_scdg.jobs.plan.tokens import count_operations
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.jobs.retrieval.results import rank_queries
-from pan_scdg.jobs.shards import write_shard
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Profile
 from pan_scdg.research.data.queries import make_folds
@@ -26,14 +26,15 @@ from pan_scdg.research.retrieval.job import (
     describe_scoring,
     find_places,
     find_stages,
+    name_stages,
     open_reranker,
     plan_scoring,
     score_rows,
-    write_first_stages,
 )
 from pan_scdg.research.retrieval.report import write_gains, write_runs
 from pan_scdg.research.retrieval.rows import Ranking, make_profile_row
-from pan_scdg.research.study import ReadyStudy, StudyOptions
+from pan_scdg.research.study import ReadyStudy, StudyOptions, note_lost
+from pan_scdg.scoring.batches import Share
 from pan_scdg.store import Store
 
 TASK = "studies cascade"
@@ -100,9 +101,11 @@ def prepare_cascade(studies: tuple[RetrievalStudy, RetrievalStudy], stack: ExitS
         places={**places, "small_model": small.model.found},
         models=[small.model, large.model],
         inputs=f"a cascade on {len(data.queries)} queries",
-        lost=len(data.lost),
-        kind="queries",
-        compute=lambda store, folder, job: _compute(work, store, folder, job),
+        summary=[f"studied a cascade on {len(data.queries)} queries: {options.output}"],
+        notices=notices,
+        notes=note_lost(len(data.lost), "queries"),
+        score=lambda store, share: _score(work, store, share),
+        write=lambda scored, store, result: _write(work, scored.values, store, result),
         plan=lambda: _plan(work),
     )
 
@@ -116,22 +119,26 @@ def _plan(work: _Work) -> list[Plan]:
     return plans
 
 
-def _compute(work: _Work, store: Store, folder: Path, job: Mapping[str, Any]) -> list[str]:
-    """Search, score with both models, simulate heads and evaluate; return the names of the files, the page last."""
+def _score(work: _Work, store: Store, share: Share) -> Scored:
+    """Search, and score the candidates of a shard with both models."""
     study, data = work.large.study, work.data
     (row,) = study.rows
     searched = find_stages(study, data, work.computing, store)
     stages = {**searched, **{name: run.stages for name, run in data.runs.items()}}[row.name]
-    small, large = (score_rows(data, of, {row.name: stages}, store) for of in (work.small, work.large))
-    if study.options.share is not None:
-        return [*write_first_stages(study, searched, folder), *write_shard(folder, store)]
+    small, large = (score_rows(data, of, {row.name: stages}, store, share) for of in (work.small, work.large))
+    return Scored((stages, small, large), name_stages(study, searched))
+
+
+def _write(work: _Work, values: Any, store: Store, result: OutputDirectory) -> list[str]:
+    """Simulate heads and evaluate; return the names of the staged files, the page last."""
+    (stages, small, large), folder = values, result.staged
     order = rank_queries(stages, small, work.small.study.profile.need_retrieval(), store).rankings
-    simulation = Simulation(stages, order, large, study.profile.need_retrieval(), store)
+    simulation = Simulation(stages, order, large, work.large.study.profile.need_retrieval(), store)
     findings = _find(work, stages, simulation)
     runs = [(name, make_runs(of)) for name, of in findings.orders.items()]
     files = [*write_runs(folder, runs), *write_gains(folder, small, "scores/small.jsonl.gz")]
     files += write_gains(folder, large, "scores/large.jsonl.gz")
-    return write_report(folder, make_report(findings, files, {"study": "cascade", **job}))
+    return write_report(folder, make_report(findings, files, {"study": "cascade", **result.job}))
 
 
 def _find(work: _Work, stages: Stages, simulation: Simulation) -> Findings:

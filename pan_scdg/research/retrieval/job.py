@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg.digests import hash_file, hash_text
 from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.jobs.lifecycle import Scored
+from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.plan.estimate import NOT_KNOWN, Plan, make_plan
 from pan_scdg.jobs.plan.inputs import count_candidates, group_by_source
 from pan_scdg.jobs.requests import Computing
-from pan_scdg.jobs.shards import write_shard
 from pan_scdg.models.find import FoundModel, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.notices import Notices
@@ -34,9 +34,8 @@ from pan_scdg.research.retrieval.data import (
 from pan_scdg.research.retrieval.rankings import make_rankings, search_all
 from pan_scdg.research.retrieval.report import FOLDS, make_report, write_gains, write_runs
 from pan_scdg.research.study import ReadyStudy, note_lost, write_files
-from pan_scdg.retrieval.candidate_files import write_stages
 from pan_scdg.retrieval.candidates import FirstStage
-from pan_scdg.scoring.batches import WHOLE
+from pan_scdg.scoring.batches import Share
 from pan_scdg.scoring.candidates import Found, Target, plan_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
@@ -67,7 +66,7 @@ def prepare_retrieval(study: RetrievalStudy, stack: ExitStack, notices: Notices)
     if study.search_on is not None:
         reranker, lost = open_reranker(study, computing, data.queries, stack, notices)
         data = data.leave_out(lost) if lost else data
-    elif not options.reports or options.shards.folders:
+    elif not options.reports:
         raise UserError("no row is reranked, so that the model scores nothing", "name a row with --rerank")
     places = find_places(study, reranker)
     return ReadyStudy(
@@ -75,9 +74,11 @@ def prepare_retrieval(study: RetrievalStudy, stack: ExitStack, notices: Notices)
         places=places,
         models=[] if reranker is None else [reranker.model],
         inputs=f"{len(study.rows)} rankings",
-        lost=len(data.lost),
-        kind="queries",
-        compute=lambda store, folder, job: _compute(study, data, reranker, computing, store, folder, job),
+        summary=[f"studied {len(study.rows)} rankings: {options.output}"],
+        notices=notices,
+        notes=note_lost(len(data.lost), "queries"),
+        score=lambda store, share: _score(study, data, reranker, computing, store, share),
+        write=lambda scored, store, result: _write(study, data, scored.values, store, result),
         plan=lambda: [] if reranker is None else [plan_scoring(data, reranker, computing)],
     )
 
@@ -164,25 +165,20 @@ def describe_scoring(
     }
 
 
-def _compute(
-    study: RetrievalStudy,
-    data: Data,
-    reranker: Reranker | None,
-    computing: Computing,
-    store: Store,
-    folder: Path,
-    job: Mapping[str, Any],
-) -> list[str]:
-    """Search, score, rerank and evaluate; return the names of the files written into ``folder``, the page last.
-
-    A shard has the first stages and its scores.
-    """
+def _score(
+    study: RetrievalStudy, data: Data, reranker: Reranker | None, computing: Computing, store: Store, share: Share
+) -> Scored:
+    """Search, and score the candidates of a shard."""
     searched = find_stages(study, data, computing, store)
     found = {**searched, **{name: run.stages for name, run in data.runs.items()}}
     stages = {row.name: found[row.name] for row in study.rows if row.reranked}
-    scored = {} if reranker is None else score_rows(data, reranker, stages, store)
-    if study.options.share is not None:
-        return [*write_first_stages(study, searched, folder), *write_shard(folder, store)]
+    scored = {} if reranker is None else score_rows(data, reranker, stages, store, share)
+    return Scored((searched, stages, scored), name_stages(study, searched))
+
+
+def _write(study: RetrievalStudy, data: Data, values: Any, store: Store, result: OutputDirectory) -> list[str]:
+    """Rerank and evaluate; return the names of the staged files, the page last."""
+    (searched, stages, scored), folder = values, result.staged
     orders = {name: list_documents(of) for name, of in searched.items()}
     orders |= {name: run.order for name, run in data.runs.items()}
     runs, frozen = make_rankings(study, data, orders, stages, scored, store)
@@ -190,27 +186,22 @@ def _compute(
     files = [*write_runs(folder, runs), *(write_gains(folder, scored) if scored else [])]
     if data.folds:
         files += write_files(folder, {FOLDS: format_folds(data.folds)})
-    return write_report(folder, make_report(study, data, rows, frozen, files, {"study": "retrieval", **job}))
+    return write_report(folder, make_report(study, data, rows, frozen, files, {"study": "retrieval", **result.job}))
 
 
 def find_stages(study: RetrievalStudy, data: Data, computing: Computing, store: Store) -> dict[str, Stages]:
-    """Return the first stage of each row that has one: searched, or from the shards."""
-    shards = study.options.shards
-    if not shards.folders:
-        return search_all(study, data, computing, store)
-    found: dict[str, Stages] = {}
+    """Return the first stage of each row that has one: from the shards, or searched."""
+    shards, queries, found = study.options.shards, [query.query_id for query in data.queries], dict[str, Stages]()
     for name, file in _name_stage_files(study).items():
-        found[name] = shards.read_candidates((query.query_id for query in data.queries), file)
-        check_documents(list_documents(found[name]), data.corpus, shards.folders[0] / file)
-    return found
+        if (stages := shards.read_candidates(queries, file)) is not None:
+            check_documents(list_documents(stages), data.corpus, shards.folders[0] / file)
+            found[name] = stages
+    return found or search_all(study, data, computing, store)
 
 
-def write_first_stages(study: RetrievalStudy, found: Mapping[str, Stages], folder: Path) -> list[str]:
-    """Write the first stages, which every shard has; return the names of the files."""
-    files = _name_stage_files(study)
-    for name, file in files.items():
-        write_stages(folder / file, found[name])
-    return list(files.values())
+def name_stages(study: RetrievalStudy, found: Mapping[str, Stages]) -> dict[str, Stages]:
+    """Return the first stages by the files that every shard has them in."""
+    return {file: found[name] for name, file in _name_stage_files(study).items()}
 
 
 def _name_stage_files(study: RetrievalStudy) -> dict[str, str]:
@@ -235,13 +226,12 @@ def _list_new_candidates(study: RetrievalStudy, stages: Mapping[str, Stages]) ->
         yield rest
 
 
-def score_rows(data: Data, reranker: Reranker, stages: Mapping[str, Stages], store: Store) -> Found:
+def score_rows(data: Data, reranker: Reranker, stages: Mapping[str, Stages], store: Store, share: Share) -> Found:
     """Return the gains of the candidates of all rows, each scored once; with a shard, those of its documents.
 
     The batch moves the last digits and is part of a stored score's key. Therefore rows are scored one after the other.
     """
-    scored = Found()
-    share, settings = reranker.study.options.share or WHOLE, reranker.score_all
+    scored, settings = Found(), reranker.score_all
     for rest in _list_new_candidates(reranker.study, stages):
         scored |= score_candidates(data.corpus, reranker.targets, rest, reranker.model, settings, store, False, share)
     reranker.model.unload()  # another model may need the memory

@@ -1,0 +1,100 @@
+"""The life of every job and study: check, lock, score, stage the result or a shard, seal and publish."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pan_scdg.jobs.output.directory import OutputDirectory, produce_result
+from pan_scdg.jobs.output.mark import Partial
+from pan_scdg.jobs.shards import Shards, write_shard
+from pan_scdg.logs import say
+from pan_scdg.models.find import FoundModel, describe_models
+from pan_scdg.notices import Notices
+from pan_scdg.retrieval.candidates import FirstStage
+from pan_scdg.scoring.batches import WHOLE, Share
+from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.store import Store
+
+
+class Scored(NamedTuple):
+    """The values that a job has computed; its scores are in the store."""
+
+    values: Any
+    """For the result."""
+    stages: Mapping[str, Mapping[str, FirstStage]] = {}
+    """The first stages of source retrieval by the file that a shard has them in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadyJob:
+    """A job whose input and models are checked, before anything is computed or written."""
+
+    scoring: Mapping[str, Any]
+    """All fields that the scores depend on, without paths."""
+    rest: Mapping[str, Any] = field(default_factory=dict)
+    """All other fields that the bytes of the result depend on."""
+    places: Mapping[str, FoundModel]
+    """Its models by their names in the job."""
+    models: Sequence[ScoringModel]
+    """The language models, which may have incidents; the first is that of the profile."""
+    inputs: str
+    """Its inputs, in words."""
+    summary: Sequence[str]
+    """The lines about the finished result."""
+    notices: Notices
+    score: Callable[[Store, Share], Scored]
+    write: Callable[[Scored, Store, OutputDirectory], list[str]]
+    """Stages the result, and returns the names of its files."""
+    share: Share = WHOLE
+    count_lost: Callable[[], int] = lambda: 0
+    """Checks what is scored, and returns the number of items that cannot be; not called if the result is complete."""
+    partial: Partial | None = None
+    metadata: bool = False
+    """Write ir-metadata.yml beside the result; see `track_run`."""
+
+    def make_shard(self, share: Share, output: Path) -> "ReadyJob":
+        """Return the job of scoring one shard, whose result is its scores, for the ``shards`` of a later job."""
+
+        def write(scored: Scored, store: Store, result: OutputDirectory) -> list[str]:
+            return write_shard(result.staged, store, scored.stages)
+
+        summary = [f"scored {share} of {self.inputs}: {output}"]
+        return replace(self, share=share, rest={"shard": list(share)}, write=write, summary=summary)
+
+    def list_incidents(self) -> list[str]:
+        """Return the incidents of the language models."""
+        return list(dict.fromkeys(incident for model in self.models for incident in model.incidents()))
+
+
+def carry_out(
+    job: ReadyJob, output: Path, overwrite: bool, share: Share | None, shards: Shards, state: Path | None
+) -> list[str]:
+    """Produce the result of a job, or its shard, unless it is complete; return the lines to show the user.
+
+    Args:
+        job: what is computed.
+        output: the output directory.
+        overwrite: replace the result of another job.
+        share: score this shard and write its scores; None: write the result.
+        shards: shards with all scores; none: they are computed.
+        state: folder that caches scores for later runs; None: inside the output until it is published.
+
+    Raises:
+        UserError: the shards are of another job, or the output is not usable; it is unchanged then.
+    """
+    shards.check(job.scoring)
+    job = job if share is None else job.make_shard(share, output)
+    with produce_result(output, {**job.scoring, **job.rest}, overwrite) as result:
+        if result.needed:
+            lost = job.count_lost()
+            with result.compute(state, job.metadata, next(iter(job.models), None), lost) as store:
+                say([describe_models(job.places.values())] if job.places else [])
+                shards.restore(store)
+                names = job.write(job.score(store, job.share), store, result)
+            result.seal(names, job.list_incidents(), job.partial, shards.list_origins(job.places))
+    limited = [] if job.partial is None else [job.partial.format_warning()]
+    if result.complete:
+        return [*limited, f"already complete: {output}"]
+    incidents = [f"warning: {incident}" for incident in job.list_incidents()]
+    return [*job.notices.list_warnings(), *incidents, *limited, *job.summary]
