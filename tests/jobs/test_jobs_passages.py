@@ -116,7 +116,8 @@ def test_the_default_profile_decides_and_places_without_a_language_model(
     assert len(texts) == len(set(texts)), "each text is split once for scores and passages"
     decisions = read_lines(output / "decisions.jsonl")
     for record in decisions:
-        expected = record["match"] - 0.01 * math.log(record["candidates"]) + 0.3 * record["similarity"]
+        expected = record["match"] - 0.02 * math.log(record["candidates"])
+        expected += 0.3 * (record["similarity"] + record["common"] + record["focus"])
         assert record["score"] == pytest.approx(expected, abs=2e-6)
         assert record["decision"] == (record["score"] >= record["threshold"])
     assert {record["decision"] for record in decisions} == {True, False}
