@@ -72,6 +72,7 @@ OWN_DATA = [
     ("11 with the same list", "a list of eight references"),
     ("3 with neither", "nothing"),
     ("0.070 (8 of 114)", "8"),
+    ("32 of 108 in the development set", "summary-inside"),
 ]
 """What `docs/own-data.md` says of texts with parts in common and of long texts, and the rows of `verdicts.md`."""
 
