@@ -1,4 +1,4 @@
-"""The life of every job and study: check, lock, score, stage the result or a shard, seal and publish."""
+"""The life of `run`, `merge` and every study: check, lock, score, stage the result or a shard, seal and publish."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -48,18 +48,19 @@ class ReadyJob:
     """Stages the result, and returns the names of its files."""
     share: Share = WHOLE
     count_lost: Callable[[], int] = lambda: 0
-    """Checks what is scored, and returns the number of items that cannot be; not called if the result is complete."""
+    """Checks what is scored; returns the number of items that cannot be scored. Not called for a complete result."""
     partial: Partial | None = None
     metadata: bool = False
     """Write ir-metadata.yml beside the result; see `track_run`."""
 
     def make_shard(self, share: Share, output: Path) -> "ReadyJob":
-        """Return the job of scoring one shard, whose result is its scores, for the ``shards`` of a later job."""
+        """Return the job that scores one shard; its result is a folder for the ``shards`` of a later job."""
 
         def write(scored: Scored, store: Store, result: OutputDirectory) -> list[str]:
             return write_shard(result.staged, store, scored.stages)
 
-        summary = [f"scored {share} of {self.inputs}: {output}"]
+        some = "" if share == WHOLE else f"{share} of "
+        summary = [f"scored {some}{self.inputs}: {output}"]
         return replace(self, share=share, rest={"shard": list(share)}, write=write, summary=summary)
 
     def list_incidents(self) -> list[str]:

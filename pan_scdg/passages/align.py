@@ -34,7 +34,7 @@ DENSE_RUN = 0.8
 VERBATIM_SHARE = 0.6
 """A passage with so much of it inside of runs ends where they end."""
 CONTIGUOUS = 0.75
-"""A contiguous passage with so much of the target side of a summary shows that it is none."""
+"""Share of the target side of a summary; where one contiguous passage covers as much, there is no summary."""
 MANY = 2000
 """Pairs of units beyond which short passages have to be more similar; the median of the PAN 2013 pairs is 1,192."""
 NEAR = 40

@@ -1,18 +1,24 @@
 """Find the parts of a pair to show: its passages, or else the sentences that decided."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from pan_scdg.passages.align import Evidence, overlap
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.match import find_matches
-from pan_scdg.passages.scorer import AlignmentScorer
+from pan_scdg.passages.scorer import FEATURES, AlignmentScorer
 from pan_scdg.passages.units import Integers
 from pan_scdg.profile import PassageSettings
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import Passage, TextPair
 
-OpenAlignment = tuple[Alignment, AlignmentScorer]
-"""The alignment that decides, and the scorer that all steps of a job share, as it remembers texts."""
+
+class OpenAlignment(NamedTuple):
+    """The alignment that decides."""
+
+    settings: Alignment
+    scorer: AlignmentScorer
+    """Shared by all steps of a job, since it remembers texts."""
 
 
 class Locator:
@@ -27,13 +33,13 @@ class Locator:
         self._finder, self._alignment = finder, alignment
 
     def find(self, target: str, source: str, *, positive: bool = True) -> list[Evidence]:
-        """Return the passages of a pair; without any that count, also the sentences whose match makes it positive.
+        """Return the passages of a pair; without any that count, also the sentences whose match reaches the threshold.
 
         If no sentences do, the best ones are returned. Of a pair that is not positive only the passages that do not
         count are returned.
         """
         alignment = self._alignment
-        found = self._finder.find(target, source, None if alignment is None else alignment[1])
+        found = self._finder.find(target, source, None if alignment is None else alignment.scorer)
         if alignment is None:  # another method decides, which counts everything
             found = [evidence._replace(counts=True) for evidence in found]
         if not positive:
@@ -50,11 +56,11 @@ class Locator:
         vectors, counted = first.counted, first.prepared.spans[first.prepared.counted]
         if not vectors.size or not second.vectors.size:
             return
-        (numbers,) = scorer.score([TextPair("", "", target, source)])
-        score = float(settings.compute_scores(*numbers[:5]))
-        least = numbers[0] - (score - (settings.threshold or 0.0))
+        (row,) = scorer.score([TextPair("", "", target, source)])
+        numbers = dict(zip(FEATURES, row, strict=True))
+        missing = (settings.threshold or 0.0) - settings.score_places(numbers)  # above 0: the texts as wholes decided
         alignment = scorer.align(target, source, PassageSettings())
-        for match in find_matches(vectors, second.vectors, least):
+        for match in find_matches(vectors, second.vectors, numbers["match"] + missing):
             start, length = _span(counted, match.begin, match.end)
             source_start, source_length = _span(second.prepared.spans, match.source_begin, match.source_end)
             passage = Passage(start, length, source_start, source_length)

@@ -35,7 +35,7 @@ class _Counted(NamedTuple):
 
     vectors: npt.NDArray[np.float32]
     stems: WordCounts
-    counted: Integers
+    counted_stems: Integers
     """Numbers of the stems of the units that count."""
     runs: npt.NDArray[np.uint64]
     """Hashes."""
@@ -83,20 +83,31 @@ class FirstStage:
     def _count(self, target: EncodedText) -> _Counted:
         """Return a target with its words counted, which no two threads may do at a time."""
         runs = self._words.hash_runs(target.prepared, self._passages.run_words)
+        stems = self._words.count_stems(target.prepared)  # first, since its order does not depend on that of a set
         counted = self._words.number_stems(target.prepared.list_counted_stems())
-        return _Counted(target.counted, self._words.count_stems(target.prepared), counted, runs)
+        return _Counted(target.counted, stems, counted, runs)
 
     def _find(self, target: _Counted) -> list[int]:
-        match, candidates = self._measure_matches(target.vectors), len(target.vectors) * self._sizes
-        focus, common = measure_focus(target.vectors, self._topics), self._compare_stems(target.counted)
-        least, most = (self._settings.compute_scores(match, i, common, focus, candidates) for i in (0.0, 1.0))
-        chosen = least >= self._least
-        possible = ~chosen & (most >= self._least)
+        numbers: dict[str, npt.ArrayLike] = {
+            "match": self._measure_matches(target.vectors),
+            "common": self._compare_stems(target.counted_stems),
+            "focus": self._measure_focus(target.vectors),
+            "candidates": len(target.vectors) * self._sizes,
+        }
+        lower, upper = (self._settings.compute_scores({**numbers, "similarity": i}) for i in (0.0, 1.0))
+        chosen = lower >= self._least
+        possible = ~chosen & (upper >= self._least)
         if possible.any():
             runs = self._shared.find(target.runs)
             chosen |= possible & runs
             self._look_for_seeds(target.stems, np.flatnonzero(possible & ~runs).tolist(), chosen)
         return [int(place) for place in np.flatnonzero(chosen)]
+
+    def _measure_focus(self, target: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+        """Return `measure_focus` of a target and each source."""
+        step = max(1, BLOCK // max(1, len(target)))
+        found = [measure_focus(target, self._topics[i : i + step]) for i in range(0, len(self._topics), step)]
+        return np.concatenate([np.empty(0), *found])
 
     def _compare_stems(self, target: Integers) -> npt.NDArray[np.float64]:
         """Return `compare_stem_sets` of some stems and each source."""

@@ -1,7 +1,7 @@
 """Score pairs by their alignment: sentences that embeddings match, and passages that have their words in common."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,7 @@ from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.models.encoding import EncodingActors, Texts
-from pan_scdg.passages.align import Alignment
+from pan_scdg.passages.align import CONTIGUOUS, MANY, Alignment
 from pan_scdg.passages.match import CORRECTION, NEARBY, NEIGHBOURS, SENTENCES, measure_match
 from pan_scdg.passages.quotations import RULES
 from pan_scdg.passages.units import EncodedText, PreparedText, prepare_text
@@ -23,6 +23,25 @@ from pan_scdg.store import Store, make_key, pack_array, unpack_floats
 
 REMEMBERED = 16 << 20
 """Characters of all texts whose sentences are kept in memory, which takes up to 50 bytes a character."""
+
+
+FEATURES = ("match", "similarity", "common", "focus", "candidates", "words", "left_out")
+"""The numbers of a pair:
+
+- match: see `measure_match`.
+- similarity: the largest of a passage that words have in common; 0 without one.
+- common: see `compare_stem_sets`.
+- focus: see `measure_focus`.
+- candidates: the pairs of sentences that were compared, with which the match of unrelated texts rises.
+- words: those of the target.
+- left_out: the passages in its quotations and lists of references, which all numbers but ``words`` leave out.
+"""
+
+
+def name_numbers(rows: Sequence[tuple[float, ...]]) -> dict[str, npt.NDArray[np.float64]]:
+    """Return the numbers of some pairs by their names, ``[pairs]`` each."""
+    columns = np.array(rows, np.float64).reshape(-1, len(FEATURES)).T
+    return dict(zip(FEATURES, columns, strict=True))
 
 
 class AlignmentScorer:
@@ -37,12 +56,7 @@ class AlignmentScorer:
         unit_words: least number of words of a sentence; see `prepare_text`.
     """
 
-    features: tuple[str, ...] = ("match", "similarity", "common", "focus", "candidates", "words", "left_out")
-    """See `measure_match`; the largest similarity of a passage that words have in common, 0 without one; see
-    `compare_stem_sets` and `measure_focus`; the number of pairs of sentences that were compared, with which the match
-    of unrelated texts rises; the words of the target; and the number of passages that lie in its quotations and lists
-    of references, which all but ``words`` leave out.
-    """
+    features: tuple[str, ...] = FEATURES
 
     def __init__(
         self,
@@ -67,6 +81,7 @@ class AlignmentScorer:
             **self._encoded,
             "match": [SENTENCES, NEARBY, NEIGHBOURS, CORRECTION],
             "wholes": [EXPECTED, TOGETHER],
+            "passage rules": [CONTIGUOUS, MANY],
             "passages": self._settings.model_dump(mode="json"),
             "quotations": RULES,
         }

@@ -1,7 +1,7 @@
 """Compare two texts as wholes: reuse that no two sentences show.
 
 A text whose words were exchanged one by one keeps more words of its source than another text on the topic does. A
-summary inside another text has no sentence from the source, but stands out of the text around it by its topic.
+summary inside another text has no sentence from the source, but its topic stands out from the text around it.
 """
 
 import numpy as np

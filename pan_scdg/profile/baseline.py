@@ -5,6 +5,7 @@ with this table needs no language model, and its threshold is part of the table:
 publishes some.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -59,6 +60,10 @@ class BaselineTable(Table):
     def vary(self: Own, *, own: bool = False) -> dict[float, Own]:
         """Return the settings that ``calibrate`` chooses from, by the parameter; with ``own`` also these."""
         return {0.0: self}
+
+    def needs_wholes(self, numbers: Mapping[str, float]) -> bool:
+        """Return True if no place of a positive pair would decide it, only the texts as wholes."""
+        return False
 
 
 class CharNgrams(BaselineTable):
@@ -194,23 +199,26 @@ class Alignment(EncodingTable):
     measured."""
     calibrated_with: CalibratedWith = None
 
-    def compute_scores(
-        self,
-        match: npt.ArrayLike,
-        similarity: npt.ArrayLike,
-        common: npt.ArrayLike,
-        focus: npt.ArrayLike,
-        candidates: npt.ArrayLike,
-    ) -> npt.NDArray[np.float64]:
-        """Return the match less its rise with the number of candidates, plus the weighted others; ``[pairs]`` each.
+    def compute_scores(self, numbers: Mapping[str, npt.ArrayLike]) -> npt.NDArray[np.float64]:
+        """Return the match less its rise with the number of candidates, plus the weighted other numbers, ``[pairs]``.
 
-        `AlignmentScorer.features` has what the numbers are.
+        Args:
+            numbers: those of `AlignmentScorer.features`, by name, ``[pairs]`` each.
         """
-        number = np.maximum(1.0, np.asarray(candidates, np.float64))
-        beyond = np.log(np.maximum(1.0, number / MOST_CANDIDATES))
-        rise = self.length_slope * np.log(number) + self.long_slope * beyond
-        values = ((self.similarity_weight, similarity), (self.common_weight, common), (self.focus_weight, focus))
-        return np.asarray(match - rise + sum(weight * np.asarray(value) for weight, value in values))
+        of = {name: np.asarray(values, np.float64) for name, values in numbers.items()}
+        candidates = np.maximum(1.0, of["candidates"])
+        beyond = np.log(np.maximum(1.0, candidates / MOST_CANDIDATES))
+        rise = self.length_slope * np.log(candidates) + self.long_slope * beyond
+        wholes = self.common_weight * of["common"] + self.focus_weight * of["focus"]
+        return np.asarray(of["match"] - rise + self.similarity_weight * of["similarity"] + wholes)
+
+    def needs_wholes(self, numbers: Mapping[str, float]) -> bool:
+        """Return True if no place of a positive pair would decide it, only the texts as wholes."""
+        return self.threshold is not None and self.score_places(numbers) < self.threshold
+
+    def score_places(self, numbers: Mapping[str, float]) -> float:
+        """Return the score that the places of a pair give it, without what its texts have in common as wholes."""
+        return float(self.compute_scores({**numbers, "common": 0.0, "focus": 0.0}))
 
 
 class Prompted(BaselineTable):

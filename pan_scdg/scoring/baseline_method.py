@@ -58,11 +58,14 @@ class ScoredByBaseline(NamedTuple):
     """nan without the weights of the method."""
 
 
+WHOLES = "the texts as wholes decide: no passage or sentence reaches the threshold by itself"
+
+
 class BaselineMethod:
     """Scores pairs by a baseline; see `PairMethod`.
 
     Args:
-        profile: has a baseline; without a threshold, pairs are scored with all settings that `calibrate` chooses from.
+        profile: has a baseline.
         parts: models or vectors that the method needs.
         all_pairs: all pairs of the input; collection statistics are computed over their sources.
         model: the language model that measures the gains of passages, and decides nothing.
@@ -93,7 +96,7 @@ class BaselineMethod:
         """Return the alignment that decides; None: another method does."""
         if isinstance(settings := self.settings, Alignment):  # only its scorer knows sentences
             scorer = self._make_scorer(settings, store)
-            return (settings, scorer) if isinstance(scorer, AlignmentScorer) else None
+            return OpenAlignment(settings, scorer) if isinstance(scorer, AlignmentScorer) else None
         return None
 
     def identify(self) -> dict[str, Any]:
@@ -115,10 +118,12 @@ class BaselineMethod:
                     failed[pair] = FailedPair(pair, faults[document.doc_id])
         return [pair for pair in pairs if pair not in failed], list(failed.values())
 
-    def score(self, planned: Sequence[DocumentPair], store: Store, share: Share = WHOLE) -> list[ScoredByBaseline]:
-        """Return the scores of the pairs of a shard, in order."""
+    def score(
+        self, planned: Sequence[DocumentPair], store: Store, share: Share = WHOLE, *, all_settings: bool = False
+    ) -> list[ScoredByBaseline]:
+        """Return the scores of the pairs of a shard, in order; see `PairMethod`."""
         all_of = self.settings.vary(own=True).values()
-        variants: list[BaselineSettings] = [*all_of] if self.threshold is None else [self.settings]
+        variants: list[BaselineSettings] = [*all_of] if all_settings else [self.settings]
         scorers, own = [self._make_scorer(of, store) for of in variants], variants.index(self.settings)
         scorer = scorers[own]
         planned = self._select_share(planned, scorer, share)
@@ -181,6 +186,8 @@ class BaselineMethod:
                 **({} if len(numbers) == 1 else numbers),
                 "warnings": warn_about_texts(numbers),
             }
+            if record["decision"] and self.settings.needs_wholes(numbers):
+                record["warnings"].append(WHOLES)
             if record["decision"] and not passages[pair]:
                 record["warnings"].append(EMPTY if self._entry.find_passages is None else WITHOUT_MATCH)
             yield Verdict(pair, record, passages.get(pair, ()))

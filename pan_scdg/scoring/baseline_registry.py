@@ -14,6 +14,7 @@ from pan_scdg.baselines.char_ngrams import find_passages
 from pan_scdg.baselines.lexical import Collection, make_bm25, make_char_ngrams, make_containment, make_gram_overlap
 from pan_scdg.baselines.prompting import PromptJudge
 from pan_scdg.evaluation.logistic import compute_probabilities, fit_logistic
+from pan_scdg.passages.scorer import name_numbers
 from pan_scdg.profile.baseline import (
     Alignment,
     BaselineSettings,
@@ -74,7 +75,7 @@ class BaselineEntry(Generic[Settings]):
 def _compute_logistic(settings: GramLogistic, rows: Rows) -> Floats:
     if settings.weights is None:
         return np.full(len(rows), np.nan)
-    return compute_probabilities(settings.weights, rows)
+    return compute_probabilities(settings.weights, np.reshape(rows, (len(rows), len(settings.fitted))))
 
 
 METHODS: Mapping[type[BaselineTable], BaselineEntry[Any]] = {
@@ -112,7 +113,7 @@ METHODS: Mapping[type[BaselineTable], BaselineEntry[Any]] = {
     Alignment: BaselineEntry[Alignment](
         lambda s: f"{s.model} sentence alignment",
         lambda s, parts, sources, store: parts.make_alignment(s, store),
-        combine=lambda s, rows: s.compute_scores(*np.array(rows, dtype=np.float64).reshape(-1, 7).T[:5]),
+        combine=lambda s, rows: s.compute_scores(name_numbers(rows)),
     ),
 }
 

@@ -79,9 +79,18 @@ class GainMethod:
         return check_pairs(pairs, self.model, self.settings, notices, on_error)
 
     def score(
-        self, planned: Sequence[PlannedPair], store: Store, share: Share = WHOLE, *, joined: bool = True
+        self,
+        planned: Sequence[PlannedPair],
+        store: Store,
+        share: Share = WHOLE,
+        *,
+        all_settings: bool = False,
+        joined: bool = True,
     ) -> list[ScoredPair]:
-        """Compute the gain statistics of the pairs, in order; for ``joined`` see `score_pairs`."""
+        """Compute the gain statistics of the pairs, in order, from which all aggregations are chosen.
+
+        For ``joined`` see `score_pairs`.
+        """
         return score_pairs(planned, self.model, self.settings, store, self.keeps_gains, share, joined=joined)
 
     def judge(self, scored: Sequence[ScoredPair], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:

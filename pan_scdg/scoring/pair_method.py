@@ -138,8 +138,13 @@ class PairMethod(Protocol[Planned, Scored]):
         """
         ...
 
-    def score(self, planned: Sequence[Planned], store: Store, share: Share = WHOLE) -> list[Scored]:
-        """Score the pairs of a shard, in order; scores in the store are reused and new ones are added."""
+    def score(
+        self, planned: Sequence[Planned], store: Store, share: Share = WHOLE, *, all_settings: bool = False
+    ) -> list[Scored]:
+        """Score the pairs of a shard, in order; scores in the store are reused and new ones are added.
+
+        With ``all_settings``, the store also gets the scores with all settings that `calibrate` chooses from.
+        """
         ...
 
     def judge(self, scored: Sequence[Scored], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:

@@ -94,7 +94,8 @@ class _Detection:
 
     def score(self, store: Store, share: Share) -> Scored:
         """Score the pairs of a shard; the gains of passages are scores, too."""
-        scored, verdicts = self.method.score(self.checked[0], store, share), None
+        planned, every = self.checked[0], self.request.scores_only
+        scored, verdicts = self.method.score(planned, store, share, all_settings=every), None
         if self.profile.passages is not None and self.profile.passages.gains:
             verdicts = self.judge(scored, store)
         return Scored((scored, verdicts))

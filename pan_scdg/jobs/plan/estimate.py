@@ -151,7 +151,7 @@ def plan_pairs(
         planned, failed = check_pairs(pairs, model, settings, notices, on_error)
         notes = [f"{len(failed)} pairs cannot be scored and will be decided negative"] if failed else []
         if settings.threshold is None:
-            notes.append("the profile has no threshold, which only `calibrate` and --scores-only do without")
+            notes.append("the profile has no threshold: until `calibrate` chooses one, `run` needs --scores-only")
         counted = count_pairs(planned, model, settings)
         found = make_plan("pairs", profile.name, computing, model, counted, len(pairs), notes)
     limited = [] if partial is None else [partial.format_warning()]
