@@ -38,7 +38,7 @@ class Computing:
     shards: Shards = field(default_factory=Shards)
     """Shards with all scores of the job; empty: it computes them."""
 
-    def choose_device(self, profile: Profile, device: str, plan: bool, gpu: str | None) -> "Computing":
+    def settle_device(self, profile: Profile, device: str, plan: bool, gpu: str | None) -> "Computing":
         """Return the options with the device: that of the shards, or for a plan some GPUs, or one of this machine.
 
         Raises:
