@@ -63,7 +63,7 @@ class Computing:
             cluster=self.cluster,
             state=self.state,
             job=job,
-            scored_in=next(iter(self.shards.folders), None),
+            scored_in=self.shards.scored_in,
             counts_only=bool(self.gpus),
         )
         model.inherit(self.shards.incidents)

@@ -77,6 +77,11 @@ class Shards:
     origins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Origins of the first shard's models."""
 
+    @property
+    def scored_in(self) -> Path | None:
+        """Return the folder of the first shard, for messages about a missing score; None: scores are computed."""
+        return next(iter(self.folders), None)
+
     def settle_model(self, settings: ModelSettings, name: str) -> ModelSettings:
         """Return the settings that the shards were computed with, whatever this machine supports."""
         if not self.folders:

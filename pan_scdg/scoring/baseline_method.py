@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -66,6 +67,7 @@ class BaselineMethod:
         parts: models or vectors that the method needs.
         all_pairs: all pairs of the input; collection statistics are computed over their sources.
         model: the language model that measures the gains of passages, and decides nothing.
+        scored_in: folder of a shard if all scores are stored already; None: missing ones are computed.
     """
 
     def __init__(
@@ -74,10 +76,11 @@ class BaselineMethod:
         parts: BaselineParts,
         all_pairs: Sequence[DocumentPair],
         model: ScoringModel | None = None,
+        scored_in: Path | None = None,
     ) -> None:
         self.settings: BaselineSettings = need_baseline(profile)
         self._entry = METHODS[type(self.settings)]
-        self.parts, self._all_pairs = parts, all_pairs
+        self.parts, self._all_pairs, self._scored_in = parts, all_pairs, scored_in
         self._facts: dict[str, TextFacts] = {}
         self._scorers: dict[BaselineSettings, PairScorer] = {}
         self.device, self.model = parts.device, model
@@ -136,7 +139,7 @@ class BaselineMethod:
         return self._scorers[settings]
 
     def _score_with(self, scorer: PairScorer, pairs: Sequence[DocumentPair], store: Store) -> list[tuple[float, ...]]:
-        return score_pairs(pairs, self.settings, scorer, store, self._facts, store.absorbed)
+        return score_pairs(pairs, self.settings, scorer, store, self._facts, self._scored_in)
 
     def calibrate(
         self, scored: Sequence[ScoredByBaseline], known: Mapping[DocumentPair, bool], digest: str, store: Store

@@ -78,24 +78,24 @@ def score_pairs(
     scorer: PairScorer,
     store: Store,
     facts: Mapping[str, TextFacts],
-    shards: Sequence[Path] = (),
+    scored_in: Path | None = None,
 ) -> list[tuple[float, ...]]:
     """Return the scorer's values of every pair, in order; missing ones are computed and stored in steps.
 
     Raises:
         UserError: a pair cannot be scored; values computed before remain stored. Or a value is missing, and
-            ``shards`` names files that should hold it.
+            ``scored_in`` names a shard of those that should hold it.
     """
     keys = [make_text_key(pair, settings, scorer, facts) for pair in pairs]
     store.use(keys)
     stored = {key: store.read(key, lambda data: _unpack_values(data, scorer)) for key in dict.fromkeys(keys)}
     missing = {key: pair for key, pair in zip(keys, pairs, strict=True) if stored[key] is None}
     known = {key: values for key, values in stored.items() if values is not None}
-    if missing and shards:
+    if missing and scored_in is not None:
         raise UserError(
             "these scores were computed with another [baseline]",
             "give the input, profile and model of `run --scores-only`",
-            shards[0],
+            scored_in,
         )
     if missing:
         known |= _compute_missing(missing, scorer, store)
