@@ -96,8 +96,6 @@ class Store(contextlib.AbstractContextManager["Store"]):
         self.folder = folder
         self.used: dict[str, None] = {}
         """Keys of the scores that the job has read or stored, in this order; see `use`."""
-        self.absorbed: list[Path] = []
-        """Files of shards, which hold all scores of the job; empty: they are computed."""
         self._file = folder / "scores.sqlite"
         self._lock = contextlib.ExitStack()
         self._lock.enter_context(lock_folder(folder))
@@ -213,7 +211,6 @@ class Store(contextlib.AbstractContextManager["Store"]):
         Raises:
             UserError: it is damaged, or the disk is full.
         """
-        self.absorbed.append(path)
         try:
             with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True)) as db:
                 db.execute("PRAGMA trusted_schema=OFF")
@@ -260,7 +257,7 @@ class MemoryStore(Store):
     """A store without a file, for results that are kept nowhere."""
 
     def __init__(self) -> None:
-        self.folder, self.used, self.absorbed, self._entries = Path(), {}, [], dict[str, bytes]()
+        self.folder, self.used, self._entries = Path(), {}, dict[str, bytes]()
 
     def get(self, key: str) -> bytes | None:
         """Return the stored value, or None."""

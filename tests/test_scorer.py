@@ -5,7 +5,9 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +19,8 @@ from pan_scdg.cli import run_command
 from pan_scdg.jobs.pairs.detect import detect_pairs
 from pan_scdg.jobs.requests import Computing, Request
 from pan_scdg.profile import PassageSettings, Profile
-from pan_scdg.profile.baseline import BaselineSettings
+from pan_scdg.profile.baseline import BaselineSettings, CharNgrams
+from pan_scdg.scoring.baseline_registry import METHODS
 
 SMALL = Path(__file__).parent / "profiles" / "small.toml"
 SOURCE = "The tide turned before noon, and the nets came up empty again. Nobody on the quay said a word about it."
@@ -249,6 +252,21 @@ def test_score_and_decision_are_those_of_run(
         assert bool(result.tokens) == bool(len(result.gains)) == (kind == "gains")
         assert (result.to_report().pairs[0].gains is None) == (kind != "gains")
     assert results[0].score != results[1].score
+
+
+def test_an_uncalibrated_profile_is_scored_with_its_own_settings_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    scorer_of = METHODS[CharNgrams].make_scorer
+
+    def make(settings: CharNgrams, *rest: Any) -> Any:
+        sizes.append(settings.n)
+        return scorer_of(settings, *rest)
+
+    monkeypatch.setitem(METHODS, CharNgrams, replace(METHODS[CharNgrams], make_scorer=make))
+    baseline = CharNgrams(kind="char-ngrams", n=12)
+    with Scorer(Profile(name="n", description="of a test", baseline=baseline)) as scorer:
+        result = scorer.score(TARGET, SOURCE)
+    assert (result.decision, sizes) == (None, [12])
 
 
 def test_many_pairs_are_read_as_they_are_needed() -> None:

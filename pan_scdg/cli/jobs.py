@@ -165,8 +165,8 @@ def run(
     chosen = load_chosen_profile(profile, over_long)
     if over_long is not None and found == "pairs" and chosen.baseline is not None:
         raise click.UsageError(f"--over-long has no effect: profile {chosen.name} decides pairs without gains")
-    some = {name: rest[name] for name in ("model", "engine", "cluster", "state")}
-    computing = Computing(**some).choose_device(chosen, device, plan, rest["gpu"])
+    asked = Computing(**{name: rest[name] for name in ("model", "engine", "cluster", "state")})
+    computing = asked.settle_device(chosen, device, plan, rest["gpu"])
     if rest["scores_only"] and found != "pairs":
         raise click.UsageError("--scores-only is for pairs")
     names = ("limit", "overwrite", "strict", "on_error", "keep_gains", "share", "metadata", "scores_only", "report")
@@ -174,8 +174,8 @@ def run(
     memory = rest["search_memory"] or choose_search_memory()
     stages = FirstStageOptions(rest["index"], rest["candidates"], rest["stop_after"] is not None, memory)
     if plan and found == "pairs":
-        some = {name: rest[name] for name in ("limit", "strict", "on_error")}
-        show_pair_plan(chosen, directory, computing, as_json, **some)
+        limits = {name: rest[name] for name in ("limit", "strict", "on_error")}
+        show_pair_plan(chosen, directory, computing, as_json, **limits)
     elif plan:
         show_plan(*plan_retrieval(chosen, request, computing, stages), as_json)
     elif found == "pairs":

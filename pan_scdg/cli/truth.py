@@ -113,7 +113,7 @@ def calibrate(
     if write is not None:
         check_file(write, "--write", inputs, "a profile", holds_profile)
     asked = Computing(model=model, engine=engine, cluster=cluster, state=state, shards=read_shards(folders))
-    computing = asked.choose_device(chosen, device, plan, gpu)
+    computing = asked.settle_device(chosen, device, plan, gpu)
     limits = {"limit": rest["limit"], "on_error": rest["on_error"]}
     if write is not None:
         _write_calibrated(profile, write, chosen, directory, computing, truth, vectors, as_json, **limits)

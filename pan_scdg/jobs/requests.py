@@ -38,7 +38,7 @@ class Computing:
     shards: Shards = field(default_factory=Shards)
     """Shards with all scores of the job; empty: it computes them."""
 
-    def choose_device(self, profile: Profile, device: str, plan: bool, gpu: str | None) -> "Computing":
+    def settle_device(self, profile: Profile, device: str, plan: bool, gpu: str | None) -> "Computing":
         """Return the options with the device: that of the shards, or for a plan some GPUs, or one of this machine.
 
         Raises:
@@ -63,7 +63,7 @@ class Computing:
             cluster=self.cluster,
             state=self.state,
             job=job,
-            scored_in=next(iter(self.shards.folders), None),
+            scored_in=self.shards.scored_in,
             counts_only=bool(self.gpus),
         )
         model.inherit(self.shards.incidents)

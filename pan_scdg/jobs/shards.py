@@ -77,6 +77,11 @@ class Shards:
     origins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Origins of the first shard's models."""
 
+    @property
+    def scored_in(self) -> Path | None:
+        """Return the folder of the first shard, for messages about a missing score; None: scores are computed."""
+        return next(iter(self.folders), None)
+
     def settle_model(self, settings: ModelSettings, name: str) -> ModelSettings:
         """Return the settings that the shards were computed with, whatever this machine supports."""
         if not self.folders:
@@ -106,16 +111,13 @@ class Shards:
         """Return the origins of the models, those of the shards for the models that computed the scores."""
         return {**list_origins(models), **self.origins}
 
-    def read_candidates(self, queries: Iterable[str], name: str = CANDIDATES) -> dict[str, FirstStage] | None:
+    def read_candidates(self, queries: Iterable[str], name: str = CANDIDATES) -> dict[str, FirstStage]:
         """Return the first stage of source retrieval for these queries, which every shard has stored in file ``name``.
-
-        Without shards, return None: it is computed.
 
         Raises:
             UserError: the shards stored different candidates, or none for a query.
+            ValueError: there are no shards.
         """
-        if not self.folders:
-            return None
         first, *others = self.folders
         found = read_stages(first / name, AGAIN)
         if missing := sorted(set(queries) - found.keys()):

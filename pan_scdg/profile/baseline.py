@@ -53,6 +53,31 @@ class BaselineTable(Table):
         return None
 
     @property
+    def needs_own_threshold(self) -> bool:
+        """Return True if the threshold applies to the scores of one model, which ``calibrated_with`` names."""
+        return "calibrated_with" in type(self).model_fields
+
+    @property
+    def threshold_model(self) -> str | None:
+        """Return the model whose scores the threshold was chosen on; None: it applies to every model's."""
+        return getattr(self, "calibrated_with", None)
+
+    @property
+    def measured_noise(self) -> float | None:
+        """Return the largest difference of a score between processors; None: not measured."""
+        return None
+
+    @property
+    def allowed_false_positives(self) -> float:
+        """Return the largest share of negative pairs that a chosen threshold may call positive."""
+        return 1.0
+
+    @property
+    def lacks_weights(self) -> bool:
+        """Return True if the weights of its logistic model were not fitted yet."""
+        return False
+
+    @property
     def column(self) -> str:
         """Return the name of its score among the scores of other parameters."""
         return "_".join(f"{name}_{getattr(self, name)}" for name in self.parameters) or "score"
@@ -115,6 +140,11 @@ class GramLogistic(BaselineTable):
     weights: LogisticWeights | None = None
     """The paper gives no coefficients; None: not fitted, decides nothing."""
     threshold: Threshold = None
+
+    @property
+    def lacks_weights(self) -> bool:
+        """Return True if the weights were not fitted yet."""
+        return self.weights is None
 
     @model_validator(mode="after")
     def _has_weights_of_three(self) -> "GramLogistic":
@@ -199,6 +229,16 @@ class Alignment(EncodingTable):
     measured."""
     calibrated_with: CalibratedWith = None
 
+    @property
+    def measured_noise(self) -> float | None:
+        """Return the field ``noise``."""
+        return self.noise
+
+    @property
+    def allowed_false_positives(self) -> float:
+        """Return the field ``most_false_positives``."""
+        return self.most_false_positives
+
     def compute_scores(self, numbers: Mapping[str, npt.ArrayLike]) -> npt.NDArray[np.float64]:
         """Return the match less its rise with the number of candidates, plus the weighted other numbers, ``[pairs]``.
 
@@ -247,5 +287,3 @@ BaselineSettings = Annotated[
     CharNgrams | Containment | GramLogistic | Bm25Pairs | Cosine | VectorCosine | Prompted | Alignment,
     Field(discriminator="kind"),
 ]
-ModelBaseline = Cosine | Alignment | Prompted
-"""The methods whose threshold belongs to a model: those with the field ``calibrated_with``."""

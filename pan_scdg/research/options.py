@@ -199,8 +199,7 @@ def show_study(options: "StudyOptions", prepare: Callable[[ExitStack, Notices], 
     with ExitStack() as stack:
         study = prepare(stack, notices)
         if not options.plan:
-            where = options.output, options.overwrite, options.share, options.shards, options.state
-            lines = carry_out(study, *where)
+            lines = carry_out(study, options.output, options.overwrite, options.share, options.shards, options.state)
             say([*(f"warning: {note}" for note in study.notes), *lines])
             return
         plans = study.plan()

@@ -61,7 +61,7 @@ class StudyOptions:
     def choose_computing(self, profile: Profile) -> Computing:
         """Return device, engine and state of the language model: those of the shards, if there are any."""
         asked = Computing("cpu", self.model, self.engine, self.cluster, self.state, shards=self.shards)
-        return asked.choose_device(profile, self.device, self.plan, self.gpu)
+        return asked.settle_device(profile, self.device, self.plan, self.gpu)
 
     def open_model(
         self,

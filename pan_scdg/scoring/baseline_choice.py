@@ -9,7 +9,7 @@ import tomlkit
 
 from pan_scdg.baselines.cosine import choose_officially
 from pan_scdg.evaluation.pairs import compute_pair_metrics
-from pan_scdg.profile.baseline import Alignment, BaselineSettings
+from pan_scdg.profile.baseline import BaselineSettings
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.decision import choose_threshold
 from pan_scdg.scoring.baseline_registry import METHODS
@@ -31,9 +31,8 @@ def choose_settings(settings: BaselineSettings, score: Score, labels: Labels) ->
         rows = score(variant)
         fitted[parameter] = baseline.fit(variant, rows, labels)
         scores_by[parameter] = baseline.combine(fitted[parameter], rows)
-    # the only method with such a limit; its field is no part of the others' tables
-    allowed = settings.most_false_positives if isinstance(settings, Alignment) else 1.0
-    rule = choose_officially if settings.official else partial(choose_threshold, most_false_positives=allowed)
+    by_f1 = partial(choose_threshold, most_false_positives=settings.allowed_false_positives)
+    rule = choose_officially if settings.official else by_f1
     choice = rule(scores_by, labels)
     chosen = fitted[choice.parameter].model_copy(update={"threshold": choice.threshold})
     return chosen, scores_by[choice.parameter]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator, OpenAlignment
 from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.profile import Profile
-from pan_scdg.profile.baseline import Alignment, BaselineSettings, ModelBaseline
+from pan_scdg.profile.baseline import Alignment, BaselineSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, PairScorer, Passage
 from pan_scdg.scoring.baseline_choice import choose_settings, describe_choice
@@ -69,6 +70,7 @@ class BaselineMethod:
         parts: models or vectors that the method needs.
         all_pairs: all pairs of the input; collection statistics are computed over their sources.
         model: the language model that measures the gains of passages, and decides nothing.
+        scored_in: folder of a shard if all scores are stored already; None: missing ones are computed.
     """
 
     def __init__(
@@ -77,10 +79,11 @@ class BaselineMethod:
         parts: BaselineParts,
         all_pairs: Sequence[DocumentPair],
         model: ScoringModel | None = None,
+        scored_in: Path | None = None,
     ) -> None:
         self.settings: BaselineSettings = need_baseline(profile)
         self._entry = METHODS[type(self.settings)]
-        self.parts, self._all_pairs = parts, all_pairs
+        self.parts, self._all_pairs, self._scored_in = parts, all_pairs, scored_in
         self._facts: dict[str, TextFacts] = {}
         self._scorers: dict[BaselineSettings, PairScorer] = {}
         self.device, self.model = parts.device, model
@@ -141,7 +144,7 @@ class BaselineMethod:
         return self._scorers[settings]
 
     def _score_with(self, scorer: PairScorer, pairs: Sequence[DocumentPair], store: Store) -> list[tuple[float, ...]]:
-        return score_pairs(pairs, scorer, store, self._facts, store.absorbed)
+        return score_pairs(pairs, self.settings, scorer, store, self._facts, self._scored_in)
 
     def calibrate(
         self, scored: Sequence[ScoredByBaseline], known: Mapping[DocumentPair, bool], digest: str, store: Store
@@ -154,7 +157,7 @@ class BaselineMethod:
             return self._score_with(self._make_scorer(settings, store), pairs, store)
 
         chosen, scores = choose_settings(self.settings, score, labels)
-        if isinstance(chosen, ModelBaseline):  # other scores depend on no model
+        if chosen.needs_own_threshold:
             given = self.parts.places.get("language_model")
             name = {"model": given.name} if given is not None and given.where == "--model" else {}
             chosen = chosen.model_copy(update={"calibrated_with": self.parts.fingerprint, **name})
@@ -162,7 +165,7 @@ class BaselineMethod:
 
     def _select_share(self, pairs: Sequence[DocumentPair], scorer: PairScorer, share: Share) -> list[DocumentPair]:
         """Return the pairs of the shard; two pairs of the same texts are in the same one."""
-        keys = [make_text_key(pair, scorer, self._facts) for pair in pairs]
+        keys = [make_text_key(pair, self.settings, scorer, self._facts) for pair in pairs]
         lengths = {
             key: self._facts[pair.suspicious.doc_id].length + self._facts[pair.source.doc_id].length
             for pair, key in zip(pairs, keys, strict=True)
@@ -214,7 +217,7 @@ class BaselineMethod:
         found, scorer = {}, self._make_scorer(self.settings, store)
         with Progress("finding passages", len(pairs)) as progress:
             for pair in pairs:
-                key = make_key("passages", {"of": make_text_key(pair, scorer, self._facts)})
+                key = make_key("passages", {"of": make_text_key(pair, self.settings, scorer, self._facts)})
                 passages = store.read(key, _parse_passages)
                 if passages is None:
                     texts = read_texts(pair)

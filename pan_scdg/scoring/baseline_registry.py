@@ -1,7 +1,8 @@
-"""The methods behind the tables ``[baseline]``: `METHODS` is the only place that names them all.
+"""The methods behind the tables ``[baseline]``, by their settings.
 
-What the program asks about a method is a fact that its settings state (`profile.baseline.BaselineTable`), or a function
-of its entry here. To add a baseline, see docs/architecture.md.
+Two places list all methods: `profile.baseline.BaselineSettings`, which profiles are read with, and `METHODS` here. What
+scoring and calibration need to know about a method is a fact of its settings (`profile.baseline.BaselineTable`) or a
+function of its entry here. To add a baseline, see docs/architecture.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence

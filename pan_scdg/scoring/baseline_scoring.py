@@ -12,13 +12,12 @@ from typing import NamedTuple
 from pydantic import TypeAdapter
 
 from pan_scdg.baselines.lexical import Collection, hash_collection
-from pan_scdg.baselines.vectors import VectorScorer
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
 from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.pan.text_alignment import read_text
-from pan_scdg.profile.baseline import MOST_CANDIDATES, Alignment, BaselineSettings, ModelBaseline
+from pan_scdg.profile.baseline import MOST_CANDIDATES, BaselineSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, PairScorer, TextFile, TextPair
 from pan_scdg.scoring.pair_method import Threshold
@@ -62,38 +61,41 @@ def make_collection(sources: Iterable[TextFile], facts: Mapping[str, TextFacts])
     return Collection(digest, lambda: (read_text(source) for source in known.values()))
 
 
-def make_text_key(pair: DocumentPair, scorer: PairScorer, facts: Mapping[str, TextFacts]) -> str:
+def make_text_key(
+    pair: DocumentPair, settings: BaselineSettings, scorer: PairScorer, facts: Mapping[str, TextFacts]
+) -> str:
     """Return the store's key of a pair's scores."""
     target, source = pair.suspicious.doc_id, pair.source.doc_id
     # precomputed vectors belong to ids, not to texts
-    ids = {"ids": [target, source]} if isinstance(scorer, VectorScorer) else {}
+    ids = {"ids": [target, source]} if settings.reads_vectors else {}
     texts = {"target": facts[target].digest, "source": facts[source].digest}
     return make_key("baseline", {"scorer": scorer.identify(), **texts, **ids})
 
 
 def score_pairs(
     pairs: Sequence[DocumentPair],
+    settings: BaselineSettings,
     scorer: PairScorer,
     store: Store,
     facts: Mapping[str, TextFacts],
-    shards: Sequence[Path] = (),
+    scored_in: Path | None = None,
 ) -> list[tuple[float, ...]]:
     """Return the scorer's values of every pair, in order; missing ones are computed and stored in steps.
 
     Raises:
         UserError: a pair cannot be scored; values computed before remain stored. Or a value is missing, and
-            ``shards`` names files that should hold it.
+            ``scored_in`` names a shard of those that should hold it.
     """
-    keys = [make_text_key(pair, scorer, facts) for pair in pairs]
+    keys = [make_text_key(pair, settings, scorer, facts) for pair in pairs]
     store.use(keys)
     stored = {key: store.read(key, lambda data: _unpack_values(data, scorer)) for key in dict.fromkeys(keys)}
     missing = {key: pair for key, pair in zip(keys, pairs, strict=True) if stored[key] is None}
     known = {key: values for key, values in stored.items() if values is not None}
-    if missing and shards:
+    if missing and scored_in is not None:
         raise UserError(
             "these scores were computed with another [baseline]",
             "give the input, profile and model of `run --scores-only`",
-            shards[0],
+            scored_in,
         )
     if missing:
         known |= _compute_missing(missing, scorer, store)
@@ -152,8 +154,7 @@ def settle_threshold(settings: BaselineSettings, fingerprint: str) -> Threshold:
     """Return the threshold as far as it applies to this model's scores; a warning is logged if it does not."""
     if settings.threshold is None:
         return Threshold(None)
-    known = settings.calibrated_with if isinstance(settings, ModelBaseline) else None  # other scores need no model
-    if known not in (None, fingerprint):
+    if (known := settings.threshold_model) not in (None, fingerprint):
         say(
             [
                 f"warning: nothing is decided: the profile was calibrated with a model {str(known)[:40]}, and this "
@@ -161,8 +162,7 @@ def settle_threshold(settings: BaselineSettings, fingerprint: str) -> Threshold:
             ]
         )
         return Threshold(None)
-    # the noise of other scores was not measured
-    return Threshold(settings.threshold, settings.noise if isinstance(settings, Alignment) else None)
+    return Threshold(settings.threshold, settings.measured_noise)
 
 
 def _unpack_values(data: bytes, scorer: PairScorer) -> tuple[float, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from pan_scdg.cluster.actors import Actors
 from pan_scdg.cluster.session import Cluster
@@ -114,11 +114,12 @@ class ScoringModel:
         One device computes in this process, while a thread tokenises the next tasks; several compute in an actor each.
 
         Raises:
-            UserError: the model may not compute, and a score is missing.
+            UserError: all scores should be stored already, and one is missing.
+            ValueError: the model only counts tokens.
         """
         if not self.may_compute:
             for _ in works:
-                raise UserError("a score is missing in all shards", "run them again with --overwrite", self._scored_in)
+                self._refuse()
             return
         if self._cluster is None:
             for first in (rest := iter(works)):
@@ -134,6 +135,11 @@ class ScoringModel:
             self._actors_tokens += computed.tokens
             self._actors_splits += computed.splits
             yield computed.values
+
+    def _refuse(self) -> NoReturn:
+        if self._scored_in is None:
+            raise ValueError("this model only counts tokens")
+        raise UserError("a score is missing in all shards", "run them again with --overwrite", self._scored_in)
 
     @property
     def devices(self) -> list[str]:

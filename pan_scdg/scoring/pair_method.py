@@ -14,7 +14,6 @@ from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import PairSettings, Profile
-from pan_scdg.profile.baseline import GramLogistic
 from pan_scdg.records import DocumentPair, Passage
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.scdg.sequences import Offsets
@@ -202,7 +201,7 @@ def check_calibrated(profile: Profile) -> Profile:
     has_parameter = not isinstance(chosen, PairSettings) or choose_pair_aggregate(chosen) is not None
     if has_parameter and chosen.threshold is not None:
         return profile
-    lacks = "weights" if isinstance(chosen, GramLogistic) and chosen.weights is None else "threshold"
+    lacks = "weights" if profile.baseline is not None and profile.baseline.lacks_weights else "threshold"
     raise UserError(
         f"profile {profile.name} has no {lacks} and cannot decide",
         "calibrate it on pairs with truth: `calibrate --input DIR --profile NAME --write FILE`",

@@ -339,6 +339,9 @@ def test_weights_are_fitted_before_the_threshold(
     assert [r["score"] for r in records] == pytest.approx(expected, abs=5e-7)
     assert [r["jaccard"] for r in records] == pytest.approx([f.jaccard for f in features], abs=5e-7)
     assert [r["decision"] for r in records] == [p >= chosen.threshold for p in expected]
+    for number in range(1, 10):  # some of these shards have no pair
+        done = run(pairs_input, tmp_path / f"shard-{number}", tmp_path / "chosen.toml", "--shard", f"{number}/9")
+        assert done.code == 0, done.err
 
 
 def test_the_threshold_of_a_cosine_is_the_official_one(

@@ -159,3 +159,12 @@ def test_texts_beyond_the_calibration_get_a_warning() -> None:
     assert warn_about_texts({**usual, "left_out": 2.0}) == [
         "2 passages that do not count lie in quotations or lists of references"
     ]
+
+
+def test_the_texts_as_wholes_decide_where_no_place_does() -> None:
+    numbers = {"match": 0.2, "similarity": 0.1, "common": 0.5, "focus": 0.4, "candidates": 1.0}
+    weights = {"length_slope": 0.02, "similarity_weight": 0.3, "common_weight": 0.3, "focus_weight": 0.3}
+    settings = Alignment(kind="alignment", model=NAME, threshold=0.4, **weights)
+    assert settings.compute_scores(numbers) == pytest.approx(0.2 + 0.03 + 0.15 + 0.12)
+    assert settings.needs_wholes(numbers)
+    assert not settings.needs_wholes({**numbers, "match": 0.4})

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pan_scdg.errors import UserError
 from pan_scdg.jobs.requests import Computing
+from pan_scdg.lm.ahead import TokenisedInputs
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.notices import Notices
@@ -113,6 +115,20 @@ def test_device_and_kind_of_tokenizer_are_part_of_every_key(
     # without a GPU a model of the other device can only be opened where nothing is computed
     on_gpu = ScoringModel(profile.need_model(), "cuda", folder=tiny_folder("qwen2"), scored_in=tmp_path)
     assert on_gpu.list_key_parts() == keys | {"device": "cuda"}
+
+
+def test_a_model_that_may_not_compute_says_what_is_wrong(
+    profile: Profile, tiny_folder: Callable[[str], Path], tmp_path: Path
+) -> None:
+    settings, folder, work = profile.need_model(), tiny_folder("qwen2"), TokenisedInputs([])
+    merging = ScoringModel(settings, "cpu", folder=folder, scored_in=tmp_path)
+    with pytest.raises(UserError, match="a score is missing in all shards") as missing:
+        list(merging.map([work]))
+    assert missing.value.where == tmp_path
+    counting = ScoringModel(settings, "cpu", folder=folder, counts_only=True)
+    with pytest.raises(ValueError, match="only counts tokens"):
+        list(counting.map([work]))
+    assert [*merging.map([]), *counting.map([])] == []
 
 
 def test_the_batch_is_part_of_a_key_where_it_moves_digits(

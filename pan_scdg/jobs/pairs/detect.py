@@ -238,7 +238,7 @@ def open_method(
         parts = find_parts(profile.baseline, Given(computing.device, ids, vectors, judge, computing.state))
         measuring = computing.open_model(profile.need_model()) if measures else None
         sources = pairs if all_pairs is None else all_pairs
-        method = BaselineMethod(profile, parts, sources, measuring)
+        method = BaselineMethod(profile, parts, sources, measuring, computing.shards.scored_in)
     return method
 
 

@@ -149,9 +149,9 @@ def _read_given(
     notices: Notices,
 ) -> dict[str, FirstStage] | None:
     """Return the candidates of the user or of the shards; None: they are searched."""
-    if stages.candidates is None:
-        return shards.read_candidates([query.query_id for query in queries])
-    return read_candidates(stages.candidates, queries, settings, notices, {query.query_id for query in asked})
+    if stages.candidates is not None:
+        return read_candidates(stages.candidates, queries, settings, notices, {query.query_id for query in asked})
+    return shards.read_candidates([query.query_id for query in queries]) if shards.folders else None
 
 
 def _list_places(

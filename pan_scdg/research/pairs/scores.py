@@ -141,7 +141,7 @@ def score_baseline(pairs: PairSet, baseline: Baseline, store: Store) -> "DataFra
     for settings in baseline.settings.vary(own=True).values():
         entry = METHODS[type(settings)]
         scorer = entry.make_scorer(settings, baseline.parts, collection, store)
-        rows = score_with_baseline(renamed, scorer, store, pairs.facts)
+        rows = score_with_baseline(renamed, settings, scorer, store, pairs.facts)
         if len(scorer.features) > 1:
             columns |= dict(zip(scorer.features, np.array(rows, dtype=np.float64).T, strict=True))
         if not settings.fitted:  # a study fits the weights on its own training pairs

@@ -191,12 +191,14 @@ def _write(study: RetrievalStudy, data: Data, values: Any, store: Store, result:
 
 def find_stages(study: RetrievalStudy, data: Data, computing: Computing, store: Store) -> dict[str, Stages]:
     """Return the first stage of each row that has one: from the shards, or searched."""
-    shards, queries, found = study.options.shards, [query.query_id for query in data.queries], dict[str, Stages]()
+    shards = study.options.shards
+    if not shards.folders:
+        return search_all(study, data, computing, store)
+    queries, found = [query.query_id for query in data.queries], dict[str, Stages]()
     for name, file in _name_stage_files(study).items():
-        if (stages := shards.read_candidates(queries, file)) is not None:
-            check_documents(list_documents(stages), data.corpus, shards.folders[0] / file)
-            found[name] = stages
-    return found or search_all(study, data, computing, store)
+        found[name] = shards.read_candidates(queries, file)
+        check_documents(list_documents(found[name]), data.corpus, shards.folders[0] / file)
+    return found
 
 
 def name_stages(study: RetrievalStudy, found: Mapping[str, Stages]) -> dict[str, Stages]:
