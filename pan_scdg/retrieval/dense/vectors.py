@@ -11,7 +11,6 @@ Checksums are CRC-32, which finds what disks and accidents do, at .7 seconds a G
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import zlib
@@ -24,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.errors import UserError
+from pan_scdg.locks import wait_for_lock
 from pan_scdg.own_files import open_own, open_to_append, refuse_link
 from pan_scdg.retrieval.dense.rows import Rows, Stacked, list_pieces
 from pan_scdg.retrieval.dense.vector_files import (
@@ -123,7 +123,7 @@ class VectorWriter(contextlib.AbstractContextManager["VectorWriter"]):
 
     def _lock(self) -> None:
         try:
-            fcntl.flock(self._vectors, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            wait_for_lock(self._vectors.fileno())
         except OSError as e:
             raise UserError(
                 f"the vectors are in use, or their file system has no locks ({e.strerror})",
