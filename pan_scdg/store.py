@@ -25,9 +25,8 @@ from pan_scdg.locks import lock_folder
 from pan_scdg.own_files import EXACT, parse_as
 
 ARITHMETIC = 5
-"""Version of the computations, part of every key; increased if the same settings give other values."""
+"""Version of the computations, part of every key and file; increased if the same settings give other values."""
 ENTRIES = "entries (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
-TABLE = f"CREATE TABLE IF NOT EXISTS {ENTRIES}"
 FILES = ("scores.sqlite", "scores.sqlite-wal", "scores.sqlite-shm", "scores.sqlite-journal")
 LARGEST = 256 << 20
 """Largest size of a value in bytes, ten times that of the gains of a million tokens."""
@@ -88,8 +87,8 @@ class Store(contextlib.AbstractContextManager["Store"]):
     """A key-value file. Use it as a context manager; one process at a time.
 
     Raises:
-        UserError: the folder cannot be written, holds a damaged file, is in use by another process, or lies on a
-            file system where SQLite's write-ahead log does not work.
+        UserError: the folder cannot be written, holds a damaged file or one of another version, is in use by another
+            process, or lies on a file system where SQLite's write-ahead log does not work.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -125,10 +124,13 @@ class Store(contextlib.AbstractContextManager["Store"]):
             db.close()
             raise sqlite3.OperationalError(f"write-ahead log refused, journal mode is {mode}")
         db.execute("PRAGMA synchronous=NORMAL")
-        db.execute(TABLE)
         try:
+            _make_table(db)
             _check_tables(db, self._file)
-        except UserError:
+            if _find_version(db) != ARITHMETIC:
+                remedy = "choose a new --state folder, or delete this one"
+                raise UserError("was written by another version", remedy, self.folder)
+        except (UserError, sqlite3.Error):
             db.close()
             raise
         # a write at the start, not after hours, shows that the log works on this file system
@@ -196,7 +198,7 @@ class Store(contextlib.AbstractContextManager["Store"]):
             with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
                 # an incomplete file is never published, so that it needs no journal
                 db.execute("PRAGMA journal_mode=OFF")
-                db.execute(TABLE)
+                _make_table(db)
                 db.execute("BEGIN")
                 keys = sorted(key + ending for key in self.used for ending in endings)
                 found = ((key, self.get(key)) for key in keys)
@@ -209,12 +211,14 @@ class Store(contextlib.AbstractContextManager["Store"]):
         """Add all entries of a file that `export` wrote, one of a shard; the file is only read.
 
         Raises:
-            UserError: it is damaged, or the disk is full.
+            UserError: it is damaged or was written by another version, or the disk is full.
         """
         try:
             with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True)) as db:
                 db.execute("PRAGMA trusted_schema=OFF")
                 _check_tables(db, path)
+                if _find_version(db) != ARITHMETIC:
+                    raise UserError("was written by another version", "run the shard again with --overwrite", path)
                 entries = db.execute(f"SELECT key, {_VALUE} FROM entries")
                 while some := entries.fetchmany(256):
                     if not all(isinstance(key, str) and isinstance(value, bytes) for key, value in some):
@@ -270,6 +274,21 @@ class MemoryStore(Store):
     def close(self) -> None:
         """Forget all values."""
         self.used, self._entries = {}, {}
+
+
+def _make_table(db: sqlite3.Connection) -> None:
+    """Create the table of a new file and note the version in it, both or neither; leave another file as it is."""
+    db.execute("BEGIN IMMEDIATE")
+    if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        db.execute(f"CREATE TABLE {ENTRIES}")
+        db.execute(f"PRAGMA user_version={ARITHMETIC}")
+    db.execute("COMMIT")
+
+
+def _find_version(db: sqlite3.Connection) -> int:
+    """Return the version that wrote a file, 0 if it noted none."""
+    version: int = db.execute("PRAGMA user_version").fetchone()[0]
+    return version
 
 
 def _check_tables(db: sqlite3.Connection, path: Path) -> None:

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -249,3 +250,26 @@ def test_a_damaged_export_is_a_user_error_that_names_it(tmp_path: Path) -> None:
 def test_an_export_onto_a_full_disk_is_a_user_error(tmp_path: Path) -> None:
     with Store(tmp_path / "state") as store, pytest.raises(UserError, match="cannot be written"):
         store.export(tmp_path / "no folder" / "scores.sqlite")
+
+
+def test_a_file_of_another_version_is_one_line_and_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, exported = tmp_path / "state", tmp_path / "exported.sqlite"
+    with Store(state) as store:
+        store.put([("a", b"1")])
+        store.use(["a"])
+        store.export(exported)
+    monkeypatch.setattr(store_module, "ARITHMETIC", store_module.ARITHMETIC + 1)
+    with pytest.raises(UserError, match=r"/state: was written by another version; choose a new --state folder"):
+        Store(state)
+    again = r"/exported\.sqlite: was written by another version; run the shard again with --overwrite"
+    with Store(tmp_path / "new") as store, pytest.raises(UserError, match=again):
+        store.absorb(exported)
+    monkeypatch.undo()
+    with Store(state) as store:
+        assert store.get("a") == b"1"
+    with closing(sqlite3.connect(state / "scores.sqlite")) as db:
+        db.execute("PRAGMA user_version = 0")  # as before versions were noted
+    with pytest.raises(UserError, match="was written by another version"):
+        Store(state)

@@ -26,11 +26,11 @@ def profiles(show_all: bool, as_json: bool) -> None:
     from pan_scdg.profile import list_profiles, load_profile
 
     names = list_profiles()
-    shown = names if show_all or as_json else [name for name in MAIN_PROFILES if name in names]
+    shown = names if show_all else [name for name in MAIN_PROFILES if name in names]
     known = {name: load_profile(name) for name in shown}
     if as_json:
         records = [{"name": n, "description": p.description, "licences": list_licences(p)} for n, p in known.items()]
-        click.echo(json.dumps(records))
+        click.echo(json.dumps({"profiles": records}))
         return
     width = max(map(len, shown))
     for name, profile in known.items():

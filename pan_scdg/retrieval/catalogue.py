@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
@@ -21,6 +21,7 @@ from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.retrieval.index import Part, build_indexes, list_shards
 from pan_scdg.retrieval.index_folder import Count, read_ids
+from pan_scdg.store import ARITHMETIC
 
 CATALOGUE, CATALOGUE_BYTES = "index.json", 16 << 20
 REMAKE = "make one with the command index"
@@ -56,11 +57,20 @@ class Catalogue(OwnRecord):
 
     shards: list[Shard]
     indexes: dict[Short, Entry]
+    version: int = ARITHMETIC
+    """Of the computations, which the names of the indexes depend on as well."""
 
     @property
     def corpora(self) -> list[str]:
         """Return the digests of the corpora."""
         return [shard.corpus for shard in self.shards]
+
+
+class _AnyVersion(OwnRecord):
+    """A catalogue of any version; the first ones did not note theirs."""
+
+    model_config = ConfigDict(extra="ignore")
+    version: int = 0
 
 
 class ReadyIndex(NamedTuple):
@@ -74,8 +84,11 @@ def read_catalogue(folder: Path) -> Catalogue:
     """Return the list of the contents of an index folder.
 
     Raises:
-        UserError: it is missing or cannot be read.
+        UserError: it is missing, was written by another version, or cannot be read.
     """
+    known = read_record(folder / CATALOGUE, _AnyVersion, REMAKE, CATALOGUE_BYTES)
+    if known is not None and known.version != ARITHMETIC:
+        raise UserError("was written by another version", "build it again in a new folder", folder)
     found = read_record(folder / CATALOGUE, Catalogue, REMAKE, CATALOGUE_BYTES)
     if found is None or not found.shards:
         raise UserError("no index of a corpus", REMAKE, folder / CATALOGUE)

@@ -11,6 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from pan_scdg.store import ARITHMETIC
+
 Span = tuple[int, int]
 LONG = "x" * 600
 DIGITS = "9" * 5000
@@ -213,6 +215,7 @@ def sqlite(text: str) -> bytes:
         db = sqlite3.connect(path, isolation_level=None)
         db.execute("PRAGMA journal_mode=OFF")
         db.execute("CREATE TABLE entries (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
+        db.execute(f"PRAGMA user_version={ARITHMETIC}")
         db.execute("BEGIN")
         db.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", map(_row, rows))
         db.execute("COMMIT")

