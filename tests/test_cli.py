@@ -460,3 +460,22 @@ def test_calibrate_prints_its_choice_as_json(tmp_path: Path, capsys: pytest.Capt
     record = json.loads(capsys.readouterr().out)
     assert f"threshold = {record['threshold']}" in target.read_text()
     assert (record["pairs"], record["positives"]) == (24, 12)
+
+
+@pytest.mark.parametrize("options", [("--cluster", "auto"), ("--workers", "2")])
+def test_a_cluster_without_ray_names_the_extra_before_anything_is_read(
+    options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("pan_scdg.errors.find_spec", lambda name: None)
+    absent = str(tmp_path / "absent")
+    assert run_command(["run", "--input", absent, "--output", str(tmp_path / "out"), *options]) == 2
+    extra = "install the extra: pip install 'pan_scdg[cluster]'"
+    assert capsys.readouterr().err == f"error: the package ray is not installed; {extra}\n"
+
+
+def test_an_unknown_option_with_several_suggestions_is_one_clean_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["run", "--inptu", "x"]) == 2
+    told = capsys.readouterr().err
+    assert re.fullmatch(
+        r"error: No such option '--inptu'; did you mean one of: '--\w+'(, '--\w+')+\? See --help\n", told
+    )
