@@ -475,7 +475,5 @@ def test_a_cluster_without_ray_names_the_extra_before_anything_is_read(
 
 def test_an_unknown_option_with_several_suggestions_is_one_clean_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["run", "--inptu", "x"]) == 2
-    told = capsys.readouterr().err
-    assert re.fullmatch(
-        r"error: No such option '--inptu'; did you mean one of: '--\w+'(, '--\w+')+\? See --help\n", told
-    )
+    expected = r"error: No such option '--inptu'; did you mean one of: '--\w+'(, '--\w+')+\? See --help\n"
+    assert re.fullmatch(expected, capsys.readouterr().err)

@@ -176,9 +176,7 @@ def _write_calibrated(
 @click.option(
     "--plots",
     type=FOLDER,
-    
     help="Folder for plots of pair detection (PNG): ROC, precision and recall, scores (extra `studies`).",
-,
 )
 @json_option
 @quiet_option
