@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -228,12 +229,10 @@ def test_a_terminated_run_says_that_it_can_go_on_and_goes_on(
     arguments = ["run", "--input", directory, "--output", output, "--profile", PROFILE, "--device", "cpu"]
     command = [sys.executable, "entrypoint.py", *map(str, [*arguments, "--model", tiny_folder("qwen2")])]
     with subprocess.Popen(command, cwd=ROOT, text=True, stderr=subprocess.PIPE) as process:
-        assert process.stderr is not None
-        for line in process.stderr:
-            if line.startswith("checking pairs: 0 of 12"):
-                process.send_signal(signal.SIGTERM)
-                break
-        rest = process.stderr.read().splitlines()
+        while not output.exists() and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        rest = process.communicate()[1].splitlines()
     assert process.returncode == 3, rest
     assert rest[-1] == "error: stopped; run the same command again to continue"
     assert not [p for p in output.iterdir() if not p.name.startswith(".")]

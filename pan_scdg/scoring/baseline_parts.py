@@ -133,7 +133,7 @@ def find_judge(settings: Prompted, given: Given) -> BaselineParts:
     if settings.served == "endpoint":
         name = choose_model_name(settings.model)
         if given.computes:
-            read_endpoint(name)  # what is missing is told before texts are scored
+            read_endpoint(name)  # raises before any text is scored
         answerer = Answerer({"served": "endpoint", "model": name}, lambda: read_endpoint(name).complete)
         return BaselineParts({"language_model": {"name": name}}, "cpu", {}, fingerprint=name, answerer=answerer)
     model = _find_instruct_model(settings, given)
