@@ -1,7 +1,11 @@
-"""Report the progress of a stage: a bar on a terminal, otherwise a line when it begins and then one a minute."""
+"""Report the progress of a stage: a bar on a terminal, otherwise a line after two seconds and then one a minute.
+
+Of a stage that ends sooner nothing is shown.
+"""
 
 import logging
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -9,6 +13,7 @@ from typing import Any, NamedTuple
 
 from pan_scdg.logs import LOGGER, say, shows_notes
 
+DELAY = 2.0  # seconds before a stage is shown
 INTERVAL = 60.0  # seconds between plain lines
 TICKS = logging.getLogger("pan_scdg.progress")
 """Gets a record with the `Progress` as its field ``progress`` whenever one begins or advances."""
@@ -71,11 +76,19 @@ class Progress:
             from tqdm import tqdm
             from tqdm.contrib.logging import logging_redirect_tqdm
 
-            self._bar = self._open.enter_context(tqdm(total=self.total, desc=self.stage, unit="", delay=2, leave=False))
+            self._bar = self._open.enter_context(
+                tqdm(total=self.total, desc=self.stage, unit="", delay=DELAY, leave=False)
+            )
             self._open.enter_context(logging_redirect_tqdm([LOGGER]))
         elif self.total is None or self.total > 1:  # one thing needs no count
-            say([f"{self.stage}: {'started' if self.total is None else f'0 of {self.total}'}"])
+            first = threading.Timer(DELAY, self._say_first)  # the first item may take minutes
+            first.daemon = True
+            first.start()
+            self._open.callback(first.cancel)
         return self
+
+    def _say_first(self) -> None:
+        say([f"{self.stage}: {'started' if self.total is None else f'{self.done} of {self.total}'}"])
 
     def update(self, items: int = 1, tokens: int = 0) -> None:
         """Count ``items`` more as done, for which the model read ``tokens`` tokens."""

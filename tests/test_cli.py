@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -228,12 +229,10 @@ def test_a_terminated_run_says_that_it_can_go_on_and_goes_on(
     arguments = ["run", "--input", directory, "--output", output, "--profile", PROFILE, "--device", "cpu"]
     command = [sys.executable, "entrypoint.py", *map(str, [*arguments, "--model", tiny_folder("qwen2")])]
     with subprocess.Popen(command, cwd=ROOT, text=True, stderr=subprocess.PIPE) as process:
-        assert process.stderr is not None
-        for line in process.stderr:
-            if line.startswith("checking pairs: 0 of 12"):
-                process.send_signal(signal.SIGTERM)
-                break
-        rest = process.stderr.read().splitlines()
+        while not output.exists() and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        rest = process.communicate()[1].splitlines()
     assert process.returncode == 3, rest
     assert rest[-1] == "error: stopped; run the same command again to continue"
     assert not [p for p in output.iterdir() if not p.name.startswith(".")]
@@ -460,3 +459,20 @@ def test_calibrate_prints_its_choice_as_json(tmp_path: Path, capsys: pytest.Capt
     record = json.loads(capsys.readouterr().out)
     assert f"threshold = {record['threshold']}" in target.read_text()
     assert (record["pairs"], record["positives"]) == (24, 12)
+
+
+@pytest.mark.parametrize("options", [("--cluster", "auto"), ("--workers", "2")])
+def test_a_cluster_without_ray_names_the_extra_before_anything_is_read(
+    options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("pan_scdg.errors.find_spec", lambda name: None)
+    absent = str(tmp_path / "absent")
+    assert run_command(["run", "--input", absent, "--output", str(tmp_path / "out"), *options]) == 2
+    extra = "install the extra: pip install 'pan_scdg[cluster]'"
+    assert capsys.readouterr().err == f"error: the package ray is not installed; {extra}\n"
+
+
+def test_an_unknown_option_with_several_suggestions_is_one_clean_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["run", "--inptu", "x"]) == 2
+    expected = r"error: No such option '--inptu'; did you mean one of: '--\w+'(, '--\w+')+\? See --help\n"
+    assert re.fullmatch(expected, capsys.readouterr().err)

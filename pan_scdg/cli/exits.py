@@ -99,6 +99,7 @@ def run_command(arguments: list[str] | None = None) -> int:
 
 def _describe_usage(message: str) -> str:
     """Return click's message with a pointer to the help; some end with a question, such as "Did you mean 'run'?"."""
+    message = re.sub(r"\. \((Did you mean [^()]*\?)\)$", r". \1", message)  # several suggestions
     message = message.replace(". Did you mean", "; did you mean")
     return f"{message} See --help" if message.endswith("?") else f"{message.rstrip('.')}; see --help"
 

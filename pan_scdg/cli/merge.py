@@ -9,8 +9,8 @@ from pan_scdg.logs import say
 
 
 @click.command(short_help="Merge the results of all shards of a run.")
-@click.option("--input", "directory", type=FOLDER, help="Input folder of the shards.")
-@click.option("--output", type=FOLDER, help="Folder of the results.")
+@click.option("--input", "directory", type=FOLDER, help="Input folder of the shards; required unless --missing.")
+@click.option("--output", type=FOLDER, help="Folder of the results; required unless --missing.")
 @model_option
 @click.option("--report", is_flag=True, help="Also write a page to read, report.html.")
 @overwrite_option

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pan_scdg.errors import need_packages
 from pan_scdg.logs import show_logs
 
 if TYPE_CHECKING:
@@ -107,7 +108,10 @@ def parse_cluster(context: click.Context, _parameter: click.Parameter, value: st
 
     if value is not None and value not in ("local", "auto") and not re.fullmatch(r"[\w.-]+:\d{1,5}", value):
         raise click.BadParameter(f"{value[:80]!r} is not local, auto or HOST:PORT")
-    cluster = Cluster(value, context.meta["workers"])
+    workers = context.meta["workers"]
+    if value not in (None, "local") or (workers or 1) > 1:
+        need_packages("cluster", "ray")
+    cluster = Cluster(value, workers)
     context.call_on_close(cluster.close)
     return cluster
 
@@ -118,7 +122,8 @@ def cluster_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "--cluster",
         metavar="local|auto|HOST:PORT",
         callback=parse_cluster,
-        help="Compute on all GPUs of this machine, of the Ray cluster that it is part of, or of the one at HOST:PORT.",
+        help="Compute on all GPUs of this machine, of the Ray cluster that it is part of, or of the one at HOST:PORT "
+        "(extra `cluster`).",
     )(command)
     return click.option(
         "--workers",
@@ -127,7 +132,7 @@ def cluster_option(command: Callable[..., Any]) -> Callable[..., Any]:
         is_eager=True,
         expose_value=False,
         callback=_parse_workers,
-        help="Number of processes on each machine.  [default: one for each GPU]",
+        help="Number of processes on each machine. Several need the extra `cluster`.  [default: one for each GPU]",
     )(command)
 
 

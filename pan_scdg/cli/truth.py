@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @click.command(short_help="Choose a threshold on pairs with truth.")
 @click.option("--input", "directory", type=FOLDER, required=True, help="Input folder of pairs with known truth.")
 @profile_option
-@click.option("--write", type=FILE, help="Profile file to write.")
+@click.option("--write", type=FILE, help="Profile file to write; required unless --plan or --shard.")
 @truth_option
 @device_option
 @engine_option
@@ -87,7 +87,7 @@ def calibrate(
     """Choose q, w or weights and the threshold on pairs with truth, and write a profile file with them.
 
     For a baseline, choose its threshold and, if it has them, n or weights. --plan and --shard are those of
-    `run --scores-only`, which needs no truth: scores of shards are made by either.
+    `run --scores-only`, which needs no truth: --scores takes shards that either of them has scored.
 
     \b
     Example:
@@ -174,7 +174,9 @@ def _write_calibrated(
 )
 @truth_option
 @click.option(
-    "--plots", type=FOLDER, help="Folder for plots of pair detection (PNG): ROC, precision and recall, scores."
+    "--plots",
+    type=FOLDER,
+    help="Folder for plots of pair detection (PNG): ROC, precision and recall, scores (extra `studies`).",
 )
 @json_option
 @quiet_option

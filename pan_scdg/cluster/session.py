@@ -83,8 +83,15 @@ class Cluster:
         return [node.name if count == 1 else f"{node.name} {device}:{number}" for number in range(count)]
 
     def needs_ray(self, device: str) -> bool:
-        """Return True unless one device in this process is all there is."""
-        return not self.is_local or len(self.list_devices(device)) > 1
+        """Return True unless one device in this process is all there is.
+
+        Raises:
+            UserError: Ray is needed and not installed.
+        """
+        needed = not self.is_local or len(self.list_devices(device)) > 1
+        if needed:
+            need_packages("cluster", "ray")
+        return needed
 
     def count_threads(self) -> int:
         """Return the threads of each process on a CPU: together they take those that this process would."""

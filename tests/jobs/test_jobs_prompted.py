@@ -202,7 +202,24 @@ def test_without_an_address_or_a_threshold_it_says_what_is_missing(
     assert done.err.splitlines()[-1].startswith(
         "error: OPENAI_BASE_URL is not set; give the address of a chat endpoint"
     )
+    assert not any("scoring" in line for line in done.err.splitlines())
+    monkeypatch.setenv(endpoint.URL, chat.url)
+    monkeypatch.setattr("pan_scdg.errors.find_spec", lambda name: None)
+    assert (done := run()).code == 2
+    assert done.err.splitlines()[-1] == (
+        "error: the package openai is not installed; install the extra: pip install 'pan_scdg[endpoint]'"
+    )
+    assert not any("scoring" in line for line in done.err.splitlines())
     assert chat.asked == []
+
+
+def test_merging_shards_needs_no_endpoint(
+    chat: LocalChat, cli: Call, run: Call, source: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert run("--shard", "1/1").code == 0
+    monkeypatch.delenv(endpoint.URL)
+    done = cli("merge", "--input", source, "--output", tmp_path / "merged", tmp_path / "out")
+    assert done.code == 0, done.err
 
 
 @pytest.fixture(scope="module")

@@ -235,7 +235,8 @@ def open_method(
         refuse_unused(profile.baseline, unused)
         ids = sorted({document.doc_id for pair in pairs for document in (pair.suspicious, pair.source)})
         judge = None if measures else computing.model
-        parts = find_parts(profile.baseline, Given(computing.device, ids, vectors, judge, computing.state))
+        computes = computing.shards.scored_in is None
+        parts = find_parts(profile.baseline, Given(computing.device, ids, vectors, judge, computing.state, computes))
         measuring = computing.open_model(profile.need_model()) if measures else None
         sources = pairs if all_pairs is None else all_pairs
         method = BaselineMethod(profile, parts, sources, measuring, computing.shards.scored_in)
