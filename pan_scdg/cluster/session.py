@@ -96,7 +96,7 @@ class Cluster:
         """Return the module ``ray``, started or connected.
 
         Raises:
-            UserError: Ray is not installed, cannot be started, or there is no such cluster.
+            UserError: Ray is not installed, cannot be started, or the cluster does not exist.
         """
         if self._ray is None:
             need_packages("cluster", "ray")
@@ -204,7 +204,7 @@ def make_folder() -> Iterator[Path]:
     """Create a folder for Ray's files in TMPDIR, or where its name is short enough, and remove it.
 
     Raises:
-        UserError: there is no such place.
+        UserError: the path does not exist.
     """
     places = (tempfile.gettempdir(), "/tmp", "/var/tmp", str(SHARED_MEMORY))
     for place in places:

@@ -44,12 +44,12 @@ def demo(output: Path, device: str, state: Path | None = None) -> Iterator[str]:
     pairs = evaluate_pairs(PAIRS, output / "pairs", None).figures
     ranking = evaluate_retrieval(RETRIEVAL, output / "retrieval", None).figures
     rows = [
-        {"task": f"pairs (test half), first {PAIR_LIMIT}", "measure": name, "value": pairs[name]}
+        {"task": f"pairs (test half), pairs scored: {PAIR_LIMIT}", "measure": name, "value": pairs[name]}
         for name in ("precision", "recall", "f1", "auroc")
         if name in pairs  # a model that the threshold is not for decides nothing
     ]
     rows += [
-        {"task": f"source retrieval, first {QUERY_LIMIT} queries", "measure": name, "value": ranking[name]}
+        {"task": f"source retrieval, queries scored: {QUERY_LIMIT}", "measure": name, "value": ranking[name]}
         for name in ("nDCG@10", "R@10", "RR", "AP")
     ]
     yield "\n".join(
