@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg import __version__
-from pan_scdg.errors import UserError, need_packages, one_line
+from pan_scdg.errors import UserError, escape_controls, need_packages
 
 OBJECTS = 80 << 20
 """Bytes of Ray's object store on this machine, close to Ray's minimum: tasks and results are small."""
@@ -111,7 +111,7 @@ class Cluster:
         return [
             Node(
                 node["NodeID"],
-                one_line(f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"),
+                escape_controls(f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"),
                 int(node["Resources"].get("GPU", 0)),
                 node["NodeID"] == here,
             )

@@ -25,7 +25,7 @@ QUICK = {"routes": ("bm25-full",), "fusion": "none", "dense": None, "scored": 5}
 """Settings of source retrieval that keep the demo below a minute on two cores: BM25 alone finds the candidates."""
 
 
-def demo(output: Path, device: str, state: Path | None = None) -> Iterator[str]:
+def run_demo(output: Path, device: str, state: Path | None = None) -> Iterator[str]:
     """Yield the verdict about one pair, then the report on a part of both tasks, whose results go to ``output``.
 
     Raises:
