@@ -123,7 +123,7 @@ def _lists(scores: dict[tuple[int, int], tuple[float, float]]) -> Iterator[list[
 
 
 def _mean_spearman(lists: Sequence[Sequence[tuple[float, float]]]) -> float | None:
-    """Spearman's rank correlation, the mean over the lists of two or more; None: there is no such list."""
+    """Spearman's rank correlation, the mean over the lists of two or more; None without such a list."""
     found = [
         np.corrcoef(np.array(scores).argsort(0, kind="stable").argsort(0, kind="stable").T)[0, 1]
         for scores in lists

@@ -14,7 +14,7 @@ class UserError(Exception):
     def __init__(self, what: str, remedy: str, where: str | Path | None = None, line: int | None = None) -> None:
         self.what, self.remedy, self.where, self.line = what, remedy, where, line
         place = "" if where is None else f"{where}:" if line is None else f"{where}:{line}:"
-        super().__init__(one_line(f"{place} {what}; {remedy}".strip()))
+        super().__init__(escape_controls(f"{place} {what}; {remedy}".strip()))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return the arguments that pickle needs, so that the exception can come from another process."""
@@ -51,6 +51,6 @@ def need_packages(extra: str, *packages: str) -> None:
             )
 
 
-def one_line(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Return ``text`` with control characters escaped, so that names of files cannot forge lines or colours."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from pan_scdg.errors import one_line
+from pan_scdg.errors import escape_controls
 
 LOGGER = logging.getLogger("pan_scdg")
 WARNING = "warning: "
@@ -25,7 +25,7 @@ class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]
 
 class _PlainLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return one_line(record.getMessage()).encode("ascii", "backslashreplace").decode()
+        return escape_controls(record.getMessage()).encode("ascii", "backslashreplace").decode()
 
 
 def show_logs(quiet: bool = False) -> None:

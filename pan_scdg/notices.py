@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from pan_scdg.errors import UserError, one_line
+from pan_scdg.errors import UserError, escape_controls
 
 
 class Notices:
@@ -27,6 +27,6 @@ class Notices:
     def list_warnings(self) -> list[str]:
         """Return one warning for each kind: how often it was found, and where first."""
         return [
-            one_line(f"warning: {kind}: {count} time{'s' if count > 1 else ''}, first at {self._first[kind]}")
+            escape_controls(f"warning: {kind}: {count} time{'s' if count > 1 else ''}, first at {self._first[kind]}")
             for kind, count in self._count.items()
         ]

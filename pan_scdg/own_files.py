@@ -66,7 +66,7 @@ def open_own(path: Path) -> BinaryIO:
     """Open a regular file for reading; a link, a folder, a pipe or a device is refused without blocking.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: the file does not exist.
         UserError: it is not a regular file, or cannot be read.
     """
     try:
@@ -137,7 +137,7 @@ def read_own_text(path: Path, largest: int = LARGEST, remedy: str = "remove it")
     """Return the text of an own regular file.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: the file does not exist.
         UserError: not a regular file, too large, or not UTF-8.
     """
     with open_own(path) as file:

@@ -123,7 +123,7 @@ def _contents(folder: Path) -> dict[str, bytes]:
 
 def test_a_missing_input_directory(tmp_path: Path, call: Call, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("run", tmp_path / "nowhere") == 2
-    assert _said(capsys) == [f"{tmp_path / 'nowhere'}: there is no such directory; correct the path"]
+    assert _said(capsys) == [f"{tmp_path / 'nowhere'}: the directory does not exist; correct the path"]
     assert not (tmp_path / "output").exists()
 
 
@@ -236,17 +236,17 @@ def test_a_name_that_no_profile_can_have(
 ) -> None:
     assert call("run", _write(tmp_path / "input", PAIRS), profile=Path(name)) == 2
     (line,) = _said(capsys)
-    assert re.match(r"there is no profile '.{4,110}'[.]*; give a profile file or one of: ", line), line
+    assert re.match(r"unknown profile '.{4,110}'[.]*; give a profile file or one of: ", line), line
 
 
 @pytest.mark.parametrize(
     ("results", "says"),
     [
-        ({}, ": there is no decisions.jsonl; finish `run`"),
+        ({}, ": decisions.jsonl does not exist; finish `run`"),
         ({"decisions.jsonl": "{}\n"}, "/decisions.jsonl:1: 'suspicious' and 'source' must be strings; "),
         (
             {"decisions.jsonl": '{"suspicious": "s1", "source": "r1", "decision": true}\n'},
-            ": there is no decision for s2 and r2; run",
+            ": no decision for s2 and r2; run",
         ),
     ],
 )

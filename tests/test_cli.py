@@ -108,7 +108,7 @@ def test_all_commands_of_the_issue_are_there() -> None:
         (["--colour"], "No such option"),
         (["score", "one.txt"], "Missing argument 'SOURCE'"),
         (["profiles", "extra"], "unexpected extra argument"),
-        (["run", "--input", "i", "--output", "o", "--profile", "none"], "there is no profile 'none'; give a profile"),
+        (["run", "--input", "i", "--output", "o", "--profile", "none"], "unknown profile 'none'; give a profile"),
     ],
 )
 def test_a_usage_error_is_one_line(

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pan_scdg.errors import Interrupted, UserError, UserErrors, one_line
+from pan_scdg.errors import Interrupted, UserError, UserErrors, escape_controls
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Profile, find_profile, list_profiles, load_profile, parse_profile
 
@@ -40,10 +40,10 @@ class TestErrors:
     @settings(max_examples=50, deadline=None)
     @given(st.text())
     def test_one_line_is_printable_and_keeps_the_printable(self, text):
-        assert one_line(text).isprintable()
-        assert one_line(one_line(text)) == one_line(text)
+        assert escape_controls(text).isprintable()
+        assert escape_controls(escape_controls(text)) == escape_controls(text)
         if text.isprintable():
-            assert one_line(text) == text
+            assert escape_controls(text) == text
 
     def test_several_faults_are_one_error_with_a_line_each(self):
         faults = [UserError("a", "b", "x", 1), UserError("c", "d", "y\n", 2)]
@@ -202,7 +202,7 @@ class TestProfile:
 
     @pytest.mark.parametrize("name", ["nowhere.toml", "../profiles/offline", "", "."])
     def test_missing_profile(self, name):
-        with pytest.raises(UserError, match=f"no profile '{name}'"):
+        with pytest.raises(UserError, match=f"unknown profile '{name}'"):
             find_profile(name)
 
     def test_shipped_profiles_load_under_their_own_name(self):

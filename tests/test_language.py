@@ -18,7 +18,8 @@ NOUN_PHRASES = {"The", "A", "An", "All", "One", "Each", *QUESTIONS}
 ENDINGS = ("_of", "_there")
 FORBIDDEN = re.compile(
     r"\b(rooms?|so many|there (is|are) none|what (is known|stands for|is behind)|(held|hold|holds) against"
-    r"|(come|comes|came|coming) along|told|anew|permit it|ready vectors|in the place of|job 1)\b",
+    r"|(come|comes|came|coming) along|told|anew|permit it|ready vectors|in the place of|job 1"
+    r"|there (is|are|was|were) no such)\b",
     re.IGNORECASE,
 )
 """Words and phrases that a technical writer would not use, or not in this sense."""

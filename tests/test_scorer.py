@@ -80,7 +80,7 @@ def test_a_quotation_is_a_passage_that_does_not_count(tiny_folder: Callable[[str
     assert (quoted.decision, copied.decision) == (False, True)
     (passage,) = quoted.passages or ()
     assert (passage.within, passage.counts) == ("quotation", False)
-    assert "It lies in a quotation, and does not count." in quoted.to_html()
+    assert "The passage is part of a quotation and does not count." in quoted.to_html()
 
 
 def test_a_result_has_a_page_and_a_view_for_notebooks(scorer: Scorer) -> None:

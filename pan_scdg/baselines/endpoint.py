@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, ValidationError
 
-from pan_scdg.errors import Interrupted, UserError, need_packages, one_line
+from pan_scdg.errors import Interrupted, UserError, escape_controls, need_packages
 
 Messages = list[dict[str, str]]
 """A chat: ``role`` and ``content`` of each message, in order."""
@@ -147,7 +147,7 @@ class Endpoint:
         text = "" if response is None else " ".join(response.text.split())
         if self._key:
             text = text.replace(self._key, "***")
-        return f": {one_line(text[:SHOWN])}" if text else ""
+        return f": {escape_controls(text[:SHOWN])}" if text else ""
 
 
 def _remove_secrets(url: str) -> str:
@@ -165,11 +165,11 @@ def _remove_secrets(url: str) -> str:
 
 def _describe_wait(error: Any) -> str:
     wait = error.response.headers.get("retry-after", "")
-    return f" and Retry-After {one_line(wait[:40])}" if wait else ""
+    return f" and Retry-After {escape_controls(wait[:40])}" if wait else ""
 
 
 def _find_cause(error: BaseException) -> str:
     """Return the text of the exception that a connection error began with."""
     while error.__cause__ is not None:
         error = error.__cause__
-    return one_line(str(error))[:SHOWN] or type(error).__name__
+    return escape_controls(str(error))[:SHOWN] or type(error).__name__

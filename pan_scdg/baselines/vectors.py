@@ -76,7 +76,7 @@ def find_vector_file(folder: Path, doc_id: str) -> Path:
     for path in (folder / f"{name}.txt.npy", folder / f"{name}.npy"):
         if path.is_file():
             return path
-    raise UserError(f"there are no vectors of {doc_id!r} ({name}.txt.npy)", "add the file", folder)
+    raise UserError(f"the vectors of {doc_id!r} are missing ({name}.txt.npy)", "add the file", folder)
 
 
 def read_vector(path: Path) -> npt.NDArray[np.float64]:

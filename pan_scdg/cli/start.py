@@ -76,7 +76,7 @@ def demo(output: Path, device: str, state: Path | None) -> None:
     Example:
       pan-scdg demo
     """
-    from pan_scdg.jobs.demo import demo as run_demo
+    from pan_scdg.jobs.demo import run_demo
     from pan_scdg.models.fit import choose_device
     from pan_scdg.profile import load_profile
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from pan_scdg.cluster.actor import OutOfMemory
 from pan_scdg.cluster.session import unwrap_signals
-from pan_scdg.errors import UserError, one_line
+from pan_scdg.errors import UserError, escape_controls
 
 
 class Lost(Exception):  # noqa: N818 - with the reason in words
@@ -28,7 +28,7 @@ def get_value(ray: Any, reference: Any, timeout: float | None = None) -> Any:
         raise e.cause from e
     except errors.RayError as e:
         if getattr(e, "actor_init_failed", False):  # what was raised is the last line of a text
-            reason = one_line(str(e).strip().splitlines()[-1])
+            reason = escape_controls(str(e).strip().splitlines()[-1])
             raise UserError(f"a process cannot start: {reason}", "install the same packages there") from e
         if isinstance(e, errors.ObjectLostError):
             raise Lost("its result was lost") from e

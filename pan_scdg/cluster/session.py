@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg import __version__
-from pan_scdg.errors import UserError, need_packages, one_line
+from pan_scdg.errors import UserError, escape_controls, need_packages
 
 OBJECTS = 80 << 20
 """Bytes of Ray's object store on this machine, close to Ray's minimum: tasks and results are small."""
@@ -103,7 +103,7 @@ class Cluster:
         """Return the module ``ray``, started or connected.
 
         Raises:
-            UserError: Ray is not installed, cannot be started, or there is no such cluster.
+            UserError: Ray is not installed, cannot be started, or the cluster does not exist.
         """
         if self._ray is None:
             need_packages("cluster", "ray")
@@ -118,7 +118,7 @@ class Cluster:
         return [
             Node(
                 node["NodeID"],
-                one_line(f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"),
+                escape_controls(f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"),
                 int(node["Resources"].get("GPU", 0)),
                 node["NodeID"] == here,
             )
@@ -211,7 +211,7 @@ def make_folder() -> Iterator[Path]:
     """Create a folder for Ray's files in TMPDIR, or where its name is short enough, and remove it.
 
     Raises:
-        UserError: there is no such place.
+        UserError: the path does not exist.
     """
     places = (tempfile.gettempdir(), "/tmp", "/var/tmp", str(SHARED_MEMORY))
     for place in places:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pan_scdg.errors import one_line
+from pan_scdg.errors import escape_controls
 
 MISSING = "-"
 
@@ -64,4 +64,4 @@ def _align(line: Sequence[str], widths: Sequence[int], right: Sequence[bool]) ->
 
 
 def _make_ascii(text: str) -> str:
-    return one_line(text).encode("ascii", "backslashreplace").decode("ascii")
+    return escape_controls(text).encode("ascii", "backslashreplace").decode("ascii")

@@ -60,12 +60,12 @@ def run_randomisation_test(differences: npt.ArrayLike, seed: int = SEED, resampl
     """
     from scipy.stats import permutation_test
 
-    def mean(sample: Floats, axis: int) -> Floats:
+    def compute_mean(sample: Floats, axis: int) -> Floats:
         return np.asarray(sample.mean(axis=axis))
 
     found = permutation_test(
         (np.asarray(differences, dtype=np.float64),),
-        mean,
+        compute_mean,
         permutation_type="samples",
         vectorized=True,
         n_resamples=resamples,

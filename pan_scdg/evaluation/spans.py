@@ -28,7 +28,7 @@ def read_spans(directory: str | Path, tag: str) -> list[Span]:
     """
     folder = Path(directory)
     if not folder.is_dir():
-        raise UserError("no such directory", "give the directory that holds the XML files", directory)
+        raise UserError("the directory does not exist", "give the directory that holds the XML files", directory)
     return read_span_files(list_xml_files(folder), tag)
 
 

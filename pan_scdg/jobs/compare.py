@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pan_scdg.errors import UserError, one_line
+from pan_scdg.errors import UserError, escape_controls
 from pan_scdg.jobs.compared_results import Decision, Detections, Pair, Rankings, Result, read_result
 
 DIGITS = (
@@ -199,7 +199,7 @@ class Comparison:
             *self._list_job_lines(),
             "reproduced" if not self.faults else f"not reproduced: {'; '.join(self.faults)}",
         ]
-        return [one_line(line).encode("ascii", "backslashreplace").decode() for line in said]
+        return [escape_controls(line).encode("ascii", "backslashreplace").decode() for line in said]
 
     def _list_job_lines(self) -> Iterator[str]:
         if self.jobs is None:

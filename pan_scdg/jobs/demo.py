@@ -25,7 +25,7 @@ QUICK = {"routes": ("bm25-full",), "fusion": "none", "dense": None, "scored": 5}
 """Settings of source retrieval that keep the demo below a minute on two cores: BM25 alone finds the candidates."""
 
 
-def demo(output: Path, device: str, state: Path | None = None) -> Iterator[str]:
+def run_demo(output: Path, device: str, state: Path | None = None) -> Iterator[str]:
     """Yield the verdict about one pair, then the report on a part of both tasks, whose results go to ``output``.
 
     Raises:
@@ -44,12 +44,12 @@ def demo(output: Path, device: str, state: Path | None = None) -> Iterator[str]:
     pairs = evaluate_pairs(PAIRS, output / "pairs", None).figures
     ranking = evaluate_retrieval(RETRIEVAL, output / "retrieval", None).figures
     rows = [
-        {"task": f"pairs (test half), first {PAIR_LIMIT}", "measure": name, "value": pairs[name]}
+        {"task": f"pairs (test half), pairs scored: {PAIR_LIMIT}", "measure": name, "value": pairs[name]}
         for name in ("precision", "recall", "f1", "auroc")
         if name in pairs  # a model that the threshold is not for decides nothing
     ]
     rows += [
-        {"task": f"source retrieval, first {QUERY_LIMIT} queries", "measure": name, "value": ranking[name]}
+        {"task": f"source retrieval, queries scored: {QUERY_LIMIT}", "measure": name, "value": ranking[name]}
         for name in ("nDCG@10", "R@10", "RR", "AP")
     ]
     yield "\n".join(

@@ -107,9 +107,7 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluat
     decisions = {(d["suspicious"], d["source"]): d for d in read_decisions(_find_result(output, DECISIONS))}
     keys = [(p.suspicious.doc_id, p.source.doc_id) for p in pairs]
     if missing := [k for k in keys if k not in decisions]:
-        raise UserError(
-            f"there is no decision for {missing[0][0]} and {missing[0][1]}", "run again on this input", output
-        )
+        raise UserError(f"no decision for {missing[0][0]} and {missing[0][1]}", "run again on this input", output)
     known = [decisions[k] for k in keys]
     judged = JudgedPairs(
         keys,
@@ -145,7 +143,7 @@ def evaluate_retrieval(directory: Path, output: Path, truth: Path | None) -> Eva
     """Evaluate a run with qrels by ir_measures and by TIRA's own rule."""
     found = truth or directory / "qrels.txt"
     if not found.is_file():
-        raise UserError("there are no qrels", "give the file with --truth", found)
+        raise UserError("the qrels are missing", "give the file with --truth", found)
     qrels, partial = read_qrels(found), _read_partial(output)
     if partial is not None:
         done = {query.query_id for query in read_queries(directory, Notices())[: partial.done]}
@@ -238,7 +236,7 @@ def _find_result(output: Path, *names: str) -> Path:
     for path in (output, *(output / name for name in names)):
         if path.is_file():
             return path
-    raise UserError(f"there is no {' or '.join(names)}", "finish `run` on this output directory first", output)
+    raise UserError(f"{' or '.join(names)} does not exist", "finish `run` on this output directory first", output)
 
 
 def _read_scores(decisions: Sequence[Mapping[str, Any]]) -> list[float]:

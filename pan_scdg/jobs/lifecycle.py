@@ -65,7 +65,7 @@ class ReadyJob:
 
     def list_incidents(self) -> list[str]:
         """Return the incidents of the language models."""
-        return list(dict.fromkeys(incident for model in self.models for incident in model.incidents()))
+        return list(dict.fromkeys(incident for model in self.models for incident in model.list_incidents()))
 
 
 def carry_out(

@@ -38,7 +38,7 @@ class EncodingOrders:
     dtype: Literal["bfloat16"] | None = None
 
     @classmethod
-    def of(cls, encoder: Encoder) -> "EncodingOrders":
+    def make(cls, encoder: Encoder) -> "EncodingOrders":
         """Return the orders to load the same encoder."""
         return cls(encoder.folder, encoder.batch, encoder.fingerprint, encoder.dtype)
 
@@ -64,7 +64,7 @@ class EncodingOrders:
 def explain_memory(compute: Callable[[Item], Result]) -> Callable[[Item], Result]:
     """Return the function that raises `OutOfMemory` for every lack of memory."""
 
-    def explained(work: Item) -> Result:
+    def compute_explained(work: Item) -> Result:
         try:
             return compute(work)
         except Exception as e:
@@ -72,7 +72,7 @@ def explain_memory(compute: Callable[[Item], Result]) -> Callable[[Item], Result
                 raise OutOfMemory(str(e)) from None
             raise
 
-    return explained
+    return compute_explained
 
 
 def encode_all(encoder: Encoder, work: Sequence[Texts]) -> list[Vectors]:

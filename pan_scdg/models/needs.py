@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pan_scdg.errors import UserError, one_line
+from pan_scdg.errors import UserError, escape_controls
 from pan_scdg.models.catalogue import BUNDLED, CATALOGUE, TERRIER, describe_size, find_licence
 from pan_scdg.models.find import SHORT, FoundModel, ModelNotFoundError, find_encoder, find_model
 from pan_scdg.models.fingerprint import fingerprint_metadata, hash_listing
@@ -66,7 +66,7 @@ class ModelList(NamedTuple):
         """Return the list as two tables, followed by the faults of unusable folders."""
         profiles = [("profile", "needs"), *((name, ", ".join(n) or "nothing") for name, n in self.profiles.items())]
         models = _format_table([COLUMNS, *(model[: len(COLUMNS)] for model in self.models)])
-        faults = [one_line(model.why) for model in self.models if model.why != "-"]
+        faults = [escape_controls(model.why) for model in self.models if model.why != "-"]
         return [*_format_table(profiles), "", *models, *faults]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pan_scdg.errors import UserError, UserErrors, one_line
+from pan_scdg.errors import UserError, UserErrors, escape_controls
 from pan_scdg.models.config import ModelConfig, check_library, read_config
 from pan_scdg.models.find import FoundModel, ModelNotFoundError, find_encoder, find_model
 from pan_scdg.models.fingerprint import check_recorded, fingerprint_folder, fingerprint_metadata, fingerprint_weights
@@ -43,7 +43,7 @@ class ModelCheck(NamedTuple):
                 lines += [f"{'sha256':{WIDTH}} {digest}  {file}" for file, digest in value.items()]
             else:
                 lines.append(f"{name:{WIDTH}} {value}")
-        return [one_line(line) for line in lines]
+        return [escape_controls(line) for line in lines]
 
 
 def check_model(profile: Profile, given: Path | None = None) -> ModelCheck:

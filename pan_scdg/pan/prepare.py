@@ -132,7 +132,9 @@ def _check_document(table: Path, name: str, line: int) -> Path:
         raise UserError(f"the file name {name!r} is empty or contains control characters", "rename it", table, line)
     path = table.parent / name
     if not is_file(path):
-        raise UserError(f"there is no file {name!r}", "correct the path, which is relative to the table", table, line)
+        raise UserError(
+            f"the file {name!r} does not exist", "correct the path, which is relative to the table", table, line
+        )
     read_document(path)
     return path
 

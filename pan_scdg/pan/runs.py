@@ -50,12 +50,12 @@ def find_run(path: Path) -> Path:
     """Return ``path`` itself, or the run in it if it is a folder (as TIRA passes the output of an earlier stage).
 
     Raises:
-        UserError: there is no such file, or the folder has no run or two of them.
+        UserError: the file does not exist, or the folder has no run or two of them.
     """
     if not path.is_dir():
         if is_file(path):
             return path
-        raise UserError("there is no such run", "give a TREC run, or a folder with run.txt or run.txt.gz", path)
+        raise UserError("the run does not exist", "give a TREC run, or a folder with run.txt or run.txt.gz", path)
     found = [path / name for name in RUN_NAMES if is_file(path / name)]
     if len(found) != 1:
         many = f"{len(found)} runs" if found else "no run"

@@ -77,7 +77,7 @@ def read_queries(directory: Path, notices: Notices) -> list[Query]:
             raise UserError(f"the query {query_id!r} occurs twice", "keep one of them", path, number)
         queries[query_id] = Query(query_id, text)
     if not queries:
-        raise UserError("there are no queries", "add queries", path)
+        raise UserError("the file has no queries", "add queries", path)
     if len(queries) < FEWEST:
         notices.add(f"fewer than {FEWEST} queries: TIRA's check will refuse this output", str(path))
     return list(queries.values())

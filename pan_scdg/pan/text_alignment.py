@@ -197,7 +197,7 @@ class _Documents:
         # keyed by the resolved path: two paths to one file are not ambiguous
         found = {p.resolve(): p for p in candidates if is_file(p)}
         if not found:
-            raise UserError(f"there is no file for the id {name!r}", "add the text or correct the id", file, line)
+            raise UserError(f"no file for the id {name!r}", "add the text or correct the id", file, line)
         if len(found) > 1:
             paths = ", ".join(str(p) for p in found.values())
             raise UserError(f"several files for the id {name!r}: {paths}", "keep one, or name its folder", file, line)

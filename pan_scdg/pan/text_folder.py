@@ -30,13 +30,13 @@ def read_texts(place: Path, notices: Notices) -> list[NamedText]:
     Hidden files are skipped; files of other formats are counted and skipped.
 
     Raises:
-        UserError: there is no such place, or no text in it.
+        UserError: the path does not exist, or holds no text.
         UserErrors: naming every file that cannot be read, leads outside of the folder, or has no valid name.
     """
     if place.is_dir():
         found = list_text_files(place, notices)
     elif not place.exists():
-        raise UserError("there is no such file or folder", "correct the path", place)
+        raise UserError("the path does not exist", "correct the path", place)
     elif place.suffix.lower() not in FORMATS:
         raise UserError(f"not a format that is read: {describe_formats()}", "convert it to one of them", place)
     else:

@@ -99,7 +99,7 @@ def read_truth(directory: Path, pairs: Sequence[DocumentPair]) -> dict[tuple[str
 def _find_truth_file(found: list[Path], directory: Path, pair: DocumentPair) -> Path:
     name = name_detection(pair)
     if not found or not is_file(found[0]):
-        raise UserError(f"there is no truth file {name!r}", "add it, or give another directory", directory)
+        raise UserError(f"the truth file {name!r} does not exist", "add it, or give another directory", directory)
     if len(found) > 1:
         raise UserError(f"the truth file {name!r} is in {len(found)} folders", "keep one of them", directory)
     return found[0]

@@ -149,7 +149,7 @@ def open_regular(path: Path) -> BinaryIO:
             raise UserError("not a regular file", "put a regular file there", path)
         return open(path, "rb")
     except FileNotFoundError as e:
-        raise UserError("there is no such file", "add it or correct its name", path) from e
+        raise UserError("the file does not exist", "add it or correct its name", path) from e
     except (OSError, ValueError) as e:
         raise UserError(f"cannot be read: {_describe_reason(e)}", "correct its name or permissions", path) from e
 
@@ -171,7 +171,7 @@ def list_directory(directory: Path) -> list[Path]:
     try:
         return sorted(p for p in directory.iterdir() if not p.name.startswith("."))
     except FileNotFoundError as e:
-        raise UserError("there is no such directory", "correct the path", directory) from e
+        raise UserError("the directory does not exist", "correct the path", directory) from e
     except (OSError, ValueError) as e:
         raise UserError(f"cannot be listed: {_describe_reason(e)}", "give a readable directory", directory) from e
 

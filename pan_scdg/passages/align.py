@@ -161,7 +161,7 @@ class Alignment:
             if inside:
                 if self._reaches_beyond(cluster, verbatim):
                     passages.difference_update(inside)
-                    passages.add(_hull([whole, *inside]))
+                    passages.add(_enclose([whole, *inside]))
             elif (exact := self._find_exact_ends(whole)) is not None:
                 passages.add(exact)
             elif measure_cluster(self.comparison, cluster) >= self._choose_least_cosine(whole):
@@ -192,7 +192,7 @@ class Alignment:
         wide = Run(whole.start - NEAR, whole.end + NEAR, whole.source_start - NEAR, whole.source_end + NEAR, 0)
         inside = [run for run in self.runs if _meet(run, wide)]
         matched = sum(max(0, min(run.end, whole.end) - max(run.start, whole.start)) for run in inside)
-        return _hull(inside) if inside and matched >= VERBATIM_SHARE * (whole.end - whole.start) else None
+        return _enclose(inside) if inside and matched >= VERBATIM_SHARE * (whole.end - whole.start) else None
 
     def _choose_least_cosine(self, run: Run) -> float:
         """Return the least similarity of the sides of a passage.
@@ -257,7 +257,7 @@ def _select_words(text: PreparedText, start: int, end: int) -> range:
     return range(first, max(first, int(np.searchsorted(text.words[:, 1], end, "right"))))
 
 
-def _hull(runs: Sequence[Run]) -> Run:
+def _enclose(runs: Sequence[Run]) -> Run:
     return Run(
         min(run.start for run in runs),
         max(run.end for run in runs),

@@ -61,14 +61,14 @@ class Locator:
         missing = (settings.threshold or 0.0) - settings.score_places(numbers)  # above 0: the texts as wholes decided
         alignment = scorer.align(target, source, PassageSettings())
         for match in find_matches(vectors, second.vectors, numbers["match"] + missing):
-            start, length = _span(counted, match.begin, match.end)
-            source_start, source_length = _span(second.prepared.spans, match.source_begin, match.source_end)
+            start, length = _find_span(counted, match.begin, match.end)
+            source_start, source_length = _find_span(second.prepared.spans, match.source_begin, match.source_end)
             passage = Passage(start, length, source_start, source_length)
             if not any(overlap(passage, other.passage) for other in known):
                 yield alignment.measure(passage)._replace(within=None, counts=True)  # a quotation may lie between
 
 
-def _span(units: Integers, first: int, behind: int) -> tuple[int, int]:
+def _find_span(units: Integers, first: int, behind: int) -> tuple[int, int]:
     """Return the start and the length in characters of some sentences."""
     start = int(units[first, 0])
     return start, int(units[behind - 1, 1]) - start

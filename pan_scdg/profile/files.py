@@ -136,7 +136,7 @@ def find_profile(name_or_file: str) -> Path:
         remedy = f"did you mean {close[0]!r}? `profiles --all` lists them"
     else:
         remedy = f"give a profile file or one of: {', '.join(list_profiles())}"
-    raise UserError(f"there is no profile {shown!r}", remedy)
+    raise UserError(f"unknown profile {shown!r}", remedy)
 
 
 def load_profile(name_or_file: str) -> Profile:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from pan_scdg.errors import one_line
+from pan_scdg.errors import escape_controls
 from pan_scdg.evaluation.report import format_table
 from pan_scdg.pan.detections import format_decision
 from pan_scdg.report.records import Report, ReportPair, ReportPassage
@@ -32,14 +32,14 @@ def format_csv(report: Report) -> str:
         shares = measure_passages(pair, len(report.suspicious[pair.suspicious].text))
         names = pair.suspicious, pair.source
         row = (rank, pair.judgement, pair.score, report.threshold, *names, len(pair.passages), *shares)
-        writer.writerow([*map(_format_field, row), escape_formula(one_line("; ".join(pair.warnings)))])
+        writer.writerow([*map(_format_field, row), escape_formula(escape_controls("; ".join(pair.warnings)))])
     return file.getvalue()
 
 
 def _format_field(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.6f}"
-    return "" if value is None else escape_formula(one_line(str(value)))
+    return "" if value is None else escape_formula(escape_controls(str(value)))
 
 
 def escape_formula(text: str) -> str:

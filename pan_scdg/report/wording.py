@@ -83,7 +83,9 @@ def _join(parts: Iterable[str], passage: ReportPassage) -> str:
     text = "; ".join(parts) + "."
     if passage.within is not None:
         place = "a quotation" if passage.within == "quotation" else "a list of references"
-        text += f" It lies in {place}" + (f", and counts: {LEFT_OUT}." if passage.counts else ", and does not count.")
+        text += f" The passage is part of {place}" + (
+            f" and counts: {LEFT_OUT}." if passage.counts else " and does not count."
+        )
     return f"{text} It counts less: {passage.note.rstrip('.')}." if passage.note and passage.counts else text
 
 

@@ -93,7 +93,7 @@ def make_actors(encoder: Encoder | None, stopwords: frozenset[str], cluster: Clu
     """Return actors if the cluster has several devices, otherwise their substitute in this process; to be closed."""
     device = "cpu" if encoder is None else encoder.device
     if cluster is not None and cluster.needs_ray(device):
-        orders = GroupOrders(None if encoder is None else EncodingOrders.of(encoder), stopwords)
+        orders = GroupOrders(None if encoder is None else EncodingOrders.make(encoder), stopwords)
         return Actors(cluster, orders, device, at_once=AHEAD)
     return Alone(_make_function(None if encoder is None else lambda work: encode_all(encoder, work), stopwords))
 

@@ -188,7 +188,7 @@ def score_candidates(
             group = waiting.popleft()
             alone = [[target.unconditional] for target in group.targets]
             gains = zip(group.keys, scorer.assemble_batch(alone, passes, settings.control), strict=True)
-            add(group, known.save(dict(gains), model.incidents()))
+            add(group, known.save(dict(gains), model.list_incidents()))
             progress.update(group.candidates, tokens=model.tokens - before)
             before = model.tokens
     return features

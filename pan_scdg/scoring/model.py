@@ -157,7 +157,7 @@ class ScoringModel:
 
     def unload(self) -> None:
         """Free the memory of the weights; incidents are kept."""
-        self.inherit(self.incidents())
+        self.inherit(self.list_incidents())
         self.close()
         self._actors, self._engine, self._loaded = None, None, None
         self._actors_tokens, self._actors_splits = 0, []
@@ -171,7 +171,7 @@ class ScoringModel:
         """Add the incidents of stored scores that are used."""
         self._inherited.update(dict.fromkeys(incidents))
 
-    def incidents(self) -> list[str]:
+    def list_incidents(self) -> list[str]:
         """Return the incidents that may have changed last digits: smaller calls for lack of memory and lost actors."""
         splits = self._actors_splits + ([] if self._engine is None else self._engine.splits)
         deaths = [] if self._actors is None else self._actors.deaths

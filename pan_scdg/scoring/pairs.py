@@ -116,7 +116,7 @@ def score_pairs(
             features |= stored
     if missing:
         for gains in _compute_batches(missing, scorer, alone, settings):
-            features |= known.save(gains, model.incidents())
+            features |= known.save(gains, model.list_incidents())
     model.inherit(store.notes(keys.values()))
     return [
         ScoredPair(plan._replace(key=keys[plan.key]), features[keys[plan.key]]) for plan in planned if plan.key in keys

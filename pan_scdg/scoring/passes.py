@@ -192,7 +192,7 @@ class PassScorer:
             self._unstored.update(values)
         else:
             items = [(self._make_key(name), pack_array(array)) for name, array in values.items()]
-            incidents = self.model.incidents()
+            incidents = self.model.list_incidents()
             self.store.put([*items, *(note for key, _ in items for note in self.store.note(key, incidents))])
 
     def _make_key(self, name: str) -> str:

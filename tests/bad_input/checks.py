@@ -12,7 +12,7 @@ def _check(changes: Files, says: str, more: str = "", lines: int = 1) -> Bad:
 
 
 ROWS = {
-    "a folder to check that is none": _check({"susp/a.txt": None}, "/susp: there is no such file or folder; correct"),
+    "a folder to check that is none": _check({"susp/a.txt": None}, "/susp: the path does not exist; correct"),
     "a folder without texts": _check(
         {"src/b.txt": None, "src/photo.jpg": b"\xff\xd8"}, r"/src: contains no texts \(.txt, .md, .*\); add one"
     ),
@@ -45,7 +45,7 @@ ROWS = {
     ),
     "nothing to check against": Bad(GOOD, "^give SOURCES, or --among; see --help", f"check {{input}}/susp {OPTIONS}"),
     "sources of texts among each other": _check({}, "^--among takes no SOURCES; see --help", "--among"),
-    "a template that is none": _check({}, "/none.txt: there is no such file; add it", "--template {input}/none.txt"),
+    "a template that is none": _check({}, "/none.txt: the file does not exist; add it", "--template {input}/none.txt"),
     "an empty template": _check(
         {"given.txt": " \n"}, "/given.txt: contains no words; give the text", "--template {input}/given.txt"
     ),

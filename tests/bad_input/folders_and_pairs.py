@@ -12,10 +12,10 @@ ROWS = {
     "no corpus": Bad(RETRIEVAL | {"corpus.jsonl": None}, ": no input"),
     "two corpora": Bad(RETRIEVAL | {"documents.jsonl": "{}\n"}, ": several corpus files"),
     "two pairs files": Bad(PAIRS | {"old-pairs": ""}, ": several pairs files"),
-    "a missing source": Bad(PAIRS | {"src/r2.txt": None}, "/pairs:2: there is no file for the id 'r2.txt'; add"),
+    "a missing source": Bad(PAIRS | {"src/r2.txt": None}, "/pairs:2: no file for the id 'r2.txt'; add"),
     "unknown ids": Bad(
         PAIRS | {"pairs": "s1.txt r1.txt\ns9.txt r1.txt\ns1.txt r9.txt\n"},
-        r"/pairs:2: there is no file for the id 's9.txt'; .*\n.*/pairs:3: there is no file for the id 'r9.txt'; ",
+        r"/pairs:2: no file for the id 's9.txt'; .*\n.*/pairs:3: no file for the id 'r9.txt'; ",
         lines=2,
     ),
     "an id with white space": Bad(PAIRS | {"pairs": "s1.txt r1.txt\ns 2.txt r2.txt\n"}, "/pairs:2: expected two col"),
@@ -25,7 +25,7 @@ ROWS = {
         r"/pairs:2: a control character in the id 's\\x1b\]0;owned\\x07.txt'; correct",
     ),
     "markup in an unknown id": Bad(
-        PAIRS | {"pairs": '<b>&amp;"s1 r1.txt\n'}, "/pairs:1: there is no file for the id '<b>&amp;\"s1'; "
+        PAIRS | {"pairs": '<b>&amp;"s1 r1.txt\n'}, "/pairs:1: no file for the id '<b>&amp;\"s1'; "
     ),
     "one column": Bad(PAIRS | {"pairs": "s1.txt r1.txt\n\ns2.txt\n"}, "/pairs:3: expected two columns, found 1; "),
     "no pairs": Bad(PAIRS | {"pairs": "\n"}, "/pairs: contains no pairs; "),

@@ -27,13 +27,15 @@ ROWS = {
         {}, "^only one of the two files can be standard input; see", "score - - --model {model}"
     ),
     # prepare
-    "no table": Bad({}, "/table.csv: there is no such file; ", PREPARE),
+    "no table": Bad({}, "/table.csv: the file does not exist; ", PREPARE),
     "an empty table": _table("", "/table.csv: contains no pairs; add lines"),
     "a table of a header": _table("suspicious,source\n", "/table.csv: contains no pairs; add lines"),
     "a table not UTF-8": _table("a.txt,b.txt\nKäse.txt,b.txt\n".encode("latin-1"), "/table.csv:2: not UTF-8: byte 13 "),
     "a table of one column": _table("a.txt\n", "/table.csv:1: expected two or three columns, found 1; "),
     "a table of other columns below": _table("a.txt,b.txt\na.txt,b.txt,yes\n", "/table.csv:2: expected two columns"),
-    "a table that names no file": _table("a.txt,c.txt\n", "/table.csv:1: there is no file 'c.txt'; correct the path"),
+    "a table that names no file": _table(
+        "a.txt,c.txt\n", "/table.csv:1: the file 'c.txt' does not exist; correct the path"
+    ),
     "a table with control characters": _table(
         "a.txt,b\x1b.txt\n", r"/table.csv:1: the file name 'b\\x1b.txt' is empty or"
     ),

@@ -89,8 +89,8 @@ ROWS = {
         {"source": 2}, "/decisions.jsonl:2: 'suspicious' and 'source' must be strings; "
     ),
     "a pair decided twice": _of_pairs(DECISIONS[0], "/decisions.jsonl:2: repeats the pair of line 1; keep one"),
-    "a pair not decided": _of_pairs({"source": "r9"}, ": there is no decision for s2 and r2; run again"),
-    "no decisions": Bad(PAIRS | TRUTH, "^{output}: there is no decisions.jsonl; finish `run`", "evaluate"),
+    "a pair not decided": _of_pairs({"source": "r9"}, ": no decision for s2 and r2; run again"),
+    "no decisions": Bad(PAIRS | TRUTH, "^{output}: decisions.jsonl does not exist; finish `run`", "evaluate"),
     # detections
     "a detection at no number": _detected(
         'this_offset="1e999" this_length="9" source_offset="0" source_length="9"',
@@ -146,7 +146,7 @@ ROWS = {
         output={"run.txt.gz": gzip.compress(RUN.encode())[:-9]},
     ),
     "no run": Bad(
-        RETRIEVAL | {"qrels.txt": QRELS}, "^{output}: there is no run.txt or run.txt.gz; finish `run`", "evaluate"
+        RETRIEVAL | {"qrels.txt": QRELS}, "^{output}: run.txt or run.txt.gz does not exist; finish `run`", "evaluate"
     ),
     "a grade beyond all numbers": _judged("q2 0 d/2 1e999", ":2: the grade '1e999' is not a whole number; correct"),
     "a grade that is not a number": _judged("q2 0 d/2 nan", ":2: the grade 'nan' is not a whole number; correct"),

@@ -65,7 +65,7 @@ ROWS = {
         PREPARE,
         output={"index.json": '{"format": 1, "parts": {"pan26": 1e999}}'},
     ),
-    "no first stage": Bad(RETRIEVAL, "^.*/none: there is no such run; ", f"{RERANK} --candidates {{input}}/../none"),
+    "no first stage": Bad(RETRIEVAL, "^.*/none: the run does not exist; ", f"{RERANK} --candidates {{input}}/../none"),
     "a first stage scored by no number": _first_stage("q2 Q0 d/2 1 nan x", ":2: the score 'nan' is not finite; "),
     "a first stage scored beyond all": _first_stage("q2 Q0 d/2 1 1e999 x", ":2: the score '1e999' is not finite; "),
     "a first stage of an unknown document": _first_stage("q2 Q0 d/9 1 9 x", ".*d/9.*; "),

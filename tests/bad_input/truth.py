@@ -17,7 +17,7 @@ ROWS = {
         PAIRS | results("truth"), ": no truth was found in the input folder", "calibrate"
     ),
     "truth of a pair missing": Bad(
-        PAIRS | TRUTH | {"truth/s2-r2.xml": None}, "/truth: there is no truth file 's2-r2.xml'; ", "calibrate"
+        PAIRS | TRUTH | {"truth/s2-r2.xml": None}, "/truth: the truth file 's2-r2.xml' does not exist; ", "calibrate"
     ),
     "malformed XML": Bad(
         truth('<document reference="s2.txt">\n<feature\n'), "/truth/s2-r2.xml:3: not well-", "calibrate"
@@ -45,5 +45,5 @@ ROWS = {
     "qrels of three columns": Bad(
         RETRIEVAL | {"qrels.txt": "q1 0 d/1 1\nq1 0 d/2\n"}, "/qrels.txt:2: expected 4 columns, found 3; ", "evaluate"
     ),
-    "no qrels": Bad(RETRIEVAL, "/qrels.txt: there are no qrels; give the file with --truth", "evaluate"),
+    "no qrels": Bad(RETRIEVAL, "/qrels.txt: the qrels are missing; give the file with --truth", "evaluate"),
 }

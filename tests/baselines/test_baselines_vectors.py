@@ -49,8 +49,8 @@ def test_every_missing_document_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserErrors) as raised:
         VectorScorer(tmp_path, ["p1", "s1", "s2"])
     assert [e.what for e in raised.value.errors] == [
-        "there are no vectors of 's1' (s1.txt.npy)",
-        "there are no vectors of 's2' (s2.txt.npy)",
+        "the vectors of 's1' are missing (s1.txt.npy)",
+        "the vectors of 's2' are missing (s2.txt.npy)",
     ]
 
 

@@ -119,7 +119,7 @@ def test_doctype_is_refused(tmp_path):
 
 
 def test_missing_directory(tmp_path):
-    with pytest.raises(UserError, match="no such directory"):
+    with pytest.raises(UserError, match="the directory does not exist"):
         read_spans(tmp_path / "nowhere", "plagiarism")
 
 

@@ -167,7 +167,7 @@ def test_vectors_made_elsewhere(
     assert (other.code, "result of another input, profile or setting" in other.err) == (2, True)
     (tmp_path / "vectors" / "r1.txt.npy").unlink()
     lacking = run(pairs_input, tmp_path / "new", of, "--vectors", tmp_path / "vectors")
-    assert (lacking.code, "there are no vectors of 'r1'" in lacking.err) == (2, True)
+    assert (lacking.code, "the vectors of 'r1' are missing" in lacking.err) == (2, True)
 
 
 def test_cosine_of_an_encoder_that_comes_along(

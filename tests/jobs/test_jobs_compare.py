@@ -291,7 +291,7 @@ def test_results_that_are_none(
 ) -> None:
     (tmp_path / "empty").mkdir()
     refused(cli("compare", paired, tmp_path / "empty"), "no result of a run is in it")
-    refused(cli("compare", tmp_path / "nowhere", paired), "nowhere: there is no such run")
+    refused(cli("compare", tmp_path / "nowhere", paired), "nowhere: the run does not exist")
     (tmp_path / "begun" / HIDDEN).mkdir(parents=True)
     refused(cli("compare", paired, tmp_path / "begun"), "the run is not finished")
     assert run(pairs_input, tmp_path / "shard", "--shard", "1/2").code == 0

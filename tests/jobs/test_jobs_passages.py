@@ -174,4 +174,4 @@ def test_a_quotation_in_common_is_listed_and_decides_nothing(cli: Cli, tmp_path:
     assert not read_features(tmp_path / "out" / "s1-r1.xml")
     assert len(read_features(tmp_path / "out" / "s2-r1.xml")) == 1
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert page.count("It lies in a quotation, and does not count.") == 1
+    assert page.count("The passage is part of a quotation and does not count.") == 1

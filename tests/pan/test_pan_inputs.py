@@ -35,7 +35,7 @@ def test_both_tasks_need_a_choice(write: Write) -> None:
 
 
 def test_missing_directory(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no such directory"):
+    with pytest.raises(UserError, match="the directory does not exist"):
         detect_task(tmp_path / "none", "auto")
 
 

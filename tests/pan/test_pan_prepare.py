@@ -136,7 +136,7 @@ def test_every_faulty_line_is_reported_and_nothing_written(write: Write) -> None
         prepare_pairs(directory / "pairs.csv", directory.parent / "out")
     assert [e.what.split(":")[0] for e in error.value.errors] == [
         "expected two columns, found 3",
-        "there is no file 'none.txt'",
+        "the file 'none.txt' does not exist",
         "not UTF-8",
     ]
     assert not (directory.parent / "out").exists()

@@ -177,9 +177,9 @@ def test_faulty_queries_name_the_line(write: Write, line: str, what: str) -> Non
 
 
 def test_missing_and_empty_queries(write: Write) -> None:
-    with pytest.raises(UserError, match=r"queries\.jsonl: there is no such file"):
+    with pytest.raises(UserError, match=r"queries\.jsonl: the file does not exist"):
         read_queries(write({"x": ""}), Notices())
-    with pytest.raises(UserError, match="there are no queries"):
+    with pytest.raises(UserError, match="the file has no queries"):
         read_queries(write({"queries.jsonl": ""}), Notices())
 
 

@@ -204,7 +204,7 @@ def test_empty_and_unreadable_pairs_files(write: Write) -> None:
         read_pairs(write({"pairs": "", **TEXTS}), Notices())
     with pytest.raises(UserError, match="pairs:2: not UTF-8"):
         read_pairs(write({"pairs": b"s1 r1\ns\xff r2\n", **TEXTS}), Notices())
-    with pytest.raises(UserError, match="no such directory"):
+    with pytest.raises(UserError, match="the directory does not exist"):
         read_pairs(Path("nowhere"), Notices())
 
 

@@ -92,7 +92,7 @@ def test_every_pair_without_truth_is_named(write: Write) -> None:
     directory = write({"truth/other.xml": EMPTY, **TEXTS})
     with pytest.raises(UserErrors) as error:
         read_truth(directory / "truth", read_pairs(directory, Notices()).pairs)
-    assert [e.what for e in error.value.errors] == [f"there is no truth file 's1-r{i}.xml'" for i in (1, 2)]
+    assert [e.what for e in error.value.errors] == [f"the truth file 's1-r{i}.xml' does not exist" for i in (1, 2)]
 
 
 def test_a_truth_file_in_two_folders_is_refused(write: Write) -> None:

@@ -47,7 +47,7 @@ def test_invalid_utf8_names_file_line_and_byte(tmp_path: Path) -> None:
 def test_missing_file_directory_and_pipe_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path, what in (
-        (tmp_path / "none", "no such file"),
+        (tmp_path / "none", "the file does not exist"),
         (tmp_path, "not a regular file"),
         (tmp_path / "pipe", "not a regular file"),
         (tmp_path / ("x" * 300), "cannot be read"),
@@ -206,6 +206,6 @@ def test_hidden_entries_are_not_listed(tmp_path: Path) -> None:
     for name in ("b", "a", ".hidden"):
         (tmp_path / name).touch()
     assert [p.name for p in list_directory(tmp_path)] == ["a", "b"]
-    for path, what in ((tmp_path / "none", "no such directory"), (tmp_path / "a", "cannot be listed")):
+    for path, what in ((tmp_path / "none", "the directory does not exist"), (tmp_path / "a", "cannot be listed")):
         with pytest.raises(UserError, match=what):
             list_directory(path)

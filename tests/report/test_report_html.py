@@ -196,8 +196,11 @@ def test_a_notebook_shows_text_as_text() -> None:
     [
         (PASSAGES[0], "25 % of its 8 words are word for word those of the source; the source makes it 1.20 nats per "),
         (PASSAGES[0], "token easier to predict; its topic alone would account for 0.30."),
-        (PASSAGES[1], "word similarity 0.50. It lies in a quotation, and does not count."),
-        (PASSAGES[2], "It lies in a list of references, and counts: a verdict by alignment leaves out quotations of "),
+        (PASSAGES[1], "word similarity 0.50. The passage is part of a quotation and does not count."),
+        (
+            PASSAGES[2],
+            "The passage is part of a list of references and counts: a verdict by alignment leaves out quotations of ",
+        ),
         (PASSAGES[2], "It counts less: 5 of 9 share it."),
     ],
 )

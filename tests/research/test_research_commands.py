@@ -472,10 +472,10 @@ BAD: dict[str, tuple[tuple[object, ...], str]] = {
     "vectors that are missing": (("--baseline", "pan25-llama-3.3-70b-vectors"), "give the folder of their .npy"),
     "nothing to be given": (("--given", "splits=x"), "unknown kind 'splits'"),
     "given for nothing": (("--given", "pan26-folds=x"), "'pan26-folds' is for pan26, which is not among pan25"),
-    "a gone manifest": (("--given", "pan25-manifest=gone.jsonl"), "gone.jsonl: there is no such file"),
+    "a gone manifest": (("--given", "pan25-manifest=gone.jsonl"), "gone.jsonl: the file does not exist"),
     "two sources of data": (("--examples",), "give either --data or --examples"),
     "data of something else": (("--data", Path(__file__).parent), "pan25: "),
-    "no such data": (("--data", "gone"), "gone: there is no such directory; correct --data"),
+    "no such data": (("--data", "gone"), "gone: the directory does not exist; correct --data"),
 }
 
 

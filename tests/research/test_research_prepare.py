@@ -143,7 +143,7 @@ def test_a_file_that_the_user_gives_goes_before_one_in_the_data(data: Path, tmp_
     prepare(sources(find_data(data), {"pan26-folds": other}), ["pan26"], tmp_path / "out")
     entry = read_index(tmp_path / "out")["pan26"]["folds"]
     assert (entry["from"], entry["from_sha256"]) == ("mine.jsonl", hash_file(other))
-    with pytest.raises(UserError, match=r"gone\.jsonl: there is no such file"):
+    with pytest.raises(UserError, match=r"gone\.jsonl: the file does not exist"):
         prepare(sources(find_data(data), {"pan26-folds": tmp_path / "gone.jsonl"}), ["pan26"], tmp_path / "x")
     with pytest.raises(UserError, match="unknown kind 'folds'"):
         prepare(sources(find_data(data), {"folds": other}), ["pan26"], tmp_path / "x")
@@ -253,9 +253,9 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     for name, what in (("a", "is not empty and was not prepared"), ("b", "it is no index of `studies prepare`")):
         with pytest.raises(UserError, match=what):
             prepare(sources(find_examples()), ["pan26"], tmp_path / name)
-    with pytest.raises(UserError, match="there is no data for any study"):
+    with pytest.raises(UserError, match="no data for any study"):
         prepare(sources(find_data(tmp_path)), (), tmp_path / "out")
-    with pytest.raises(UserError, match="there is no such directory"):
+    with pytest.raises(UserError, match="the directory does not exist"):
         find_data(tmp_path / "nothing")
 
 

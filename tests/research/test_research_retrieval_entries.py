@@ -79,7 +79,7 @@ def test_names_that_are_not_clear_are_refused() -> None:
     firsts = list_defaults(load_profile("offline"))
     with pytest.raises(UserError, match="two rows are named 'DAAC'"):
         choose_rows(firsts, {"DAAC": Path("x")}, [], None)
-    with pytest.raises(UserError, match="there is no row 'RRF'.*one of BM25-full"):
+    with pytest.raises(UserError, match="unknown row 'RRF'.*one of BM25-full"):
         choose_rows(firsts, {}, [], "RRF")
     with pytest.raises(UserError, match="no ranking to study"):
         choose_rows([], {}, [], None)

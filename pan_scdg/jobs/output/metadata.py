@@ -121,7 +121,7 @@ def _make_document(
         "job": job,
         "devices": [job["device"]] if model is None else model.devices,
         "seconds": round(seconds, 3),
-        **({} if model is None else {"tokens": model.tokens, "incidents": model.incidents()}),
+        **({} if model is None else {"tokens": model.tokens, "incidents": model.list_incidents()}),
     }
     return {
         "tag": profile["retrieval"]["tag"] if retrieves else profile["name"],

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pan_scdg.errors import UserError, one_line
+from pan_scdg.errors import UserError, escape_controls
 from pan_scdg.jobs.output.mark import read_mark
 from pan_scdg.locks import LOCK
 from pan_scdg.own_files import HIDDEN, OwnRecord, read_record, refuse_link, write_atomically
@@ -114,12 +114,12 @@ class Report(NamedTuple):
         of = "" if found.total is None else f" of {found.total}"
         lost = f", {found.nodes_lost} lost" if found.nodes_lost else ""
         lines += [
-            f"stage: {one_line(found.stage)}",
+            f"stage: {escape_controls(found.stage)}",
             f"done: {found.done}{of}",
             f"failed: {found.failed}",
             f"processes: {found.processes}, {found.processes_ended} ended and replaced",
             f"nodes: {found.nodes}{lost}",
-            *(f"batches: {count} by {one_line(node)}" for node, count in found.batches.items()),
+            *(f"batches: {count} by {escape_controls(node)}" for node, count in found.batches.items()),
         ]
         if found.seconds_left is not None:
             lines.append(f"left: about {format_duration(found.seconds_left)} of this stage")

@@ -100,9 +100,9 @@ class Plan:
     def to_lines(self) -> list[str]:
         """Return the plan as a table."""
         first = [] if self.small is None else ["small model:", *self.small.to_lines(), "", "profile's model:"]
-        return [*first, *(f"{name:22} {value}" for name, value in self._rows())]
+        return [*first, *(f"{name:22} {value}" for name, value in self._list_rows())]
 
-    def _rows(self) -> Iterator[tuple[str, str]]:
+    def _list_rows(self) -> Iterator[tuple[str, str]]:
         values = self.to_json()
         yield "job", f"{self.task}, profile {self.profile}, engine {self.engine}"
         for name in ("queries", "documents", "pairs"):
@@ -247,7 +247,7 @@ def make_plan(
     if model is not None and counted is not None:
         speed = probe(model, counted.largest, counted.works) if counted.works and not computing.gpus else None
         gpus = _estimate_hours(model, computing, counted.tokens)
-        notes += model.incidents()
+        notes += model.list_incidents()
     if computing.gpus:
         devices = computing.cluster.actors or 1
         notes.append(

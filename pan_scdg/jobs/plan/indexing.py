@@ -60,4 +60,4 @@ def _count(
             length = len(tokenizer.encode(text, add_special_tokens=True))
             length = length if limit is None else min(length, limit)
             tokens += Tokens(length, length, length * (length + 1) / 2)
-    return tokens.times(len(names) / len(chosen) if chosen else 0.0)
+    return tokens.multiply(len(names) / len(chosen) if chosen else 0.0)

@@ -104,7 +104,7 @@ def count_candidates(
             largest = max(largest, items, key=lambda work: sum(item.length for item in work))
             progress.update()
     alone = [count_tokens([target.unconditional], budget) for target in targets]
-    counted = sum(alone, tokens.times(in_all / pairs if pairs else 0.0))
+    counted = sum(alone, tokens.multiply(in_all / pairs if pairs else 0.0))
     return Counted(counted, wanted is not None and len(names) <= sampled, largest, tasks)
 
 

@@ -50,7 +50,7 @@ class Tokens(NamedTuple):
         """Return the sum."""
         return Tokens(*(one + two for one, two in zip(self, other, strict=True)))
 
-    def times(self, factor: float) -> "Tokens":
+    def multiply(self, factor: float) -> "Tokens":
         """Return the tokens multiplied by a factor."""
         return Tokens(*(number * factor for number in self))
 

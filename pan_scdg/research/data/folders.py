@@ -45,7 +45,7 @@ def find_data(directory: Path) -> DataFolders:
         UserError: the folder does not exist.
     """
     if not directory.is_dir():
-        raise UserError("there is no such directory", "correct --data", directory)
+        raise UserError("the directory does not exist", "correct --data", directory)
     return DataFolders(*(directory / name for name in PARTS))
 
 
@@ -66,7 +66,7 @@ def find_ready(kind: str, folders: DataFolders, given: Mapping[str, Path]) -> Pa
     exists = Path.is_dir if wanted == "folder" else is_file
     if kind in given:
         if not exists(given[kind]):
-            raise UserError(f"there is no such {wanted}", f"correct {kind}", given[kind])
+            raise UserError(f"the {wanted} does not exist", f"correct {kind}", given[kind])
         return given[kind]
     folder: Path = getattr(folders, kind.partition("-")[0])
     found = [folder / name for name in GIVEN[kind] if exists(folder / name)]

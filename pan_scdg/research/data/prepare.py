@@ -121,7 +121,7 @@ def prepare(sources: Sources, parts: Sequence[str], output: Path) -> list[str]:
     wanted = parts or [part for part in PARTS if all(getattr(sources.folders, of).is_dir() for of in read[part])]
     if not wanted:
         folders = ", ".join(sorted({folder.name for folder in sources.folders}))
-        raise UserError(f"there is no data for any study: looked for {folders}", "correct --data")
+        raise UserError(f"no data for any study: looked for {folders}", "correct --data")
     check_given(sources.given, wanted)
     prepared = {part: _PREPARE[part](sources) for part in PARTS if part in wanted}
     write_parts(output, prepared)

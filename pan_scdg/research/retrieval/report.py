@@ -139,13 +139,13 @@ def _list_differences(study: RetrievalStudy, data: Data, frozen: Frozen | None) 
     yield f"The paper names four of nine features, the upper tails; the others are ours: {OURS}."
     yield (
         "The paper does not say on which first stage it searched, only that the stronger ones were not searched "
-        f"again: here it is {study.search_on}. Behind the first N candidates the coarse order stays as it is."
+        f"again: here it is {study.search_on}. Candidates after the first N keep their coarse order."
     )
     settings, model = study.profile.need_retrieval(), study.profile.need_model().name
     if settings.scored is not None:
         yield (
             f"The profile scores the first {settings.scored} candidates of a row: N is at most that many here, and the "
-            "candidates behind keep their coarse order."
+            "later candidates keep their coarse order."
         )
     if settings.source_tokens is not None:
         yield f"A source prefix has at most {settings.source_tokens} tokens; in the paper it fills the context."

@@ -115,7 +115,7 @@ def choose_rows(
         raise UserError(f"two rows are named {twice[0]!r}", "rename a run, or leave out a row")
     wanted = {*rerank, *([] if search_on is None else [search_on])}
     if unknown := sorted(wanted - set(names)):
-        raise UserError(f"there is no row {unknown[0]!r}", f"choose one of {', '.join(names)}")
+        raise UserError(f"unknown row {unknown[0]!r}", f"choose one of {', '.join(names)}")
     rows = [replace(row, reranked=row.reranked or row.name in wanted) for row in rows]
     candidates = [row for row in rows if row.reranked]
     by_rrf = [row.name for row in candidates if row.settings is not None and row.settings.fusion == "rrf"]

@@ -49,10 +49,10 @@ def _find_damaged(found: Arrays, documents: int, terms: int) -> str | None:
         return "starts"
     if (found["lengths"] < 0).any():
         return "lengths"
-    return None if _all_within(docs, documents) else "docs"
+    return None if _lie_within(docs, documents) else "docs"
 
 
-def _all_within(numbers: Array, count: int) -> bool:
+def _lie_within(numbers: Array, count: int) -> bool:
     """Return True if all numbers are at least 0 and below ``count``; reads a piece at a time."""
     pieces = (numbers[start : start + _PIECE] for start in range(0, len(numbers), _PIECE))
     return all(bool(piece.min() >= 0 and piece.max() < count) for piece in pieces)
