@@ -193,7 +193,7 @@ def test_faults_are_user_errors(scorer: Scorer) -> None:
         scorer.score("  ", SOURCE)
     with pytest.raises(UserError, match="repeated"):
         scorer.rank(TARGET, [("a", SOURCE), ("a", OTHER)])
-    with pytest.raises(UserError, match="no profile"):
+    with pytest.raises(UserError, match="unknown profile"):
         Scorer("nothing-of-this-name")
     with pytest.raises(UserError, match="documents of a whole input"):
         Scorer("pan25-bm25")

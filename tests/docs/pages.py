@@ -17,7 +17,7 @@ class Command(NamedTuple):
     needs: str
     """Empty for a command that runs anywhere."""
     long: bool
-    """It stands in docs/: the gate only parses it."""
+    """It is a shell command of docs/: the gate only parses it."""
 
 
 class Block(NamedTuple):
@@ -46,7 +46,7 @@ def find_commands() -> list[Command]:
         needs = block.marker.removeprefix("needs: ") if block.marker.startswith("needs: ") else ""
         long = path != README
         if block.language == "python":
-            found.append(Command(block.body, needs, long))
+            found.append(Command(block.body, needs, long=False))
         else:
             lines = (line.partition(" #")[0].strip() for line in block.body.splitlines())
             found += [Command(line, needs, long) for line in lines if line and not line.startswith("#")]
