@@ -20,7 +20,6 @@ from pan_scdg.evaluation.report import Estimate, format_table
 from pan_scdg.evaluation.retrieval import bootstrap_queries, compute_per_query
 from pan_scdg.jobs.demo import EXAMPLES, RETRIEVAL
 from pan_scdg.jobs.requests import Computing
-from pan_scdg.jobs.retrieval.results import aggregate_query_gains, rank_candidates
 from pan_scdg.notices import Notices
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries
@@ -32,6 +31,7 @@ from pan_scdg.retrieval.ranking import Ranking
 from pan_scdg.scdg.aggregation import Aggregate
 from pan_scdg.scoring.candidates import prepare_targets, score_candidates
 from pan_scdg.scoring.pairs import check_pairs, score_pairs
+from pan_scdg.scoring.reranking import aggregate_query_gains, rank_candidates
 from pan_scdg.store import Store
 
 

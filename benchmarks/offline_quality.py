@@ -37,7 +37,6 @@ from pan_scdg.evaluation.report import format_table
 from pan_scdg.evaluation.retrieval import compute_per_query
 from pan_scdg.jobs.demo import EXAMPLES, RETRIEVAL
 from pan_scdg.jobs.requests import Computing
-from pan_scdg.jobs.retrieval.results import aggregate_query_gains, rank_candidates
 from pan_scdg.notices import Notices
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries
@@ -47,6 +46,7 @@ from pan_scdg.retrieval.candidates import find_candidates, load_retrieval_encode
 from pan_scdg.scdg.decision import choose_threshold
 from pan_scdg.scoring.candidates import prepare_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.reranking import aggregate_query_gains, rank_candidates
 from pan_scdg.store import Store
 
 START = "untrained: "

@@ -18,22 +18,19 @@ from pan_scdg.pair_result import PairResult, Token, add_gains, make_tokens
 from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator
-from pan_scdg.profile import Profile, RetrievalSettings, load_profile
+from pan_scdg.profile import Profile, load_profile
 from pan_scdg.profile.baseline import BaselineSettings
-from pan_scdg.records import DocumentPair, Query, TextFile
+from pan_scdg.records import DocumentPair, TextFile
 from pan_scdg.report.setting import Setting, describe_setting
-from pan_scdg.retrieval.ranking import Ranked, Ranking, rank_best
-from pan_scdg.scdg.aggregation import choose_aggregate
-from pan_scdg.scdg.gains import Gains
+from pan_scdg.retrieval.ranking import Ranked, Ranking
 from pan_scdg.scoring.baseline_method import BaselineMethod
 from pan_scdg.scoring.baseline_parts import Given, refuse_unused
 from pan_scdg.scoring.baseline_registry import find_parts
-from pan_scdg.scoring.candidates import prepare_targets
 from pan_scdg.scoring.gain_method import EMPTY_SOURCE, IN_SEGMENTS, GainMethod
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_method import LocatedGains, PairMethod, Verdict, check_calibrated
 from pan_scdg.scoring.pair_plan import Mode
-from pan_scdg.scoring.passes import PassScorer, SourceWork
+from pan_scdg.scoring.ranker import Ranker, choose_settings
 from pan_scdg.scoring.verification import Verifier
 from pan_scdg.store import MemoryStore, Store
 
@@ -93,7 +90,7 @@ class Scorer:
         self._closed = True
         if self._loads is not None:
             self._loads.unload()
-        for name in ("_method", "_locator"):
+        for name in ("_method", "_locator", "_ranker"):
             vars(self).pop(name, None)
 
     def score(self, target: str, source: str) -> PairResult:
@@ -126,32 +123,26 @@ class Scorer:
             yield from self._score_batch(batch)
 
     def rank(self, query: str, documents: Mapping[str, str] | Iterable[tuple[str, str]]) -> Ranking:
-        """Rank candidate sources of a suspicious text by gain, best first.
+        """Rank candidate sources of a suspicious text as `run` reranks candidates, best first.
 
-        Every document is scored with the ``[retrieval]`` settings of the profile. There is no first stage, so the order
-        is that of the gains alone, and ties are broken by document id.
+        ``documents`` are the candidates, and all of them are scored, whatever ``retrieval.scored`` says. They have no
+        coarse scores, as there is no first stage: the result is that of ``run --candidates`` with a run that gives all
+        of them the same score.
 
         Args:
             query: the suspicious text.
             documents: text of each document by its id.
 
         Returns:
-            ``(doc_id, score)`` of every document; the score is the aggregated gain in nats per token, or the share of
-            the query if the profile's aggregation is ``share``.
+            ``(doc_id, score)`` of every document, equal scores by document id. The score is the normalised gain, or its
+            mean with the normalised match if the profile has ``[retrieval.match]``, times ``retrieval.weight``. It
+            compares the documents of one call only: a single document, or equal ones, have the score 0.
 
         Raises:
-            UserError: the profile is not for retrieval, the query is too long, or an id is repeated.
+            UserError: the profile is not for retrieval, does not rerank or has a cascade, the query is too long, or an
+                id is repeated.
         """
-        settings = self.profile.need_retrieval()
-        self._model.check_length(settings.context, "retrieval.context")
-        (asked,) = prepare_targets([Query("query", query)], self._model, settings, Path("query"), Notices(strict=True))
-        scorer, gains = PassScorer(self._model, None), dict[str, Gains]()
-        for doc_id, text in documents.items() if isinstance(documents, Mapping) else documents:
-            if doc_id in gains:
-                raise UserError(f"the document id {doc_id!r} is repeated", "give each document its own id")
-            (found,) = self._model.map([SourceWork(text, [asked.text], settings)])
-            gains[doc_id] = scorer.assemble_gains([asked.unconditional], found, settings.control)
-        return rank_best(_aggregate(gains, settings), len(gains)) if gains else []
+        return self._ranker.rank(query, documents)
 
     @property
     def _model(self) -> ScoringModel:
@@ -178,6 +169,10 @@ class Scorer:
         if self.profile.passages is None:
             return None
         return self._method.make_locator(PassageFinder(self.profile.passages, self._device), self._store)
+
+    @cached_property
+    def _ranker(self) -> Ranker:
+        return Ranker(choose_settings(self.profile), self._model, self._device, self._store)
 
     @cached_property
     def _facts(self) -> Mapping[str, str]:
@@ -274,16 +269,6 @@ def _score(method: PairMethod[Any, Any], pairs: Sequence[DocumentPair], store: S
     if isinstance(method, GainMethod):
         return method.score(planned, store, joined=len(pairs) > 1)
     return method.score(planned, store)
-
-
-def _aggregate(gains: Mapping[str, Gains], settings: RetrievalSettings) -> dict[str, float]:
-    aggregate = choose_aggregate(settings)
-    if aggregate is None:
-        raise UserError(f"the aggregation {settings.aggregation} has no parameter", "set retrieval.w in the profile")
-    if not aggregate.entry.joint:
-        return {doc_id: aggregate.compute(of.gains) for doc_id, of in gains.items()}
-    scores = aggregate.compute(np.stack([of.gains for of in gains.values()]))
-    return dict(zip(gains, scores.tolist(), strict=True))
 
 
 __all__ = ["Evidence", "PairResult", "Ranked", "Scorer", "Token"]

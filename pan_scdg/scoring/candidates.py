@@ -1,15 +1,14 @@
 """Compute the gains of the candidates of source retrieval (paper, PAN26)."""
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
-from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import Document, Query
@@ -34,6 +33,14 @@ from pan_scdg.store import Store, make_key
 
 Found = dict[tuple[str, str], tuple[GainStatistics, str]]
 """Gain statistics and store key of each candidate, by (query, document)."""
+
+
+class Documents(Protocol):
+    """The documents of a corpus, or those of a caller."""
+
+    def select(self, wanted: Collection[str]) -> Iterator[Document]:
+        """Yield the documents that ``wanted`` names, in an order that does not depend on it."""
+        ...
 
 
 class Target(NamedTuple):
@@ -134,7 +141,7 @@ def select_scored(stage: FirstStage, settings: RetrievalSettings) -> Ranking:
 
 
 def score_candidates(
-    corpus: Corpus,
+    corpus: Documents,
     targets: Sequence[Target],
     found: Mapping[str, FirstStage],
     model: ScoringModel,
@@ -215,7 +222,7 @@ def _list_wanted(
 
 
 def read_groups(
-    corpus: Corpus, wanted: Mapping[str, Sequence[Target]], model: ScoringModel, settings: RetrievalSettings
+    corpus: Documents, wanted: Mapping[str, Sequence[Target]], model: ScoringModel, settings: RetrievalSettings
 ) -> Iterator[Group]:
     """Yield every wanted document with its queries, in the order of the corpus."""
     for document in corpus.select(wanted):

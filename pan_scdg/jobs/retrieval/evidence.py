@@ -18,13 +18,12 @@ from pan_scdg.scdg.attribution import attribute_passages
 from pan_scdg.scdg.sequences import Offsets
 from pan_scdg.scoring.candidates import Found
 from pan_scdg.scoring.features import load_gains
+from pan_scdg.scoring.reranking import Ranking
 from pan_scdg.store import Store
 
 EVIDENCE = "evidence.jsonl"
 UNIT_WORDS = 25
 """Least number of words of a unit that is attributed to a source: a sentence, or several short ones."""
-
-Ranking = Sequence[tuple[str, float | None]]
 
 
 def write_evidence(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pan_scdg.jobs.requests import Computing
-from pan_scdg.jobs.retrieval.results import Cascade, make_cascade, rank_queries
+from pan_scdg.jobs.retrieval.results import Cascade, make_cascade
 from pan_scdg.notices import Notices
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import Profile, RetrievalSettings
@@ -15,6 +15,7 @@ from pan_scdg.records import Query
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.scoring.candidates import Target, prepare_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.reranking import rank_queries
 from pan_scdg.scoring.sentence_match import SentenceMatcher
 from pan_scdg.store import Store
 

@@ -12,7 +12,6 @@ from pan_scdg.jobs.plan.estimate import Plan
 from pan_scdg.jobs.plan.inputs import count_candidates, group_by_source
 from pan_scdg.jobs.plan.tokens import count_operations
 from pan_scdg.jobs.requests import Computing
-from pan_scdg.jobs.retrieval.results import rank_queries
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Profile
 from pan_scdg.research.data.queries import make_folds
@@ -35,6 +34,7 @@ from pan_scdg.research.retrieval.report import write_gains, write_runs
 from pan_scdg.research.retrieval.rows import Ranking, make_profile_row
 from pan_scdg.research.study import ReadyStudy, StudyOptions, note_lost
 from pan_scdg.scoring.batches import Share
+from pan_scdg.scoring.reranking import rank_queries
 from pan_scdg.store import Store
 
 TASK = "studies cascade"

@@ -10,7 +10,6 @@ import numpy as np
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.retrieval import compute_per_query
-from pan_scdg.jobs.retrieval.evidence import Ranking as Ranked
 from pan_scdg.notices import Notices
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.runs import find_run, read_run
@@ -24,6 +23,7 @@ from pan_scdg.research.retrieval.rows import Ranking
 from pan_scdg.research.study import StudyOptions
 from pan_scdg.retrieval.candidate_files import read_candidates
 from pan_scdg.retrieval.candidates import FirstStage
+from pan_scdg.scoring.reranking import Ranking as Ranked
 
 QRELS, FOLDS_KIND = "qrels.txt", "pan26-folds"
 Stages = Mapping[str, FirstStage]

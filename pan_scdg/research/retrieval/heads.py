@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from pan_scdg.evaluation.report import Estimate
 from pan_scdg.evaluation.retrieval import Qrels, bootstrap_queries, compute_per_query
-from pan_scdg.jobs.retrieval.evidence import Ranking
-from pan_scdg.jobs.retrieval.results import Cascade, make_cascade, rank_queries
+from pan_scdg.jobs.retrieval.results import Cascade, make_cascade
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.research.retrieval.comparison import make_runs
 from pan_scdg.research.retrieval.data import Orders, Stages, list_ranked
 from pan_scdg.scoring.candidates import Found
+from pan_scdg.scoring.reranking import Ranking, rank_queries
 from pan_scdg.store import Store
 
 SIZES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50, 75, 100, 150, 200, 300, 400, 500, 750)

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from pan_scdg.evaluation.retrieval import Run
 from pan_scdg.jobs.requests import Computing
-from pan_scdg.jobs.retrieval.results import rank_queries
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.models.fit import choose_search_memory
 from pan_scdg.profile import RetrievalSettings
@@ -15,6 +14,7 @@ from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retr
 from pan_scdg.retrieval.catalogue import ReadyIndex, check_index
 from pan_scdg.scdg.aggregation import Aggregate, choose_aggregate
 from pan_scdg.scoring.candidates import Found
+from pan_scdg.scoring.reranking import rank_queries
 from pan_scdg.store import Store
 
 PAPER = Configuration("top-2%", 1000, 0.75)
