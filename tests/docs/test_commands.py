@@ -1,9 +1,9 @@
 """Run every command of the README and of docs/, in the order in which a reader types them, with one state for all.
 
-A block is marked ``run``, or with what it ``needs`` that a test lacks. The gate runs the README's commands and all Python
-blocks, and parses the commands of docs/ and those that need something; ``make test-long`` runs the README's
-and then those of docs/, which read what the README's have written. Commands of docker and TIRA run in tests/container. The examples that the commands read
-are trimmed; ``make demo`` alone runs on the full ones.
+A block is marked ``run``, or with what it ``needs`` that a test lacks. The gate runs the README's commands and all
+Python blocks, and parses the commands of docs/ and those that need something; ``make test-long`` runs the README's and
+then those of docs/, which read what the README's have written. Commands of docker and TIRA run in tests/container. The
+examples that the commands read are trimmed; ``make demo`` alone runs on the full ones.
 """
 
 import importlib
