@@ -20,7 +20,7 @@ def _threshold(value: str) -> str:
 
 ROWS = {
     "an unknown command": Bad({}, "^No such command 'ruin'; did you mean 'run'[?] See --help", "ruin {input}"),
-    "an unknown option": _option("--outputs x", "No such option"),
+    "an unknown option": Bad(PAIRS, "^No such option .*; did you mean .*\\? See --help", f"{RUN} --outputs x"),
     "no output": Bad(PAIRS, f"^Missing option '--output'{HELP}", "run --input {input}"),
     "a limit of nothing": _option("--limit 0", "Invalid value for '--limit': 0 is not in the range"),
     "no workers": _option("--workers 0", "Invalid value for '--workers': 0 is not in the range"),

@@ -80,7 +80,7 @@ def test_a_stopped_container_goes_on_from_its_state(
     mounts = [f"-v{pairs}:/in:ro", f"-v{output}:/out", f"-v{state}:/state"]
     run = [*CLOSED, "--user", "1000", *mounts, image, "run", "--input", "/in", "--output", "/out", "--state", "/state"]
     name = docker("run", "--detach", *run).stdout.strip()
-    wait_for(lambda: "scoring pairs" in docker("logs", name).stderr)
+    wait_for((state / "scores.sqlite").exists)
     docker("kill", "--signal", how.name, name)
     code = int(docker("wait", name).stdout)
     said = docker("logs", name).stderr
