@@ -182,7 +182,7 @@ def test_given_candidates_are_ordered_by_score_then_id_and_cut(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "no such run"),
+        (None, "the run does not exist"),
         ("q1 Q0 d1 1 1\n", "mine.txt:1: expected 6 columns"),
         ("{qid} Q0 nowhere 1 1 mine\n", "1 candidates are not in the corpus, for example 'nowhere'"),
     ],

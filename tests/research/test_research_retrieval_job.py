@@ -405,7 +405,7 @@ def test_what_is_wrong_is_said_in_a_line_before_anything_is_computed(
     assert "unknown row 'nobody'" in refused(study, capsys, out, "--rerank", "nobody")
     assert "is not used by this study" in refused(study, capsys, out, "--given", f"pan25-manifest={folds}")
     assert "is not NAME=PATH" in refused(study, capsys, out, "--run", "=x")
-    assert "no such run" in refused(study, capsys, out, "--run", f"a={tmp_path / 'missing'}")
+    assert "the run does not exist" in refused(study, capsys, out, "--run", f"a={tmp_path / 'missing'}")
     assert forwards == []
 
 
