@@ -154,6 +154,8 @@ def load_encoder(
     import torch
     from sentence_transformers import SentenceTransformer
 
+    from pan_scdg.models.linear import use_onednn
+
     logging.getLogger("transformers").setLevel(logging.ERROR)  # what it warns of is checked below, in one line
     low = dtype == "bfloat16" or device != "cpu"
     options = {"dtype": torch.bfloat16 if low else torch.float32, "use_safetensors": True}
@@ -174,6 +176,8 @@ def load_encoder(
     _check_complete(model[0].auto_model, transformer)
     if type(model[-1]).__name__ == "Normalize":
         del model[-1]  # it would round in bfloat16 what `Encoder` normalises in float32 (paper, BGE-M3)
+    if not low:
+        use_onednn(model)
     return Encoder(model.eval(), folder, batch, dtype)
 
 

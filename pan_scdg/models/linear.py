@@ -1,0 +1,42 @@
+"""Compute the linear layers of a model with oneDNN on a CPU.
+
+For products in float32 torch calls MKL, which leaves half the vector width of an AMD processor unused: MiniLM encodes
+1.8 times as fast with oneDNN there (``benchmarks/results/encoding.md``). Results differ in the last digits of float32.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+MANY = 2048
+"""Rows that the layout of the weights is chosen for; any number of them can be computed."""
+
+
+def use_onednn(model: "nn.Module") -> None:
+    """Compute the layers in float32 with oneDNN if torch has it and the processor is one of the x86 family.
+
+    Their weights are kept in the layout of oneDNN only, so that the model can no longer be moved to another device.
+    """
+    import torch
+
+    built: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    if not built or "AVX" not in torch.backends.cpu.get_cpu_capability():
+        return
+    for layer in model.modules():
+        if type(layer) is torch.nn.Linear and layer.weight.dtype == torch.float32:
+            weight = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), MANY)
+            vars(layer)["forward"] = partial(_multiply, weight, layer.bias)  # found before the method of the class
+            layer.register_parameter("weight", None)
+
+
+def _multiply(weight: "Tensor", bias: "Tensor | None", rows: "Tensor") -> "Tensor":
+    """Return the products of rows ``[..., k]`` and a weight in the layout of oneDNN, ``[..., m]``.
+
+    The operator is the one that torch's compiler uses; it has no public name.
+    """
+    import torch
+
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
+    return product
