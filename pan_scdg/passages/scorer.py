@@ -21,7 +21,7 @@ from pan_scdg.profile import PassageSettings
 from pan_scdg.records import TextPair
 from pan_scdg.store import Store, make_key, pack_array, unpack_floats
 
-REMEMBERED = 16 << 20
+REMEMBERED = 4 << 20
 """Characters of all texts whose sentences are kept in memory, which takes up to 50 bytes a character."""
 
 
