@@ -223,7 +223,7 @@ def test_the_encoder_is_loaded_once_for_pairs_and_rankings(monkeypatch: pytest.M
 
 
 def test_faults_are_user_errors(scorer: Scorer) -> None:
-    with pytest.raises(UserError, match="empty"):
+    with pytest.raises(UserError, match="^target: the suspicious document is empty; remove the pair$"):
         scorer.score("  ", SOURCE)
     with pytest.raises(UserError, match="repeated"):
         scorer.rank(TARGET, [("a", SOURCE), ("a", OTHER)])
@@ -241,6 +241,22 @@ def test_faults_are_user_errors(scorer: Scorer) -> None:
         lexical.rank(TARGET, {"a": SOURCE})
     with pytest.raises(UserError, match="closed"):
         lexical.score(TARGET, SOURCE)
+
+
+def test_a_query_that_is_too_long_names_what_the_caller_can_change(scorer: Scorer) -> None:
+    remedy = "; shorten the query, or use a profile with a larger context$"
+    with pytest.raises(UserError, match=f"^query, query query .*truncated to its first .*{remedy}"):
+        scorer.rank(TARGET * 400, {"a": SOURCE})
+
+
+def test_a_pair_that_is_too_long_names_what_the_caller_can_change(tiny_folder: Callable[[str], Path]) -> None:
+    small = load_profile(str(SMALL))
+    profile = small.model_copy(update={"pairs": small.need_pairs().model_copy(update={"over_long": "error"})})
+    with (
+        Scorer(profile, device="cpu", model=tiny_folder("qwen2")) as scorer,
+        pytest.raises(UserError, match='or over_long = "segments" in the profile$'),
+    ):
+        scorer.score(TARGET * 40, SOURCE)
 
 
 WEIGHTS = {"intercept": -1.0, "coefficients": (1.0, 2.0, 0.5), "mean": (0.1, 0.2, 0.2), "scale": (0.1, 0.2, 0.3)}

@@ -47,7 +47,8 @@ class Ranker:
     def rank(self, query: str, documents: Mapping[str, str] | Iterable[tuple[str, str]]) -> Ranking:
         """Return all documents with their scores, best first; see `Scorer.rank`."""
         asked, corpus, settings = Query("query", query), _Candidates(documents), self._settings
-        targets = prepare_targets([asked], self._model, settings, Path("query"), Notices(strict=True))
+        notices = Notices(strict=True, remedy="shorten the query, or use a profile with a larger context")
+        targets = prepare_targets([asked], self._model, settings, Path("query"), notices)
         found = {asked.query_id: FirstStage({}, [Ranked(doc_id, 0.0) for doc_id in corpus.texts])}
         matcher = None if settings.match is None else self._make_matcher(settings.match, asked)
         try:
