@@ -10,7 +10,7 @@ import click
 from pan_scdg.cli.options import (
     FILE,
     FOLDER,
-    cluster_option,
+    add_cluster_options,
     device_option,
     engine_option,
     gpu_option,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 @over_long_option
 @vectors_option
 @state_option
-@cluster_option
+@add_cluster_options
 @click.option(
     "--scores",
     type=FOLDER,

@@ -117,7 +117,7 @@ def score_pairs(
     if missing:
         for gains in _compute_batches(missing, scorer, alone, settings):
             features |= known.save(gains, model.list_incidents())
-    model.inherit(store.notes(keys.values()))
+    model.inherit(store.read_notes(keys.values()))
     return [
         ScoredPair(plan._replace(key=keys[plan.key]), features[keys[plan.key]]) for plan in planned if plan.key in keys
     ]
