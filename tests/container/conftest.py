@@ -22,8 +22,11 @@ EXAMPLES = ROOT / "examples"
 PAIRS, QUERIES, DOCUMENTS = 3, 3, 12
 CHARACTERS = 2500
 
-CLOSED = ("--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--env", "OMP_NUM_THREADS")
-"""As closed as an engine can make it, with the number of threads of a run outside."""
+LIBRARIES = ("OMP_NUM_THREADS", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+ALIKE = tuple(word for name in LIBRARIES for word in ("--env", name))
+"""With the threads and the instructions that the libraries of a run outside use, which change last digits."""
+CLOSED = ("--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", *ALIKE)
+"""As closed as an engine can make it."""
 
 Docker = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pan_scdg.cli import run_command
-from tests.container.conftest import Docker, visible
+from tests.container.conftest import ALIKE, Docker, visible
 
 pytestmark = pytest.mark.container
 COUNTED = {
@@ -48,7 +48,7 @@ def test_a_run_neither_connects_nor_listens_and_has_the_bytes_of_one_without_con
     tmp_path: Path,
 ) -> None:
     output = open_folder("out")
-    mounts = ("-v", f"{retrieval}:/in:ro", "-v", f"{output}:/out", "--env", "OMP_NUM_THREADS")
+    mounts = ("-v", f"{retrieval}:/in:ro", "-v", f"{output}:/out", *ALIKE)
     variables = ("-e", "inputDataset=/in", "-e", "outputDir=/out")
     command = "python /app/entrypoint.py && cat /proc/net/snmp*"
     done = docker("run", *network, *mounts, *variables, "--entrypoint", "sh", image, "-c", command)
