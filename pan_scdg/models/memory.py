@@ -7,12 +7,13 @@ On a CPU, weights in the dtype of their files are mapped and not copied, so a mo
 Each pass would then read it from the disk again, which counts as not fitting.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pan_scdg import resources
+from pan_scdg.cluster.actor import Item, OutOfMemory, Result
 from pan_scdg.errors import UserError
 from pan_scdg.models.catalogue import describe_size
 from pan_scdg.models.devices import describe_device
@@ -124,6 +125,20 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(error, RuntimeError) and any(text in str(error) for text in SHORTAGE)
+
+
+def explain_memory(compute: Callable[[Item], Result]) -> Callable[[Item], Result]:
+    """Return the function that raises `OutOfMemory` for every lack of memory."""
+
+    def compute_explained(work: Item) -> Result:
+        try:
+            return compute(work)
+        except Exception as e:
+            if is_out_of_memory(e):
+                raise OutOfMemory(str(e)) from None
+            raise
+
+    return compute_explained
 
 
 def explain_too_large(length: int, device: str) -> UserError:
