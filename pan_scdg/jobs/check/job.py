@@ -11,7 +11,6 @@ from pan_scdg.jobs.check.compare import describe_pairs, judge_pairs
 from pan_scdg.jobs.check.pairs import (
     MOST_PAIRS,
     Places,
-    count_pairs,
     encode_texts,
     find_candidates,
     list_pairs,
@@ -128,7 +127,7 @@ def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -
     profile = profile.measure_passages(request.gains)
     notices = Notices(request.strict)
     material = collect_texts(request.suspicious, request.sources, request.template, notices)
-    total, places = count_pairs(material), None
+    total, places = sum(1 for _ in list_pairs(material)), None
     if not total:
         raise UserError("both sides are the same file", "give another text to compare it with", request.suspicious)
     if total > MOST_PAIRS:
