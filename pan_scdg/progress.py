@@ -101,9 +101,9 @@ class Progress:
             self._bar.update(items)
         elif time.monotonic() - self._told >= INTERVAL:
             self._told = time.monotonic()
-            say([self.line()])
+            say([self.describe()])
 
-    def line(self) -> str:
+    def describe(self) -> str:
         """Return stage, done of total, tokens per second and time left, as far as they are known."""
         parts = [f"{self.stage}: {self.done}" + ("" if self.total is None else f" of {self.total}")]
         parts += self._list_details()

@@ -18,8 +18,9 @@ from pan_scdg.pair_result import PairResult, Token, add_gains, make_tokens
 from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator
-from pan_scdg.profile import Profile, load_profile
-from pan_scdg.profile.baseline import BaselineSettings
+from pan_scdg.passages.scorer import AlignmentScorer
+from pan_scdg.profile import MatchSettings, Profile, load_profile
+from pan_scdg.profile.baseline import Alignment, BaselineSettings
 from pan_scdg.records import DocumentPair, TextFile
 from pan_scdg.report.setting import Setting, describe_setting
 from pan_scdg.retrieval.ranking import Ranked, Ranking
@@ -172,7 +173,18 @@ class Scorer:
 
     @cached_property
     def _ranker(self) -> Ranker:
-        return Ranker(choose_settings(self.profile), self._model, self._device, self._store)
+        settings = choose_settings(self.profile)
+        return Ranker(settings, self._model, self._device, self._store, self._find_alignment(settings.match))
+
+    def _find_alignment(self, match: MatchSettings | None) -> AlignmentScorer | None:
+        """Return the alignment that decides pairs if it encodes sentences as ``match`` does."""
+        decides = self.profile.baseline
+        if match is None or not isinstance(decides, Alignment):
+            return None
+        if (decides.model, decides.batch) != (match.model, match.batch) or not isinstance(self._method, BaselineMethod):
+            return None
+        alignment = self._method.open_alignment(self._store)
+        return None if alignment is None else alignment.scorer
 
     @cached_property
     def _facts(self) -> Mapping[str, str]:

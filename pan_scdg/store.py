@@ -149,7 +149,7 @@ class Store(contextlib.AbstractContextManager["Store"]):
         except sqlite3.Error as e:
             raise UserError(f"the state cannot be read: {e}", "delete it and run again", self._file) from e
         if row is not None and not isinstance(row[0], bytes):
-            raise self._damaged(key, "not of bytes, or too large")
+            raise self._describe_damage(key, "not of bytes, or too large")
         return None if row is None else row[0]
 
     def read(self, key: str, parse: Callable[[bytes], Value]) -> Value | None:
@@ -162,9 +162,9 @@ class Store(contextlib.AbstractContextManager["Store"]):
         try:
             return None if data is None else parse(data)
         except ValueError as e:
-            raise self._damaged(key, str(e).partition("\n")[0]) from e
+            raise self._describe_damage(key, str(e).partition("\n")[0]) from e
 
-    def _damaged(self, key: str, why: str) -> UserError:
+    def _describe_damage(self, key: str, why: str) -> UserError:
         return UserError(f"the stored value {key[:80]!r} is damaged: {why}", "delete it and run again", self._file)
 
     def put(self, items: Iterable[tuple[str, bytes]]) -> None:
@@ -174,7 +174,7 @@ class Store(contextlib.AbstractContextManager["Store"]):
             UserError: the disk is full or the file is damaged; what was stored before is kept.
         """
         try:
-            with self._transaction():
+            with self._open_transaction():
                 self._db.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", items)
         except sqlite3.Error as e:
             raise UserError(f"cannot store a result: {e}", "choose another --state folder", self._file) from e
@@ -228,17 +228,18 @@ class Store(contextlib.AbstractContextManager["Store"]):
             raise UserError(f"cannot be read: {e}", "make this file again", path) from e
 
     def note(self, key: str, lines: Sequence[str]) -> list[tuple[str, bytes]]:
-        """Return the entries to `put` with the value of ``key``, so that `notes` returns these lines."""
+        """Return the entries to `put` with the value of ``key``, so that `read_notes` returns these lines."""
         former = self.get(f"{key}/notes")
         return [(f"{key}/notes", json.dumps(list(lines)).encode())] if lines or former is not None else []
 
-    def notes(self, keys: Iterable[str]) -> list[str]:
+    def read_notes(self, keys: Iterable[str]) -> list[str]:
         """Return the distinct lines that were noted beside the values of these keys, in their order."""
         found = (self.read(f"{key}/notes", lambda data: parse_as(data, NOTES)) for key in keys)
         return list(dict.fromkeys(line for lines in found for line in lines or ()))
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _open_transaction(self) -> Iterator[None]:
+        """Keep all that a block writes, or nothing if it raises."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield

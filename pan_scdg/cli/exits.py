@@ -70,7 +70,7 @@ def run_command(arguments: list[str] | None = None) -> int:
         answer = cli.main(arguments, standalone_mode=False)
     except UserError as e:
         if (fault := _find_full_disk(e)) is not None:
-            return _full(fault)
+            return _report_full_disk(fault)
         return max(_fail(line, 2) for line in str(e).split("\n"))
     except click.exceptions.NoArgsIsHelpError as e:
         click.echo(e.format_message(), err=True)
@@ -85,15 +85,15 @@ def run_command(arguments: list[str] | None = None) -> int:
         return _fail(f"standard output: {e}; redirect it to a place that takes the results, and run again", 2)
     except OSError as e:
         if (fault := _find_full_disk(e)) is not None:
-            return _full(fault)
+            return _report_full_disk(fault)
         if e.errno in (errno.EACCES, errno.EPERM) and e.filename is not None:
             return _fail(f"{e.filename}: {e.strerror}; make it accessible to this user, or choose another place", 2)
         if e.errno not in DISK_FAULTS:
-            return _internal(e)
+            return _report_internal_error(e)
         return _fail(f"{e.filename or 'disk'}: {e.strerror}; correct that, and run the same command again", 3)
     except Exception as e:
         fault = _find_full_disk(e)
-        return _internal(e) if fault is None else _full(fault)
+        return _report_internal_error(e) if fault is None else _report_full_disk(fault)
     return answer if isinstance(answer, int) else 0  # the code of Context.exit; else what a command returns, None
 
 
@@ -104,11 +104,13 @@ def _describe_usage(message: str) -> str:
     return f"{message} See --help" if message.endswith("?") else f"{message.rstrip('.')}; see --help"
 
 
-def _full(fault: str) -> int:
+def _report_full_disk(fault: str) -> int:
+    """Print the fault, and return the exit code."""
     return _fail(f"{fault}; free some space and run the same command again to continue", 3)
 
 
-def _internal(e: Exception) -> int:
+def _report_internal_error(e: Exception) -> int:
+    """Print the error and the file with its traceback, and return the exit code."""
     return _fail(f"internal error: {type(e).__name__}: {e}; details in {_log_traceback()}", 1)
 
 

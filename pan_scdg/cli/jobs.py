@@ -12,7 +12,7 @@ from pan_scdg.cli.options import (
     FILE_OR_STANDARD,
     FOLDER,
     GroupedCommand,
-    cluster_option,
+    add_cluster_options,
     device_option,
     engine_option,
     gpu_option,
@@ -88,7 +88,7 @@ HEADINGS = {
 @model_option
 @over_long_option
 @on_error_option
-@cluster_option
+@add_cluster_options
 @click.option(
     "--limit",
     type=click.IntRange(1),
@@ -219,7 +219,7 @@ def show_plan(plan: "Plan", lines: list[str], as_json: bool) -> None:
 )
 @profile_option
 @device_option
-@cluster_option
+@add_cluster_options
 @quiet_option
 def index(directory: Path, folder: Path, add: bool, profile: str, device: str, cluster: Any) -> None:
     """Build the indexes of a corpus that the first stage of a profile needs, for any number of runs.

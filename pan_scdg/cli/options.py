@@ -116,7 +116,7 @@ def parse_cluster(context: click.Context, _parameter: click.Parameter, value: st
     return cluster
 
 
-def cluster_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def add_cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --workers and --cluster, whose one argument is ``cluster``."""
     command = click.option(
         "--cluster",

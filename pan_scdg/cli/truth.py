@@ -10,7 +10,7 @@ import click
 from pan_scdg.cli.options import (
     FILE,
     FOLDER,
-    cluster_option,
+    add_cluster_options,
     device_option,
     engine_option,
     gpu_option,
@@ -28,6 +28,7 @@ from pan_scdg.cli.options import (
     truth_option,
     vectors_option,
 )
+from pan_scdg.errors import need_packages
 from pan_scdg.logs import say
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 @over_long_option
 @vectors_option
 @state_option
-@cluster_option
+@add_cluster_options
 @click.option(
     "--scores",
     type=FOLDER,
@@ -191,6 +192,8 @@ def evaluate(directory: Path, outputs: tuple[Path, ...], truth: Path | None, plo
     """
     from pan_scdg.jobs.evaluate import evaluate_side_by_side, plot_pairs
 
+    if plots is not None:
+        need_packages("studies", "matplotlib")
     found = evaluate_side_by_side(directory, outputs, truth)
     written = [] if plots is None else plot_pairs(plots, found.results)
     result = found if len(outputs) > 1 else found.results[0]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pan_scdg.errors import need_packages
 from pan_scdg.evaluation.pairs import JudgedPairs
 
 if TYPE_CHECKING:
@@ -23,12 +22,7 @@ Results = Mapping[str, JudgedPairs]
 
 
 def write_plots(folder: Path, results: Results) -> list[Path]:
-    """Write ``roc.png``, ``precision-recall.png`` and a ``scores-N.png`` for each result; return the files.
-
-    Raises:
-        UserError: matplotlib is not installed.
-    """
-    need_packages("studies", "matplotlib")
+    """Write ``roc.png``, ``precision-recall.png`` and a ``scores-N.png`` for each result; return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     plots: dict[str, Callable[[Axes], None]] = {
         "roc.png": partial(draw_roc, results=results),

@@ -198,7 +198,7 @@ def plot_pairs(folder: Path, results: Sequence[Evaluation]) -> list[Path]:
     """Draw the evaluated pairs of the results into ``folder``; return the files.
 
     Raises:
-        UserError: the results are of source retrieval, or matplotlib is not installed.
+        UserError: the results are of source retrieval, or all pairs have the same label.
     """
     pairs = {str(result.output): result.pairs for result in results if result.pairs is not None}
     if len(pairs) < len(results):

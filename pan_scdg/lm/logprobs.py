@@ -77,7 +77,7 @@ def check_input(lm: LanguageModel, item: ScoringInput) -> None:
     if lm.positions is not None and item.length > lm.positions:
         raise UserError(
             f"an input of {item.length} tokens exceeds the {lm.positions} positions of {lm.name}",
-            "lower the limit or context in the profile, or use --over-long segments",
+            'lower the limit or context in the profile, or use over_long = "segments" in it',
         )
     vocabulary = lm.model.get_input_embeddings().num_embeddings
     for ids in (item.context_ids, item.target_ids):

@@ -101,8 +101,8 @@ def check_device_exists(device: str) -> None:
     if int(device.partition(":")[2] or 0) >= torch.cuda.device_count():
         if not torch.cuda.is_available():
             _check_no_gpu_is_unusable()
-        what = f"there is no GPU {device}{look_for_gpus().why_not}"
-        raise UserError(what, "use --device cpu or a machine with a GPU")
+        what = "no GPU was found" if device == "cuda" else f"the GPU {device} was not found"
+        raise UserError(f"{what}{look_for_gpus().why_not}", "use --device cpu or a machine with a GPU")
     try:
         supported = is_supported(device)
     except (RuntimeError, AssertionError) as e:
@@ -211,7 +211,7 @@ def _check_no_gpu_is_unusable() -> None:
         return
     if torch.version.cuda is None:
         raise UserError(
-            "there is an NVIDIA GPU, but this build of torch has no CUDA",
+            "an NVIDIA GPU was found, but this build of torch has no CUDA",
             "use --device cpu, or install torch with CUDA",
         )
     raise _explain_unusable(_ask_torch())

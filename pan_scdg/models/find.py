@@ -230,7 +230,7 @@ def _find_snapshot(name: str, repository: Path) -> Path:
     if len(present) == 1:
         return present[0]
     if not present:
-        raise UserError(f"model {name}: there is no snapshot", "mount or fetch it again", repository)
+        raise UserError(f"model {name}: no snapshot was found", "mount or fetch it again", repository)
     raise UserError(
         f"model {name}: refs/main is missing, and there are several snapshots: {', '.join(p.name for p in present)}",
         f"keep one of them, or put the right one into {find_model_cache() / name}",

@@ -38,7 +38,7 @@ def fingerprint_weights(folder: Path, remembered: Path | None = None) -> str:
     """
     weights = sorted(folder.glob("*.safetensors"))
     if not weights:
-        raise UserError("there are no weights in safetensors format", "give the folder of a checkpoint", folder)
+        raise UserError("no weights in safetensors format were found", "give the folder of a checkpoint", folder)
     try:
         digests = dict(zip((path.name for path in weights), _hash_weights(weights, remembered), strict=True))
         digests |= {name: hash_file(folder / name) for name in _list_present(folder, METADATA + TOKENIZER)}

@@ -122,5 +122,5 @@ def explain_too_large(length: int, device: str) -> UserError:
     """Return the error for a single input that exceeds the memory."""
     return UserError(
         f"an input of {length} tokens does not fit in the memory of {device}",
-        "use --over-long segments, a smaller context, limit or head_rows in the profile, or a larger GPU",
+        'use over_long = "segments", a smaller context, limit or head_rows in the profile, or a larger GPU',
     )

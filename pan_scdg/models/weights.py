@@ -29,7 +29,7 @@ def list_weight_files(folder: Path) -> list[Path]:
         return [folder / WEIGHTS]
     if indexed is None:
         raise UserError(
-            "there are no weights in safetensors format, and other formats are never read",
+            "no weights in safetensors format were found, and other formats are never read",
             f"convert the checkpoint to safetensors ({WEIGHTS}, or files with an index)",
             folder,
         )

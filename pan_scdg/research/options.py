@@ -10,7 +10,7 @@ import click
 
 from pan_scdg.cli.options import (
     FOLDER,
-    cluster_option,
+    add_cluster_options,
     device_option,
     engine_option,
     gpu_option,
@@ -61,7 +61,7 @@ def parse_items(_context: click.Context, parameter: click.Parameter, values: tup
 SCORING_OPTIONS = (
     device_option,
     engine_option,
-    cluster_option,
+    add_cluster_options,
     click.option(
         "--on-error",
         type=click.Choice(["stop", "leave-out"]),

@@ -90,10 +90,10 @@ def _check_scores(scores_by: Mapping[float, Floats], truth: npt.NDArray[np.bool_
 
 
 def require_both_classes(labels: npt.NDArray[np.bool_], purpose: str) -> None:
-    """Raise UserError if all pairs have the same label; ``purpose`` completes "there is no positive pair to"."""
+    """Raise UserError if all pairs have the same label; ``purpose`` completes "no positive pair was found to"."""
     if labels.all() or not labels.any():
         missing = "negative" if len(labels) and labels.all() else "positive"
-        raise UserError(f"there is no {missing} pair to {purpose}", "give pairs with and without reuse")
+        raise UserError(f"no {missing} pair was found to {purpose}", "give pairs with and without reuse")
 
 
 def scale_min_max(values: Sequence[float] | Floats) -> Floats:

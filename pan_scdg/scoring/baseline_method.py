@@ -8,7 +8,6 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import NonNegativeInt, PositiveInt, Strict, TypeAdapter
 
-from pan_scdg.errors import UserErrors
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.passages.finder import PassageFinder
@@ -41,7 +40,7 @@ from pan_scdg.scoring.pair_method import (
     explain_failure,
     name_pair,
 )
-from pan_scdg.scoring.pair_plan import FailedPair, OnError
+from pan_scdg.scoring.pair_plan import FailedPair, OnError, refuse_failed
 from pan_scdg.store import Store, make_key
 
 WITHOUT_MATCH = "decided positive without a match: there is no passage to write"
@@ -112,8 +111,8 @@ class BaselineMethod:
         """Read all texts; return the pairs whose texts are readable, and the others."""
         documents = [document for pair in pairs for document in (pair.suspicious, pair.source)]
         self._facts, faults = read_facts(documents + [pair.source for pair in self._all_pairs])
-        if faults and on_error == "stop":
-            raise UserErrors(list(faults.values()))
+        if on_error == "stop":
+            refuse_failed(list(faults.values()))
         failed = {}
         for pair in pairs:
             for document in (pair.suspicious, pair.source):

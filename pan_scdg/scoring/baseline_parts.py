@@ -30,17 +30,13 @@ _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class Given(NamedTuple):
-    """The device and the ids of all documents of a job; the folders of vectors, of a language model, and of hashes.
-
-    Without ``computes``, all scores are stored, and no model is needed to answer.
-    """
+    """The device and the ids of all documents of a job; the folders of vectors, of a language model, and of hashes."""
 
     device: str
     doc_ids: Sequence[str] = ()
     vectors: Path | None = None
     model: Path | None = None
     state: Path | None = None
-    computes: bool = True
 
 
 class BaselineParts(NamedTuple):
@@ -132,8 +128,7 @@ def find_judge(settings: Prompted, given: Given) -> BaselineParts:
     """Find the model that answers, at an endpoint or on this machine, or raise UserError."""
     if settings.served == "endpoint":
         name = choose_model_name(settings.model)
-        if given.computes:
-            read_endpoint(name)  # raises before any text is scored
+        # read for the first answer that is not stored, so that stored answers need no endpoint
         answerer = Answerer({"served": "endpoint", "model": name}, lambda: read_endpoint(name).complete)
         return BaselineParts({"language_model": {"name": name}}, "cpu", {}, fingerprint=name, answerer=answerer)
     model = _find_instruct_model(settings, given)

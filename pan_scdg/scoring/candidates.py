@@ -186,7 +186,7 @@ def score_candidates(
                     waiting.append(group)
                     yield SourceWork(group.text, [target.text for target in group.targets], settings)
                 else:
-                    model.inherit(store.notes(group.keys))
+                    model.inherit(store.read_notes(group.keys))
                     add(group, values)
                     progress.update(group.candidates)
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from pan_scdg.digests import hash_text
-from pan_scdg.errors import UserError
+from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.lm.ahead import take_ahead
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_text
@@ -29,6 +29,7 @@ from pan_scdg.store import make_key
 Mode = Literal["whole", "segments"]
 OnError = Literal["stop", "negative"]
 """Treatment of pairs that cannot be scored: stop, or decide them negative with the reason."""
+USE_SEGMENTS = 'use --over-long segments, or over_long = "segments" in the profile'
 
 
 class PlannedPair(NamedTuple):
@@ -87,6 +88,12 @@ class FailedPair(NamedTuple):
     error: UserError
 
 
+def refuse_failed(errors: Sequence[UserError]) -> None:
+    """Raise UserErrors if a pair cannot be scored; as a further remedy it names the option that decides otherwise."""
+    if errors:
+        raise UserErrors([UserError(e.what, f"{e.remedy}, or see --on-error", e.where, e.line) for e in errors])
+
+
 def plan_pairs(
     pairs: Sequence[DocumentPair], model: ScoringModel, settings: PairSettings, notices: Notices
 ) -> tuple[list[PlannedPair], list[FailedPair]]:
@@ -126,9 +133,7 @@ class _Planner:
         try:
             source, target = read_text(pair.source), read_text(pair.suspicious)
             if not target.strip():
-                raise UserError(
-                    "the suspicious document is empty", "remove the pair, or see --on-error", pair.suspicious.path
-                )
+                raise UserError("the suspicious document is empty", "remove the pair", pair.suspicious.path)
         except UserError as e:
             return e
         return _Texts(source, target, self._tokens.start(source, target))
@@ -161,7 +166,7 @@ class _Planner:
         except AlignmentError as e:
             raise UserError(
                 f"with {pair.source.doc_id} as source: {e}",
-                "use another tokenizer mode, or see --on-error",
+                "use another tokenizer mode",
                 pair.suspicious.path,
             ) from e
         length = passes.conditional.length
@@ -171,7 +176,7 @@ class _Planner:
             return "segments", passes
         raise UserError(
             f"with {pair.source.doc_id} as source: {length} tokens, the profile's limit is {self._settings.limit}",
-            "use --over-long segments, or see --on-error",
+            USE_SEGMENTS,
             pair.suspicious.path,
         )
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.errors import UserError
 from pan_scdg.evaluation.logistic import compute_probabilities
 from pan_scdg.models.fit import explain_lack_of_memory
 from pan_scdg.notices import Notices
@@ -19,7 +19,7 @@ from pan_scdg.scdg.sequences import ScoringInput
 from pan_scdg.scoring.batches import WHOLE, Share, make_batches
 from pan_scdg.scoring.features import FeatureStore
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_plan import FailedPair, Mode, OnError, PlannedPair, plan_pairs
+from pan_scdg.scoring.pair_plan import USE_SEGMENTS, FailedPair, Mode, OnError, PlannedPair, plan_pairs, refuse_failed
 from pan_scdg.scoring.passes import PairsWork, PassScorer
 from pan_scdg.store import Store
 
@@ -54,8 +54,8 @@ def check_pairs(
     """
     model.check_length(settings.limit, "pairs.limit")
     planned, failed = plan_pairs(pairs, model, settings, notices)
-    if failed and on_error == "stop":
-        raise UserErrors([f.error for f in failed])
+    if on_error == "stop":
+        refuse_failed([item.error for item in failed])
     if model.may_compute:
         check_longest_pair(planned, model)
     return planned, failed
@@ -70,7 +70,7 @@ def check_longest_pair(planned: Sequence[PlannedPair], model: ScoringModel) -> N
     if (lacking := explain_lack_of_memory(model.folder, model.settings, model.device, longest.tokens)) is not None:
         raise UserError(
             f"with {longest.pair.source.doc_id} as source: {longest.tokens} tokens take at least {lacking}",
-            "use --over-long segments with a smaller limit in the profile, or a device with more memory",
+            f"{USE_SEGMENTS}, with a smaller limit, or a device with more memory",
             longest.pair.suspicious.path,
         )
 
@@ -117,7 +117,7 @@ def score_pairs(
     if missing:
         for gains in _compute_batches(missing, scorer, alone, settings):
             features |= known.save(gains, model.list_incidents())
-    model.inherit(store.notes(keys.values()))
+    model.inherit(store.read_notes(keys.values()))
     return [
         ScoredPair(plan._replace(key=keys[plan.key]), features[keys[plan.key]]) for plan in planned if plan.key in keys
     ]

@@ -179,7 +179,7 @@ class PassScorer:
         if found is None:
             raise ValueError("an unconditional result is missing in the store")
         if self.store is not None:
-            self.model.inherit(self.store.notes([self._make_key(name)]))
+            self.model.inherit(self.store.read_notes([self._make_key(name)]))
         return found
 
     def _read_stored(self, name: str, item: ScoringInput) -> LogProbs | None:

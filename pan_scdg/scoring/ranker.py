@@ -21,19 +21,34 @@ from pan_scdg.store import MemoryStore
 class Ranker:
     """Ranks candidates in memory, and forgets what was computed; the encoder of the sentence match is loaded once.
 
+    Args:
+        settings: the profile's, from `choose_settings`.
+        model: the language model.
+        device: "cpu" or "cuda".
+        store: keeps what is computed for one ranking.
+        alignment: that decides pairs, if its encoder is also that of the sentence match; None: another one is loaded.
+
     Raises:
         UserError: the context of the settings is longer than the model's.
     """
 
-    def __init__(self, settings: RetrievalSettings, model: ScoringModel, device: str, store: MemoryStore) -> None:
+    def __init__(
+        self,
+        settings: RetrievalSettings,
+        model: ScoringModel,
+        device: str,
+        store: MemoryStore,
+        alignment: AlignmentScorer | None = None,
+    ) -> None:
         self._settings, self._model, self._device, self._store = settings, model, device, store
-        self._alignment: AlignmentScorer | None = None
+        self._alignment = alignment
         model.check_length(settings.context, "retrieval.context")
 
     def rank(self, query: str, documents: Mapping[str, str] | Iterable[tuple[str, str]]) -> Ranking:
         """Return all documents with their scores, best first; see `Scorer.rank`."""
         asked, corpus, settings = Query("query", query), _Candidates(documents), self._settings
-        targets = prepare_targets([asked], self._model, settings, Path("query"), Notices(strict=True))
+        notices = Notices(strict=True, remedy="shorten the query, or use a profile with a larger context")
+        targets = prepare_targets([asked], self._model, settings, Path("query"), notices)
         found = {asked.query_id: FirstStage({}, [Ranked(doc_id, 0.0) for doc_id in corpus.texts])}
         matcher = None if settings.match is None else self._make_matcher(settings.match, asked)
         try:

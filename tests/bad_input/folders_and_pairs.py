@@ -37,7 +37,9 @@ ROWS = {
     "a text not UTF-8": Bad(
         PAIRS | {"susp/s2.txt": b"one\r\ntwo\r\nth\xe9 end"}, "/susp/s2.txt:3: not UTF-8: byte 12 is 0xe9 .*; convert"
     ),
-    "an empty target": Bad(PAIRS | {"susp/s2.txt": ""}, "/susp/s2.txt: the suspicious document is empty; remove"),
+    "an empty target": Bad(
+        PAIRS | {"susp/s2.txt": ""}, "/susp/s2.txt: the suspicious document is empty; .*, or see --on-error$"
+    ),
     "two blank targets": Bad(
         PAIRS | {"susp/s1.txt": " \n\t", "susp/s3.txt": "\u2003"},
         r"/susp/s1.txt: the suspicious document is empty; .*\n.*/susp/s3.txt: the suspicious document is empty; ",

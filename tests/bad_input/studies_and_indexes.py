@@ -47,7 +47,7 @@ ROWS = {
     "a fold beyond all numbers": _fold('{"query_id": "q2", "fold": 1e999}', "not readable as JSON: 1e999"),
     "a fold that is none": _fold('{"query_id": "q2", "fold": 7}', "fold: Input should be less than 5; correct"),
     "a fold of no query": _fold('{"fold": 1}', "query_id: Field required; "),
-    "a fold of an unknown query": _fold('{"query_id": "q9", "fold": 1}', "there is no query 'q9' in the data; give"),
+    "a fold of an unknown query": _fold('{"query_id": "q9", "fold": 1}', "the query 'q9' is not in the data; give"),
     "a query in two folds": _fold(
         '{"query_id": "q1", "fold": 1}', "the query 'q1' occurs twice, first in line 1; keep one"
     ),

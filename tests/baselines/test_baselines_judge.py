@@ -38,7 +38,7 @@ def prompted(**more: object) -> Prompted:
 
 
 def make_judge(settings: Prompted, store: Store) -> PairScorer:
-    parts = find_parts(settings, Given("cpu", computes=False))
+    parts = find_parts(settings, Given("cpu"))
     return METHODS[Prompted].make_scorer(settings, parts, Collection("", list), store)
 
 

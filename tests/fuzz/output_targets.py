@@ -156,7 +156,7 @@ def _stored(folder: Path) -> None:
     with Store(folder) as store:
         for key in ("a", "b"):
             FeatureStore(store, WANTED, key == "b", "none").load([key])
-            store.notes([key])
+            store.read_notes([key])
         load_ids(store, "b")
         load_gains(store, "b")
 

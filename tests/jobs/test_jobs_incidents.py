@@ -71,7 +71,7 @@ def test_scores_that_are_computed_again_have_their_own_notes(tmp_path: Path) -> 
     with Store(tmp_path) as store:
         store.put([("key", b"1"), *store.note("key", ["one", "two"])])
         store.put([("other", b"1"), *store.note("other", ["two", "three"])])
-        assert store.notes(["key", "other", "none"]) == ["one", "two", "three"]
+        assert store.read_notes(["key", "other", "none"]) == ["one", "two", "three"]
         store.put([("key", b"2"), *store.note("key", [])])
-        assert store.notes(["key"]) == []
+        assert store.read_notes(["key"]) == []
         assert store.note("none", []) == []

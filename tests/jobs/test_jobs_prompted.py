@@ -202,15 +202,36 @@ def test_without_an_address_or_a_threshold_it_says_what_is_missing(
     assert done.err.splitlines()[-1].startswith(
         "error: OPENAI_BASE_URL is not set; give the address of a chat endpoint"
     )
-    assert not any("scoring" in line for line in done.err.splitlines())
     monkeypatch.setenv(endpoint.URL, chat.url)
     monkeypatch.setattr("pan_scdg.errors.find_spec", lambda name: None)
     assert (done := run()).code == 2
     assert done.err.splitlines()[-1] == (
         "error: the package openai is not installed; install the extra: pip install 'pan_scdg[endpoint]'"
     )
-    assert not any("scoring" in line for line in done.err.splitlines())
     assert chat.asked == []
+
+
+def test_stored_answers_need_no_endpoint(
+    chat: LocalChat,
+    run: Call,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    visible: Callable[[Path], dict[str, bytes]],
+) -> None:
+    state = ("--state", tmp_path / "state")
+    assert run(*state, "--limit", 5).code == 0
+    monkeypatch.delenv(endpoint.URL)
+    assert (done := run(*state, "--output", tmp_path / "lacking")).code == 2
+    assert done.err.splitlines()[-1].startswith("error: OPENAI_BASE_URL is not set; give the address")
+    assert len(chat.asked) == 5
+    monkeypatch.setenv(endpoint.URL, chat.url)
+    assert run(*state, "--overwrite").code == 0
+    monkeypatch.delenv(endpoint.URL)
+    monkeypatch.setattr("pan_scdg.errors.find_spec", lambda name: None)
+    assert (done := run(*state, "--output", tmp_path / "again")).code == 0, done.err
+    assert visible(tmp_path / "again") == visible(tmp_path / "out") != {}
+    assert len(chat.asked) == PAIRS
+    assert "OPENAI" not in run("--plan").err
 
 
 def test_merging_shards_needs_no_endpoint(

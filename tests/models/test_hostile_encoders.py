@@ -190,8 +190,8 @@ HOSTILE: dict[str, tuple[Change, str]] = {
         "3_More/config.json: activation_function: 'torch.hub.load' is code of its own",
     ),
     "an unknown key of a layer": (lambda f: add_dense(f, init_weight="x"), "3_More/config.json: init_weight: "),
-    "pickled weights of a layer": (unsafe_dense, "3_More: there are no weights in safetensors format"),
-    "pickled weights": (unsafe_weights, ": there are no weights in safetensors format"),
+    "pickled weights of a layer": (unsafe_dense, "3_More: no weights in safetensors format were found"),
+    "pickled weights": (unsafe_weights, ": no weights in safetensors format were found"),
     "weights outside": (elsewhere, "model.safetensors.index.json: names '../outside.safetensors'"),
     "weights elsewhere": (
         lambda f: edit(f / "config.json", transformers_weights="../outside.safetensors"),

@@ -192,7 +192,7 @@ def test_the_dtype_is_settled_once_and_never_behind_the_back(copied: Path, monke
 
 
 def test_settling_on_a_device_that_is_not_there() -> None:
-    with pytest.raises(UserError, match="no GPU cuda:99"):
+    with pytest.raises(UserError, match="the GPU cuda:99 was not found"):
         choose_dtype(SMALL, "cuda:99")
 
 

@@ -156,9 +156,9 @@ def test_a_variable_that_names_no_gpu_that_is_there_is_told_of(
 @pytest.mark.parametrize(
     ("seen", "why"),
     [
-        (NONE, "there is no GPU cuda; use --device cpu"),
-        (PRESENT._replace(library=False), r"no GPU cuda \(there are device files.* without --gpus\?\); use"),
-        (PRESENT._replace(hidden_by="CUDA_VISIBLE_DEVICES"), r"no GPU cuda \(CUDA_VISIBLE_DEVICES hides"),
+        (NONE, "no GPU was found; use --device cpu"),
+        (PRESENT._replace(library=False), r"no GPU was found \(there are device files.* without --gpus\?\); use"),
+        (PRESENT._replace(hidden_by="CUDA_VISIBLE_DEVICES"), r"no GPU was found \(CUDA_VISIBLE_DEVICES hides"),
     ],
 )
 def test_a_gpu_that_was_asked_for_and_is_not_there(no_gpu: Callable[..., None], seen: Seen, why: str) -> None:

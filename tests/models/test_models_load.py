@@ -194,12 +194,12 @@ def save_gemma(folder: Path, tokenizer: Any, final_logit_softcapping: float | No
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_missing_gpu(copied: Path) -> None:
-    with pytest.raises(UserError, match="no GPU cuda"):
+    with pytest.raises(UserError, match="no GPU was found"):
         load_model(copied, FP32, "cuda")
 
 
 def test_gpu_number_beyond_the_last(copied: Path) -> None:
-    with pytest.raises(UserError, match="no GPU cuda:99"):
+    with pytest.raises(UserError, match="the GPU cuda:99 was not found"):
         load_model(copied, FP32, "cuda:99")
 
 

@@ -98,7 +98,7 @@ def test_a_repository_without_snapshots_and_a_snapshot_without_files(mount: Call
     with pytest.raises(UserError, match=r"the snapshot has no config\.json"):
         find_model("m")
     shutil.rmtree(snapshot)
-    with pytest.raises(UserError, match="there is no snapshot"):
+    with pytest.raises(UserError, match="no snapshot was found"):
         find_model("m")
 
 

@@ -448,6 +448,20 @@ def test_a_plan_needs_no_weights_and_counts_what_the_study_computes(
     assert sum(engine.tokens for engine in engines) == sum(planned) > 0
 
 
+def test_a_missing_endpoint_is_named_before_anything_is_scored_and_a_plan_needs_none(
+    data: Path, tiny_folder: Callable[[str], Path], told: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    where = ("--data", data, "--output", tmp_path / "out", "--profile", SMALL, "--model", tiny_folder("qwen2"))
+    baselines = ("--baseline", "pan25-containment", "--baseline", "pan25-plagbench-zero")
+    assert (done := told("studies", "same-topic", *where, *baselines, "--plan")).code == 0, done.err
+    done = told("studies", "same-topic", *where, *baselines)
+    assert done.code == 2
+    assert done.err.splitlines()[-1].startswith("error: OPENAI_BASE_URL is not set; give the address")
+    assert "pan25-plagbench-zero: " in done.err
+    assert "pan25-containment: " not in done.err
+
+
 def test_no_report_names_a_place_or_holds_text(finished: Path, data: Path) -> None:
     for name in ("pairs", "same-topic"):
         files = visible(finished / name)

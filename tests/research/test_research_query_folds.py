@@ -57,7 +57,7 @@ def test_folds_are_read_as_written_and_from_files_of_others(tmp_path: Path) -> N
         ('{"query_id": "1"}', 1, "fold: Field required"),
         ('{"fold": 1}', 1, "query_id: Field required"),
         ('{"query_id": "1", "fold": 0}\n{"query_id": "1", "fold": 1}', 2, "occurs twice, first in line 1"),
-        ('{"query_id": "9", "fold": 0}', 1, "there is no query '9'"),
+        ('{"query_id": "9", "fold": 0}', 1, "the query '9' is not in the data"),
         ('{"query_id": "1", "fold": 0}', None, "1 queries have no fold, '2' first"),
         ('{"query_id": "1", "fold": 1}\n{"query_id": "2", "fold": 2}', None, "fold 0 or all others are empty"),
         ("1", 1, "expected a JSON object"),

@@ -81,5 +81,5 @@ def test_names_that_are_not_clear_are_refused() -> None:
         choose_rows(firsts, {"DAAC": Path("x")}, [], None)
     with pytest.raises(UserError, match="unknown row 'RRF'.*one of BM25-full"):
         choose_rows(firsts, {}, [], "RRF")
-    with pytest.raises(UserError, match="no ranking to study"):
+    with pytest.raises(UserError, match="no ranking to study was given"):
         choose_rows([], {}, [], None)

@@ -400,7 +400,7 @@ def test_what_is_wrong_is_said_in_a_line_before_anything_is_computed(
     assert "foreign.txt: 1 documents are not in the corpus" in refused(
         study, capsys, out, "--no-default-rows", "--run", f"a={foreign}"
     )
-    assert "no query 'other'" in refused(study, capsys, out, "--given", f"pan26-folds={folds}")
+    assert "the query 'other' is not in the data" in refused(study, capsys, out, "--given", f"pan26-folds={folds}")
     assert "1 judged queries are too few" in refused(study, capsys, out, "--given", f"pan26-folds={held}")
     assert "unknown row 'nobody'" in refused(study, capsys, out, "--rerank", "nobody")
     assert "is not used by this study" in refused(study, capsys, out, "--given", f"pan25-manifest={folds}")

@@ -167,7 +167,7 @@ def test_finished_is_finished(tmp_path: Path) -> None:
 
 
 def test_damage_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no vectors here"):
+    with pytest.raises(UserError, match="no vectors were found"):
         open_vectors(tmp_path, MADE_OF)
     write(tmp_path)
     os.truncate(tmp_path / VECTORS, 7)

@@ -235,8 +235,7 @@ def open_method(
         refuse_unused(profile.baseline, unused)
         ids = sorted({document.doc_id for pair in pairs for document in (pair.suspicious, pair.source)})
         judge = None if measures else computing.model
-        computes = computing.shards.scored_in is None
-        parts = find_parts(profile.baseline, Given(computing.device, ids, vectors, judge, computing.state, computes))
+        parts = find_parts(profile.baseline, Given(computing.device, ids, vectors, judge, computing.state))
         measuring = computing.open_model(profile.need_model()) if measures else None
         sources = pairs if all_pairs is None else all_pairs
         method = BaselineMethod(profile, parts, sources, measuring, computing.shards.scored_in)

@@ -74,7 +74,7 @@ def read_distinct(
     for number, record in read_records(path, kind):
         for key in keys(record):
             if known is not None and key not in known:
-                raise UserError(f"there is no {what} {key!r} in the data", "give the file of this data", path, number)
+                raise UserError(f"the {what} {key!r} is not in the data", "give the file of this data", path, number)
             if (line := lines.setdefault(key, number)) != number:
                 raise UserError(f"the {what} {key!r} occurs twice, first in line {line}", "keep one", path, number)
         records.append(record)

@@ -180,12 +180,14 @@ def _plan(work: PairWork, computing: Computing) -> list[Plan]:
 
 def _score(work: PairWork, store: Store, share: Share) -> Scored:
     """Score the pairs with every baseline, and those of a shard with every model."""
-    tables: dict[str, dict[str, DataFrame]] = {name: {} for name in work.data.sets}
-    scored = {}
-    for name, pairs in work.data.sets.items():
-        for baseline in work.baselines:
+    found: dict[tuple[str, str], DataFrame] = {}
+    # those of an endpoint first: what it lacks is named before anything is computed
+    for baseline in sorted(work.baselines, key=lambda of: not of.asks_endpoint):
+        for name, pairs in work.data.sets.items():
             say([f"{baseline.profile.name}: {len(pairs.ids)} pairs of {name}"])
-            tables[name][baseline.profile.name] = score_baseline(pairs, baseline, store)
+            found[name, baseline.profile.name] = score_baseline(pairs, baseline, store)
+    methods = [baseline.profile.name for baseline in work.baselines]
+    tables, scored = {name: {method: found[name, method] for method in methods} for name in work.data.sets}, {}
     for key, model in work.models.items():
         for name, pairs in work.data.sets.items():
             say([f"{work.study.profile.name}, {key}: {len(pairs.ids)} pairs of {name}"])

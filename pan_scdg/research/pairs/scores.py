@@ -16,7 +16,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.models.fit import choose_device
 from pan_scdg.pan.runs import open_gzip_text
 from pan_scdg.profile import PAPER_GRID, PairSettings, Profile
-from pan_scdg.profile.baseline import BaselineSettings
+from pan_scdg.profile.baseline import BaselineSettings, Prompted
 from pan_scdg.research.data.pair_sets import PairSet
 from pan_scdg.scdg.aggregation import Aggregate, Floats, GainStatistics
 from pan_scdg.scoring.baseline_parts import BaselineParts, Given, need_baseline
@@ -45,6 +45,11 @@ class Baseline(NamedTuple):
     def settings(self) -> BaselineSettings:
         """Return the ``[baseline]`` table of the profile."""
         return need_baseline(self.profile)
+
+    @property
+    def asks_endpoint(self) -> bool:
+        """Return True if a model at an endpoint gives the scores."""
+        return isinstance(self.settings, Prompted) and self.settings.served == "endpoint"
 
     def identify(self) -> dict[str, Any]:
         """Return everything but the texts that its scores depend on, as JSON values."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.profile import PairSettings
 from pan_scdg.records import DocumentPair, TextFile
@@ -25,7 +25,7 @@ from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.sequences import Offsets
 from pan_scdg.scoring.features import load_gains, load_ids
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_plan import PlannedPair, make_pair_key, plan_pairs
+from pan_scdg.scoring.pair_plan import PlannedPair, make_pair_key, plan_pairs, refuse_failed
 from pan_scdg.scoring.pairs import ScoredPair, check_longest_pair
 from pan_scdg.scoring.token_offsets import LocatedTokens, make_locator
 from pan_scdg.store import Store
@@ -109,8 +109,8 @@ def plan_contexts(
         errors.setdefault(fail.pair.suspicious.doc_id, fail.error)
     divided = {plan.pair.suspicious.doc_id for plan in planned if plan.mode == "segments"}
     targets = _label_targets([case for case in cases if case.pair_id not in errors], divided, model, errors)
-    if errors and on_error == "stop":
-        raise UserErrors(list(errors.values()))
+    if on_error == "stop":
+        refuse_failed(list(errors.values()))
     whole = [plan for plan in planned if plan.pair.suspicious.doc_id not in errors]
     plans = [_use_segments(plan, model, settings) if _name_target(plan) in divided else plan for plan in whole]
     kept = [context for context in contexts if context.pair_id not in errors]
@@ -198,7 +198,7 @@ def _label_targets(
         found[case.pair_id] = LabelledTarget(tokens, labels)
         if missing := [content for label, content in CONTENT.items() if label not in labels]:
             what = f"the target has no token of {missing[0]} content"
-            errors[case.pair_id] = UserError(what, "leave this pair out, or see --on-error", case.pair_id)
+            errors[case.pair_id] = UserError(what, "leave this pair out", case.pair_id)
     return found
 
 

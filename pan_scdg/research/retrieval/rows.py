@@ -110,7 +110,7 @@ def choose_rows(
     rows = [*(Ranking(name, run=run) for name, run in runs.items()), *firsts]
     names = [row.name for row in rows]
     if not rows:
-        raise UserError("there is no ranking to study", "give --row or --run, or leave out --no-default-rows")
+        raise UserError("no ranking to study was given", "give --row or --run, or leave out --no-default-rows")
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UserError(f"two rows are named {twice[0]!r}", "rename a run, or leave out a row")
     wanted = {*rerank, *([] if search_on is None else [search_on])}

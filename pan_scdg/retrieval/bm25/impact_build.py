@@ -156,14 +156,15 @@ def _merge(blocks: list[Block], doc_ids: list[str], lengths: Array, folder: Path
     starts = np.zeros(len(terms) + 1, np.int64)
     np.add.at(starts, owners + 1, sizes)
     np.cumsum(starts, out=starts)
-    _place(blocks, np.split(owners, np.cumsum([len(part) for part in listed])[:-1]), listed, starts, numbers, folder)
+    owned = np.split(owners, np.cumsum([len(part) for part in listed])[:-1])
+    _join_postings(blocks, owned, listed, starts, numbers, folder)
     np.save(folder / "terms.npy", terms)
     np.save(folder / "starts.npy", starts)
     np.save(folder / "lengths.npy", by_number)
     _sort_postings(starts, len(doc_ids), folder)
 
 
-def _place(
+def _join_postings(
     blocks: list[Block], owners: list[Array], listed: list[Array], starts: Array, numbers: Array, folder: Path
 ) -> None:
     """Copy each block's postings behind those that the blocks before it had of the same terms."""

@@ -103,7 +103,7 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     known = read_record(path, _AnyFormat, REBUILD, _MANIFEST_BYTES)
     if known is None:
-        raise UserError("there are no vectors here", "build the index first", folder)
+        raise UserError("no vectors were found", "build the index first", folder)
     if known.format != FORMAT:
         what = f"the vectors have format {known.format}, this version reads {FORMAT}"
         raise UserError(what, "build them again", path)
