@@ -27,13 +27,14 @@ from benchmarks.corpus import generate, queries
 from pan_scdg.profile import Bm25Settings
 from pan_scdg.records import Document
 from pan_scdg.retrieval.bm25 import fts5 as bm25_fts5
-from pan_scdg.retrieval.bm25 import impact as bm25_impact
 from pan_scdg.retrieval.bm25 import terrier as bm25_terrier
+from pan_scdg.retrieval.bm25.impact import ImpactIndex
+from pan_scdg.retrieval.bm25.impact_build import build_index as build_impact_index
 from pan_scdg.retrieval.ranking import Ranking
 from pan_scdg.retrieval.sentences import split_sentences
 
 BUILDERS = {
-    "impact": bm25_impact.build_index,
+    "impact": build_impact_index,
     "terrier": bm25_terrier.build_index,
     "fts5": bm25_fts5.build_index,
 }
@@ -120,7 +121,7 @@ def main(documents: int, count: int, seed: int) -> None:
             built = {"impact": other.submit(build, "impact", documents, seed, paths["impact"]).result()}
         built |= {engine: build(engine, documents, seed, paths[engine]) for engine in ("terrier", "fts5")}
         settings = Bm25Settings()
-        impact = opened.enter_context(bm25_impact.ImpactIndex(paths["impact"], settings))
+        impact = opened.enter_context(ImpactIndex(paths["impact"], settings))
         terrier = opened.enter_context(bm25_terrier.TerrierIndex(paths["terrier"], settings))
         fts5 = opened.enter_context(bm25_fts5.Bm25Index(paths["fts5"], settings))
         searches: dict[str, Callable[[str], object]] = {

@@ -17,7 +17,8 @@ from scipy import sparse
 
 from benchmarks.corpus import generate, queries
 from pan_scdg.profile import Bm25Settings
-from pan_scdg.retrieval.bm25.impact import MARGIN, ImpactIndex, build_index, sort_best
+from pan_scdg.retrieval.bm25.impact import MARGIN, ImpactIndex, sort_best
+from pan_scdg.retrieval.bm25.impact_build import build_index
 from pan_scdg.retrieval.bm25.terrier_formula import K1, compute_idf, order_terms, round_to_steps
 from pan_scdg.retrieval.bm25.terrier_terms import pick_rarest
 from pan_scdg.retrieval.ranking import Ranking

@@ -75,7 +75,7 @@ def write_corpus(pairs: list[LabelledTexts], folder: Path) -> None:
         pair.suspicious.path.write_text(item.target, encoding="utf-8", newline="")
         pair.source.path.write_text(item.source, encoding="utf-8", newline="")
         whole = (Passage(0, len(item.target), 0, len(item.source), ""),) if item.label else ()
-        truth = format_detection(pair, whole).replace(b"detected-plagiarism", b"plagiarism")
+        truth = format_detection(pair, whole, "plagiarism")
         (folder / "truth" / name_detection(pair)).write_bytes(truth)
         names.append(f"{susp}.txt {src}.txt\n")
     (folder / "pairs").write_text("".join(names), encoding="utf-8")

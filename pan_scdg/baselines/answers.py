@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from pan_scdg.baselines.endpoint import NEW_TOKENS, Messages, Reply
-from pan_scdg.own_files import OwnRecord, parse_as
+from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.store import Store, make_key
 
 SIDE_BY_SIDE = 4
@@ -21,14 +21,7 @@ AHEAD = 4
 """Chats per such request that are read while the first of them has no answer yet."""
 
 
-class _Answer(OwnRecord):
-    """A `Reply` as it is stored."""
-
-    text: str
-    model: str
-
-
-_REPLY = TypeAdapter(_Answer)
+_REPLY = TypeAdapter(Reply, config=EXACT)
 
 Complete = Callable[[Messages], Reply]
 """Returns the answer to a chat; raises UserError if the model refuses it, Interrupted if it may answer later."""
@@ -98,7 +91,7 @@ class _Desk:
             return key
         stored = self._store.read(key, lambda data: parse_as(data, _REPLY))
         if stored is not None:
-            self.answers[key] = Reply(**stored.model_dump())
+            self.answers[key] = stored
             return key
         if self._complete is None:
             self._complete = self._answerer.open()

@@ -156,8 +156,8 @@ def _write_calibrated(
 
     check_target(profile, write)
     notices = Notices()
-    known = read_labelled_pairs(directory, truth, notices)
-    found = choose(chosen, known, computing, notices, vectors=vectors, **limits)
+    labels, digest = read_labelled_pairs(directory, truth, notices)
+    found = choose(chosen, labels, digest, computing, notices, vectors=vectors, **limits)
     write_profile(profile, write, found)
     say(notices.list_warnings())
     click.echo(json.dumps(found.to_json()) if as_json else f"{found.summarise()}; wrote {write}")

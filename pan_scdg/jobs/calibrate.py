@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import tomlkit
 
@@ -33,17 +33,10 @@ SCORING = ("limit", "over_long", "control", "segments")
 LEFT_OUT = "pair that cannot be scored, left out of the calibration"
 
 
-class LabelledPairs(NamedTuple):
-    """The pairs of an input whose truth is known."""
-
-    labels: Mapping[DocumentPair, bool]
-    """True where the source was reused."""
-    digest: str
-    """Of the input."""
-
-
-def read_labelled_pairs(directory: Path, truth: Path | None, notices: Notices) -> LabelledPairs:
-    """Read the pairs of an input and their truth.
+def read_labelled_pairs(
+    directory: Path, truth: Path | None, notices: Notices
+) -> tuple[Mapping[DocumentPair, bool], str]:
+    """Return the pairs of an input, True where the source was reused, and the digest of the input.
 
     Without ``truth``, its folder is searched beside the pairs.
 
@@ -58,12 +51,13 @@ def read_labelled_pairs(directory: Path, truth: Path | None, notices: Notices) -
     labels = {pair: bool(passages[pair.suspicious.doc_id, pair.source.doc_id]) for pair in corpus.pairs}
     if len(set(labels.values())) < 2:
         raise UserError("all pairs have the same label", "calibrate on pairs of both classes", found)
-    return LabelledPairs(labels, hash_input(directory, "pairs", pairs=corpus))
+    return labels, hash_input(directory, "pairs", pairs=corpus)
 
 
 def calibrate(
     profile: Profile,
-    known: LabelledPairs,
+    labels: Mapping[DocumentPair, bool],
+    digest: str,
     computing: Computing,
     notices: Notices,
     *,
@@ -83,13 +77,13 @@ def calibrate(
             the shards are of other pairs, another model or other settings.
     """
     shards = computing.shards
-    all_pairs, on_error = tuple(known.labels), shards.job.get("on_error", on_error)
+    all_pairs, on_error = tuple(labels), shards.job.get("on_error", on_error)
     pairs, _ = take_first(all_pairs, shards.job.get("limit", limit), "pairs")
     blank = _forget_choice(profile.decide_nothing())
     method = open_method(blank, computing, pairs, all_pairs=all_pairs, vectors=vectors)
     with closing(method):
         if shards.folders:
-            _check_shards(shards, known.digest, profile, method.identify())
+            _check_shards(shards, digest, profile, method.identify())
         elif profile.baseline is not None and profile.baseline.needs_state and computing.state is None:
             what = "answers of the model would be lost if this run stopped"
             raise UserError(what, "give a folder for them with --state")
@@ -103,7 +97,7 @@ def calibrate(
             Store(computing.state or Path(scratch)) as store,
         ):
             shards.restore(store)
-            return method.calibrate(method.score(planned, store), known.labels, known.digest, store)
+            return method.calibrate(method.score(planned, store), labels, digest, store)
 
 
 def _forget_choice(profile: Profile) -> Profile:

@@ -8,7 +8,7 @@ are merged by their log-sum-exps: no mask, no copy of the prefix for each contin
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 from pan_scdg.errors import UserError
@@ -37,10 +37,7 @@ class Spans:
     @cached_property
     def bounds(self) -> tuple[int, ...]:
         """Return 0 and the end of each span."""
-        ends = [0]
-        for length in self.lengths:
-            ends.append(ends[-1] + length)
-        return tuple(ends)
+        return tuple(accumulate(self.lengths, initial=0))
 
     @cached_property
     def on_device(self) -> "torch.Tensor":

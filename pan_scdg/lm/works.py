@@ -7,12 +7,12 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, Protocol
 
-from pan_scdg.cluster.actor import SWITCH, OutOfMemory, Place
+from pan_scdg.cluster.actor import SWITCH, Place
 from pan_scdg.lm.engine import Engine, EngineName, make_engine
 from pan_scdg.lm.logprobs import LogProbs
 from pan_scdg.models.fingerprint import check_same, fingerprint_weights
 from pan_scdg.models.load import load_model
-from pan_scdg.models.memory import is_out_of_memory
+from pan_scdg.models.memory import explain_memory
 from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import ScoringInput, TokenIds, Tokenizer
 
@@ -94,12 +94,7 @@ def share_engine(engine: Engine, tokenizer: Tokenizer) -> Callable[[Work], Compu
             items = work.make_inputs(tokenizer)
         with computing:
             tokens, splits = engine.tokens, len(engine.splits)
-            try:
-                values = score_inputs(items, engine)
-            except Exception as e:
-                if is_out_of_memory(e):
-                    raise OutOfMemory(str(e)) from None
-                raise
+            values = score_inputs(items, engine)
             return Computed(values, engine.tokens - tokens, engine.splits[splits:])
 
-    return compute
+    return explain_memory(compute)

@@ -8,11 +8,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.cluster.actor import Item, OutOfMemory, Place, Result
+from pan_scdg.cluster.actor import Place
 from pan_scdg.cluster.actors import Actors
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.models.fingerprint import check_same, fingerprint_folder
-from pan_scdg.models.memory import is_out_of_memory
+from pan_scdg.models.memory import explain_memory
 
 Vectors = npt.NDArray[np.float32]
 
@@ -59,20 +59,6 @@ class EncodingOrders:
         torch.set_num_threads(place.threads)
         encoder = load_encoder(self.folder, place.device, self.batch, self.dtype)
         return explain_memory(lambda work: encode_all(encoder, work))
-
-
-def explain_memory(compute: Callable[[Item], Result]) -> Callable[[Item], Result]:
-    """Return the function that raises `OutOfMemory` for every lack of memory."""
-
-    def compute_explained(work: Item) -> Result:
-        try:
-            return compute(work)
-        except Exception as e:
-            if is_out_of_memory(e):
-                raise OutOfMemory(str(e)) from None
-            raise
-
-    return compute_explained
 
 
 def encode_all(encoder: Encoder, work: Sequence[Texts]) -> list[Vectors]:

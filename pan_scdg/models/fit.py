@@ -12,8 +12,8 @@ from pan_scdg.logs import say
 from pan_scdg.models.catalogue import CATALOGUE, describe_size
 from pan_scdg.models.config import read_config
 from pan_scdg.models.devices import look_for_gpus, resolve_device
+from pan_scdg.models.encoder_folder import count_encoder_bytes
 from pan_scdg.models.memory import (
-    count_encoder_bytes,
     count_pass_bytes,
     count_weight_bytes,
     describe_memory,

@@ -103,8 +103,6 @@ def read_provenance(found: "FoundModel") -> Provenance:
     Raises:
         UserError: the lock is damaged.
     """
-    if found.where not in ("model_cache", "huggingface cache"):
-        return Provenance({}, [])
     entry, revision, warnings = find_entry(found), found.revision, []
     if entry is not None and revision not in (None, entry.revision):
         warnings.append(

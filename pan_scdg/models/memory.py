@@ -7,16 +7,16 @@ On a CPU, weights in the dtype of their files are mapped and not copied, so a mo
 Each pass would then read it from the disk again, which counts as not fitting.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pan_scdg import resources
+from pan_scdg.cluster.actor import Item, OutOfMemory, Result
 from pan_scdg.errors import UserError
 from pan_scdg.models.catalogue import describe_size
 from pan_scdg.models.devices import describe_device
-from pan_scdg.models.files import read_json
 from pan_scdg.models.weights import list_weight_files, read_tensors
 
 if TYPE_CHECKING:  # both load pydantic, which scoring itself does without
@@ -75,28 +75,6 @@ def count_pass_bytes(
     return max(layer, rows * _get_size(config, "vocab_size") * (width if width == 4 else width + 4))
 
 
-def count_encoder_bytes(folder: Path, dtype: str) -> int:
-    """Return the bytes of the weights of a sentence-transformers model.
-
-    Raises:
-        UserError: a file cannot be read.
-    """
-    parts = [part for part in {folder, *_list_modules(folder)} if any(part.glob("*.safetensors"))]
-    return sum(count_weight_bytes(part, dtype) for part in parts)
-
-
-def _list_modules(folder: Path) -> Iterator[Path]:
-    """Yield the folders of a model's modules; malformed entries are reported when the model is loaded."""
-    try:
-        found = read_json(folder / "modules.json")
-    except UserError:
-        return
-    for module in found if isinstance(found, list) else []:
-        path = module.get("path") if isinstance(module, dict) else None
-        if isinstance(path, str) and ".." not in Path(path).parts and not Path(path).is_absolute():
-            yield folder / path
-
-
 def _get_size(config: "ModelConfig", name: str) -> int:
     value = config.text.get(name)
     return value if isinstance(value, int) and value > 0 else 0
@@ -124,6 +102,20 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(error, RuntimeError) and any(text in str(error) for text in SHORTAGE)
+
+
+def explain_memory(compute: Callable[[Item], Result]) -> Callable[[Item], Result]:
+    """Return the function that raises `OutOfMemory` for every lack of memory."""
+
+    def compute_explained(work: Item) -> Result:
+        try:
+            return compute(work)
+        except Exception as e:
+            if is_out_of_memory(e):
+                raise OutOfMemory(str(e)) from None
+            raise
+
+    return compute_explained
 
 
 def explain_too_large(length: int, device: str) -> UserError:

@@ -19,8 +19,8 @@ LARGEST_SCORE = 1e15
 """Largest absolute value of a valid score, so that sums stay finite."""
 
 
-def format_detection(pair: DocumentPair, passages: Sequence[Passage]) -> bytes:
-    """Return the detection file of one pair: one ``detected-plagiarism`` feature per passage.
+def format_detection(pair: DocumentPair, passages: Sequence[Passage], name: str = "detected-plagiarism") -> bytes:
+    """Return the detection file of one pair: one feature per passage, whose ``name`` is ``plagiarism`` in truth files.
 
     Raises:
         ValueError: a negative offset or a length below 1, with which the official evaluator counts wrongly or stops.
@@ -32,7 +32,7 @@ def format_detection(pair: DocumentPair, passages: Sequence[Passage]) -> bytes:
         if min(p.this_offset, p.source_offset) < 0 or min(p.this_length, p.source_length) < 1:
             raise ValueError(f"{p} has a negative offset or no characters")
         attributes = {
-            "name": "detected-plagiarism",
+            "name": name,
             "this_offset": str(int(p.this_offset)),
             "this_length": str(int(p.this_length)),
             "source_reference": pair.source.reference,

@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.pan.detections import format_detection
+from pan_scdg.pan.text_alignment import name_detection, read_text
 from pan_scdg.pan.untrusted import is_file, read_document, read_utf8
+from pan_scdg.records import DocumentPair, Passage, TextFile
 
 HEADER = ["suspicious", "source"]
 REUSED = "reused"
@@ -164,18 +167,12 @@ def _write_corpus(folder: Path, pairs: list[_Pair], sides: tuple[_Numbering, _Nu
 
 def _write_truth(folder: Path, pair: _Pair) -> None:
     """Write the truth of one pair: one feature that spans both documents, or none."""
-    from lxml import etree
-
-    suspicious, source = pair.suspicious, pair.source
-    root = etree.Element("document", {"reference": f"{suspicious.doc_id}.txt"})
-    if pair.reused:
-        lengths = [str(len(read_document(document.path))) for document in (suspicious, source)]
-        feature = {"name": "plagiarism", "this_offset": "0", "this_length": lengths[0]}
-        feature |= {"source_reference": f"{source.doc_id}.txt", "source_offset": "0", "source_length": lengths[1]}
-        etree.SubElement(root, "feature", feature)
+    documents = pair.suspicious, pair.source
+    suspicious, source = (TextFile(d.doc_id, f"{d.doc_id}.txt", d.path) for d in documents)
+    known = DocumentPair(suspicious, source)
+    whole = [Passage(0, len(read_text(suspicious)), 0, len(read_text(source)))] if pair.reused else []
     folder.mkdir(exist_ok=True)
-    xml = etree.tostring(root, xml_declaration=True, encoding="utf-8", pretty_print=True)
-    (folder / f"{suspicious.doc_id}-{source.doc_id}.xml").write_bytes(xml)
+    (folder / name_detection(known)).write_bytes(format_detection(known, whole, "plagiarism"))
 
 
 def read_names(directory: Path) -> dict[str, str]:

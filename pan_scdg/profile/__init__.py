@@ -11,14 +11,13 @@ from pan_scdg.profile.pairs import (
 )
 from pan_scdg.profile.passages import PassageSettings
 from pan_scdg.profile.retrieval import DAAC_ROUTES, Bm25Settings, DenseSettings, MatchSettings, RetrievalSettings, Route
-from pan_scdg.profile.table import AggregationName, Control, ModelSettings, Table, WindowSettings
+from pan_scdg.profile.table import Control, ModelSettings, Table, WindowSettings
 
 __all__ = [
     "DAAC_ROUTES",
     "PAPER_GRID",
     "SHIPPED",
     "WINDOW_GRID",
-    "AggregationName",
     "Bm25Settings",
     "Calibration",
     "CalibrationRange",

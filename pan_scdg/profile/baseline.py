@@ -65,17 +65,17 @@ class BaselineTable(Table):
     @property
     def measured_noise(self) -> float | None:
         """Return the largest difference of a score between processors; None: not measured."""
-        return None
+        return getattr(self, "noise", None)
 
     @property
     def allowed_false_positives(self) -> float:
         """Return the largest share of negative pairs that a chosen threshold may call positive."""
-        return 1.0
+        return getattr(self, "most_false_positives", 1.0)
 
     @property
     def lacks_weights(self) -> bool:
         """Return True if the weights of its logistic model were not fitted yet."""
-        return False
+        return bool(self.fitted) and getattr(self, "weights", None) is None
 
     @property
     def column(self) -> str:
@@ -140,11 +140,6 @@ class GramLogistic(BaselineTable):
     weights: LogisticWeights | None = None
     """The paper gives no coefficients; None: not fitted, decides nothing."""
     threshold: Threshold = None
-
-    @property
-    def lacks_weights(self) -> bool:
-        """Return True if the weights were not fitted yet."""
-        return self.weights is None
 
     @model_validator(mode="after")
     def _has_weights_of_three(self) -> "GramLogistic":
@@ -228,16 +223,6 @@ class Alignment(EncodingTable):
     """Largest difference of a score between processors; a verdict nearer to the threshold is marked. None: not
     measured."""
     calibrated_with: CalibratedWith = None
-
-    @property
-    def measured_noise(self) -> float | None:
-        """Return the field ``noise``."""
-        return self.noise
-
-    @property
-    def allowed_false_positives(self) -> float:
-        """Return the field ``most_false_positives``."""
-        return self.most_false_positives
 
     def compute_scores(self, numbers: Mapping[str, npt.ArrayLike]) -> npt.NDArray[np.float64]:
         """Return the match less its rise with the number of candidates, plus the weighted other numbers, ``[pairs]``.

@@ -13,6 +13,7 @@ from pan_scdg.cli.options import (
     vectors_option,
 )
 from pan_scdg.logs import say
+from pan_scdg.research.data.folders import PARTS
 from pan_scdg.research.options import (
     StudyCommand,
     add_options,
@@ -22,8 +23,6 @@ from pan_scdg.research.options import (
     parse_items,
     show_study,
 )
-
-PARTS = ("pan25", "pan26", "multinews", "retention")
 
 
 @click.group()
@@ -194,7 +193,7 @@ index_option = click.option("--index", type=FOLDER, help="Folder of indexes that
         "runs",
         multiple=True,
         metavar="NAME=PATH",
-        callback=parse_items("NAME=PATH"),
+        callback=parse_items,
         help="Add a TREC run as a row. Repeatable.",
     ),
     click.option("--rerank", multiple=True, metavar="ROW", help="Rerank this row as well. Repeatable."),

@@ -47,19 +47,15 @@ class StudyCommand(click.Command):
         return super().invoke(ctx)
 
 
-def parse_items(names: str) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], dict[str, Path]]:
-    """Return the callback of an option whose values are ``NAME=PATH``."""
-
-    def parse(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, Path]:
-        found: dict[str, Path] = {}
-        for value in values:
-            name, _, path = value.partition("=")
-            if not path or not name.strip() or name in found:
-                raise click.BadParameter(f"{value!r} is not {names} with a new name")
-            found[name] = Path(path)
-        return found
-
-    return parse
+def parse_items(_context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, Path]:
+    """Return the values ``NAME=PATH`` of an option, by name."""
+    found: dict[str, Path] = {}
+    for value in values:
+        name, _, path = value.partition("=")
+        if not path or not name.strip() or name in found:
+            raise click.BadParameter(f"{value!r} is not {parameter.metavar} with a new name")
+        found[name] = Path(path)
+    return found
 
 
 SCORING_OPTIONS = (
@@ -111,7 +107,7 @@ def add_options(*more: Callable[[Command], Command]) -> Callable[[Command], Comm
             "--given",
             multiple=True,
             metavar="KIND=PATH",
-            callback=parse_items("KIND=PATH"),
+            callback=parse_items,
             help="Read a manifest or split from this file or folder. Can be repeated.",
         ),
         state_option,

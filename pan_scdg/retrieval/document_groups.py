@@ -12,7 +12,8 @@ from pan_scdg.cluster.actor import SWITCH, Alone, Place
 from pan_scdg.cluster.actors import AHEAD, Actors
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.models.encoder import Encoder
-from pan_scdg.models.encoding import EncodingOrders, Texts, Vectors, encode_all, explain_memory
+from pan_scdg.models.encoding import EncodingOrders, Texts, Vectors, encode_all
+from pan_scdg.models.memory import explain_memory
 from pan_scdg.profile import DenseSettings
 from pan_scdg.records import Document
 from pan_scdg.retrieval.bm25.impact_build import Postings, count_postings

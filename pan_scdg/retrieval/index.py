@@ -12,7 +12,7 @@ from pan_scdg.models.encoder import Encoder
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import Bm25Settings, DenseSettings, RetrievalSettings
 from pan_scdg.progress import Progress
-from pan_scdg.retrieval.bm25 import fts5, impact, terrier
+from pan_scdg.retrieval.bm25 import fts5, impact_build, terrier
 from pan_scdg.retrieval.bm25.fts5 import Bm25Index
 from pan_scdg.retrieval.bm25.impact import ImpactIndex
 from pan_scdg.retrieval.bm25.terrier import TerrierIndex
@@ -142,7 +142,7 @@ def build_indexes(
             _build_lists(folder, parts, dense)
             return
         counts_terms = lexical is not None and lexical.made_of["engine"] == "impact"
-        stopwords = impact.find_stopwords() if counts_terms else frozenset[str]()
+        stopwords = impact_build.find_stopwords() if counts_terms else frozenset[str]()
         several = cluster if writers or counts_terms else None
         actors = stack.enter_context(closing(make_actors(encoder if writers else None, stopwords, several)))
         progress = stack.enter_context(Progress("indexing the corpus", len(corpus), actors.count))
@@ -175,7 +175,7 @@ def _build_bm25(
         terrier.build_index(documents, path)
     else:
         found = (([document.doc_id for document in group.documents], group.postings) for group in groups)
-        impact.build_from_postings(found, path, stopwords)
+        impact_build.build_from_postings(found, path, stopwords)
 
 
 def open_bm25(folder: Path, shards: Sequence[Mapping[str, Part]], settings: Bm25Settings) -> AnyBm25:

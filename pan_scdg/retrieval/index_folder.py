@@ -1,7 +1,6 @@
 """A folder that is whole or absent, and unchanged since it was written."""
 
 import json
-import os
 import shutil
 import zlib
 from collections.abc import Iterator
@@ -155,13 +154,8 @@ def read_array(path: Path, kinds: tuple[str, ...]) -> npt.NDArray[Any]:
 
 def _list_files(folder: Path) -> list[str]:
     """Return the names of all files except the manifest, including those in folders."""
-    names = []
-    for place, folders, files in os.walk(folder):
-        names += [Path(place, name).relative_to(folder).as_posix() for name in files]
-        names += [
-            Path(place, name).relative_to(folder).as_posix() for name in folders if Path(place, name).is_symlink()
-        ]
-    return sorted(name for name in names if name != MANIFEST)
+    paths = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return sorted(name for path in paths if (name := path.relative_to(folder).as_posix()) != MANIFEST)
 
 
 def _compute_checksum(path: Path) -> int:

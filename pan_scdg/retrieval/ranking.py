@@ -49,26 +49,17 @@ def list_ranks(ranking: Ranking) -> dict[str, int]:
     return found
 
 
-def sum_reciprocal_ranks(rankings: Iterable[Ranking]) -> dict[str, float]:
-    """Return each document's sum of ``1 / (K + rank)`` over the rankings that have it.
+def fuse_by_rrf(rankings: Iterable[Ranking], depth: int) -> Ranking:
+    """Fuse rankings by the sum of ``1 / (K + rank)``, with equal weights (paper, Three-route RRF).
 
     Raises:
-        ValueError: a ranking lists a document twice.
+        ValueError: ``depth`` is below 1, or a ranking lists a document twice.
     """
     evidence: defaultdict[str, list[float]] = defaultdict(list)
     for ranking in rankings:
         for doc_id, rank in list_ranks(ranking).items():
             evidence[doc_id].append(1 / (K + rank))
-    return {doc_id: fsum(parts) for doc_id, parts in evidence.items()}
-
-
-def fuse_by_rrf(rankings: Iterable[Ranking], depth: int) -> Ranking:
-    """Fuse rankings by reciprocal rank, with equal weights (paper, Three-route RRF).
-
-    Raises:
-        ValueError: a ranking lists a document twice, or ``depth`` is below 1.
-    """
-    return rank_best(sum_reciprocal_ranks(rankings), depth)
+    return rank_best({doc_id: fsum(parts) for doc_id, parts in evidence.items()}, depth)
 
 
 def fuse_by_daac(bm25: Ranking, dense: Ranking, abstract: Ranking, depth: int) -> Ranking:

@@ -1,7 +1,7 @@
 """Token gains: log-probabilities of a target with and without the source, in nats (paper, Token Gains)."""
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -52,29 +52,20 @@ def compute_baseline(unconditional: Floats, control: Floats | None, baseline: Co
     return both
 
 
-class Targets(Protocol):
-    """Anything with target ids: an input, or the result of scoring one."""
-
-    @property
-    def target_ids(self) -> TokenIds:
-        """Return the ids that are scored, ``[n]``."""
-        ...
-
-
 def combine_passes(
-    passes: Iterable[Targets],
+    targets: Iterable[TokenIds],
     unconditional: Floats,
     conditional: Floats,
     control: Floats | None = None,
     baseline: Control = "none",
 ) -> Gains:
-    """Return the gains from the log-probabilities of the passes; the first of ``passes`` is the unconditional one.
+    """Return the gains from the log-probabilities of passes that scored these ``targets`` (ids, ``[n]``).
 
     Raises:
         AlignmentError: the passes do not score identical target ids.
         ValueError: see `check_gains`.
     """
-    token_ids, *others = (item.target_ids for item in passes)
+    token_ids, *others = targets
     if any(not np.array_equal(token_ids, other) for other in others):
         raise AlignmentError("the passes score different target token ids")
     alone, given = np.asarray(unconditional, np.float64), np.asarray(conditional, np.float64)

@@ -66,7 +66,7 @@ class SourceWindows:
         taken: list[Window] = []
         for window in ranked:
             # The order of the tests matters for speed: only a window that overlaps no other is tokenised.
-            if not any(self._check_overlap(window, other) for other in taken):
+            if not any(abs(window.start - other.start) < self._settings.words for other in taken):
                 length = len(self._encode_window(window.start))
                 if length <= budget:
                     taken.append(window)
@@ -83,9 +83,6 @@ class SourceWindows:
             for i, (text, terms) in enumerate(zip(self._split_source(), self._terms))
         ]
         return sorted(windows, key=lambda w: (-w.overlap, w.start))
-
-    def _check_overlap(self, one: Window, other: Window) -> bool:
-        return abs(one.start - other.start) < self._settings.words
 
     def _encode_source(self) -> TokenIds:
         if self._whole is None:

@@ -167,7 +167,7 @@ def score_candidates(
         share: the documents of this shard are scored.
         matcher: also compares the sentences of each document, which is read once for both.
     """
-    wanted = _list_wanted(targets, found, settings, share)
+    wanted = _select_share(group_by_source(targets, found, settings), share)
     # each query without a source is its own batch, so that no gain depends on the other queries
     known, features = _open_features(settings, store, keep_gains), Found()
     scorer, waiting = PassScorer(model, store), deque[Group]()
@@ -209,14 +209,19 @@ def _open_features(settings: RetrievalSettings, store: Store, keep_gains: bool) 
     return FeatureStore(store, stored, keeps, settings.control)
 
 
-def _list_wanted(
-    targets: Sequence[Target], found: Mapping[str, FirstStage], settings: RetrievalSettings, share: Share
+def group_by_source(
+    targets: Sequence[Target], found: Mapping[str, FirstStage], settings: RetrievalSettings
 ) -> dict[str, list[Target]]:
-    """Return the queries of each candidate; those of a shard are divided by the tokens of their queries."""
+    """Return the queries of each candidate that is scored."""
     wanted: dict[str, list[Target]] = {}
     for target in targets:
         for candidate in select_scored(found[target.query_id], settings):
             wanted.setdefault(candidate.doc_id, []).append(target)
+    return wanted
+
+
+def _select_share(wanted: Mapping[str, list[Target]], share: Share) -> dict[str, list[Target]]:
+    """Return the candidates of a shard; they are divided by the tokens of their queries."""
     own = share.select({name: sum(len(of.text.token_ids) for of in queries) for name, queries in wanted.items()})
     return {name: queries for name, queries in wanted.items() if name in own}
 

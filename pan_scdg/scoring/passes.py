@@ -250,7 +250,8 @@ class PassScorer:
 
 def _compute_segment_gains(item: ScoringInput, alone: LogProbs, found: Sequence[Scored], baseline: Control) -> Gains:
     control = found[1].log_probs if len(found) > 1 else None
-    return combine_passes([item, *found], alone, found[0].log_probs, control, baseline)
+    targets = [item.target_ids, *(scored.target_ids for scored in found)]
+    return combine_passes(targets, alone, found[0].log_probs, control, baseline)
 
 
 def _parse_log_probs(data: bytes, tokens: int) -> LogProbs:

@@ -6,7 +6,7 @@ same span with shuffled words is the control: its gain is the part that the topi
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from pydantic import Strict, TypeAdapter
@@ -63,15 +63,11 @@ class Verifier:
     def __init__(self, model: ScoringModel, store: Store) -> None:
         self.model, self._store = model, store
 
-    def identify(self) -> dict[str, Any]:
-        """Return all fields that the numbers depend on."""
-        sizes = [TARGET_TOKENS, SOURCE_TOKENS, PRECEDING_TOKENS, PRECEDING_CHARACTERS, LARGEST]
-        return {**self.model.list_key_parts(), "sizes": sizes}
-
     def make_key(self, target: str, source: str, passage: Passage) -> str:
         """Return the store's key of a passage's gain."""
         texts = {"target": hash_text(target), "source": hash_text(source), "passage": passage[:4]}
-        return make_key("passage gains", {**self.identify(), **texts})
+        sizes = [TARGET_TOKENS, SOURCE_TOKENS, PRECEDING_TOKENS, PRECEDING_CHARACTERS, LARGEST]
+        return make_key("passage gains", {**self.model.list_key_parts(), "sizes": sizes, **texts})
 
     def measure(self, target: str, source: str, passage: Passage) -> PassageGains:
         """Return the gains of a passage of a target and a source, and their controls."""

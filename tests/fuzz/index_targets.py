@@ -15,8 +15,9 @@ from pan_scdg.profile import Bm25Settings, load_profile
 from pan_scdg.records import Document, Query
 from pan_scdg.retrieval import catalogue, index_folder
 from pan_scdg.retrieval.bm25 import fts5 as bm25_fts5
-from pan_scdg.retrieval.bm25 import impact as bm25_impact
 from pan_scdg.retrieval.bm25 import impact_arrays
+from pan_scdg.retrieval.bm25.impact import ImpactIndex
+from pan_scdg.retrieval.bm25.impact_build import build_index
 from pan_scdg.retrieval.candidate_files import read_candidates
 from pan_scdg.retrieval.dense import vectors
 from pan_scdg.retrieval.dense.vector_files import FORMAT, Manifest
@@ -87,11 +88,11 @@ def _go_on(folder: Path) -> None:
 
 
 def _make_impact(folder: Path) -> None:
-    bm25_impact.build_index(DOCUMENTS, folder / "index", frozenset({"the", "at"}))
+    build_index(DOCUMENTS, folder / "index", frozenset({"the", "at"}))
 
 
 def _impact(folder: Path) -> None:
-    with bm25_impact.ImpactIndex(folder / "index", SETTINGS):
+    with ImpactIndex(folder / "index", SETTINGS):
         pass
 
 

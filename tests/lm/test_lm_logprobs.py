@@ -13,7 +13,7 @@ from pan_scdg.lm.logprobs import compute_target_log_probs, gather_log_softmax
 from pan_scdg.models.load import LanguageModel, load_model
 from pan_scdg.profile import ModelSettings, SegmentSettings, WindowSettings
 from pan_scdg.scdg.aggregation import average, average_top_q
-from pan_scdg.scdg.gains import combine_passes, join_segments
+from pan_scdg.scdg.gains import Gains, combine_passes, join_segments
 from pan_scdg.scdg.segments import build_segment_passes
 from pan_scdg.scdg.sequences import (
     Passes,
@@ -59,9 +59,9 @@ def tolerance(lm: LanguageModel, *items: ScoringInput) -> float:
     return 2 * log_prob_tolerance(lm.model, max(item.length for item in items))
 
 
-def scored(lm: LanguageModel, passes: Passes, rows: int = 7) -> np.ndarray:
+def scored(lm: LanguageModel, passes: Passes, rows: int = 7) -> Gains:
     pair = [compute_target_log_probs(lm, item, rows) for item in passes]
-    return combine_passes(passes, *pair).gains
+    return combine_passes([item.target_ids for item in passes], *pair)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -69,7 +69,7 @@ def test_pair_gains_equal_the_literal_formula(tiny_lm: Callable[[str], LanguageM
     lm = tiny_lm(architecture)
     passes = build_pair_passes(lm.tokenizer, SOURCE, TARGET)
     before, behind = (literal_log_probs(lm, item) for item in passes)
-    gains = scored(lm, passes)
+    gains = scored(lm, passes).gains
     assert np.array_equal(passes.unconditional.target_ids, passes.conditional.target_ids)
     assert len(gains) == len(lm.tokenizer.encode(TARGET, add_special_tokens=True)) - 1
     bound = 2 * tolerance(lm, *passes)
@@ -88,7 +88,7 @@ def test_retrieval_gains_equal_the_literal_formula(tiny_lm: Callable[[str], Lang
         build_retrieval_unconditional(lm.tokenizer, target), build_retrieval_conditional(lm.tokenizer, target, prefix)
     )
     expected = literal_log_probs(lm, passes.conditional) - literal_log_probs(lm, passes.unconditional)
-    np.testing.assert_allclose(scored(lm, passes), expected, atol=2 * tolerance(lm, *passes))
+    np.testing.assert_allclose(scored(lm, passes).gains, expected, atol=2 * tolerance(lm, *passes))
 
 
 def test_segments_score_every_token_by_the_literal_formula(tiny_lm: Callable[[str], LanguageModel]) -> None:
@@ -96,7 +96,7 @@ def test_segments_score_every_token_by_the_literal_formula(tiny_lm: Callable[[st
     windows = WindowSettings(words=4, stride=4)
     plan = SegmentSettings(target_tokens=12, context_tokens=5, source_tokens=20, windows=windows)
     passes = list(build_segment_passes(lm.tokenizer, SOURCE, TARGET, [(0, 20), (22, len(TARGET))], plan))
-    gains = join_segments(combine_passes(p, *(compute_target_log_probs(lm, item, 5) for item in p)) for p in passes)
+    gains = join_segments(scored(lm, pair, 5) for pair in passes)
     expected = [literal_log_probs(lm, p.conditional) - literal_log_probs(lm, p.unconditional) for p in passes]
     bound = 2 * tolerance(lm, *(item for p in passes for item in p))
     np.testing.assert_allclose(gains.gains, np.concatenate(expected), atol=bound)

@@ -131,7 +131,12 @@ def test_float32_takes_twice_as_much(gpu: Callable[[str, int], None], qwen3_8b: 
 
 def test_a_large_encoder_is_refused_too(gpu: Callable[[str, int], None], tmp_path: Path) -> None:
     """7.1 billion parameters, as those of Linq-Embed-Mistral, with the modules of sentence-transformers."""
-    (tmp_path / "modules.json").write_text(json.dumps([{"path": ""}, {"path": "1_Pooling"}, {"path": "../.."}, 5]))
+    kinds = {"": "Transformer", "1_Pooling": "Pooling"}
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (path, kind) in enumerate(kinds.items())
+    ]
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
     write_header(tmp_path / "model.safetensors", {"a": (7_100_000, 1000)})
     gpu("GeForce RTX 3070", RTX_3070)
     with pytest.raises(UserError, match=r"Linq in bfloat16 takes at least 14\.2 GB.*fit \(pan26-qwen3-1\.7b, .*bm25-"):

@@ -70,14 +70,14 @@ def many(tmp_path: Path) -> list[TruePair]:
 )
 def test_each_condition(tmp_path: Path, features: str, sizes: tuple[int, int], reason: str | None) -> None:
     corpus = corpus_of(tmp_path / "one", {"s-r": features}, *sizes)
-    selection = select_instances(corpus, fine)
+    instances, rejected = select_instances(corpus, fine)
     if reason is None:
-        assert [i.pair_id for i in selection.instances] == ["s-r"]
-        assert selection.rejected == ()
+        assert [i.pair_id for i in instances] == ["s-r"]
+        assert rejected == ()
     else:
-        assert selection.instances == ()
-        assert [(r.xml_file, r.pair_id) for r in selection.rejected] == [("s-r.xml", "s-r")]
-        assert selection.rejected[0].reason.startswith(reason)
+        assert instances == ()
+        assert [(r.xml_file, r.pair_id) for r in rejected] == [("s-r.xml", "s-r")]
+        assert rejected[0].reason.startswith(reason)
 
 
 def test_candidates_come_in_the_shuffled_order_of_their_names_until_there_are_enough(many: list[TruePair]) -> None:
@@ -89,8 +89,9 @@ def test_candidates_come_in_the_shuffled_order_of_their_names_until_there_are_en
         return "cannot be divided" if text in refused else None
 
     selection = select_instances(many, cannot_divide, most=4)
-    assert [i.xml_file for i in selection.instances] == [names[0], *names[3:6]]
-    assert [(r.xml_file, r.reason) for r in selection.rejected] == [(n, "cannot be divided") for n in names[1:3]]
+    instances, rejected = selection
+    assert [i.xml_file for i in instances] == [names[0], *names[3:6]]
+    assert [(r.xml_file, r.reason) for r in rejected] == [(n, "cannot be divided") for n in names[1:3]]
     assert select_instances(many[::-1], cannot_divide, most=4) == selection
 
 
@@ -109,7 +110,7 @@ def test_simple_goes_before_medium_before_hard_before_others(tmp_path: Path) -> 
             tmp_path / str(left),
             {"s-r": "".join(feature("r", spans[k] if i < left else short, obfuscation=k) for i, k in enumerate(kinds))},
         )
-        (instance,) = select_instances(corpus, fine).instances
+        ((instance,), _) = select_instances(corpus, fine)
         best = next(k for k in ("simple", "medium", "hard") if k in kinds[:left])
         assert instance.obfuscation == best
         assert place_of(instance) == spans[best]
@@ -118,14 +119,14 @@ def test_simple_goes_before_medium_before_hard_before_others(tmp_path: Path) -> 
 def test_among_passages_of_one_class_the_same_generator_draws(tmp_path: Path) -> None:
     spans = [(100 * i, 300, 10 * i, 2_000) for i in range(4)]
     truth = {f"s{k}-r{k}": "".join(feature(f"r{k}", span) for span in spans) for k in range(5)}
-    selection = select_instances(corpus_of(tmp_path / "x", truth), fine)
+    instances, _ = select_instances(corpus_of(tmp_path / "x", truth), fine)
     generator, names = random.Random(42), sorted(f"{name}.xml" for name in truth)
     generator.shuffle(names)
-    assert [(i.xml_file, place_of(i)) for i in selection.instances] == [(n, generator.choice(spans)) for n in names]
+    assert [(i.xml_file, place_of(i)) for i in instances] == [(n, generator.choice(spans)) for n in names]
 
 
 def test_instances_hold_no_text_and_are_read_and_checked_again(many: list[TruePair], tmp_path: Path) -> None:
-    found = select_instances(many, fine).instances
+    found, _ = select_instances(many, fine)
     path = tmp_path / "instances.jsonl"
     path.write_text(format_records(found))
     assert read_instances(path) == found

@@ -14,7 +14,6 @@ from pan_scdg.retrieval.ranking import (
     fuse_by_daac,
     fuse_by_rrf,
     rank_best,
-    sum_reciprocal_ranks,
 )
 
 DOCS = "abcdefghij"
@@ -51,7 +50,7 @@ def test_top_refuses_what_is_not_a_number() -> None:
 
 
 def test_reciprocal_rank_by_hand() -> None:
-    scores = sum_reciprocal_ranks([ranking("ab"), ranking("bc")])
+    scores = dict(fuse_by_rrf([ranking("ab"), ranking("bc")], 3))
     assert scores == pytest.approx({"a": 1 / 61, "b": 1 / 62 + 1 / 61, "c": 1 / 62})
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from pan_scdg.errors import UserError
 from pan_scdg.profile import Bm25Settings
-from pan_scdg.retrieval.bm25.impact import ImpactIndex, build_index
+from pan_scdg.retrieval.bm25.impact import ImpactIndex
+from pan_scdg.retrieval.bm25.impact_build import build_index
 from pan_scdg.retrieval.dense.ivf import LISTS, IvfIndex, IvfSearch, build_ivf
 from pan_scdg.retrieval.dense.nearest import ExactSearch
 from pan_scdg.retrieval.dense.rows import Stacked

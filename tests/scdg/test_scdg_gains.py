@@ -6,33 +6,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.scdg.gains import Gains, check_gains, combine_passes, join_segments
-from pan_scdg.scdg.sequences import AlignmentError, Passes, ScoringInput
+from pan_scdg.scdg.sequences import AlignmentError, TokenIds
 
 finite = st.floats(-50, 50)
 
 
-def passes(one: list[int], other: list[int]) -> Passes:
-    start = np.array([0])
-    return Passes(ScoringInput(start, np.array(one)), ScoringInput(start, np.array(other)))
+def targets(*ids: list[int]) -> list[TokenIds]:
+    return [np.array(found) for found in ids]
 
 
 def test_gain_is_conditional_minus_unconditional_and_signed() -> None:
-    gains = combine_passes(passes([7, 8], [7, 8]), np.float32([-2.0, -1.0]), np.float32([-0.5, -3.0]))
+    gains = combine_passes(targets([7, 8], [7, 8]), np.float32([-2.0, -1.0]), np.float32([-0.5, -3.0]))
     assert gains.gains.tolist() == [1.5, -2.0]
     assert gains.gains.dtype == np.float64
 
 
 def test_different_target_ids_are_an_error() -> None:
     with pytest.raises(AlignmentError, match="different target"):
-        combine_passes(passes([7, 8], [7, 9]), np.zeros(2), np.zeros(2))
+        combine_passes(targets([7, 8], [7, 9]), np.zeros(2), np.zeros(2))
     with pytest.raises(AlignmentError, match="different target"):
-        combine_passes(passes([7, 8], [7]), np.zeros(2), np.zeros(2))
+        combine_passes(targets([7, 8], [7]), np.zeros(2), np.zeros(2))
 
 
 @pytest.mark.parametrize("values", [[-1.0], [-1.0, math.nan], [-1.0, -math.inf]])
 def test_missing_or_infinite_log_probabilities_are_an_error(values: list[float]) -> None:
     with pytest.raises(ValueError, match=r"one common length|not finite"):
-        combine_passes(passes([7, 8], [7, 8]), np.zeros(2), np.array(values))
+        combine_passes(targets([7, 8], [7, 8]), np.zeros(2), np.array(values))
 
 
 def test_no_token_is_an_error() -> None:
@@ -89,19 +88,18 @@ def test_the_paper_s_gain_knows_no_control() -> None:
 @pytest.mark.parametrize("baseline", ["shuffled-source", "both"])
 def test_a_baseline_needs_its_control(baseline: str) -> None:
     with pytest.raises(ValueError, match="shuffled source"):
-        combine_passes(passes([7, 8], [7, 8]), np.zeros(2), np.zeros(2), None, baseline)  # type: ignore[arg-type]
+        combine_passes(targets([7, 8], [7, 8]), np.zeros(2), np.zeros(2), None, baseline)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("control", [[-1.0], [-1.0, math.nan], [-1.0, -math.inf]])
 def test_missing_or_infinite_controls_are_an_error(control: list[float]) -> None:
     with pytest.raises(ValueError, match=r"one common length|not finite"):
-        combine_passes(passes([7, 8], [7, 8]), np.zeros(2), np.zeros(2), np.array(control))
+        combine_passes(targets([7, 8], [7, 8]), np.zeros(2), np.zeros(2), np.array(control))
 
 
 def test_a_control_of_another_target_is_an_error() -> None:
-    three = Passes(*passes([7, 8], [7, 8]), ScoringInput(np.array([0]), np.array([7, 9])))
     with pytest.raises(AlignmentError, match="different target"):
-        combine_passes(three, np.zeros(2), np.zeros(2), np.zeros(2))
+        combine_passes(targets([7, 8], [7, 8], [7, 9]), np.zeros(2), np.zeros(2), np.zeros(2))
 
 
 def test_controls_join_too_and_never_with_parts_that_have_none() -> None:

@@ -1,7 +1,7 @@
 """Score the pairs of a check with the method of a profile, and describe them for the report."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -24,13 +24,6 @@ LEAST_OVERLAP = 0.5
 
 Interval = tuple[int, int]
 COMMON = "all passages are ones that many of the texts share, which counts less"
-
-
-class FoundPair(NamedTuple):
-    """A pair that is shown, with its passages."""
-
-    places: Places
-    passages: tuple[ReportPassage, ...]
 
 
 class JudgedPair(NamedTuple):
@@ -81,12 +74,12 @@ def describe_pairs(material: Material, judged: Sequence[JudgedPair], locator: Lo
     Of the others only passages that do not count are shown.
     """
     shown = [pair for pair in judged if pair.verdict.judgement != "no sign" or pair.left_out]
-    found = []
+    found: dict[Places, list[ReportPassage]] = {}
     with Progress("finding passages", len(shown)) as progress:
         for pair in shown:
-            found.append(_find_passages(material, pair, locator))
+            found[_sort(material, pair.places)] = _find_passages(material, pair, locator)
             progress.update()
-    passages = dict(zip((pair.places for pair in found), _note_common(found, material), strict=True))
+    passages = _note_common(found, material)
     pairs = [_describe(material, pair, passages.get(_sort(material, pair.places), ())) for pair in judged]
     return sorted(pairs, key=lambda pair: (*rank_pair(pair), pair.suspicious, pair.source))
 
@@ -96,14 +89,14 @@ def _sort(material: Material, places: Places) -> Places:
     return (min(places), max(places)) if material.among else places
 
 
-def _find_passages(material: Material, pair: JudgedPair, locator: Locator) -> FoundPair:
+def _find_passages(material: Material, pair: JudgedPair, locator: Locator) -> list[ReportPassage]:
     i, j = pair.places
     texts = material.suspicious[i].compared.text or "", material.sources[j].compared.text or ""
     found = locator.find(*texts, positive=pair.verdict.judgement != "no sign")
-    passages: Iterable[ReportPassage] = map(make_passage, found)
+    passages = list(map(make_passage, found))
     if (i, j) != _sort(material, (i, j)):
-        passages = sorted(p._replace(begin=p.begin2, end=p.end2, begin2=p.begin, end2=p.end) for p in passages)
-    return FoundPair(_sort(material, (i, j)), tuple(passages))
+        return sorted(p._replace(begin=p.begin2, end=p.end2, begin2=p.begin, end2=p.end) for p in passages)
+    return passages
 
 
 def _describe(material: Material, pair: JudgedPair, passages: tuple[ReportPassage, ...]) -> ReportPair:
@@ -116,7 +109,9 @@ def _describe(material: Material, pair: JudgedPair, passages: tuple[ReportPassag
     return verdict
 
 
-def _note_common(pairs: Sequence[FoundPair], material: Material) -> list[tuple[ReportPassage, ...]]:
+def _note_common(
+    pairs: Mapping[Places, Sequence[ReportPassage]], material: Material
+) -> dict[Places, tuple[ReportPassage, ...]]:
     """Return the passages of each pair, with a note on those that many documents share.
 
     A passage is common if many suspicious texts have passages from its place in the source, or if many sources have
@@ -125,12 +120,12 @@ def _note_common(pairs: Sequence[FoundPair], material: Material) -> list[tuple[R
     sides = ("texts", "texts") if material.among else ("sources", "suspicious texts")
     counts = len(material.sources), len(material.suspicious)
     places: defaultdict[tuple[str, int], list[tuple[int, Interval]]] = defaultdict(list)
-    for (i, j), passages in pairs:
+    for (i, j), passages in pairs.items():
         for p in passages:
             places[sides[1], i].append((j, (p.begin, p.end)))
             places[sides[0], j].append((i, (p.begin2, p.end2)))
-    noted = []
-    for (i, j), passages in pairs:
+    noted = {}
+    for (i, j), passages in pairs.items():
         rows = []
         for p in passages:
             notes = (
@@ -138,7 +133,7 @@ def _note_common(pairs: Sequence[FoundPair], material: Material) -> list[tuple[R
                 _explain(_count((p.begin, p.end), places[sides[1], i]), counts[0], sides[0]),
             )
             rows.append(p._replace(note=notes[0] or notes[1]))
-        noted.append(tuple(rows))
+        noted[i, j] = tuple(rows)
     return noted
 
 

@@ -3,7 +3,7 @@
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pan_scdg import __version__
 from pan_scdg.errors import UserError
@@ -11,7 +11,6 @@ from pan_scdg.jobs.check.compare import describe_pairs, judge_pairs
 from pan_scdg.jobs.check.pairs import (
     MOST_PAIRS,
     Places,
-    count_pairs,
     encode_texts,
     find_candidates,
     list_pairs,
@@ -56,13 +55,6 @@ class CheckRequest:
     """Measure with the profile's language model how much cheaper the source makes the passages."""
     overwrite: bool = False
     strict: bool = False
-
-
-class Checked(NamedTuple):
-    """The printed result of a check: the ranked table, and lines about it."""
-
-    table: str
-    lines: list[str]
 
 
 @dataclass(frozen=True)
@@ -126,8 +118,8 @@ class _Check:
         return pairs, len(places)
 
 
-def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -> Checked:
-    """Compare every suspicious text with every source, and write a report.
+def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -> tuple[str, list[str]]:
+    """Compare every suspicious text with every source, and write a report; return the ranked table and lines about it.
 
     Raises:
         UserError: a text cannot be read, or a model or the output is not usable; no result is published.
@@ -135,7 +127,7 @@ def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -
     profile = profile.measure_passages(request.gains)
     notices = Notices(request.strict)
     material = collect_texts(request.suspicious, request.sources, request.template, notices)
-    total, places = count_pairs(material), None
+    total, places = sum(1 for _ in list_pairs(material)), None
     if not total:
         raise UserError("both sides are the same file", "give another text to compare it with", request.suspicious)
     if total > MOST_PAIRS:
@@ -160,6 +152,6 @@ def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -
     page = f"report: {request.output / PAGE}"
     table = format_best((request.output / TABLE).read_text(encoding="utf-8"))
     if report is None:
-        return Checked(table, [f"already complete: {request.output}", page])
+        return table, [f"already complete: {request.output}", page]
     said = summarise(report), explain_verdicts(report.threshold), CAUTION
-    return Checked(table, [*notices.list_warnings(), *said, page])
+    return table, [*notices.list_warnings(), *said, page]

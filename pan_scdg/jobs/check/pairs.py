@@ -24,11 +24,6 @@ Places = tuple[int, int]
 """A suspicious text and a source."""
 
 
-def count_pairs(material: Material) -> int:
-    """Return the number of pairs of different files; pairs from one folder (--among) count once."""
-    return sum(1 for _ in list_pairs(material))
-
-
 def list_pairs(material: Material) -> Iterator[Places]:
     """Yield all pairs of different files; in pairs from one folder (--among), the earlier file comes first."""
     if material.among:

@@ -9,7 +9,7 @@ from typing import Any
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.jobs.output.mark import Partial
 from pan_scdg.jobs.plan.indexing import estimate_indexing
-from pan_scdg.jobs.plan.inputs import Counted, count_candidates, count_pairs, group_by_source
+from pan_scdg.jobs.plan.inputs import Counted, count_candidates, count_pairs
 from pan_scdg.jobs.plan.probe import Speed, probe
 from pan_scdg.jobs.plan.tokens import SHARE, Tokens, count_operations, estimate_hours
 from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request, take_first
@@ -211,12 +211,9 @@ def _plan_model(
 ) -> Plan:
     """Return the plan of scoring the candidates with one model."""
     pairs = _count_scored(prepared)
-    targets = list({target.text.digest: target for target in prepared.targets}.values())
     known = prepared.given if prepared.settings.cascade is None else None
-    wanted = None if known is None else group_by_source(targets, known, prepared.settings)
-    in_all = pairs if wanted is None else sum(map(len, wanted.values()))
     with closing(model):
-        counted = count_candidates(prepared.corpus, targets, wanted, in_all, prepared.settings, model)
+        counted = count_candidates(prepared.corpus, prepared.targets, known, pairs, prepared.settings, model)
         return make_plan("retrieval", profile, computing, model, counted, pairs, notes)
 
 

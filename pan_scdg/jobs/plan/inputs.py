@@ -1,6 +1,5 @@
 """Count the tokens of all inputs that a job would score, and choose a sample of them for the probe."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -12,7 +11,7 @@ from pan_scdg.progress import Progress
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.scdg.sequences import ScoringInput
 from pan_scdg.scoring.batches import make_batches
-from pan_scdg.scoring.candidates import Target, select_scored
+from pan_scdg.scoring.candidates import Target, group_by_source
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import PlannedPair
 from pan_scdg.scoring.passes import PairsWork, SourceWork, digest_input
@@ -57,55 +56,48 @@ def count_pairs(planned: Sequence[PlannedPair], model: ScoringModel, settings: P
     return Counted(tokens, True, sampled.get(0, []), list(sampled.values()))
 
 
-def group_by_source(
-    targets: Sequence[Target], stages: Mapping[str, FirstStage], settings: RetrievalSettings
-) -> dict[str, list[Target]]:
-    """Return the queries of each candidate that is scored."""
-    found: dict[str, list[Target]] = defaultdict(list)
-    for target in targets:
-        for candidate in select_scored(stages[target.query_id], settings):
-            found[candidate.doc_id].append(target)
-    return found
-
-
 def count_candidates(
     corpus: Corpus,
     targets: Sequence[Target],
-    wanted: Mapping[str, Sequence[Target]] | None,
-    in_all: int,
+    stages: Mapping[str, FirstStage] | None,
+    pairs: int,
     settings: RetrievalSettings,
     model: ScoringModel,
-    sampled: int = SAMPLED,
+    sampled: int | None = SAMPLED,
 ) -> Counted:
     """Return the tokens of all candidates, counted on sampled documents and extrapolated.
 
     Args:
         corpus: all documents.
-        targets: the queries, each with a text of its own.
-        wanted: queries by document; None: not known, so that each query is assumed to have its own sources.
-        in_all: number of pairs to score.
+        targets: the queries; several of one text are scored once.
+        stages: candidates by query; None: not known, so that each query is assumed to have its own sources.
+        pairs: number of pairs to score if the candidates are not known.
         settings: the profile's.
         model: its tokenizer counts.
-        sampled: number of documents that are counted, evenly over all.
+        sampled: number of documents that are counted, evenly over all; None: all.
     """
+    targets = list({target.text.digest: target for target in targets}.values())
+    wanted = None if stages is None else group_by_source(targets, stages, settings)
+    in_all = pairs if wanted is None else sum(map(len, wanted.values()))
     names = [doc_id for doc_id in corpus.ids if wanted is None or doc_id in wanted]
+    sampled = len(names) if sampled is None else sampled
     places, budget = choose_evenly(sampled, len(names)), model.settings.pack_tokens
     chosen = {names[place]: place for place in places} if targets else {}
     probed = {names[places[i]] for i in choose_evenly(PROBED, len(places))}
-    tokens, pairs, tasks, largest = Tokens(0, 0), 0, list[Work](), list[ScoringInput]()
+    tokens, counted, tasks, largest = Tokens(0, 0), 0, list[Work](), list[ScoringInput]()
     with Progress("counting tokens", len(chosen)) as progress:
         for document in corpus.select(chosen):
             one = targets[chosen[document.doc_id] % len(targets)]
             queries = [one] if wanted is None else wanted[document.doc_id]
             items = SourceWork(document.text, [query.text for query in queries], settings).make_inputs(model.tokenizer)
             tokens += count_tokens(items, budget)
-            pairs += len(queries)
+            counted += len(queries)
             tasks += [items] if document.doc_id in probed else []
             largest = max(largest, items, key=lambda work: sum(item.length for item in work))
             progress.update()
     alone = [count_tokens([target.unconditional], budget) for target in targets]
-    counted = sum(alone, tokens.multiply(in_all / pairs if pairs else 0.0))
-    return Counted(counted, wanted is not None and len(names) <= sampled, largest, tasks)
+    whole = sum(alone, tokens.multiply(in_all / counted if counted else 0.0))
+    return Counted(whole, wanted is not None and len(names) <= sampled, largest, tasks)
 
 
 def choose_evenly(count: int, of: int) -> list[int]:

@@ -98,13 +98,6 @@ class News(NamedTuple):
     artefacts: list[Artefact]
 
 
-class Retention(NamedTuple):
-    """The instances of the retention study."""
-
-    instances: tuple[Instance, ...]
-    artefacts: list[Artefact]
-
-
 def prepare(sources: Sources, parts: Sequence[str], output: Path) -> list[str]:
     """Prepare ``parts`` (none: all whose data exists) in ``output``; return one line per artefact.
 
@@ -229,8 +222,8 @@ def prepare_news(sources: Sources) -> News:
     return News(pairs, parts, artefacts)
 
 
-def prepare_retention(sources: Sources) -> Retention:
-    """Read or select the instances of the retention study; raises UserError as `prepare_pan25`."""
+def prepare_retention(sources: Sources) -> tuple[tuple[Instance, ...], list[Artefact]]:
+    """Read or select the instances of the retention study, with artefacts; raises UserError as `prepare_pan25`."""
     file = sources.find_ready("retention-instances")
     logs: list[Artefact] = []
     if file is not None:
@@ -244,12 +237,12 @@ def prepare_retention(sources: Sources) -> Retention:
         logs = [Artefact("exclusion log", {"retention/exclusion_log.jsonl": text}, facts)]
     facts = {"instances": len(instances), **describe_origin(file)}
     manifest = Artefact("instances", {"retention/instances.jsonl": format_records(instances)}, facts)
-    return Retention(instances, [manifest, *logs])
+    return instances, [manifest, *logs]
 
 
 _PREPARE: dict[str, Callable[[Sources], list[Artefact]]] = {
     "pan25": lambda sources: prepare_pan25(sources).artefacts,
     "pan26": prepare_pan26,
     "multinews": lambda sources: prepare_news(sources).artefacts,
-    "retention": lambda sources: prepare_retention(sources).artefacts,
+    "retention": lambda sources: prepare_retention(sources)[1],
 }

@@ -44,8 +44,8 @@ def read_data(options: StudyOptions, most: int | None, seeds: int, notices: Noti
     """
     check_given(options.given, (PART,))
     sources = Sources(options.folders, options.given, notices=notices)
-    prepared = prepare_retention(sources)
-    instances = prepared.instances[:most]
+    selected, artefacts = prepare_retention(sources)
+    instances = selected[:most]
     if len(instances) < FEWEST_PAIRS:
         raise UserError(
             f"{len(instances)} instance is too few for an interval", "give more pairs", options.folders.retention
@@ -58,7 +58,7 @@ def read_data(options: StudyOptions, most: int | None, seeds: int, notices: Noti
         {f"{PART}/intervention_manifest.jsonl": format_records(contexts)},
         {"contexts": len(contexts), **describe_origin(file)},
     )
-    return Data({PART: [*prepared.artefacts, manifest]}, cases, contexts, file, sources.pool)
+    return Data({PART: [*artefacts, manifest]}, cases, contexts, file, sources.pool)
 
 
 def _read_or_make_contexts(

@@ -61,13 +61,6 @@ class Rejected:
     reason: str
 
 
-class Selection(NamedTuple):
-    """The instances and the rejected candidates, each in the order of the candidates."""
-
-    instances: tuple[Instance, ...]
-    rejected: tuple[Rejected, ...]
-
-
 class Case(NamedTuple):
     """An instance with its texts."""
 
@@ -84,8 +77,8 @@ class Case(NamedTuple):
 
 def select_instances(
     corpus: Sequence[TruePair], explain_lack: Callable[[str], str | None], most: int = INSTANCES
-) -> Selection:
-    """Return up to ``most`` instances of the pairs that have a truth file.
+) -> tuple[tuple[Instance, ...], tuple[Rejected, ...]]:
+    """Return up to ``most`` instances of the pairs that have a truth file, and the candidates before them.
 
     Args:
         corpus: pairs with their truth; their order does not matter.
@@ -108,7 +101,7 @@ def select_instances(
             instances.append(found)
         else:
             rejected.append(Rejected(true.xml_name, true.pair_id, found))
-    return Selection(tuple(instances), tuple(rejected))
+    return tuple(instances), tuple(rejected)
 
 
 def _select_passage(

@@ -20,11 +20,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.report import Estimate
-from pan_scdg.evaluation.resampling import RESAMPLES, SEED, draw_resamples
+from pan_scdg.evaluation.resampling import RESAMPLES, SEED, Floats, draw_resamples, find_interval
 from pan_scdg.research.retention.contexts import LEVELS
 from pan_scdg.research.retention.scoring import CONTENT
 
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 
 OPTIMISERS = ("lbfgs", "bfgs", "cg", "powell")
 LEAST_SQUARES = "least squares"
-
-Floats = npt.NDArray[np.float64]
 
 
 class MeanTable(NamedTuple):
@@ -157,8 +154,7 @@ def resample_slopes(table: MeanTable) -> Slopes:
 
 
 def _summarise(values: Floats) -> Estimate:
-    low, high = np.percentile(values, [2.5, 97.5])
-    return Estimate(float(values.mean()), float(low), float(high))
+    return Estimate(float(values.mean()), *find_interval(values))
 
 
 def fit_mixed(table: MeanTable) -> MixedFit:

@@ -9,7 +9,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.jobs.lifecycle import Scored
 from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.plan.estimate import Plan
-from pan_scdg.jobs.plan.inputs import count_candidates, group_by_source
+from pan_scdg.jobs.plan.inputs import count_candidates
 from pan_scdg.jobs.plan.tokens import count_operations
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.notices import Notices
@@ -175,10 +175,8 @@ def _measure_costs(work: _Work, stages: Stages, simulation: Simulation, head: in
 
     def count(reranker: Reranker, candidates: Stages) -> tuple[float, float | None]:
         settings = reranker.study.profile.need_retrieval()
-        targets = list({t.text.digest: t for t in reranker.targets if t.query_id in queries}.values())
-        wanted = group_by_source(targets, candidates, settings)
-        in_all = sum(map(len, wanted.values()))
-        counted = count_candidates(work.data.corpus, targets, wanted, in_all, settings, reranker.model, len(wanted))
+        targets = [target for target in reranker.targets if target.query_id in queries]
+        counted = count_candidates(work.data.corpus, targets, candidates, 0, settings, reranker.model, sampled=None)
         tokens = counted.tokens.full if work.computing.engine == "reference" else counted.tokens.packed
         return tokens, count_operations(reranker.model.config, counted.tokens)
 

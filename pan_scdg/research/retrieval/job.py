@@ -10,7 +10,7 @@ from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.jobs.lifecycle import Scored
 from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.plan.estimate import NOT_KNOWN, Plan, make_plan
-from pan_scdg.jobs.plan.inputs import count_candidates, group_by_source
+from pan_scdg.jobs.plan.inputs import count_candidates
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.models.find import FoundModel, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
@@ -116,13 +116,11 @@ def plan_scoring(data: Data, reranker: Reranker, computing: Computing, task: str
         for query, stage in rest.items():
             candidates[query].candidates.extend(stage.candidates)
     searched = [row for row in study.rows if row.reranked and row.run is None]
-    targets = list({target.text.digest: target for target in reranker.targets}.values())
-    wanted = None if searched else group_by_source(targets, candidates, whole)
     each = min(study.profile.need_retrieval().scored or whole.depth, whole.depth, len(data.corpus))
     pairs = sum(len(of.candidates) for of in candidates.values()) + len(searched) * len(data.queries) * each
-    in_all = pairs if wanted is None else sum(map(len, wanted.values()))
     notes = [*note_lost(len(data.lost), "queries"), *(NOT_KNOWN if searched else ())]
-    counted = count_candidates(data.corpus, targets, wanted, in_all, whole, reranker.model)
+    known = None if searched else candidates
+    counted = count_candidates(data.corpus, reranker.targets, known, pairs, whole, reranker.model)
     plan = make_plan(task, study.profile.name, computing, reranker.model, counted, pairs, notes)
     return replace(plan, queries=len(data.queries), documents=len(data.corpus))
 

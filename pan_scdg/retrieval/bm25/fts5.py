@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from pan_scdg.errors import UserError
 from pan_scdg.profile import Bm25Settings
+from pan_scdg.retrieval.bm25.terrier_terms import pick_rarest
 from pan_scdg.retrieval.index_folder import REDO, check_seal, stage_folder, write_seal
-from pan_scdg.retrieval.ranking import Ranked, Ranking, rank_best, sum_reciprocal_ranks
+from pan_scdg.retrieval.ranking import Ranked, Ranking, fuse_by_rrf
 from pan_scdg.retrieval.sentences import split_sentences
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class Bm25Index(AbstractContextManager["Bm25Index"]):
         most = self._settings.terms
         units = self._words.list_terms(split_sentences(query_text))
         rankings = [self._search_terms(self._pick_rarest(terms, most)) for terms in units]
-        return rank_best(sum_reciprocal_ranks(rankings), self._settings.depth)
+        return fuse_by_rrf(rankings, self._settings.depth)
 
     def search_full(self, query_text: str) -> Ranking:
         """Rank documents for the rarest terms of the whole query; the score is that of BM25."""
@@ -149,9 +150,7 @@ class Bm25Index(AbstractContextManager["Bm25Index"]):
         self.close()
 
     def _pick_rarest(self, terms: set[str], most: int) -> list[str]:
-        """Return the ``most`` rarest indexed terms, by document frequency, then by term."""
-        indexed = [(frequency, term) for term in terms if (frequency := self._count_documents(term))]
-        return [term for _, term in sorted(indexed)[:most]]
+        return pick_rarest({term: self._count_documents(term) for term in terms}, most)
 
     def _count_documents(self, term: str) -> int:
         """Return the number of documents with the term, 0 if it is not indexed."""

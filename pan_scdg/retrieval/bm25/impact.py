@@ -22,13 +22,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.own_files import read_own_text
 from pan_scdg.profile import Bm25Settings
 from pan_scdg.retrieval.bm25.impact_arrays import Array, Arrays, read_arrays
-from pan_scdg.retrieval.bm25.impact_build import (
-    DOC_IDS,
-    STOPWORDS,
-    build_from_postings,
-    build_index,
-    find_stopwords,
-)
+from pan_scdg.retrieval.bm25.impact_build import DOC_IDS, STOPWORDS
 from pan_scdg.retrieval.bm25.terrier_formula import (
     K1,
     STEPS,
@@ -42,8 +36,6 @@ from pan_scdg.retrieval.bm25.terrier_terms import LONGEST, TermPipeline, pick_ra
 from pan_scdg.retrieval.index_folder import REDO, check_seal, read_ids
 from pan_scdg.retrieval.ranking import K, Ranked, Ranking
 from pan_scdg.retrieval.sentences import split_sentences
-
-__all__ = ["ImpactIndex", "build_from_postings", "build_index", "find_stopwords"]
 
 STOPWORDS_BYTES = 1 << 20
 MARGIN = 1e-7
@@ -159,7 +151,7 @@ class ImpactIndex(AbstractContextManager["ImpactIndex"]):
         return {term: size for term, size in sizes.items() if size}
 
     def _fuse(self, rankings: list[Docs]) -> Ranking:
-        """Fuse by reciprocal ranks; the sums are exact, as those of `ranking.sum_reciprocal_ranks` are."""
+        """Fuse by reciprocal ranks; the sums are exact, as those of `ranking.fuse_by_rrf` are."""
         if not rankings:
             return []
         docs = np.concatenate(rankings)

@@ -18,7 +18,7 @@ from pan_scdg.retrieval.bm25.terrier_formula import K1, STEPS, B, order_terms, r
 from pan_scdg.retrieval.bm25.terrier_jars import MEMORY_VARIABLE, TERRIER, find_terrier_jar, start_terrier
 from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline, pick_rarest, read_stopwords
 from pan_scdg.retrieval.index_folder import REDO, check_seal, read_ids, stage_folder, write_seal
-from pan_scdg.retrieval.ranking import Ranking, rank_best, sum_reciprocal_ranks
+from pan_scdg.retrieval.ranking import Ranking, fuse_by_rrf, rank_best
 from pan_scdg.retrieval.sentences import split_sentences
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class TerrierIndex(AbstractContextManager["TerrierIndex"]):
         The score is the fused one. A sentence without any indexed term adds nothing; without any there is no result.
         """
         units = [self._pick_rarest(sentence, self._settings.terms) for sentence in split_sentences(query_text)]
-        return rank_best(sum_reciprocal_ranks(self._search(units)), self._settings.depth)
+        return fuse_by_rrf(self._search(units), self._settings.depth)
 
     def search_full(self, query_text: str) -> Ranking:
         """Rank documents for the query as one unit; the score is BM25's in steps of 1e-9."""
