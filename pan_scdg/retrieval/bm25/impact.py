@@ -1,8 +1,8 @@
 """BM25 that ranks exactly as Terrier does, without Java and many times faster.
 
 The index keeps counts and lengths as integers, and scores are computed from them in float64 with Terrier's order of
-operations: nothing is quantised. numba compiles the one loop over postings; a sparse product in scipy takes twice the
-time and memory (benchmarks/results/first-stage.md).
+operations: nothing is quantised. numba compiles the one loop over postings; a sparse product in scipy takes 1.75
+times as long, and gigabytes of memory (benchmarks/results/first-stage.md).
 """
 
 import os
