@@ -1,7 +1,7 @@
 """Compute the linear layers of a model with oneDNN on a CPU.
 
 For products in float32 torch calls MKL, which leaves half the vector width of an AMD processor unused: MiniLM encodes
-1.7 times as fast with oneDNN there (``benchmarks/results/encoding.md``). Results differ in the last digits of float32.
+1.6 times as fast with oneDNN there (``benchmarks/results/encoding.md``). Results differ in the last digits of float32.
 """
 
 from functools import partial
