@@ -22,7 +22,7 @@ DIGITS = (
     "profile.model.attention",
     "profile.model.pack_tokens",
     "profile.model.head_rows",
-    *("profile.retrieval.dense.batch", "profile.retrieval.dense.dtype"),
+    *("models.encoder.dtype", "profile.retrieval.dense.batch", "profile.retrieval.dense.dtype"),
 )
 """Prefixes of job fields that change last digits."""
 WITHOUT_EFFECT = (

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveInt, TypeAdapter, ValidationError
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.output.mark import Mark, is_unchanged, read_mark
 from pan_scdg.models.find import FoundModel
 from pan_scdg.models.lock import list_origins
 from pan_scdg.own_files import MARK
-from pan_scdg.profile import ModelSettings
+from pan_scdg.profile import EncoderDtype, ModelSettings
 from pan_scdg.retrieval.candidate_files import CANDIDATES, read_stages, write_stages
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.scoring.batches import MOST, Share
@@ -32,10 +32,9 @@ FIELDS = {
     "names": "another map of original names",
 }
 """Descriptions of differing job fields in messages; other fields are shown by name."""
-
-
 SHOWN = 10
 """Number of missing shards that a message names."""
+_ENCODER_DTYPE = TypeAdapter[EncoderDtype](EncoderDtype)
 
 
 class _SharedJob(BaseModel):
@@ -92,6 +91,19 @@ class Shards:
             return ModelSettings.model_validate({**settings.model_dump(), **changes})
         except ValidationError as e:
             raise UserError("the mark names no dtype of a language model", AGAIN, self.folders[0] / MARK) from e
+
+    def read_encoder_dtype(self) -> EncoderDtype | None:
+        """Return the dtype in which the shards encoded the corpus; None: no shard did.
+
+        Raises:
+            UserError: their mark names none.
+        """
+        if "encoder" not in self.job.get("models", {}):
+            return None
+        try:
+            return _ENCODER_DTYPE.validate_python(self.job["models"]["encoder"].get("dtype"))
+        except ValidationError as e:
+            raise UserError("the mark names no dtype of the encoder", AGAIN, self.folders[0] / MARK) from e
 
     def check(self, job: Mapping[str, Any]) -> None:
         """Raise UserError, naming the differing fields, unless the shards are of ``job``."""

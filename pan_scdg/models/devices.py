@@ -9,13 +9,14 @@ import importlib.util
 import os
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pan_scdg.errors import UserError
 
 if TYPE_CHECKING:
-    from pan_scdg.profile import ModelSettings
+    from pan_scdg.profile import EncoderDtype, ModelSettings
 
 _DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 _ARCHITECTURE = re.compile(r"(sm|compute)_(\d+)(\d)[af]?")
@@ -154,6 +155,29 @@ def choose_dtype(settings: "ModelSettings", device: str) -> "ModelSettings":
     if settings.dtype_without_bf16 is None or can_compute("bfloat16", device):
         return settings
     return settings.model_copy(update={"dtype": settings.dtype_without_bf16, "dtype_without_bf16": None})
+
+
+def choose_encoder_dtype(device: str) -> "EncoderDtype":
+    """Return the dtype of an encoder whose vectors are only searched: bfloat16 if ``device`` computes faster in it.
+
+    That is a GPU, and a processor with instructions for bfloat16 that torch uses; on another one bfloat16 is several
+    times as slow as float32. Rankings hardly differ (``benchmarks/results/encoding.md``).
+    """
+    import torch
+
+    if device != "cpu":
+        return "bfloat16"
+    used = torch.backends.cpu.get_cpu_capability() not in ("DEFAULT", "NO AVX", "AVX2")  # a variable can limit them
+    return "bfloat16" if used and not {"amx_bf16", "avx512_bf16"}.isdisjoint(list_cpu_features()) else "float32"
+
+
+@cache
+def list_cpu_features() -> frozenset[str]:
+    """Return the instruction sets of this processor by torch's names for them; none before torch 2.10."""
+    import torch
+
+    find = getattr(torch.cpu, "get_capabilities", dict)
+    return frozenset(name for name, value in find().items() if value is True)
 
 
 def check_device(settings: "ModelSettings", device: str) -> None:

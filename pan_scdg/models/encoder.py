@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from pan_scdg.models.find import find_encoder_folder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.models.memory import is_out_of_memory
 from pan_scdg.models.weights import list_weight_files, read_tensors
+from pan_scdg.profile import EncoderDtype
 
 PADDING = 1 / 6
 """Largest share of padding in a batch: less makes batches too small to be fast."""
@@ -28,7 +29,7 @@ from the system and given back each time."""
 class Encoder:
     """A loaded embedding model. Vectors depend only on the texts of one call, their order and ``batch``."""
 
-    def __init__(self, model: Any, folder: Path, batch: int, dtype: Literal["bfloat16"] | None = None) -> None:
+    def __init__(self, model: Any, folder: Path, batch: int, dtype: EncoderDtype) -> None:
         """Wrap a ``SentenceTransformer`` that encodes at most ``batch`` texts together; use ``load_encoder``.
 
         Raises:
@@ -139,11 +140,15 @@ def plan_batches(tokens: Sequence[int], largest: int, most: int | None = None) -
 
 
 def load_encoder(
-    name_or_folder: str | Path, device: str, batch: int = 32, dtype: Literal["bfloat16"] | None = None
+    name_or_folder: str | Path, device: str, batch: int = 32, dtype: EncoderDtype | None = None
 ) -> Encoder:
     """Load an embedding model from disk, without network and without code from its folder.
 
-    It computes in float32 on a CPU and in bfloat16 elsewhere (paper, BGE-M3), unless ``dtype`` says so for a CPU, too.
+    Args:
+        name_or_folder: a name in the model folders, or a folder.
+        device: ``cpu`` or ``cuda``.
+        batch: number of texts that are encoded together.
+        dtype: None: float32 on a CPU, bfloat16 elsewhere (paper, BGE-M3).
 
     Raises:
         UserError: the model is missing, damaged or incomplete, needs code of its own, or has no safetensors.
@@ -157,8 +162,8 @@ def load_encoder(
     from pan_scdg.models.linear import use_onednn
 
     logging.getLogger("transformers").setLevel(logging.ERROR)  # what it warns of is checked below, in one line
-    low = dtype == "bfloat16" or device != "cpu"
-    options = {"dtype": torch.bfloat16 if low else torch.float32, "use_safetensors": True}
+    dtype = dtype or ("float32" if device == "cpu" else "bfloat16")
+    options = {"dtype": getattr(torch, dtype), "use_safetensors": True}
     try:
         model = SentenceTransformer(
             str(folder), device=device, local_files_only=True, trust_remote_code=False, model_kwargs=options
@@ -176,7 +181,7 @@ def load_encoder(
     _check_complete(model[0].auto_model, transformer)
     if type(model[-1]).__name__ == "Normalize":
         del model[-1]  # it would round in bfloat16 what `Encoder` normalises in float32 (paper, BGE-M3)
-    if not low:
+    if device == "cpu":
         use_onednn(model)
     return Encoder(model.eval(), folder, batch, dtype)
 

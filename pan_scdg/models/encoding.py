@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from pan_scdg.cluster.actors import Actors
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.models.fingerprint import check_same, fingerprint_folder
 from pan_scdg.models.memory import explain_memory
+from pan_scdg.profile import EncoderDtype
 
 Vectors = npt.NDArray[np.float32]
 
@@ -35,7 +36,7 @@ class EncodingOrders:
     folder: Path
     batch: int
     fingerprint: str
-    dtype: Literal["bfloat16"] | None = None
+    dtype: EncoderDtype | None = None
 
     @classmethod
     def make(cls, encoder: Encoder) -> "EncodingOrders":

@@ -10,7 +10,15 @@ from pan_scdg.profile.pairs import (
     SegmentSettings,
 )
 from pan_scdg.profile.passages import PassageSettings
-from pan_scdg.profile.retrieval import DAAC_ROUTES, Bm25Settings, DenseSettings, MatchSettings, RetrievalSettings, Route
+from pan_scdg.profile.retrieval import (
+    DAAC_ROUTES,
+    Bm25Settings,
+    DenseSettings,
+    EncoderDtype,
+    MatchSettings,
+    RetrievalSettings,
+    Route,
+)
 from pan_scdg.profile.table import Control, ModelSettings, Table, WindowSettings
 
 __all__ = [
@@ -23,6 +31,7 @@ __all__ = [
     "CalibrationRange",
     "Control",
     "DenseSettings",
+    "EncoderDtype",
     "MatchSettings",
     "ModelSettings",
     "PairSettings",

@@ -10,6 +10,7 @@ from pan_scdg.scdg.aggregation import AGGREGATIONS
 
 Route = Literal["bm25-sentence", "bm25-full", "dense-sentence", "dense-full", "abstract"]
 """One first-stage ranking: single sentences or the whole query, by BM25 or dense vectors; or title with abstract."""
+EncoderDtype = Literal["float32", "bfloat16"]
 DAAC_ROUTES: tuple[Route, ...] = ("bm25-sentence", "dense-sentence", "abstract")
 
 
@@ -53,9 +54,8 @@ class DenseSettings(Table):
     """Chunks kept per chunk of a whole query before the maximum per document."""
     depth: int = Field(default=1000, ge=1)
     batch: int = Field(default=32, ge=1)
-    dtype: Literal["bfloat16"] | None = Field(default=None, exclude_if=lambda value: value is None)
-    """Type in which the encoder computes; None: float32 on a CPU, bfloat16 elsewhere. bfloat16 is faster on a CPU with
-    AMX, and slower on one without instructions for it (benchmarks/results/encoding.md)."""
+    dtype: EncoderDtype | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Type in which the encoder computes; None: bfloat16 where it is faster (`models.devices.choose_encoder_dtype`)."""
     search: Literal["exact", "ivf"] = Field(default="exact", exclude_if=lambda value: value == "exact")
     """All vectors, or those in the inverted lists of faiss that are most like the query (extra ``ann``)."""
     lists: int | None = Field(default=None, ge=1, exclude_if=lambda value: value is None)

@@ -12,7 +12,7 @@ from pan_scdg.cluster.session import Cluster
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
-from pan_scdg.models.devices import can_compute
+from pan_scdg.models.devices import can_compute, choose_encoder_dtype
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.models.find import find_encoder
 from pan_scdg.models.fit import check_encoder_fits
@@ -59,7 +59,7 @@ def load_retrieval_encoder(settings: RetrievalSettings, device: str) -> Encoder 
     check_encoder_fits(dense.model, found.folder, device)
     if dense.dtype is not None and not can_compute(dense.dtype, device):
         raise UserError(f"{device} cannot compute in {dense.dtype}", "remove retrieval.dense.dtype from the profile")
-    return load_encoder(found.folder, device, dense.batch, dense.dtype)
+    return load_encoder(found.folder, device, dense.batch, dense.dtype or choose_encoder_dtype(device))
 
 
 def find_candidates(

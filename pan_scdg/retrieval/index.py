@@ -54,9 +54,7 @@ def list_parts(settings: RetrievalSettings, encoder: Encoder | None, corpus: str
     if encoder is None:
         return found
     dense = settings.need_dense()
-    cut: dict[str, int | str | None] = {"document_tokens": dense.document_tokens}
-    if dense.dtype is not None:
-        cut["dtype"] = dense.dtype
+    cut: dict[str, int | str | None] = {"document_tokens": dense.document_tokens, "dtype": encoder.dtype}
     if any(route.startswith("dense") for route in settings.routes):
         words = {"chunk_words": dense.chunk_words, "chunk_stride": dense.chunk_stride, "chunks": dense.chunks}
         found["chunks"] = _describe_vectors("chunks", encoder, dense.batch, corpus, cut | words)

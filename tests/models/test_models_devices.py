@@ -14,6 +14,7 @@ from pan_scdg.models.devices import (
     check_device,
     check_device_exists,
     choose_dtype,
+    choose_encoder_dtype,
     is_supported,
     look_for_gpus,
     resolve_device,
@@ -98,6 +99,24 @@ def test_a_gpu_without_code_in_torch_is_named(gpu: Gpu, use: Callable[[ModelSett
     gpu((6, 1), WHEEL)
     with pytest.raises(UserError, match=r"no code for GeForce \(sm_61\); use --device cpu or another GPU"):
         use(SMALL, "cuda")
+
+
+@pytest.mark.parametrize(
+    ("capability", "features", "dtype"),
+    [
+        ("AVX512", {"avx512_bf16", "avx2"}, "bfloat16"),
+        ("AVX512", {"amx_bf16"}, "bfloat16"),
+        ("AVX512", {"avx512_f"}, "float32"),
+        ("AVX2", {"avx512_bf16"}, "float32"),
+        ("DEFAULT", set(), "float32"),
+    ],
+)
+def test_encoders_compute_in_bfloat16_where_torch_uses_instructions_for_it(
+    monkeypatch: pytest.MonkeyPatch, capability: str, features: set[str], dtype: str
+) -> None:
+    monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: capability)
+    monkeypatch.setattr(devices, "list_cpu_features", lambda: frozenset(features))
+    assert (choose_encoder_dtype("cpu"), choose_encoder_dtype("cuda")) == (dtype, "bfloat16")
 
 
 def test_the_cpu_is_taken_where_no_gpu_is_visible(no_gpu: Callable[..., None]) -> None:

@@ -13,6 +13,7 @@ from pan_scdg.bundled import MODEL_CACHE_VARIABLE
 from pan_scdg.cli import run_command
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
+from pan_scdg.models.devices import choose_encoder_dtype
 from pan_scdg.models.find import ModelNotFoundError, find_encoder, find_encoder_folder, find_model
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.models.lock import Locked, write_lock
@@ -297,5 +298,6 @@ def test_a_mounted_encoder_is_said_and_recorded(
     assert f"models: bge-m3 from huggingface cache at {'a' * 12}, MIT" in said
     assert said[0].startswith(f"warning: bge-m3 is NOT the pinned revision: huggingface cache has {REVISIONS[0]}, ")
     mark = json.loads((output / ".pan_scdg.json").read_text())
-    assert mark["job"]["models"] == {"encoder": {"weights": fingerprint_folder(snapshot)}}
+    encoder = {"weights": fingerprint_folder(snapshot), "dtype": choose_encoder_dtype("cpu")}
+    assert mark["job"]["models"] == {"encoder": encoder}
     assert mark["origins"] == {"encoder": {"revision": REVISIONS[0], "found": "huggingface cache"}}

@@ -106,7 +106,7 @@ def test_vectors_without_direction_are_refused(encoder: Encoder) -> None:
             return torch.zeros(len(texts), 3)
 
     with pytest.raises(ValueError, match="zero"):
-        Encoder(Zero(), Path(), 2).encode(["x"])
+        Encoder(Zero(), Path(), 2, "float32").encode(["x"])
 
 
 def test_fingerprint_sees_names_and_bytes(tmp_path: Path) -> None:

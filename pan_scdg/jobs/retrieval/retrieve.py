@@ -24,7 +24,7 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.source_retrieval import read_queries
-from pan_scdg.profile import Profile, RetrievalSettings
+from pan_scdg.profile import EncoderDtype, Profile, RetrievalSettings
 from pan_scdg.records import Query
 from pan_scdg.report.query_page import write_query_page
 from pan_scdg.report.setting import Setting, describe_setting
@@ -54,6 +54,8 @@ class Prepared(NamedTuple):
     given: dict[str, FirstStage] | None
     """Candidates of the user or of the shards; None: they are searched."""
     encoder: Encoder | None
+    encoder_dtype: EncoderDtype | None
+    """That of the shards in a merge."""
     corpus: Corpus
     places: Mapping[str, FoundModel]
     """The models that the result depends on, by their names in the job."""
@@ -72,7 +74,7 @@ class Prepared(NamedTuple):
             found["sentence_encoder"] = self.matching.identity["embedding_model"]
         if (place := self.places.get("encoder")) is not None:
             weights = fingerprint_folder(place.folder) if self.encoder is None else self.encoder.fingerprint
-            found["encoder"] = {"weights": weights}
+            found["encoder"] = {"weights": weights, "dtype": self.encoder_dtype}
         return found
 
     def make_matcher(self, store: Store) -> SentenceMatcher | None:
@@ -111,16 +113,17 @@ def prepare(profile: Profile, request: Request, computing: Computing, stages: Fi
     corpus = Corpus(request.input, notices)
     if given is not None:
         check_candidates(given, corpus, "give a run over this corpus", stages.candidates)
-    encoder, matching, ready = None, None, None
+    encoder, matching, ready, dtype = None, None, None, shards.read_encoder_dtype()
     if not computing.gpus:  # a plan for them only counts
         if given is None:
             encoder = load_retrieval_encoder(settings, computing.device)
+            dtype = None if encoder is None else encoder.dtype
             if stages.index is not None:
                 ready = check_index(stages.index, corpus, settings, encoder)
         if settings.rerank and settings.match is not None:
             matching = find_encoder_parts(settings.match.model, computing.device, "retrieval")
     places = _list_places(model, small, matching)
-    if encoder is not None or "encoder" in shards.job.get("models", ()):
+    if dtype is not None:
         places["encoder"] = find_encoder(settings.need_dense().model)
     return Prepared(
         profile.name,
@@ -132,6 +135,7 @@ def prepare(profile: Profile, request: Request, computing: Computing, stages: Fi
         targets,
         given,
         encoder,
+        dtype,
         corpus,
         places,
         matching,
