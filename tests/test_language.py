@@ -30,11 +30,6 @@ SOURCES = sorted(
     for path in (ROOT / folder).rglob("*")
     if path.suffix in {".py", ".toml", ".j2", ".js", ".css"}
 )
-DESCRIPTIONS = (
-    "as offline, with SmolLM2-135M-Instruct in the place of the bundled language model; CPU is enough",
-    "PAN 2025 pairs by cosine of ready vectors of Llama-3.3-70B with the paper's threshold; needs the vectors",
-)
-"""Exempt: the description of a profile is recorded in the job that identifies an output directory and its shards."""
 
 
 @cache
@@ -78,10 +73,7 @@ def test_names_of_functions_begin_with_what_they_do(part: str) -> None:
 
 def read_words(path: Path) -> str:
     """Return a text on one line, without the marks of comments, so that phrases are found across line breaks."""
-    text = re.sub(r"\s+(?:[#*]+ |// )?", " ", path.read_text(encoding="utf-8"))
-    for description in DESCRIPTIONS:
-        text = text.replace(description, "")
-    return text
+    return re.sub(r"\s+(?:[#*]+ |// )?", " ", path.read_text(encoding="utf-8"))
 
 
 def list_titles(path: Path) -> list[str]:
