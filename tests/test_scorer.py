@@ -225,6 +225,8 @@ def test_the_encoder_is_loaded_once_for_pairs_and_rankings(monkeypatch: pytest.M
 def test_faults_are_user_errors(scorer: Scorer) -> None:
     with pytest.raises(UserError, match="^target: the suspicious document is empty; remove the pair$"):
         scorer.score("  ", SOURCE)
+    with pytest.raises(UserError, match="the query has no tokens; give the query a text$"):
+        scorer.rank("", {"a": SOURCE})
     with pytest.raises(UserError, match="repeated"):
         scorer.rank(TARGET, [("a", SOURCE), ("a", OTHER)])
     with pytest.raises(UserError, match="unknown profile"):

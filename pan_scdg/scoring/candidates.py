@@ -102,7 +102,8 @@ def plan_targets(
             available = compute_prefix_budget(model.tokenizer, ids, settings.context)
         except AlignmentError as e:
             what = f"query {query.query_id}: {e}"
-            errors[query.query_id] = UserError(what, "use a profile with a larger context", where)
+            remedy = "use a profile with a larger context" if query.text.strip() else "give the query a text"
+            errors[query.query_id] = UserError(what, remedy, where)
             continue
         if len(ids) < len(whole):
             notices.add(
