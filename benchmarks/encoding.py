@@ -1,9 +1,10 @@
 """Speed of an encoder on the CPU: ``python -m benchmarks.encoding --data DATA [--documents N --rounds R]``.
 
 Chunks of a corpus and sentences of single texts are encoded four ways that take turns: in float32 with MKL in batches
-of 32 in the order of the texts; with MKL and texts of similar lengths together; as the package encodes, with oneDNN;
-and so in bfloat16. DATA is a folder with ``pan13-dev``. Ratios are those of the medians; the last column says
-how much of the first ten of each chunk or sentence among all others is the same as in the first row.
+of 32 in the order of the texts; with MKL and texts of similar lengths together; with oneDNN, as the package encodes
+sentences; and in bfloat16, as it encodes documents on a processor that computes in it. DATA has ``pan13-dev``. Ratios
+are those of the medians; the last column says how much of the first ten of each chunk or sentence among all others is
+the same as in the first row.
 """
 
 import time
