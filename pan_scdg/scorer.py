@@ -263,7 +263,7 @@ def _check_baseline(profile: Profile, settings: BaselineSettings, engine: Engine
         )
     if settings.fitted:
         check_calibrated(profile)  # it has no score without weights
-    refuse_unused(settings, {"--engine reference": engine == "reference"})
+    refuse_unused(settings, {"the engine reference": engine == "reference"})
 
 
 def _make_pair(target: str, source: str, number: int = 0) -> DocumentPair:

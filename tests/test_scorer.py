@@ -235,7 +235,7 @@ def test_faults_are_user_errors(scorer: Scorer) -> None:
         Scorer("pan25-bm25")
     with pytest.raises(UserError, match="no weights"):
         Scorer("pan25-gram-logistic")
-    with pytest.raises(UserError, match="--engine reference has no effect"):
+    with pytest.raises(UserError, match="the engine reference has no effect"):
         Scorer("pan25-containment", engine="reference")
     with pytest.raises(UserError, match=r"no \[model\] table"):
         Scorer("pan26-bm25-full")
@@ -243,6 +243,22 @@ def test_faults_are_user_errors(scorer: Scorer) -> None:
         lexical.rank(TARGET, {"a": SOURCE})
     with pytest.raises(UserError, match="closed"):
         lexical.score(TARGET, SOURCE)
+
+
+def test_errors_name_no_option_of_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PAN_SCDG_MODEL_CACHE", "HF_HUB_CACHE"):
+        monkeypatch.setenv(name, str(tmp_path))
+    makers: list[Callable[[], object]] = [
+        lambda: Scorer("offline-135m", device="cpu"),
+        lambda: Scorer("pan25-qwen3-8b", device="cpu", model=tmp_path),
+        lambda: Scorer("pan25-containment", engine="reference"),
+        lambda: Scorer("pan25-containment", model=tmp_path).score(TARGET, SOURCE),
+        lambda: Scorer("offlin"),
+    ]
+    for make in makers:
+        with pytest.raises(UserError) as refused:
+            make()
+        assert "--" not in str(refused.value).replace(str(tmp_path), "")
 
 
 def test_a_query_that_is_too_long_names_what_the_caller_can_change(scorer: Scorer) -> None:
@@ -256,7 +272,7 @@ def test_a_pair_that_is_too_long_names_what_the_caller_can_change(tiny_folder: C
     profile = small.model_copy(update={"pairs": small.need_pairs().model_copy(update={"over_long": "error"})})
     with (
         Scorer(profile, device="cpu", model=tiny_folder("qwen2")) as scorer,
-        pytest.raises(UserError, match='or over_long = "segments" in the profile$'),
+        pytest.raises(UserError, match=r'over_long = "segments" in the profile\)$'),
     ):
         scorer.score(TARGET * 40, SOURCE)
 

@@ -133,7 +133,7 @@ def find_profile(name_or_file: str) -> Path:
             return Path(name_or_file)
     shown = name_or_file if len(name_or_file) <= SHOWN else f"{name_or_file[:SHOWN]}..."
     if close := get_close_matches(name_or_file[:SHOWN], list_profiles(), n=1):
-        remedy = f"did you mean {close[0]!r}? `profiles --all` lists them"
+        remedy = f"did you mean {close[0]!r}? `profiles` lists them"
     else:
         remedy = f"give a profile file or one of: {', '.join(list_profiles())}"
     raise UserError(f"unknown profile {shown!r}", remedy)

@@ -228,7 +228,7 @@ def open_method(
         measures = asked or (explains and profile.model is not None)
         unused = {
             "--keep-gains": keep_gains,
-            "--engine reference": computing.engine == "reference" and not measures,
+            "the engine reference": computing.engine == "reference" and not measures,
             "--workers": computing.cluster.actors is not None and not measures and not encodes,
             "--cluster": computing.cluster.address is not None and not measures and not encodes,
         }
