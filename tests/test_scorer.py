@@ -225,8 +225,8 @@ def test_the_encoder_is_loaded_once_for_pairs_and_rankings(monkeypatch: pytest.M
 def test_faults_are_user_errors(scorer: Scorer) -> None:
     with pytest.raises(UserError, match="^target: the suspicious document is empty; remove the pair$"):
         scorer.score("  ", SOURCE)
-    with pytest.raises(UserError, match="the query has no tokens; give the query a text$"):
-        scorer.rank("", {"a": SOURCE})
+    with pytest.raises(UserError, match="^query: the text is empty; give it a text$"):
+        scorer.rank(" ", {"a": SOURCE})
     with pytest.raises(UserError, match="repeated"):
         scorer.rank(TARGET, [("a", SOURCE), ("a", OTHER)])
     with pytest.raises(UserError, match="unknown profile"):
@@ -239,10 +239,32 @@ def test_faults_are_user_errors(scorer: Scorer) -> None:
         Scorer("pan25-containment", engine="reference")
     with pytest.raises(UserError, match=r"no \[model\] table"):
         Scorer("pan26-bm25-full")
+    with pytest.raises(UserError, match="unknown engine 'fast'; use packed or reference"):
+        Scorer("scdg-mini", device="cpu", engine="fast")  # type: ignore[arg-type]
     with Scorer("pan25-containment") as lexical, pytest.raises(UserError, match=r"no \[retrieval\] table"):
         lexical.rank(TARGET, {"a": SOURCE})
+    with Scorer("pan25-containment") as lexical, pytest.raises(UserError, match="suspicious document is empty"):
+        lexical.score("", SOURCE)
     with pytest.raises(UserError, match="closed"):
         lexical.score(TARGET, SOURCE)
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (lambda s: s.score(b"x", SOURCE), "target must be a str, not bytes"),
+        (lambda s: s.score(TARGET, None), "source must be a str, not NoneType"),
+        (lambda s: list(s.score_pairs([(TARGET, SOURCE), (TARGET, None)])), "source of pair 2 must be a str"),
+        (lambda s: list(s.score_pairs([(TARGET,)])), r"pair 1 must be \(target, source\)"),
+        (lambda s: list(s.score_pairs(["ab"])), r"pair 1 must be \(target, source\)"),
+        (lambda s: s.rank(None, {"a": SOURCE}), "query must be a str"),
+        (lambda s: s.rank(TARGET, {"a": None}), "the text of document 'a' must be a str"),
+        (lambda s: s.rank(TARGET, ["ab"]), r"document 1 must be \(doc_id, text\)"),
+    ],
+)
+def test_a_text_that_is_no_str_is_a_type_error(call: Callable[[Any], object], what: str, scorer: Scorer) -> None:
+    with pytest.raises(TypeError, match=f"^{what}"):
+        call(scorer)
 
 
 def test_errors_name_no_option_of_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
