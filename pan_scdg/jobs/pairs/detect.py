@@ -44,6 +44,7 @@ from pan_scdg.store import Store
 
 DECISIONS = "decisions.jsonl"
 GAINS = "gains.jsonl.gz"
+ONE_PROCESS = "leave it out: one process scores such pairs; only `check` can divide the encoding of their sentences"
 
 
 @dataclass(frozen=True)
@@ -229,10 +230,11 @@ def open_method(
         unused = {
             "--keep-gains": keep_gains,
             "the engine reference": computing.engine == "reference" and not measures,
-            "--workers": computing.cluster.actors is not None and not measures and not encodes,
-            "--cluster": computing.cluster.address is not None and not measures and not encodes,
         }
         refuse_unused(profile.baseline, unused)
+        if not measures and not encodes:
+            devices = {"--workers": computing.cluster.actors, "--cluster": computing.cluster.address}
+            refuse_unused(profile.baseline, devices, ONE_PROCESS)
         ids = sorted({document.doc_id for pair in pairs for document in (pair.suspicious, pair.source)})
         judge = None if measures else computing.model
         parts = find_parts(profile.baseline, Given(computing.device, ids, vectors, judge, computing.state))
