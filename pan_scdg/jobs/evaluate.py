@@ -39,6 +39,7 @@ from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import find_truth, list_truth_files, read_truth
 from pan_scdg.profile import Calibration
+from pan_scdg.progress import format_count
 
 OF_SCORES = ("auroc", "average_precision")
 """Measures of pairs that need no decision."""
@@ -122,7 +123,7 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluat
         figures = {name: figures[name] for name in OF_SCORES}
     intervals = bootstrap_pairs(judged.labels, judged.scores, judged.decisions, groups=judged.groups)
     decided = UNDECIDED if undecided else f"{sum(judged.decisions)} decided positive"
-    head = f"{len(keys)} pairs, {sum(judged.labels)} positive, {decided}"
+    head = f"{format_count(len(keys), 'pair')}, {sum(judged.labels)} positive, {decided}"
     if not undecided:
         figures |= _evaluate_passages(found, output, None if partial is None else set(keys))
     warning = None if partial is None else partial.format_warning()
@@ -150,7 +151,8 @@ def evaluate_retrieval(directory: Path, output: Path, truth: Path | None) -> Eva
         qrels = {query_id: judged for query_id, judged in qrels.items() if query_id in done}
     run = read_run(_find_result(output, "run.txt", "run.txt.gz"))
     queries = compute_per_query(qrels, run)
-    head = (f"{len(qrels)} queries with judgments", *([] if partial is None else [partial.format_warning()]))
+    limited = () if partial is None else (partial.format_warning(),)
+    head = (f"{format_count(len(qrels), 'query')} with judgments", *limited)
     return Evaluation(output, head, compute_retrieval_metrics(qrels, run), bootstrap_queries(queries), queries=queries)
 
 

@@ -27,6 +27,7 @@ from pan_scdg.pan.text_alignment import PairCorpus, name_detection, read_pairs
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import PassageSettings, Profile
+from pan_scdg.progress import format_count
 from pan_scdg.records import DocumentPair
 from pan_scdg.report.html import write_report
 from pan_scdg.report.records import TokenGains
@@ -188,8 +189,8 @@ def detect_pairs(profile: Profile, request: Request, computing: Computing, vecto
             metadata=request.metadata,
             places=detection.places,
             models=[] if method.model is None else [method.model],
-            inputs=f"{len(pairs)} pairs",
-            summary=[f"{done} {len(pairs)} pairs: {request.output / DECISIONS}", *page],
+            inputs=format_count(len(pairs), "pair"),
+            summary=[f"{done} {format_count(len(pairs), 'pair')}: {request.output / DECISIONS}", *page],
             notices=notices,
             score=detection.score,
             write=detection.write,
