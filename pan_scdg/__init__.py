@@ -13,19 +13,36 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pan_scdg.errors import UserError
     from pan_scdg.pair_result import PairResult, Token
+    from pan_scdg.passages.align import Evidence
     from pan_scdg.profile import Profile, load_profile
+    from pan_scdg.records import Passage
+    from pan_scdg.retrieval.ranking import Ranked
     from pan_scdg.scorer import Scorer
 
 __version__ = "0.1.0"
-__all__ = ["PairResult", "Profile", "Scorer", "Token", "UserError", "__version__", "load_profile"]
 _MODULES = {
+    "Evidence": "pan_scdg.passages.align",
     "PairResult": "pan_scdg.pair_result",
+    "Passage": "pan_scdg.records",
     "Profile": "pan_scdg.profile",
+    "Ranked": "pan_scdg.retrieval.ranking",
     "Scorer": "pan_scdg.scorer",
     "Token": "pan_scdg.pair_result",
     "UserError": "pan_scdg.errors",
     "load_profile": "pan_scdg.profile",
 }
+__all__ = [
+    "Evidence",
+    "PairResult",
+    "Passage",
+    "Profile",
+    "Ranked",
+    "Scorer",
+    "Token",
+    "UserError",
+    "__version__",
+    "load_profile",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -29,6 +29,12 @@ def format_duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / HOUR:.1f} h"
 
 
+def format_count(number: int, noun: str) -> str:
+    """Return a number and what it counts: "1 query", "2,000 queries"."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
 class Crew(NamedTuple):
     """The processes and machines that compute."""
 

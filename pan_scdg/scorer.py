@@ -6,7 +6,7 @@ Pairs are scored and judged by the methods of `run` (`scoring.pair_method`), on 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class Scorer:
         engine: "packed", or "reference" for one literal forward pass at a time.
 
     Raises:
-        UserError: the profile, the model or the device is not usable.
+        UserError: the profile, the model, the device or the engine is not usable.
     """
 
     def __init__(
@@ -68,6 +68,8 @@ class Scorer:
         model: str | Path | None = None,
         engine: EngineName = "packed",
     ) -> None:
+        if engine not in get_args(EngineName):
+            raise UserError(f"unknown engine {engine!r}", f"use {' or '.join(get_args(EngineName))}")
         self.profile = profile if isinstance(profile, Profile) else load_profile(str(profile))
         self._device, self._folder = choose_device(self.profile, device), None if model is None else Path(model)
         self._store, self._closed = MemoryStore(), False
@@ -99,6 +101,7 @@ class Scorer:
 
         Raises:
             UserError: the target is empty, the pair is too long for the profile, or the profile is not for pairs.
+            TypeError: a text is no `str`.
         """
         (result,) = self._score_batch([_make_pair(target, source)])
         return result
@@ -111,14 +114,16 @@ class Scorer:
 
         Raises:
             UserError: see `score`.
+            TypeError: an item is no pair, or a text of it is no `str`.
         """
         batch, size = list[DocumentPair](), 0
-        for number, (target, source) in enumerate(pairs, 1):
+        for number, (target, source) in enumerate(_read_pairs(pairs, "pair", "(target, source)"), 1):
+            pair = _make_pair(target, source, number)
             length = 1 + len(target) + len(source)
             if batch and size + length > BATCH:
                 yield from self._score_batch(batch)
                 batch, size = [], 0
-            batch.append(_make_pair(target, source, number))
+            batch.append(pair)
             size += length
         if batch:
             yield from self._score_batch(batch)
@@ -132,7 +137,7 @@ class Scorer:
 
         Args:
             query: the suspicious text.
-            documents: text of each document by its id.
+            documents: text of each document by its id, or pairs of id and text.
 
         Returns:
             ``(doc_id, score)`` of every document, equal scores by document id. The score is the normalised gain, or its
@@ -140,10 +145,18 @@ class Scorer:
             compares the documents of one call only: a single document, or equal ones, have the score 0.
 
         Raises:
-            UserError: the profile is not for retrieval, does not rerank or has a cascade, the query is too long, or an
-                id is repeated.
+            UserError: the profile is not for retrieval, does not rerank or has a cascade, the query is empty or too
+                long, or an id is repeated.
+            TypeError: the query or the text of a document is no `str`, or an item of ``documents`` is no pair.
         """
-        return self._ranker.rank(query, documents)
+        _check_text(query, "query")
+        if not query.strip():
+            raise UserError("the text is empty", "give it a text", "query")
+        items = documents.items() if isinstance(documents, Mapping) else documents
+        texts = list(_read_pairs(items, "document", "(doc_id, text)"))
+        for doc_id, text in texts:
+            _check_text(text, f"the text of document {doc_id!r}")
+        return self._ranker.rank(query, texts)
 
     @property
     def _model(self) -> ScoringModel:
@@ -263,15 +276,33 @@ def _check_baseline(profile: Profile, settings: BaselineSettings, engine: Engine
         )
     if settings.fitted:
         check_calibrated(profile)  # it has no score without weights
-    refuse_unused(settings, {"--engine reference": engine == "reference"})
+    refuse_unused(settings, {"the engine reference": engine == "reference"})
 
 
 def _make_pair(target: str, source: str, number: int = 0) -> DocumentPair:
-    """Return a pair of texts; ``number`` tells those that are scored together apart."""
+    """Return a pair of texts that can be scored; ``number`` tells those that are scored together apart."""
+    for name, text in (("target", target), ("source", source)):
+        _check_text(text, f"{name} of pair {number}" if number else name)
+    if not target.strip():
+        raise UserError("the suspicious document is empty", "remove the pair", TARGET.path)
     return DocumentPair(
         TARGET._replace(doc_id=f"target {number}", text=target),
         SOURCE._replace(doc_id=f"text {number}" if number else SOURCE.doc_id, text=source),
     )
+
+
+def _check_text(text: object, name: str) -> None:
+    if not isinstance(text, str):
+        raise TypeError(f"{name} must be a str, not {type(text).__name__}")
+
+
+def _read_pairs(items: Iterable[Any], what: str, form: str) -> Iterator[tuple[Any, Any]]:
+    """Yield the items, or raise TypeError at one that is no pair; a text of two characters is none."""
+    for number, item in enumerate(items, 1):
+        pair = tuple(item) if isinstance(item, Iterable) and not isinstance(item, str) else ()
+        if len(pair) != 2:
+            raise TypeError(f"{what} {number} must be {form}")
+        yield pair
 
 
 def _score(method: PairMethod[Any, Any], pairs: Sequence[DocumentPair], store: Store) -> list[Any]:

@@ -1,5 +1,7 @@
 """What a user is told, what is counted, and how a profile is read."""
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -200,9 +202,18 @@ class TestProfile:
         with pytest.raises(UserError, match="not valid TOML"):
             load_profile(str(path))
 
-    @pytest.mark.parametrize("name", ["nowhere.toml", "../profiles/offline", "", "."])
-    def test_missing_profile(self, name):
-        with pytest.raises(UserError, match=f"unknown profile '{name}'"):
+    @pytest.mark.parametrize(
+        ("name", "what"),
+        [
+            ("nowhere.toml", "there is no profile file 'nowhere.toml'; correct its name"),
+            ("../profiles/offline", "there is no profile file '../profiles/offline'"),
+            ("ofline", "unknown profile 'ofline'; did you mean 'offline'?"),
+            ("", "unknown profile ''; give a profile file or one of"),
+            (".", "there is no profile file '.'"),
+        ],
+    )
+    def test_missing_profile(self, name, what):
+        with pytest.raises(UserError, match="^" + re.escape(what)):
             find_profile(name)
 
     def test_shipped_profiles_load_under_their_own_name(self):

@@ -7,7 +7,7 @@ import pytest
 
 from pan_scdg import progress as progress_module
 from pan_scdg.logs import say, say_error, show_logs
-from pan_scdg.progress import INTERVAL, Progress
+from pan_scdg.progress import INTERVAL, Progress, format_count
 
 
 class Clock:
@@ -53,6 +53,11 @@ def test_a_stage_is_shown_once_it_has_lasted_even_before_its_first_item(
         progress.update(10)
     time.sleep(0.5)
     assert _lines(capsys) == [], "a stage that has ended is not shown"
+
+
+def test_counts_are_in_the_right_number() -> None:
+    assert [format_count(number, "query") for number in (0, 1, 2000)] == ["0 queries", "1 query", "2,000 queries"]
+    assert format_count(2, "pair") == "2 pairs"
 
 
 def test_one_line_an_interval(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:

@@ -225,8 +225,8 @@ def test_the_encoder_is_loaded_once_for_pairs_and_rankings(monkeypatch: pytest.M
 def test_faults_are_user_errors(scorer: Scorer) -> None:
     with pytest.raises(UserError, match="^target: the suspicious document is empty; remove the pair$"):
         scorer.score("  ", SOURCE)
-    with pytest.raises(UserError, match="the query has no tokens; give the query a text$"):
-        scorer.rank("", {"a": SOURCE})
+    with pytest.raises(UserError, match="^query: the text is empty; give it a text$"):
+        scorer.rank(" ", {"a": SOURCE})
     with pytest.raises(UserError, match="repeated"):
         scorer.rank(TARGET, [("a", SOURCE), ("a", OTHER)])
     with pytest.raises(UserError, match="unknown profile"):
@@ -235,14 +235,52 @@ def test_faults_are_user_errors(scorer: Scorer) -> None:
         Scorer("pan25-bm25")
     with pytest.raises(UserError, match="no weights"):
         Scorer("pan25-gram-logistic")
-    with pytest.raises(UserError, match="--engine reference has no effect"):
+    with pytest.raises(UserError, match="the engine reference has no effect"):
         Scorer("pan25-containment", engine="reference")
     with pytest.raises(UserError, match=r"no \[model\] table"):
         Scorer("pan26-bm25-full")
+    with pytest.raises(UserError, match="unknown engine 'fast'; use packed or reference"):
+        Scorer("scdg-mini", device="cpu", engine="fast")  # type: ignore[arg-type]
     with Scorer("pan25-containment") as lexical, pytest.raises(UserError, match=r"no \[retrieval\] table"):
         lexical.rank(TARGET, {"a": SOURCE})
+    with Scorer("pan25-containment") as lexical, pytest.raises(UserError, match="suspicious document is empty"):
+        lexical.score("", SOURCE)
     with pytest.raises(UserError, match="closed"):
         lexical.score(TARGET, SOURCE)
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (lambda s: s.score(b"x", SOURCE), "target must be a str, not bytes"),
+        (lambda s: s.score(TARGET, None), "source must be a str, not NoneType"),
+        (lambda s: list(s.score_pairs([(TARGET, SOURCE), (TARGET, None)])), "source of pair 2 must be a str"),
+        (lambda s: list(s.score_pairs([(TARGET,)])), r"pair 1 must be \(target, source\)"),
+        (lambda s: list(s.score_pairs(["ab"])), r"pair 1 must be \(target, source\)"),
+        (lambda s: s.rank(None, {"a": SOURCE}), "query must be a str"),
+        (lambda s: s.rank(TARGET, {"a": None}), "the text of document 'a' must be a str"),
+        (lambda s: s.rank(TARGET, ["ab"]), r"document 1 must be \(doc_id, text\)"),
+    ],
+)
+def test_a_text_that_is_no_str_is_a_type_error(call: Callable[[Any], object], what: str, scorer: Scorer) -> None:
+    with pytest.raises(TypeError, match=f"^{what}"):
+        call(scorer)
+
+
+def test_errors_name_no_option_of_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PAN_SCDG_MODEL_CACHE", "HF_HUB_CACHE"):
+        monkeypatch.setenv(name, str(tmp_path))
+    makers: list[Callable[[], object]] = [
+        lambda: Scorer("offline-135m", device="cpu"),
+        lambda: Scorer("pan25-qwen3-8b", device="cpu", model=tmp_path),
+        lambda: Scorer("pan25-containment", engine="reference"),
+        lambda: Scorer("pan25-containment", model=tmp_path).score(TARGET, SOURCE),
+        lambda: Scorer("offlin"),
+    ]
+    for make in makers:
+        with pytest.raises(UserError) as refused:
+            make()
+        assert "--" not in str(refused.value).replace(str(tmp_path), "")
 
 
 def test_a_query_that_is_too_long_names_what_the_caller_can_change(scorer: Scorer) -> None:
@@ -256,7 +294,7 @@ def test_a_pair_that_is_too_long_names_what_the_caller_can_change(tiny_folder: C
     profile = small.model_copy(update={"pairs": small.need_pairs().model_copy(update={"over_long": "error"})})
     with (
         Scorer(profile, device="cpu", model=tiny_folder("qwen2")) as scorer,
-        pytest.raises(UserError, match='or over_long = "segments" in the profile$'),
+        pytest.raises(UserError, match=r'over_long = "segments" in the profile\)$'),
     ):
         scorer.score(TARGET * 40, SOURCE)
 

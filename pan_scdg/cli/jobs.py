@@ -28,6 +28,7 @@ from pan_scdg.cli.options import (
     state_option,
     vectors_option,
 )
+from pan_scdg.errors import UserError
 from pan_scdg.logs import say
 
 if TYPE_CHECKING:
@@ -201,7 +202,8 @@ def show_pair_plan(profile: "Profile", directory: Path, computing: "Computing", 
     from pan_scdg.jobs.plan.estimate import plan_pairs
 
     if profile.baseline is not None:
-        raise click.UsageError("--plan counts tokens of a language model, and this profile decides pairs without one")
+        what = f"--plan counts tokens of a language model, and profile {profile.name} decides pairs without one"
+        raise UserError(what, "leave it out, or choose a profile that decides by gains, such as scdg-mini")
     show_plan(*plan_pairs(profile, directory, computing, **options), as_json)
 
 

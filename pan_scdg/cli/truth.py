@@ -196,11 +196,7 @@ def evaluate(directory: Path, outputs: tuple[Path, ...], truth: Path | None, plo
         need_packages("studies", "matplotlib")
     found = evaluate_side_by_side(directory, outputs, truth)
     written = [] if plots is None else plot_pairs(plots, found.results)
-    result = found if len(outputs) > 1 else found.results[0]
-    if as_json:
-        click.echo(json.dumps(result.to_json()))
-    else:
-        click.echo(result.report(), nl=False)
+    click.echo(json.dumps(found.to_json()) if as_json else found.report(), nl=as_json)
     say(f"wrote {path}" for path in written)
 
 

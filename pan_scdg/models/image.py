@@ -61,7 +61,7 @@ def main(words: str) -> int:
         for name, revision in parse_models(words).items():
             print("\n".join(fetch_model(name, revision)), flush=True)
     except UserError as e:
-        print(str(e).encode("ascii", "backslashreplace").decode(), file=sys.stderr)
+        print(f"error: {e}".encode("ascii", "backslashreplace").decode(), file=sys.stderr)
         return 2
     return 0
 

@@ -132,8 +132,11 @@ def find_profile(name_or_file: str) -> Path:
         if Path(name_or_file).is_file():
             return Path(name_or_file)
     shown = name_or_file if len(name_or_file) <= SHOWN else f"{name_or_file[:SHOWN]}..."
+    if name_or_file.endswith(".toml") or Path(name_or_file).name != name_or_file:
+        remedy = "correct its name, or name a bundled profile: see `profiles`"
+        raise UserError(f"there is no profile file {shown!r}", remedy)
     if close := get_close_matches(name_or_file[:SHOWN], list_profiles(), n=1):
-        remedy = f"did you mean {close[0]!r}? `profiles --all` lists them"
+        remedy = f"did you mean {close[0]!r}? `profiles` lists them"
     else:
         remedy = f"give a profile file or one of: {', '.join(list_profiles())}"
     raise UserError(f"unknown profile {shown!r}", remedy)

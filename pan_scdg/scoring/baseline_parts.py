@@ -117,11 +117,11 @@ def find_encoder_parts(model: str | None, device: str, job: Job) -> BaselinePart
     return BaselineParts(identity, device, {"embedding_model": found}, found.folder, fingerprint)
 
 
-def refuse_unused(settings: BaselineSettings, given: Mapping[str, object]) -> None:
+def refuse_unused(settings: BaselineSettings, given: Mapping[str, object], remedy: str = "leave it out") -> None:
     """Raise UserError if an option was given that a baseline does not use."""
     if unused := [name for name, value in given.items() if value]:
         kind = f"an {settings.kind}" if settings.kind.startswith("a") else f"a {settings.kind}"
-        raise UserError(f"{unused[0]} has no effect on {kind} baseline", "leave it out")
+        raise UserError(f"{unused[0]} has no effect on {kind} baseline", remedy)
 
 
 def find_judge(settings: Prompted, given: Given) -> BaselineParts:

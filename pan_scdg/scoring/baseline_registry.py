@@ -126,8 +126,8 @@ def find_parts(settings: BaselineSettings, given: Given) -> BaselineParts:
         UserError: something is missing, or ``vectors`` or ``model`` are given to a method that does not use them.
     """
     unused = {
-        "--model": given.model is not None and settings.language_model is None,
-        "--vectors": given.vectors and not settings.reads_vectors,
+        "a model folder": given.model is not None and settings.language_model is None,
+        "a vectors folder": given.vectors and not settings.reads_vectors,
     }
     refuse_unused(settings, unused)
     return METHODS[type(settings)].find_parts(settings, given)

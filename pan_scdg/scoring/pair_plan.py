@@ -29,7 +29,7 @@ from pan_scdg.store import make_key
 Mode = Literal["whole", "segments"]
 OnError = Literal["stop", "negative"]
 """Treatment of pairs that cannot be scored: stop, or decide them negative with the reason."""
-USE_SEGMENTS = 'use --over-long segments, or over_long = "segments" in the profile'
+USE_SEGMENTS = 'divide over-long pairs into segments (over_long = "segments" in the profile)'
 
 
 class PlannedPair(NamedTuple):

@@ -70,7 +70,7 @@ def check_longest_pair(planned: Sequence[PlannedPair], model: ScoringModel) -> N
     if (lacking := explain_lack_of_memory(model.folder, model.settings, model.device, longest.tokens)) is not None:
         raise UserError(
             f"with {longest.pair.source.doc_id} as source: {longest.tokens} tokens take at least {lacking}",
-            f"{USE_SEGMENTS}, with a smaller limit, or a device with more memory",
+            f"{USE_SEGMENTS}, with a smaller limit, or use a device with more memory",
             longest.pair.suspicious.path,
         )
 

@@ -1,6 +1,6 @@
 """Rank the candidates that a caller gives, without a first stage, by the functions that rerank those of a run."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from pan_scdg.errors import UserError
@@ -44,7 +44,7 @@ class Ranker:
         self._alignment = alignment
         model.check_length(settings.context, "retrieval.context")
 
-    def rank(self, query: str, documents: Mapping[str, str] | Iterable[tuple[str, str]]) -> Ranking:
+    def rank(self, query: str, documents: Iterable[tuple[str, str]]) -> Ranking:
         """Return all documents with their scores, best first; see `Scorer.rank`."""
         asked, corpus, settings = Query("query", query), _Candidates(documents), self._settings
         notices = Notices(strict=True, remedy="shorten the query, or use a profile with a larger context")
@@ -74,9 +74,9 @@ class _Candidates:
         UserError: an id is repeated.
     """
 
-    def __init__(self, documents: Mapping[str, str] | Iterable[tuple[str, str]]) -> None:
+    def __init__(self, documents: Iterable[tuple[str, str]]) -> None:
         self.texts: dict[str, str] = {}
-        for doc_id, text in documents.items() if isinstance(documents, Mapping) else documents:
+        for doc_id, text in documents:
             if doc_id in self.texts:
                 raise UserError(f"the document id {doc_id!r} is repeated", "give each document its own id")
             self.texts[doc_id] = text

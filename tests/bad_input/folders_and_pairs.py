@@ -47,7 +47,7 @@ ROWS = {
     ),
     "over-long pairs": Bad(
         PAIRS | {"susp/s1.txt": TEXT * 30, "src/r3.txt": TEXT * 40},
-        r"/susp/s1.txt: with r1 as source: \d{4} tokens, the profile's limit is 512; use --over-long segments.*\n"
+        r"/susp/s1.txt: with r1 as source: \d{4} tokens, the profile's limit is 512; divide over-long pairs into.*\n"
         r".*/susp/s3.txt: with r3 as source: \d{4} tokens, ",
         more=("--over-long", "error"),
         lines=2,

@@ -1,5 +1,7 @@
 """Every chat is asked for once, whatever happens, and what was answered is kept."""
 
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -172,6 +174,33 @@ def test_an_interruption_waits_for_nobody(store: Store) -> None:
     oracle.gates["2"].set()
     assert texts(oracle, range(3), store) == ["0?", "1?", "2?"]
     assert (oracle.asked["0"], oracle.asked["1"]) == (1, 1)
+
+
+SILENT = """
+import sys, threading
+from pathlib import Path
+from pan_scdg.baselines.answers import Answerer, answer_chats
+from pan_scdg.store import Store
+
+asked = threading.Event()
+
+def chats():
+    yield [{"role": "user", "content": "x"}]
+    asked.wait()
+    sys.exit(7)
+
+def complete(chat):
+    asked.set()
+    threading.Event().wait()
+
+with Store(Path(sys.argv[1])) as store:
+    list(answer_chats(chats(), Answerer({}, lambda: complete, 4), store))
+"""
+
+
+def test_a_process_ends_while_a_server_is_silent(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", SILENT, tmp_path / "state"], timeout=6 * PATIENCE, check=False)
+    assert done.returncode == 7
 
 
 def test_odd_texts_are_kept_as_they_are(store: Store) -> None:

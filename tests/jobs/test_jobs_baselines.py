@@ -241,11 +241,12 @@ def test_a_text_that_cannot_be_read_stops_the_run_or_is_negative(
     ("option", "what"),
     [
         (("--keep-gains",), "--keep-gains has no effect on a containment baseline"),
-        (("--engine", "reference"), "--engine reference has no effect"),
-        (("--model", "."), "--model has no effect"),
-        (("--vectors", "."), "--vectors has no effect"),
-        (("--workers", "2"), "--workers has no effect"),
-        (("--plan",), "--plan counts tokens of a language model"),
+        (("--engine", "reference"), "the engine reference has no effect"),
+        (("--model", "."), "a model folder has no effect"),
+        (("--vectors", "."), "a vectors folder has no effect"),
+        (("--workers", "2"), "--workers has no effect on a containment baseline; leave it out: one process scores"),
+        (("--cluster", "local"), "--cluster has no effect on a containment baseline; leave it out: one process scores"),
+        (("--plan",), "leave it out, or choose a profile that decides by gains, such as scdg-mini"),
         (("--over-long", "segments"), r"has no [pairs] table"),
     ],
 )

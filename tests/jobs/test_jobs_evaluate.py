@@ -39,7 +39,9 @@ def test_one_result_as_a_table_and_as_json(cli: Cli, outputs: list[Path]) -> Non
     table = _evaluate(cli, outputs[:1])
     assert table.code == 0, table.err
     assert table.out.startswith("24 pairs, 12 positive, ")
-    record = json.loads(_evaluate(cli, outputs[:1], "--json").out)
+    printed = json.loads(_evaluate(cli, outputs[:1], "--json").out)
+    assert printed["differences_from_first"] == []
+    (record,) = printed["results"]
     assert record["output"] == str(outputs[0])
     assert record["notes"] == table.out.splitlines()[:1]
     f1 = record["measures"]["f1"]

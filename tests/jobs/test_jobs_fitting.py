@@ -38,7 +38,7 @@ def test_the_longest_pair_is_refused_before_the_weights_are_loaded(
     done = run(pairs_input, tmp_path / "out", profile=profile)
     assert done.code == 2
     assert re.search(r"/s3\.txt: with r3 as source: \d+ tokens take at least [\d.]+ MB beside [\d.]+ MB of", done.err)
-    assert "and this process may use 0.2 MB; use --over-long segments" in done.err
+    assert "and this process may use 0.2 MB; divide over-long pairs into segments" in done.err
     assert not list((tmp_path / "out").iterdir())
 
 

@@ -118,8 +118,8 @@ def test_a_part_is_evaluated_on_the_truth_of_that_part(
     everything = cli("evaluate", "--input", whole, "--output", tmp_path / "all", "--truth", truth)
     assert everything.out.startswith(f"{of} {what}")
     if what == "queries":
-        alone = evaluate(whole, tmp_path / "limited" / "run.txt.gz", truth).report()
-        assert alone.startswith(f"{of} {what}"), "a run by itself says nothing of a part"
+        alone = evaluate(whole, tmp_path / "limited" / "run.txt.gz", truth)
+        assert alone.head == (f"{of} {what} with judgments",), "a run by itself says nothing of a part"
     else:
         (tmp_path / "limited" / MARK).unlink()
         refused = cli("evaluate", "--input", whole, "--output", tmp_path / "limited", "--truth", truth)

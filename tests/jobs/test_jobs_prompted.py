@@ -189,7 +189,7 @@ def test_calibrate_chooses_a_label_and_keeps_the_answers(
 def test_a_folder_is_no_use_to_an_endpoint(chat: LocalChat, run: Call, tmp_path: Path) -> None:
     (model := tmp_path / "model").mkdir()
     assert (done := run("--model", model)).code == 2
-    assert "--model has no effect on a prompt baseline; leave it out" in done.err
+    assert "a model folder has no effect on a prompt baseline; leave it out" in done.err
 
 
 def test_without_an_address_or_a_threshold_it_says_what_is_missing(

@@ -168,7 +168,7 @@ def test_what_cannot_be_packed_is_refused(
     lm = load_model(tiny_folder("qwen3"), ModelSettings(name="qwen3", dtype="float32"), "cpu")
     for name, value in changes.items():
         setattr(lm.model.config, name, value)
-    with pytest.raises(UserError, match=f"{what}.*--engine reference"):
+    with pytest.raises(UserError, match=f"{what}.*the engine reference"):
         PackedEngine(lm, "sdpa", 100, 100)
 
 

@@ -127,5 +127,5 @@ def test_an_attention_that_scales_by_the_place_in_the_row_is_not_packed(tiny_fol
     attention.__class__ = type("Attention", (type(attention),), {"forward": forward})
     assert _scales_by_row(lm, PUBLISHED)
     lm.model.config.rope_scaling = lm.model.config.rope_parameters = PUBLISHED
-    with pytest.raises(UserError, match="queries scaled by their place in the row .* use --engine reference"):
+    with pytest.raises(UserError, match="queries scaled by their place in the row .* use the engine reference"):
         check_config(lm)

@@ -168,11 +168,11 @@ def test_an_encoder_that_is_missing_is_a_fault_beside_the_rest(
     shown = capsys.readouterr()
     assert re.search(rf"^weights +{fingerprint_weights(model)}$", shown.out, re.M)
     assert shown.err.startswith(f"error: {tmp_path / 'bge-m3'}: model bge-m3: the folder does not exist, and ")
-    assert "--mount-hf-model BAAI/bge-m3" in shown.err
+    assert "`models fetch bge-m3`, with a revision, does it), or mount BAAI/bge-m3 " in shown.err
     assert run_command(["models", "verify", "--profile", "pan26-linq-sentence"]) == 2
     shown = capsys.readouterr()
     assert re.search(r"^encoder-found +not found$", shown.out, re.M)
-    assert "models fetch Linq-Embed-Mistral --revision REV" in shown.err
+    assert "`models fetch Linq-Embed-Mistral` does it" in shown.err
 
 
 def test_a_profile_without_a_model(capsys: pytest.CaptureFixture[str]) -> None:

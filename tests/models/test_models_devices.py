@@ -97,7 +97,7 @@ def test_a_gpu_needs_code_in_torch(gpu: Gpu, capability: tuple[int, int], built:
 @pytest.mark.parametrize("use", [choose_dtype, check_device])
 def test_a_gpu_without_code_in_torch_is_named(gpu: Gpu, use: Callable[[ModelSettings, str], Any]) -> None:
     gpu((6, 1), WHEEL)
-    with pytest.raises(UserError, match=r"no code for GeForce \(sm_61\); use --device cpu or another GPU"):
+    with pytest.raises(UserError, match=r"no code for GeForce \(sm_61\); use the device cpu or another GPU"):
         use(SMALL, "cuda")
 
 
@@ -133,10 +133,10 @@ def test_the_cpu_is_taken_where_no_gpu_is_visible(no_gpu: Callable[..., None]) -
             "12.8",
             RuntimeError("The NVIDIA driver on your system is too old (found version 11040).\nmore"),
             r"for CUDA 12\.8 cannot use the NVIDIA GPU with driver 470\.57\.02: The NVIDIA driver on your system is "
-            r"too old \(found version 11040\)\.; update the driver .*, or use --device cpu$",
+            r"too old \(found version 11040\)\.; update the driver .*, or use the device cpu$",
         ),
         ("12.8", None, r"no device is available; update the driver"),
-        (None, None, r"this build of torch has no CUDA; use --device cpu, or install torch with CUDA"),
+        (None, None, r"this build of torch has no CUDA; use the device cpu, or install torch with CUDA"),
     ],
 )
 def test_a_visible_gpu_that_torch_cannot_use_is_an_error_with_its_cause(
@@ -175,7 +175,7 @@ def test_a_variable_that_names_no_gpu_that_is_there_is_told_of(
 @pytest.mark.parametrize(
     ("seen", "why"),
     [
-        (NONE, "no GPU was found; use --device cpu"),
+        (NONE, "no GPU was found; use the device cpu"),
         (PRESENT._replace(library=False), r"no GPU was found \(there are device files.* without --gpus\?\); use"),
         (PRESENT._replace(hidden_by="CUDA_VISIBLE_DEVICES"), r"no GPU was found \(CUDA_VISIBLE_DEVICES hides"),
     ],

@@ -247,6 +247,7 @@ def test_a_revision_without_safe_weights_is_refused(
         (["terrier", "--revision", "main"], "leave out --revision"),
         (["scdg-mini", "--revision", "main"], "is bundled; leave it out"),
         (["Qwen9", "--revision", "main"], "no bundled profile uses a model 'Qwen9'; give one of: Qwen3-0.6B-Base"),
+        (["SmolLM2"], "uses a model 'SmolLM2'; did you mean 'SmolLM2-135M-Instruct'? `models list`"),
     ],
 )
 def test_what_cannot_be_fetched(

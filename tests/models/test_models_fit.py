@@ -178,7 +178,7 @@ def test_profiles_that_need_a_gpu_say_so() -> None:
 )
 def test_a_large_profile_never_starts_on_a_cpu_unasked(no_gpu: Callable[[Seen], None], seen: Seen, why: str) -> None:
     no_gpu(seen)
-    with pytest.raises(UserError, match=f"profile pan25-qwen3-8b needs a GPU and none is {why}.*offline.*--device cpu"):
+    with pytest.raises(UserError, match=f"profile pan25-qwen3-8b needs a GPU and none is {why}.*offline.*device cpu"):
         choose_device(load_profile("pan25-qwen3-8b"), "auto")
     assert choose_device(load_profile("pan25-qwen3-8b"), "cpu") == "cpu"
     assert choose_device(load_profile("offline"), "auto") == "cpu"

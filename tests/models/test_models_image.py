@@ -101,7 +101,7 @@ def test_the_stage_of_the_dockerfile_has_what_fetching_needs(
 
     wrong = build(f"scdg-mini {NAME}@v9")
     assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert wrong.stderr == f"{REPOSITORY} has no revision 'v9'; name a commit, branch or tag of the repository\n"
+    assert wrong.stderr == f"error: {REPOSITORY} has no revision 'v9'; name a commit, branch or tag of the repository\n"
     right = build(f"scdg-mini {NAME}@main")
     assert (right.returncode, right.stderr) == (0, "")
     assert f"{REPOSITORY} at {COMMIT}" in right.stdout

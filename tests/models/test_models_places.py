@@ -105,9 +105,7 @@ def test_a_repository_without_snapshots_and_a_snapshot_without_files(mount: Call
 
 def test_only_the_repositories_of_the_catalogue_are_the_model(mount: Callable[..., Path]) -> None:
     mount("somebody/Qwen3-8B-Base", REVISIONS[0])
-    with pytest.raises(
-        UserError, match="holds no Qwen/Qwen3-8B-Base either; .*models fetch Qwen3-8B-Base --revision REV"
-    ):
+    with pytest.raises(UserError, match="holds no Qwen/Qwen3-8B-Base either; .*`models fetch Qwen3-8B-Base` does it"):
         find_model("Qwen3-8B-Base")
     right = mount("Qwen/Qwen3-8B-Base", REVISIONS[1])
     assert find_model("Qwen3-8B-Base").folder == right

@@ -7,6 +7,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.jobs.check.texts import Material
 from pan_scdg.jobs.requests import PAGE
 from pan_scdg.own_files import COMPONENT_BYTES
+from pan_scdg.progress import format_count
 from pan_scdg.report.html import write_report
 from pan_scdg.report.records import Report, ReportPair
 from pan_scdg.report.setting import UNDECIDED, Setting, describe_setting
@@ -32,8 +33,9 @@ def make_report(
     if left_out:
         more.append(f"{left_out:,} pairs are not listed: whatever their words, they cannot reach the threshold")
     left, right = len(material.suspicious), len(material.sources)
+    others = "each other" if material.among else format_count(right, "source")
     return Report(
-        f"{_count(left, 'text')} compared with {'each other' if material.among else _count(right, 'source')}",
+        f"{format_count(left, 'text')} compared with {others}",
         {text.shown.name: text.shown for text in material.suspicious},
         {text.shown.name: text.shown for text in material.sources},
         tuple(pairs),
@@ -44,10 +46,6 @@ def make_report(
         table_file=TABLE,
         passages_file=PASSAGES,
     )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def write_files(folder: Path, material: Material, report: Report) -> list[str]:

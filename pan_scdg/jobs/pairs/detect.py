@@ -27,6 +27,7 @@ from pan_scdg.pan.text_alignment import PairCorpus, name_detection, read_pairs
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import PassageSettings, Profile
+from pan_scdg.progress import format_count
 from pan_scdg.records import DocumentPair
 from pan_scdg.report.html import write_report
 from pan_scdg.report.records import TokenGains
@@ -44,6 +45,7 @@ from pan_scdg.store import Store
 
 DECISIONS = "decisions.jsonl"
 GAINS = "gains.jsonl.gz"
+ONE_PROCESS = "leave it out: one process scores such pairs; only `check` can divide the encoding of their sentences"
 
 
 @dataclass(frozen=True)
@@ -187,8 +189,8 @@ def detect_pairs(profile: Profile, request: Request, computing: Computing, vecto
             metadata=request.metadata,
             places=detection.places,
             models=[] if method.model is None else [method.model],
-            inputs=f"{len(pairs)} pairs",
-            summary=[f"{done} {len(pairs)} pairs: {request.output / DECISIONS}", *page],
+            inputs=format_count(len(pairs), "pair"),
+            summary=[f"{done} {format_count(len(pairs), 'pair')}: {request.output / DECISIONS}", *page],
             notices=notices,
             score=detection.score,
             write=detection.write,
@@ -228,11 +230,12 @@ def open_method(
         measures = asked or (explains and profile.model is not None)
         unused = {
             "--keep-gains": keep_gains,
-            "--engine reference": computing.engine == "reference" and not measures,
-            "--workers": computing.cluster.actors is not None and not measures and not encodes,
-            "--cluster": computing.cluster.address is not None and not measures and not encodes,
+            "the engine reference": computing.engine == "reference" and not measures,
         }
         refuse_unused(profile.baseline, unused)
+        if not measures and not encodes:
+            devices = {"--workers": computing.cluster.actors, "--cluster": computing.cluster.address}
+            refuse_unused(profile.baseline, devices, ONE_PROCESS)
         ids = sorted({document.doc_id for pair in pairs for document in (pair.suspicious, pair.source)})
         judge = None if measures else computing.model
         parts = find_parts(profile.baseline, Given(computing.device, ids, vectors, judge, computing.state))

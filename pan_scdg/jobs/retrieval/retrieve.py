@@ -25,6 +25,7 @@ from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.source_retrieval import read_queries
 from pan_scdg.profile import EncoderDtype, Profile, RetrievalSettings
+from pan_scdg.progress import format_count
 from pan_scdg.records import Query
 from pan_scdg.report.query_page import write_query_page
 from pan_scdg.report.setting import Setting, describe_setting
@@ -184,7 +185,7 @@ def retrieve_sources(
     stages = stages or FirstStageOptions()
     prepared = prepare(profile, request, computing, stages)
     given = None if stages.candidates is None else hash_candidates(stages.candidates)
-    small, count = prepared.small, len(prepared.queries)
+    small, count = prepared.small, format_count(len(prepared.queries), "query")
     done = "ranked sources" if prepared.settings.rerank else "found candidates"
     page = [f"report: {request.output / PAGE}"] if request.report else []
     job = ReadyJob(
@@ -204,8 +205,8 @@ def retrieve_sources(
         metadata=request.metadata,
         places=prepared.places,
         models=[model for model in (prepared.model, small and small.model) if model is not None],
-        inputs=f"the candidates of {count} queries",
-        summary=[f"{done} of {count} queries: {request.output / RUN}", *page],
+        inputs=f"the candidates of {count}",
+        summary=[f"{done} of {count}: {request.output / RUN}", *page],
         notices=prepared.notices,
         score=lambda store, share: _score(request, stages, prepared, store, computing.cluster, share),
         write=lambda scored, store, result: _stage_results(request, prepared, scored.values, store, result),
