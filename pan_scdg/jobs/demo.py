@@ -1,7 +1,6 @@
 """``demo``: one verdict, then a part of both tasks, on the bundled examples with the profile ``offline``."""
 
 from collections.abc import Iterator
-from logging import LogRecord
 from pathlib import Path
 
 from pan_scdg.bundled import find_bundled
@@ -12,7 +11,6 @@ from pan_scdg.jobs.requests import PAGE, Computing, Request
 from pan_scdg.jobs.retrieval.results import RUN
 from pan_scdg.jobs.retrieval.retrieve import retrieve_sources
 from pan_scdg.jobs.score import score_files
-from pan_scdg.logs import LOGGER
 from pan_scdg.profile import Profile, load_profile
 from pan_scdg.progress import format_count
 
@@ -39,15 +37,11 @@ def run_demo(output: Path, device: str, state: Path | None = None) -> Iterator[s
     retrieval = profile.need_retrieval().model_copy(update=QUICK)
     computing = Computing(device, state=state)
     detect_pairs(profile, Request(PAIRS, output / "pairs", limit=PAIR_LIMIT, report=True), computing)
-    LOGGER.addFilter(_is_not_about_models)  # they are those of the pairs
-    try:
-        retrieve_sources(
-            profile.model_copy(update={"retrieval": retrieval}),
-            Request(RETRIEVAL, output / "retrieval", limit=QUERY_LIMIT),
-            computing,
-        )
-    finally:
-        LOGGER.removeFilter(_is_not_about_models)
+    retrieve_sources(
+        profile.model_copy(update={"retrieval": retrieval}),
+        Request(RETRIEVAL, output / "retrieval", limit=QUERY_LIMIT),
+        computing,
+    )
     pairs = evaluate_pairs(PAIRS, output / "pairs", None).figures
     ranking = evaluate_retrieval(RETRIEVAL, output / "retrieval", None).figures
     rows = [
@@ -68,10 +62,6 @@ def run_demo(output: Path, device: str, state: Path | None = None) -> Iterator[s
             f"report, to open in a browser: {output / 'pairs' / PAGE}",
         ]
     )
-
-
-def _is_not_about_models(record: LogRecord) -> bool:
-    return not record.getMessage().startswith("models: ")
 
 
 def explain_pair(profile: Profile, device: str) -> str:

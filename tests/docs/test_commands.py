@@ -78,7 +78,6 @@ def test_make_demo(tmp_path: Path) -> None:
             (tmp_path / path.name).symlink_to(path)
     done = subprocess.run(["make", "demo"], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stderr.count("models: ") == 1
     for word in ("pairs (test half)", "source retrieval", "nDCG@10", "run.txt.gz", "One verdict explained"):
         assert word in done.stdout
     files = re.findall(r": (demo-output/\S+)", done.stdout)
