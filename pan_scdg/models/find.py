@@ -72,7 +72,7 @@ class _Wanted(NamedTuple):
         if (published := CATALOGUE.get(self.name)) is not None:
             revision = "" if published.commit or published.wheel else ", with a revision,"
             put += f"; `models fetch {self.name}`{revision} does it"
-        mount = f"mount {wanted} in the Hugging Face cache (on TIRA: mount-hf-model {wanted})"
+        mount = f"mount {wanted} in the Hugging Face cache (on TIRA: --mount-hf-model {wanted})"
         return f"{put}), {mount}, or give its folder as the model" if self.mark == CONFIG else f"{put}), or {mount}"
 
     def refuse_folder(self, folder: Path) -> UserError:

@@ -152,7 +152,7 @@ def test_in_which_order_a_container_looks_for_a_model(
     assert nothing.stderr.startswith(
         f"error: {own}: model {NAME}: the folder does not exist, and /root/.cache/huggingface/hub "
     )
-    for way in (f"put the checkpoint into {own}", f"mount-hf-model {REPOSITORY}", "give its folder as the model"):
+    for way in (f"put the checkpoint into {own}", f"--mount-hf-model {REPOSITORY}", "give its folder as the model"):
         assert way in nothing.stderr
     snapshot = add_snapshot(tmp_path / "hub", REPOSITORY, MOUNTED_COMMIT, checkpoint)
     name_main(snapshot, MOUNTED_COMMIT)

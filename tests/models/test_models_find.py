@@ -54,7 +54,7 @@ def test_a_folder_without_a_model_says_what_to_do(
     assert message.startswith(f"{folder}: model m: the folder {what}")
     assert f"; put the checkpoint into {folder}" in message
     assert MODEL_CACHE_VARIABLE in message
-    assert "mount ORG/m in the Hugging Face cache (on TIRA: mount-hf-model ORG/m)" in message
+    assert "mount ORG/m in the Hugging Face cache (on TIRA: --mount-hf-model ORG/m)" in message
     assert message.endswith(", or give its folder as the model")
 
 
