@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.retrieval.bm25.terrier_jars import TERRIER, find_terrier_jar
+from pan_scdg.models.terrier_jars import TERRIER, find_terrier_jar
 from pan_scdg.retrieval.bm25.terrier_terms import LONGEST, TermPipeline, read_stopwords
 from pan_scdg.retrieval.index_folder import stage_folder, write_seal
 

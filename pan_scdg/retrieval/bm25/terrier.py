@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pan_scdg.errors import UserError
+from pan_scdg.models.terrier_jars import MEMORY_VARIABLE, TERRIER, find_terrier_jar, start_terrier
 from pan_scdg.profile import Bm25Settings
 from pan_scdg.retrieval.bm25.terrier_formula import K1, STEPS, B, order_terms, round_to_steps
-from pan_scdg.retrieval.bm25.terrier_jars import MEMORY_VARIABLE, TERRIER, find_terrier_jar, start_terrier
 from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline, pick_rarest, read_stopwords
 from pan_scdg.retrieval.index_folder import REDO, check_seal, read_ids, stage_folder, write_seal
 from pan_scdg.retrieval.ranking import Ranking, fuse_by_rrf, rank_best
