@@ -66,25 +66,33 @@ class Evidence(NamedTuple):
     """The kind of part that contains most of the target's side, if any."""
     counts: bool = True
     """True if a verdict by alignment takes it for evidence of reuse: see `quotations`."""
+    note: str = ""
+    """The reason why a report counts it less, such as being shared by many documents; empty if it counts in full."""
+
+    @property
+    def begin(self) -> int:
+        """Return the first character in the target."""
+        return self.passage.this_offset
+
+    @property
+    def end(self) -> int:
+        """Return the character after the last in the target."""
+        return self.passage.this_offset + self.passage.this_length
+
+    @property
+    def begin2(self) -> int:
+        """Return the first character in the source."""
+        return self.passage.source_offset
+
+    @property
+    def end2(self) -> int:
+        """Return the character after the last in the source."""
+        return self.passage.source_offset + self.passage.source_length
 
     def to_json(self) -> dict[str, int | float | str | None]:
-        """Return the fields of a line of ``passages.jsonl``.
-
-        ``begin`` and ``end`` are characters of the target, ``begin2`` and ``end2`` of the source.
-        """
-        start, length, source_start, source_length, *_ = self.passage
-        return {
-            "begin": start,
-            "end": start + length,
-            "begin2": source_start,
-            "end2": source_start + source_length,
-            "similarity": self.similarity,
-            "verbatim": self.verbatim,
-            "gain": self.gain,
-            "control": self.control,
-            "within": self.within,
-            "counts": self.counts,
-        }
+        """Return the fields of a line of ``passages.jsonl``."""
+        places = {"begin": self.begin, "end": self.end, "begin2": self.begin2, "end2": self.end2}
+        return {**places, **{name: value for name, value in self._asdict().items() if name not in ("passage", "note")}}
 
 
 def overlap(passage: Passage, other: Passage) -> bool:
