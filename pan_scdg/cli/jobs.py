@@ -22,6 +22,7 @@ from pan_scdg.cli.options import (
     on_error_option,
     over_long_option,
     overwrite_option,
+    plan_json_option,
     profile_option,
     quiet_option,
     shard_option,
@@ -97,7 +98,7 @@ HEADINGS = {
 )
 @click.option("--plan", is_flag=True, help="Check everything and print the cost of the run; write no result.")
 @gpu_option
-@click.option("--json", "as_json", is_flag=True, help="With --plan: print one JSON object.")
+@plan_json_option
 @shard_option
 @click.option(
     "--scores-only",

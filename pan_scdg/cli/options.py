@@ -141,11 +141,13 @@ gpu_option = click.option(
     metavar="NAME",
     help="With --plan: count tokens, and estimate the hours on this GPU (A100, L40S, H100, H200), which can be absent.",
 )
+plan_json_option = click.option("--json", "as_json", is_flag=True, help="With --plan: print one JSON object.")
 shard_option = click.option(
     "--shard",
     metavar="I/N",
     callback=parse_shard,
-    help="Score only shard I of N, for merge or calibrate --scores. In a Slurm array: auto, in a part of one: auto/N.",
+    help="Score only shard I of N, for --scores, or for merge after `run`. In a Slurm array: auto, in a part of one: "
+    "auto/N.",
 )
 
 

@@ -17,8 +17,9 @@ from pan_scdg.cli.options import (
     list_score_folders,
     model_option,
     overwrite_option,
-    parse_shard,
+    plan_json_option,
     quiet_option,
+    shard_option,
     state_option,
 )
 from pan_scdg.errors import need_packages
@@ -71,13 +72,8 @@ SCORING_OPTIONS = (
     ),
     click.option("--plan", is_flag=True, help="Print the cost of scoring with the model; write no report."),
     gpu_option,
-    click.option("--json", "as_json", is_flag=True, help="With --plan: print one JSON object."),
-    click.option(
-        "--shard",
-        metavar="I/N",
-        callback=parse_shard,
-        help="Score only shard I of N with the model, for --scores. In a Slurm array: auto, as in `run`.",
-    ),
+    plan_json_option,
+    shard_option,
     click.option(
         "--scores",
         type=FOLDER,
