@@ -196,7 +196,7 @@ def _measure(of: Array, of_also: Array, by: Array, by_also: Array) -> tuple[Arra
     """Measure how many places of each row of ``of`` those rows of ``by`` hold that meet it in the other document.
 
     Rows are visited by where they end in the other document: by then every row of ``by`` that begins before is known,
-    and it meets if it ends behind the begin. So the furthest end is all that is kept for a place.
+    and it meets the row if it ends after the row begins. So only the furthest end is kept for a place.
 
     Returns:
         The numbers, and the distinct places of all as intervals, one a row.

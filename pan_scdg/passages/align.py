@@ -1,9 +1,9 @@
 """Align two texts: find the passages of a target that correspond to passages of a source.
 
-Long verbatim runs are passages with exact ends. Sentences that are alike are the seeds of all other passages; nearby
-seeds are grouped, and a group is a passage if its two sides are alike as a whole. A group whose source side is several
-times as long as its target side is a summary, for which larger gaps are allowed. If both texts have paragraphs and an
-embedding model is at hand, rewritten paragraphs are matched as wholes.
+Long verbatim runs are passages with exact ends. Similar sentences are the seeds of all other passages; nearby seeds are
+grouped, and a group is a passage if its two sides are similar as a whole. A group whose source side is several times as
+long as its target side is a summary, for which larger gaps are allowed. If both texts have paragraphs and an embedding
+model is at hand, rewritten paragraphs are matched as wholes.
 """
 
 import math
@@ -51,7 +51,7 @@ Encode = Callable[[str], EncodedText]
 
 
 class Evidence(NamedTuple):
-    """A passage, and how alike its two sides are."""
+    """A passage, and the similarity of its two sides."""
 
     passage: Passage
     similarity: float
@@ -95,7 +95,7 @@ class Evidence(NamedTuple):
         return {**places, **{name: value for name, value in self._asdict().items() if name not in ("passage", "note")}}
 
 
-def overlap(passage: Passage, other: Passage) -> bool:
+def overlaps(passage: Passage, other: Passage) -> bool:
     """Return True if two passages have a character of the target in common."""
     return (
         passage.this_offset < other.this_offset + other.this_length
@@ -249,7 +249,7 @@ def align_texts(
         matched = match_paragraphs(here, there, *averages, settings) if len(vectors) and len(others) else []
     alignment = align(target, source, settings)
     # What was found by its words gives way to a paragraph that it overlaps.
-    found = [p for p in alignment.passages if not any(overlap(p, paragraph) for paragraph in matched)]
+    found = [p for p in alignment.passages if not any(overlaps(p, paragraph) for paragraph in matched)]
     return [alignment.measure(passage) for passage in sorted([*matched, *found])]
 
 

@@ -49,7 +49,7 @@ class StudyOptions:
     plan: bool = False
     """Print the cost of scoring with the language model; nothing is written."""
     gpu: str | None = None
-    """With ``plan``: a GPU that is not here."""
+    """With ``plan``: a GPU of another machine."""
     as_json: bool = False
     """With ``plan``: print JSON."""
 

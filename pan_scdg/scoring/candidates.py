@@ -232,14 +232,14 @@ def read_groups(
 ) -> Iterator[Group]:
     """Yield every wanted document with its queries, in the order of the corpus."""
     for document in corpus.select(wanted):
-        alike: dict[str, list[Target]] = defaultdict(list)
+        same_inputs: dict[str, list[Target]] = defaultdict(list)
         for target in wanted[document.doc_id]:
-            alike[make_candidate_key(document, target, model, settings)].append(target)
-        digest = digest_keys(list(alike))
+            same_inputs[make_candidate_key(document, target, model, settings)].append(target)
+        digest = digest_keys(list(same_inputs))
         yield Group(
             document.doc_id,
             document.text,
-            tuple(same[0] for same in alike.values()),
-            tuple(model.make_batch_key(key, digest) for key in alike),
-            tuple(tuple((target.query_id, document.doc_id) for target in same) for same in alike.values()),
+            tuple(same[0] for same in same_inputs.values()),
+            tuple(model.make_batch_key(key, digest) for key in same_inputs),
+            tuple(tuple((target.query_id, document.doc_id) for target in same) for same in same_inputs.values()),
         )

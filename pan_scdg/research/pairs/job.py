@@ -1,7 +1,7 @@
 """The life of a study of pairs: prepare, find the models, score every pair, report.
 
-Scores go to the state folder as they come, or to the hidden folder of the output; a stopped study continues from there,
-and the report appears once all of it is complete.
+Scores are stored as they are computed, in the state folder or in the hidden folder of the output. A stopped study
+continues from there, and the report appears once all of it is complete.
 """
 
 from collections.abc import Callable, Mapping, Sequence

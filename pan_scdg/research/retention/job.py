@@ -1,7 +1,7 @@
-"""``studies retention``: gains behind contexts that keep more and more evidence.
+"""``studies retention``: gains after contexts that keep more and more evidence.
 
-Gains go to the state folder as they come, or to the hidden folder of the output; a stopped study continues from there,
-and the report appears once all of it is complete.
+Gains are stored as they are computed, in the state folder or in the hidden folder of the output. A stopped study
+continues from there, and the report appears once all of it is complete.
 """
 
 from collections.abc import Mapping, Sequence

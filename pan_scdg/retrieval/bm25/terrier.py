@@ -32,7 +32,7 @@ MARGIN = 64
 def build_index(documents: Iterable["Document"], folder: Path) -> None:
     """Write Terrier's index of a stream of documents; ``folder`` exists only once the index is complete.
 
-    Terrier holds one document and its own buffers in memory, the ids of all documents stay here.
+    Terrier holds one document and its own buffers in memory, and this process the ids of all documents.
 
     Raises:
         UserError: Terrier cannot be started, or the index cannot be written.
@@ -49,7 +49,7 @@ def build_index(documents: Iterable["Document"], folder: Path) -> None:
 
 
 class _Feed:
-    """Documents on their way to PyTerrier's writer thread, which would swallow what goes wrong here."""
+    """Documents on their way to PyTerrier's writer thread, which would swallow an error of reading them."""
 
     def __init__(self, documents: Iterable["Document"]) -> None:
         self.doc_ids: list[str] = []
