@@ -179,7 +179,7 @@ def _build_intervals(spans: Sequence[Span]) -> tuple[Array, Array]:
 
 
 def _count_meeting(of: Array, of_also: Array, by: Array, by_also: Array) -> list[int]:
-    """Count for each row of ``of`` the rows of ``by`` that meet it there and in the other document."""
+    """Count for each row of ``of`` the rows of ``by`` that meet it in this and in the other document."""
     order = np.argsort(by[:, 0], kind="stable")
     by, by_also = by[order], by_also[order]
     low = np.searchsorted(by[:, 0], of[:, 0] - (by[:, 1] - by[:, 0]).max(), "left")

@@ -38,7 +38,7 @@ CONTIGUOUS = 0.75
 MANY = 2000
 """Pairs of units beyond which short passages have to be more similar; the median of the PAN 2013 pairs is 1,192."""
 NEAR = 40
-"""Characters by which such a run may stand out of the passage."""
+"""Characters of such a run that may lie outside the passage."""
 INSIDE_RUN = 0.3
 """A unit belongs to a verbatim passage that contains at least this share of it."""
 LEAST_OUTSIDE = 3

@@ -10,7 +10,7 @@ _CHANGED = re.compile("[\0\ud800-\udfff]")
 """Characters that a browser drops or that no file can hold."""
 _BREAK = re.compile(r"\n[ \t\r\f\v]*\n\s*")
 LONG_BLOCK = 2_000
-"""A block of more characters is cut at its next line break, for browsers skip what is out of sight by whole blocks."""
+"""A block of more characters is cut at its next line break, because browsers skip invisible text in whole blocks."""
 LONGEST_BLOCK = 4_000
 """A block without a line break is cut after a space after this many characters, otherwise after twice as many."""
 

@@ -35,7 +35,7 @@ class JudgedPair(NamedTuple):
     """Target and source of the score."""
     verdict: ReportPair
     left_out: bool
-    """There are passages that do not count."""
+    """Some passages do not count."""
 
 
 def judge_pairs(

@@ -66,7 +66,7 @@ def _strip(text: str, start: int, end: int) -> Span:
 
 
 class Sentence(NamedTuple):
-    """A sentence of the pool: its article, its number there from 0, and its text with single spaces."""
+    """A sentence of the pool: its article, its number in the article from 0, and its text with single spaces."""
 
     article: str
     number: int
