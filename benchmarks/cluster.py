@@ -3,8 +3,8 @@
     python -m benchmarks.cluster [--batches 12] [--tokens 8000] [--rounds 5]
 
 Each has one thread. A batch holds targets of random tokens after contexts of random tokens; all three compute the same
-batches, and the rounds are interleaved, so that other jobs of the machine disturb all alike. Start and loading are
-not counted.
+batches, and the rounds are interleaved, so that other jobs of the machine disturb all of them equally. Start and
+loading are not counted.
 """
 
 import argparse

@@ -72,7 +72,7 @@ def choose_sizes(shape: str) -> Sizes:
 
 
 def draw_inputs(shape: str) -> list[ScoringInput]:
-    """Return the targets behind an anchor, then all targets behind each source; lengths vary by a quarter."""
+    """Return the targets after an anchor, then all targets after each source; lengths vary by a quarter."""
     sizes, rng = choose_sizes(shape), np.random.default_rng(0)
 
     def draw(tokens: int) -> npt.NDArray[np.int64]:

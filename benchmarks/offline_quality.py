@@ -178,7 +178,7 @@ def _run(ranking: Iterable[str]) -> list[tuple[str, float]]:
 
 
 def _first_of_each(queries: Sequence[Query], most: int | None) -> list[Query]:
-    """The first ``most`` queries of each kind, which is what stands behind the last hyphen of an id, if anything."""
+    """The first ``most`` queries of each kind, which is the part of an id after its last hyphen, if it has one."""
     taken: dict[str, int] = defaultdict(int)
     kept = []
     for query in sorted(queries, key=lambda q: q.query_id):

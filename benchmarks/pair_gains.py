@@ -97,7 +97,7 @@ def at_most(quality: QualitySet, most: int | None) -> QualitySet:
 
 
 class PairGains(NamedTuple):
-    """The target's log-probabilities alone, behind the source, behind the shuffled source, each ``[n]``."""
+    """The target's log-probabilities alone, after the source, after the shuffled source, each ``[n]``."""
 
     unconditional: Array
     conditional: Array

@@ -23,7 +23,7 @@ from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import PassageSettings
 from pan_scdg.records import DocumentPair, Passage, TextFile
 from pan_scdg.report.html import write_report
-from pan_scdg.report.records import Report, ReportPair, ReportPassage, ReportText, TokenGains
+from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
 from pan_scdg.report.setting import Setting
 from pan_scdg.scoring.pair_method import Verdict
 
@@ -61,7 +61,7 @@ def make_large_report(tokens: int) -> Report:
     """Return a pair with ``tokens`` words a side and fifty passages."""
     text = write_text(1, tokens)
     passages = tuple(
-        ReportPassage(a, a + 2000, a, a + 2000, 0.9, 0.5, 1.0, 0.2) for a in range(0, len(text) - 2000, len(text) // 50)
+        Evidence(Passage(a, 2000, a, 2000), 0.9, 0.5, 1.0, 0.2) for a in range(0, len(text) - 2000, len(text) // 50)
     )
     pair = ReportPair("long.txt", "source.txt", 0.9, "likely", passages, (), find_words(text))
     texts = ({"long.txt": ReportText("long.txt", text)}, {"source.txt": ReportText("source.txt", text)})

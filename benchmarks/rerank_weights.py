@@ -72,7 +72,7 @@ def list_candidates(lines: Lines, matcher: SentenceMatcher, gain: str) -> dict[s
     found = {}
     for query, rows in lines.items():
         ids = [row["document"] for row in rows]
-        matches = matcher.share(query, ids)
+        matches = matcher.compute_shares(query, ids)
         gains = [row[gain] for row in rows]
         found[query] = Candidates(ids, [row["coarse"] for row in rows], gains, [matches[doc_id] for doc_id in ids])
     return found

@@ -99,7 +99,7 @@ def compared(
 
 
 def differences(packed: Side, reference: Side) -> dict[str, float | None]:
-    """Return the differences of the engines' gains and Top-2 % in nats, and whether they order candidates alike."""
+    """Return the differences of the engines' gains and Top-2 % in nats, and if candidates are in the same order."""
     ours, theirs = packed.gains(), reference.gains()
     apart = np.concatenate([np.abs(ours[name] - theirs[name]) for name in theirs])
     scores = {name: (average_top_q(ours[name], TOP_Q), average_top_q(theirs[name], TOP_Q)) for name in theirs}

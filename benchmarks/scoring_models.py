@@ -66,7 +66,7 @@ class Bytes:
     pad_token_id: int | None = None
 
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
-        """The bytes of ``text``, behind the beginning of sequence if so wanted."""
+        """The bytes of ``text``, after the beginning-of-sequence token if asked for."""
         return [self.bos_token_id] * add_special_tokens + list(text.encode())
 
     def decode(self, ids: Sequence[int]) -> str:

@@ -1,4 +1,4 @@
-"""Simple scores of (target, source) text pairs, to stand beside SCDG in a table: higher means more alike.
+"""Simple scores of (target, source) text pairs, to stand beside SCDG in a table: higher means more similar.
 
 Each function takes the whole list of pairs and gives one score per pair, shape ``[pairs]``, from 0 to 1 (the cosine
 of MiniLM may be below 0, BM25 has no upper end). None of them has anything fitted to labels.

@@ -44,7 +44,7 @@ def shows_notes() -> bool:
 
 @contextmanager
 def hold_notes() -> Iterator[None]:
-    """Show no notes and no progress meanwhile."""
+    """Show no notes and no progress inside the context."""
     level = LOGGER.level
     LOGGER.setLevel(logging.WARNING)
     try:

@@ -54,20 +54,16 @@ class Crew(NamedTuple):
         return f"{self.processes} processes, {self.nodes} nodes" + (f", {self.lost} lost" if self.lost else "")
 
 
-def count_nobody() -> None:
-    """Return None: this process computes alone."""
-
-
 class Progress:
     """A context manager that counts the finished items of one stage.
 
     Args:
         stage: what is being done, as the user sees it.
         total: the number of items; None if it is not known beforehand.
-        count: returns who computes; None if it is this process.
+        count: returns the processes and machines that compute; None if it is this process.
     """
 
-    def __init__(self, stage: str, total: int | None, count: Callable[[], Crew | None] = count_nobody) -> None:
+    def __init__(self, stage: str, total: int | None, count: Callable[[], Crew | None] = lambda: None) -> None:
         self.stage, self.total, self.done, self.tokens = stage, total, 0, 0
         self.count = count
         self._began = self._told = time.monotonic()

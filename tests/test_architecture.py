@@ -45,7 +45,6 @@ NEIGHBOURS = {
     # packages of one level, from which another may import these modules and no other
     "research": {"pan_scdg.cli.options", "pan_scdg.cli.paths"},
     "lm": {"pan_scdg.models"},
-    "models": {"pan_scdg.retrieval.bm25.terrier_jars"},
     "retrieval": {"pan_scdg.models"},
     "baselines": {"pan_scdg.models.encoder"},
 }

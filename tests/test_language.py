@@ -19,7 +19,8 @@ ENDINGS = ("_of", "_there")
 FORBIDDEN = re.compile(
     r"\b(rooms?|so many|there (is|are) none|what (is known|stands for|is behind)|(held|hold|holds) against"
     r"|(come|comes|came|coming) along|told|anew|permit it|ready vectors|in the place of|job 1"
-    r"|there (is|are|was|were) no such)\b",
+    r"|there (is|are|was|were) no such|(how|so) alike|one behind|scored behind|ends behind the|behind (its|the head)"
+    r"|(is|are) not here|goes wrong here|where there are ready|not for this model)\b",
     re.IGNORECASE,
 )
 """Words and phrases that a technical writer would not use, or not in this sense."""
@@ -102,3 +103,4 @@ def test_phrases_are_found_across_lines(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x = 1  # Of none, so\n# many\n")
     assert FORBIDDEN.search(read_words(tmp_path / "a.py"))
     assert FORBIDDEN.search("as offline, in the place of another model")
+    assert FORBIDDEN.search("the character after which it begins, and the one behind")

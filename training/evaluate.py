@@ -1,7 +1,7 @@
 """Held-out loss of a language model by source: ``python -m training.evaluate --data FOLDER --model FOLDER``.
 
 For running text the loss is in nats per token and per character. For groups of rewritten texts the second text is
-scored alone and behind the first: the difference is the mean gain that the model has learnt to make of a source.
+scored alone and after the first: the difference is the mean gain that the model has learnt to make of a source.
 """
 
 from collections import defaultdict
@@ -37,7 +37,7 @@ def _rates(values: Any) -> tuple[float, float, int]:
 
 
 def rewritten_text(lm: LanguageModel, data: Path, groups: int) -> dict[str, tuple[float, float, int]]:
-    """Source -> (nats per token alone, nats per token behind the first version, groups)."""
+    """Source -> (nats per token alone, nats per token after the first version, groups)."""
     losses: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for record in read_jsonl(data / "paraphrase" / "heldout.jsonl.xz", 10**6):
         if len(losses[record["source"]]) >= groups:
@@ -56,7 +56,7 @@ def main(data: Path, model: Path) -> None:
     click.echo("| held-out running text | documents | nats per token | nats per character |\n| --- | --- | --- | --- |")
     for source, (token, character, count) in sorted(running_text(lm, data, 6000).items()):
         click.echo(f"| {source} | {count} | {token:.3f} | {character:.3f} |")
-    click.echo("\n| held-out rewrites | groups | alone | behind the first version |\n| --- | --- | --- | --- |")
+    click.echo("\n| held-out rewrites | groups | alone | after the first version |\n| --- | --- | --- | --- |")
     for source, (alone, given, count) in sorted(rewritten_text(lm, data, 25).items()):
         click.echo(f"| {source} | {count} | {alone:.3f} | {given:.3f} |")
 

@@ -24,8 +24,8 @@ BLOCK = 4_000_000  # tokens counted at a time
 
 
 def cooccurrences(ids: Ids, vocabulary: int, reach: int = REACH) -> sparse.csr_matrix:
-    """Weighted counts ``[vocabulary, 2 * vocabulary]`` of the tokens behind (left half) and before (right half)."""
-    behind = sparse.csr_matrix((vocabulary, vocabulary), dtype=np.float32)
+    """Weighted counts ``[vocabulary, 2 * vocabulary]`` of the tokens after (left half) and before (right half)."""
+    after = sparse.csr_matrix((vocabulary, vocabulary), dtype=np.float32)
     for start in range(0, len(ids), BLOCK):
         block = ids[start : start + BLOCK + reach].astype(np.int64)
         for distance in range(1, reach + 1):
@@ -33,8 +33,8 @@ def cooccurrences(ids: Ids, vocabulary: int, reach: int = REACH) -> sparse.csr_m
             cells, counts = np.unique(first[: len(second)] * vocabulary + second, return_counts=True)
             shape = (cells // vocabulary, cells % vocabulary)
             weights = (counts / distance).astype(np.float32)
-            behind += sparse.csr_matrix((weights, shape), shape=(vocabulary, vocabulary))
-    return sparse.hstack([behind, behind.T]).tocsr()
+            after += sparse.csr_matrix((weights, shape), shape=(vocabulary, vocabulary))
+    return sparse.hstack([after, after.T]).tocsr()
 
 
 def positive_information(counts: sparse.csr_matrix, smoothing: float = 0.75) -> sparse.csr_matrix:

@@ -101,7 +101,7 @@ def pack(data: Path, tokenizer: Tokenizer, target: Path) -> None:
 
 
 def _add(arrays: dict[str, Any], name: str, texts: list[str], tokenizer: Tokenizer) -> None:
-    """Ids of all texts one behind the other, and where each begins."""
+    """Ids of all texts one after the other, and where each begins."""
     ids = [np.array(i, dtype=np.uint16) for block in _blocks(texts) for i in _encode(block, tokenizer)]
     arrays[name] = np.concatenate(ids) if ids else np.empty(0, dtype=np.uint16)
     arrays[f"{name}/starts"] = np.cumsum([0, *map(len, ids)])

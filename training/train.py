@@ -188,7 +188,7 @@ def export(model: Qwen2ForCausalLM, work: Path, folder: Path, piece: str = "1GB"
 @click.option("--length", default=640, show_default=True)
 @click.option("--minutes", default=60.0, show_default=True, help="Stop after this long, with a checkpoint.")
 @click.option("--rate", default=1.0, show_default=True, help="Factor on all learning rates.")
-@click.option("--seed", default=1, show_default=True, help="Of the data's order; a run behind --init needs another.")
+@click.option("--seed", default=1, show_default=True, help="Of the data's order; a run after --init needs another.")
 @click.option("--init", type=click.Path(path_type=Path, exists=True), help="Begin from this model folder.")
 @click.option("--threads", default=2, show_default=True)
 @click.option("--width", default=Shape.width, show_default=True)

@@ -107,9 +107,9 @@ _FINAL = re.compile(r"\bfinal:", re.IGNORECASE)
 def parse_label(answer: str) -> Label:
     """Return the label in a model's answer; case is ignored, and only whole words count.
 
-    The first label behind ``Final:`` takes priority; behind the last ``Final:`` that has one at all, since a model
-    that thinks aloud may quote the instruction before it decides. Where none has, the labels that occur anywhere are
-    taken in the order of the paper, wherever they stand. The paper does not say which ``Final:`` counts.
+    The first label after ``Final:`` takes priority. Of several ``Final:`` the last one with a label counts, since a
+    model that thinks aloud may quote the instruction before it decides. Without any, the labels that occur anywhere
+    are taken in the order of the paper, wherever they stand. The paper does not say which ``Final:`` counts.
     """
     for part in reversed(_FINAL.split(answer)[1:]):
         if named := [word for word in _split_words(part) if word in MEANING]:

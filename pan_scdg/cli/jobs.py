@@ -22,9 +22,10 @@ from pan_scdg.cli.options import (
     on_error_option,
     over_long_option,
     overwrite_option,
+    plan_json_option,
     profile_option,
     quiet_option,
-    share_option,
+    shard_option,
     state_option,
     vectors_option,
 )
@@ -51,7 +52,7 @@ HEADINGS = {
         "overwrite",
     ),
     "Model": ("profile", "model", "device", "engine", "over_long", "vectors"),
-    "Speed": ("state", "workers", "cluster", "share", "scores_only", "plan", "gpu", "as_json"),
+    "Speed": ("state", "workers", "cluster", "shard", "scores_only", "plan", "gpu", "as_json"),
     "Retrieval": ("index", "search_memory", "candidates", "stop_after"),
     "TIRA": ("metadata",),
 }
@@ -98,8 +99,8 @@ HEADINGS = {
 )
 @click.option("--plan", is_flag=True, help="Check everything and print the cost of the run; write no result.")
 @gpu_option
-@click.option("--json", "as_json", is_flag=True, help="With --plan: print one JSON object.")
-@share_option
+@plan_json_option
+@shard_option
 @click.option(
     "--scores-only",
     is_flag=True,
@@ -170,7 +171,7 @@ def run(
     computing = asked.settle_device(chosen, device, plan, rest["gpu"])
     if rest["scores_only"] and found != "pairs":
         raise click.UsageError("--scores-only is for pairs")
-    names = ("limit", "overwrite", "strict", "on_error", "keep_gains", "share", "metadata", "scores_only", "report")
+    names = ("limit", "overwrite", "strict", "on_error", "keep_gains", "shard", "metadata", "scores_only", "report")
     request = Request(directory, output, **{name: rest[name] for name in names})
     memory = rest["search_memory"] or choose_search_memory()
     stages = FirstStageOptions(rest["index"], rest["candidates"], rest["stop_after"] is not None, memory)
@@ -189,11 +190,11 @@ def _check_options(plan: bool, as_json: bool, rest: Mapping[str, Any]) -> None:
     """Raise UsageError if options of ``run`` contradict each other."""
     if (as_json or rest["gpu"]) and not plan:
         raise click.UsageError(f"{'--json' if as_json else '--gpu'} needs --plan")
-    if rest["report"] and (plan or rest["share"] is not None or rest["scores_only"]):
+    if rest["report"] and (plan or rest["shard"] is not None or rest["scores_only"]):
         raise click.UsageError(
             "--report cannot be combined with --plan, --shard or --scores-only; merge takes --report"
         )
-    if rest["share"] is not None and (plan or rest["stop_after"]):
+    if rest["shard"] is not None and (plan or rest["stop_after"]):
         raise click.UsageError("--shard cannot be combined with --plan or --stop-after")
 
 

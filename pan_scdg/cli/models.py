@@ -57,7 +57,7 @@ def fetch(name: str, revision: str | None) -> None:
       pan-scdg models fetch Qwen3-0.6B-Base
     """
     if name == "terrier":
-        from pan_scdg.retrieval.bm25.terrier_jars import fetch_jars
+        from pan_scdg.models.terrier_jars import fetch_jars
 
         if revision is not None:
             raise click.UsageError("Terrier has only one version: leave out --revision")

@@ -68,11 +68,11 @@ TASK, TASKS = "SLURM_ARRAY_TASK_ID", ("SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_
 """Variables of a job of a Slurm array: its number, and the smallest, the largest and how many there are."""
 
 
-def parse_share(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Any:
-    """Return the `scoring.batches.Share` that ``I/N``, ``auto/N`` or ``auto`` names, None for None."""
+def parse_shard(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Any:
+    """Return the `scoring.batches.Shard` that ``I/N``, ``auto/N`` or ``auto`` names, None for None."""
     if value is None:
         return None
-    from pan_scdg.scoring.batches import MOST, Share
+    from pan_scdg.scoring.batches import MOST, Shard
 
     number, _, of = value.partition("/")
     if number == "auto":
@@ -80,7 +80,7 @@ def parse_share(_context: click.Context, _parameter: click.Parameter, value: str
     short = len(number) + len(of) <= 2 * len(str(MOST))  # a number of thousands of digits is not even converted
     if not (short and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of) <= MOST):
         raise click.BadParameter(f"{value[:40]!r} is not I/N with 1 <= I <= N <= {MOST}")
-    return Share(int(number), int(of))
+    return Shard(int(number), int(of))
 
 
 def _read_array(of: str) -> tuple[str, str]:
@@ -141,17 +141,18 @@ gpu_option = click.option(
     metavar="NAME",
     help="With --plan: count tokens, and estimate the hours on this GPU (A100, L40S, H100, H200), which can be absent.",
 )
-share_option = click.option(
+plan_json_option = click.option("--json", "as_json", is_flag=True, help="With --plan: print one JSON object.")
+shard_option = click.option(
     "--shard",
-    "share",
     metavar="I/N",
-    callback=parse_share,
-    help="Score only shard I of N, for merge or calibrate --scores. In a Slurm array: auto, in a part of one: auto/N.",
+    callback=parse_shard,
+    help="Score only shard I of N, for --scores, or for merge after `run`. In a Slurm array: auto, in a part of one: "
+    "auto/N.",
 )
 
 
 def list_score_folders(
-    scores: Path | None, more: tuple[Path, ...], plan: bool, gpu: str | None, share: Any
+    scores: Path | None, more: tuple[Path, ...], plan: bool, gpu: str | None, shard: Any
 ) -> tuple[Path, ...]:
     """Return the folders of ``--scores``, after checking that the options are compatible.
 
@@ -162,7 +163,7 @@ def list_score_folders(
         raise click.UsageError(f"unexpected argument {str(more[0])[:100]!r}; list score folders after --scores")
     if gpu is not None and not plan:
         raise click.UsageError("--gpu needs --plan")
-    if sum((plan, share is not None, scores is not None)) > 1:
+    if sum((plan, shard is not None, scores is not None)) > 1:
         raise click.UsageError("--plan, --shard and --scores cannot be combined")
     return () if scores is None else (scores, *more)
 

@@ -23,7 +23,7 @@ from pan_scdg.cli.options import (
     overwrite_option,
     profile_option,
     quiet_option,
-    share_option,
+    shard_option,
     state_option,
     truth_option,
     vectors_option,
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 @on_error_option
 @click.option("--plan", is_flag=True, help="Print the cost of scoring; choose and write nothing.")
 @gpu_option
-@share_option
+@shard_option
 @click.option("--output", type=FOLDER, help="With --shard: folder of its scores, for --scores.")
 @overwrite_option
 @json_option
@@ -81,7 +81,7 @@ def calibrate(
     as_json: bool,
     plan: bool,
     gpu: str | None,
-    share: Any,
+    shard: Any,
     output: Path | None,
     **rest: Any,
 ) -> None:
@@ -103,8 +103,8 @@ def calibrate(
     from pan_scdg.jobs.shards import read_shards
 
     chosen = load_chosen_profile(profile, over_long)
-    folders = list_score_folders(scores, more, plan, gpu, share)
-    _check_targets(folders, write, output, rest["limit"], plan=plan, shard=share is not None)
+    folders = list_score_folders(scores, more, plan, gpu, shard)
+    _check_targets(folders, write, output, rest["limit"], plan=plan, shard=shard is not None)
     inputs = {"--input": directory, "--truth": truth, "--model": model, "--vectors": vectors}
     inputs |= {f"--scores {number}": folder for number, folder in enumerate(folders, 1)}
     check_state(state, inputs)
@@ -119,7 +119,7 @@ def calibrate(
     if write is not None:
         _write_calibrated(profile, write, chosen, directory, computing, truth, vectors, as_json, **limits)
     elif output is not None:
-        say(detect_pairs(chosen, Request(directory, output, share=share, scores_only=True, **rest), computing, vectors))
+        say(detect_pairs(chosen, Request(directory, output, shard=shard, scores_only=True, **rest), computing, vectors))
     else:
         show_pair_plan(chosen, directory, computing, as_json, **limits)
 

@@ -39,7 +39,7 @@ class Node(NamedTuple):
     name: str
     gpus: int
     here: bool
-    """This process runs there."""
+    """This process runs on it."""
 
 
 class Cluster:

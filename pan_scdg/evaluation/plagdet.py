@@ -179,7 +179,7 @@ def _build_intervals(spans: Sequence[Span]) -> tuple[Array, Array]:
 
 
 def _count_meeting(of: Array, of_also: Array, by: Array, by_also: Array) -> list[int]:
-    """Count for each row of ``of`` the rows of ``by`` that meet it there and in the other document."""
+    """Count for each row of ``of`` the rows of ``by`` that meet it in this and in the other document."""
     order = np.argsort(by[:, 0], kind="stable")
     by, by_also = by[order], by_also[order]
     low = np.searchsorted(by[:, 0], of[:, 0] - (by[:, 1] - by[:, 0]).max(), "left")
@@ -196,7 +196,7 @@ def _measure(of: Array, of_also: Array, by: Array, by_also: Array) -> tuple[Arra
     """Measure how many places of each row of ``of`` those rows of ``by`` hold that meet it in the other document.
 
     Rows are visited by where they end in the other document: by then every row of ``by`` that begins before is known,
-    and it meets if it ends behind the begin. So the furthest end is all that is kept for a place.
+    and it meets the row if it ends after the row begins. So only the furthest end is kept for a place.
 
     Returns:
         The numbers, and the distinct places of all as intervals, one a row.

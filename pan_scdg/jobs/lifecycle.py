@@ -12,7 +12,7 @@ from pan_scdg.logs import say
 from pan_scdg.models.find import FoundModel, describe_models
 from pan_scdg.notices import Notices
 from pan_scdg.retrieval.candidates import FirstStage
-from pan_scdg.scoring.batches import WHOLE, Share
+from pan_scdg.scoring.batches import WHOLE, Shard
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
 
@@ -43,25 +43,25 @@ class ReadyJob:
     summary: Sequence[str]
     """The lines about the finished result."""
     notices: Notices
-    score: Callable[[Store, Share], Scored]
+    score: Callable[[Store, Shard], Scored]
     write: Callable[[Scored, Store, OutputDirectory], list[str]]
     """Stages the result, and returns the names of its files."""
-    share: Share = WHOLE
+    shard: Shard = WHOLE
     count_lost: Callable[[], int] = lambda: 0
     """Checks what is scored; returns the number of items that cannot be scored. Not called for a complete result."""
     partial: Partial | None = None
     metadata: bool = False
     """Write ir-metadata.yml beside the result; see `track_run`."""
 
-    def make_shard(self, share: Share, output: Path) -> "ReadyJob":
+    def make_shard(self, shard: Shard, output: Path) -> "ReadyJob":
         """Return the job that scores one shard; its result is a folder for the ``shards`` of a later job."""
 
         def write(scored: Scored, store: Store, result: OutputDirectory) -> list[str]:
             return write_shard(result.staged, store, scored.stages)
 
-        some = "" if share == WHOLE else f"{share} of "
+        some = "" if shard == WHOLE else f"{shard} of "
         summary = [f"scored {some}{self.inputs}: {output}"]
-        return replace(self, share=share, rest={"shard": list(share)}, write=write, summary=summary)
+        return replace(self, shard=shard, rest={"shard": list(shard)}, write=write, summary=summary)
 
     def list_incidents(self) -> list[str]:
         """Return the incidents of the language models."""
@@ -69,7 +69,7 @@ class ReadyJob:
 
 
 def carry_out(
-    job: ReadyJob, output: Path, overwrite: bool, share: Share | None, shards: Shards, state: Path | None
+    job: ReadyJob, output: Path, overwrite: bool, shard: Shard | None, shards: Shards, state: Path | None
 ) -> list[str]:
     """Produce the result of a job, or its shard, unless it is complete; return the lines to show the user.
 
@@ -77,7 +77,7 @@ def carry_out(
         job: what is computed.
         output: the output directory.
         overwrite: replace the result of another job.
-        share: score this shard and write its scores; None: write the result.
+        shard: score this shard and write its scores; None: write the result.
         shards: shards with all scores; none: they are computed.
         state: folder that caches scores for later runs; None: inside the output until it is published.
 
@@ -85,14 +85,14 @@ def carry_out(
         UserError: the shards are of another job, or the output is not usable; it is unchanged then.
     """
     shards.check(job.scoring)
-    job = job if share is None else job.make_shard(share, output)
+    job = job if shard is None else job.make_shard(shard, output)
     with produce_result(output, {**job.scoring, **job.rest}, overwrite) as result:
         if result.needed:
             lost = job.count_lost()
             with result.compute(state, job.metadata, next(iter(job.models), None), lost) as store:
                 say([describe_models(job.places.values())] if job.places else [])
                 shards.restore(store)
-                names = job.write(job.score(store, job.share), store, result)
+                names = job.write(job.score(store, job.shard), store, result)
             result.seal(names, job.list_incidents(), job.partial, shards.list_origins(job.places))
     limited = [] if job.partial is None else [job.partial.format_warning()]
     if result.complete:

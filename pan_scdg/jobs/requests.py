@@ -12,7 +12,7 @@ from pan_scdg.jobs.shards import Shards
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.models.fit import Job, choose_device
 from pan_scdg.profile import ModelSettings, Profile
-from pan_scdg.scoring.batches import Share
+from pan_scdg.scoring.batches import Shard
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import OnError
 
@@ -83,10 +83,10 @@ class Request:
     """Treat unusual input as an error."""
     on_error: OnError = "stop"
     keep_gains: bool = False
-    share: Share | None = None
+    shard: Shard | None = None
     """Score this shard and write its scores, for `merge`; None: score everything and write the result."""
     scores_only: bool = False
-    """Write the scores of the share, or all, and decide nothing, so that no threshold is needed."""
+    """Write the scores of the shard, or all, and decide nothing, so that no threshold is needed."""
     report: bool = False
     """Also write an HTML report."""
     metadata: bool = False

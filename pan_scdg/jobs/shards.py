@@ -20,7 +20,7 @@ from pan_scdg.own_files import MARK
 from pan_scdg.profile import EncoderDtype, ModelSettings
 from pan_scdg.retrieval.candidate_files import CANDIDATES, read_stages, write_stages
 from pan_scdg.retrieval.candidates import FirstStage
-from pan_scdg.scoring.batches import MOST, Share
+from pan_scdg.scoring.batches import MOST, Shard
 from pan_scdg.store import Store
 
 AGAIN = "run the shard again with --overwrite"
@@ -209,13 +209,13 @@ def find_missing(folders: Sequence[Path]) -> tuple[list[int], int]:
 def _gather(folders: Sequence[Path]) -> _Gathered:
     """Read the marks of finished shards of one job."""
     marks = [_read_shard_mark(folder) for folder in folders]
-    first, (_, of) = folders[0], _read_share(marks[0], folders[0])
-    gathered = _Gathered(of, _remove_share(marks[0]), {})
+    first, (_, of) = folders[0], _read_shard(marks[0], folders[0])
+    gathered = _Gathered(of, _remove_shard(marks[0]), {})
     for folder, mark in zip(folders, marks, strict=True):
-        number, count = _read_share(mark, folder)
+        number, count = _read_shard(mark, folder)
         if count != of:
             raise UserError(f"is one of {count} shards, {first} one of {of}", "merge the shards of one job", folder)
-        if differ := _list_differences(gathered.whole, _remove_share(mark)):
+        if differ := _list_differences(gathered.whole, _remove_shard(mark)):
             what = FIELDS.get(differ[0], f"another {differ[0]}")
             raise UserError(f"was made for {what} than {first}", "merge the shards of one job", folder)
         if number in gathered.found:
@@ -254,11 +254,11 @@ def _is_study(task: object) -> bool:
     return str(task).startswith("studies ")
 
 
-def _read_share(mark: Mark, folder: Path) -> Share:
+def _read_shard(mark: Mark, folder: Path) -> Shard:
     shard: Any = mark.job["shard"]
     if not shard[0] <= shard[1]:
         raise UserError(f"is not valid: it names shard {shard[0]} of {shard[1]}", AGAIN, folder / MARK)
-    return Share(*shard)
+    return Shard(*shard)
 
 
 def _list_differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
@@ -266,6 +266,6 @@ def _list_differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[
     return [name for name in {**one, **other} if one.get(name) != other.get(name)]
 
 
-def _remove_share(mark: Mark) -> dict[str, Any]:
+def _remove_shard(mark: Mark) -> dict[str, Any]:
     """Return the job that the shard is part of."""
     return {name: value for name, value in mark.job.items() if name != "shard"}

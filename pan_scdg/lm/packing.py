@@ -71,10 +71,10 @@ def plan_rows(items: Sequence[ScoringInput], budget: int) -> list[list[Row]]:
 
 def group_contexts(items: Sequence[ScoringInput]) -> Iterable[Shared]:
     """Yield the inputs by their common context, in the order of the first of each."""
-    alike: dict[bytes, list[int]] = defaultdict(list)
+    same: dict[bytes, list[int]] = defaultdict(list)
     for number, item in enumerate(items):
-        alike[item.context_ids.tobytes()].append(number)
-    for members in alike.values():
+        same[item.context_ids.tobytes()].append(number)
+    for members in same.values():
         prefix = len(items[members[0]].context_ids) - 1
         if len(members) > 1 and prefix:  # a context of one token leaves nothing to share
             yield Shared(tuple(members), prefix)

@@ -9,8 +9,8 @@ from pan_scdg.models.catalogue import BUNDLED, CATALOGUE, TERRIER, describe_size
 from pan_scdg.models.find import SHORT, FoundModel, ModelNotFoundError, find_encoder, find_model
 from pan_scdg.models.fingerprint import fingerprint_metadata, hash_listing
 from pan_scdg.models.lock import read_lock, read_provenance
+from pan_scdg.models.terrier_jars import find_jar_folder, find_terrier_jar
 from pan_scdg.profile import Profile, list_profiles, load_profile
-from pan_scdg.retrieval.bm25.terrier_jars import find_jar_folder, find_terrier_jar
 
 NOT_FOUND = "not found"
 COLUMNS = ("model", "found", "size", "licence", "pinned", "fingerprint")

@@ -42,7 +42,7 @@ class Corpus:
             yield self._read(number, doc_id)
 
     def hash_parts(self, counts: Sequence[int]) -> list[str]:
-        """Return the SHA-256 (hex) over ids and texts of the first documents, of those behind them, and so on."""
+        """Return the SHA-256 (hex) over ids and texts of the first documents, of those after them, and so on."""
         documents, found = iter(self), []
         for count in counts:
             digest = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""Write TREC run files that every official evaluator orders alike, and read them with all checks."""
+"""Write TREC run files that every official evaluator orders in the same way, and read them with all checks."""
 
 import gzip
 import math

@@ -1,9 +1,9 @@
 """Align two texts: find the passages of a target that correspond to passages of a source.
 
-Long verbatim runs are passages with exact ends. Sentences that are alike are the seeds of all other passages; nearby
-seeds are grouped, and a group is a passage if its two sides are alike as a whole. A group whose source side is several
-times as long as its target side is a summary, for which larger gaps are allowed. If both texts have paragraphs and an
-embedding model is at hand, rewritten paragraphs are matched as wholes.
+Long verbatim runs are passages with exact ends. Similar sentences are the seeds of all other passages; nearby seeds are
+grouped, and a group is a passage if its two sides are similar as a whole. A group whose source side is several times as
+long as its target side is a summary, for which larger gaps are allowed. If both texts have paragraphs and an embedding
+model is at hand, rewritten paragraphs are matched as wholes.
 """
 
 import math
@@ -38,7 +38,7 @@ CONTIGUOUS = 0.75
 MANY = 2000
 """Pairs of units beyond which short passages have to be more similar; the median of the PAN 2013 pairs is 1,192."""
 NEAR = 40
-"""Characters by which such a run may stand out of the passage."""
+"""Characters of such a run that may lie outside the passage."""
 INSIDE_RUN = 0.3
 """A unit belongs to a verbatim passage that contains at least this share of it."""
 LEAST_OUTSIDE = 3
@@ -51,7 +51,7 @@ Encode = Callable[[str], EncodedText]
 
 
 class Evidence(NamedTuple):
-    """A passage, and how alike its two sides are."""
+    """A passage, and the similarity of its two sides."""
 
     passage: Passage
     similarity: float
@@ -66,28 +66,36 @@ class Evidence(NamedTuple):
     """The kind of part that contains most of the target's side, if any."""
     counts: bool = True
     """True if a verdict by alignment takes it for evidence of reuse: see `quotations`."""
+    note: str = ""
+    """The reason why a report counts it less, such as being shared by many documents; empty if it counts in full."""
+
+    @property
+    def begin(self) -> int:
+        """Return the first character in the target."""
+        return self.passage.this_offset
+
+    @property
+    def end(self) -> int:
+        """Return the character after the last in the target."""
+        return self.passage.this_offset + self.passage.this_length
+
+    @property
+    def begin2(self) -> int:
+        """Return the first character in the source."""
+        return self.passage.source_offset
+
+    @property
+    def end2(self) -> int:
+        """Return the character after the last in the source."""
+        return self.passage.source_offset + self.passage.source_length
 
     def to_json(self) -> dict[str, int | float | str | None]:
-        """Return the fields of a line of ``passages.jsonl``.
-
-        ``begin`` and ``end`` are characters of the target, ``begin2`` and ``end2`` of the source.
-        """
-        start, length, source_start, source_length, *_ = self.passage
-        return {
-            "begin": start,
-            "end": start + length,
-            "begin2": source_start,
-            "end2": source_start + source_length,
-            "similarity": self.similarity,
-            "verbatim": self.verbatim,
-            "gain": self.gain,
-            "control": self.control,
-            "within": self.within,
-            "counts": self.counts,
-        }
+        """Return the fields of a line of ``passages.jsonl``."""
+        places = {"begin": self.begin, "end": self.end, "begin2": self.begin2, "end2": self.end2}
+        return {**places, **{name: value for name, value in self._asdict().items() if name not in ("passage", "note")}}
 
 
-def overlap(passage: Passage, other: Passage) -> bool:
+def overlaps(passage: Passage, other: Passage) -> bool:
     """Return True if two passages have a character of the target in common."""
     return (
         passage.this_offset < other.this_offset + other.this_length
@@ -241,7 +249,7 @@ def align_texts(
         matched = match_paragraphs(here, there, *averages, settings) if len(vectors) and len(others) else []
     alignment = align(target, source, settings)
     # What was found by its words gives way to a paragraph that it overlaps.
-    found = [p for p in alignment.passages if not any(overlap(p, paragraph) for paragraph in matched)]
+    found = [p for p in alignment.passages if not any(overlaps(p, paragraph) for paragraph in matched)]
     return [alignment.measure(passage) for passage in sorted([*matched, *found])]
 
 

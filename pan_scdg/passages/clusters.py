@@ -8,7 +8,7 @@ from pan_scdg.passages.similarity import Comparison
 
 
 class Seed(NamedTuple):
-    """A target unit and a source unit that are alike."""
+    """A target unit and a similar source unit."""
 
     target: int
     source: int
@@ -57,7 +57,7 @@ def make_cluster(seeds: Sequence[Seed]) -> Cluster:
 def find_clusters(
     comparison: Comparison, seeds: Sequence[Seed], gap: int, least_gap: int, least_cosine: float
 ) -> list[Cluster]:
-    """Return the clusters whose two sides are alike as a whole.
+    """Return the clusters whose two sides are similar as a whole.
 
     A cluster that is not is grouped again with a smaller gap, down to ``least_gap``; what is left then is dropped.
     """

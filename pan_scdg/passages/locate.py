@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pan_scdg.passages.align import Evidence, overlap
+from pan_scdg.passages.align import Evidence, overlaps
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.match import find_matches
 from pan_scdg.passages.scorer import FEATURES, AlignmentScorer
@@ -64,11 +64,11 @@ class Locator:
             start, length = _find_span(counted, match.begin, match.end)
             source_start, source_length = _find_span(second.prepared.spans, match.source_begin, match.source_end)
             passage = Passage(start, length, source_start, source_length)
-            if not any(overlap(passage, other.passage) for other in known):
+            if not any(overlaps(passage, other.passage) for other in known):
                 yield alignment.measure(passage)._replace(within=None, counts=True)  # a quotation may lie between
 
 
-def _find_span(units: Integers, first: int, behind: int) -> tuple[int, int]:
-    """Return the start and the length in characters of some sentences."""
+def _find_span(units: Integers, first: int, end: int) -> tuple[int, int]:
+    """Return the start and the length in characters of the sentences from ``first`` to before ``end``."""
     start = int(units[first, 0])
-    return start, int(units[behind - 1, 1]) - start
+    return start, int(units[end - 1, 1]) - start

@@ -59,9 +59,9 @@ LONGEST_ENTRY = 400
 WRAPPED = 100
 """Characters of a line that can be a part of an entry."""
 LEAST_ENTRIES = 3
-"""Entries one below the other that are a list without a heading."""
+"""Consecutive entries that are a list without a heading."""
 MOST_BETWEEN = 2
-"""Lines of one entry behind that with its year."""
+"""Lines of one entry after the one with its year."""
 
 
 class Part(NamedTuple):

@@ -1,7 +1,7 @@
 """The first stage of many pairs: leave out those whose score cannot reach a limit, whatever their alignment is.
 
-Of the numbers of a score (`profile.baseline.Alignment`) the similarity of passages is what takes time: words have to be
-aligned. It is at most 1, and it is 0 without two units that are alike or a run of words in common. All else is computed
+Of the numbers of a score (`profile.baseline.Alignment`) the similarity of passages takes most time: words have to be
+aligned. It is at most 1, and it is 0 without two similar units or a run of words in common. All else is computed
 for all pairs at once, so that no pair is lost.
 """
 

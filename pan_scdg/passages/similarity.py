@@ -52,7 +52,7 @@ class Comparison:
         self._weights: Floats = np.log(units / np.maximum(frequencies, 1))
 
     def find_seeds(self, least_cosine: float, least_dice: float) -> Seeds:
-        """Return the pairs of units that are at least so alike in both measures."""
+        """Return the pairs of units that reach both limits."""
         target, source = self._normalise(self._target), self._normalise(self._source).T.tocsc()
         rows = max(1, BLOCK // max(1, source.shape[1]))
         blocks = [_NO_SEEDS]
@@ -60,8 +60,7 @@ class Comparison:
             near = (target[start : start + rows] @ source).tocoo()
             kept = near.data >= least_cosine
             seeds = Seeds(start + near.row[kept].astype(np.int64), near.col[kept].astype(np.int64), near.data[kept])
-            alike = self._compute_dice(seeds) >= least_dice
-            blocks.append(_select(seeds, alike))
+            blocks.append(_select(seeds, self._compute_dice(seeds) >= least_dice))
         return _keep_best(Seeds(*map(np.concatenate, zip(*blocks, strict=True))))
 
     def _compute_dice(self, seeds: Seeds) -> Floats:
@@ -104,8 +103,8 @@ class Comparison:
 
 def _sum_rows(counts: "csr_array", rows: slice) -> Floats:
     """Return the sum of some rows, ``[stems]``, without the slow slicing of a matrix."""
-    first, behind = counts.indptr[[rows.start, rows.stop]].tolist()
-    sums = np.bincount(counts.indices[first:behind], counts.data[first:behind], counts.shape[1])
+    first, end = counts.indptr[[rows.start, rows.stop]].tolist()
+    sums = np.bincount(counts.indices[first:end], counts.data[first:end], counts.shape[1])
     return np.asarray(sums, np.float64)
 
 

@@ -10,7 +10,7 @@ MOST_PLACES = 16
 
 
 class Run(NamedTuple):
-    """A stretch of both texts, in characters: first one, and the one behind the last."""
+    """A stretch of both texts, in characters: the first one, and the one after the last."""
 
     start: int
     end: int
@@ -23,7 +23,7 @@ class Run(NamedTuple):
 def find_runs(target: PreparedText, source: PreparedText, least_words: int) -> list[Run]:
     """Return the longest common runs of at least ``least_words`` words, in the order of the target, without overlap.
 
-    Of equally long ones the run that is nearest behind the one before is taken.
+    Of equally long runs, the one that begins soonest after the previous run is taken.
     """
     if set(_list_grams(source, least_words)).isdisjoint(_list_grams(target, least_words)):
         return []  # nearly always so for unrelated texts, and found out ten times as fast

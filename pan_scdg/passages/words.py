@@ -88,7 +88,7 @@ class SharedRuns:
     def find(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
         """Return True for each source that has one of these runs, ``[s]``."""
         found = np.zeros(self._count, np.bool_)
-        first, behind = (np.searchsorted(self._hashes, hashes, side) for side in ("left", "right"))
-        for a, b in zip(first[behind > first].tolist(), behind[behind > first].tolist()):
+        first, end = (np.searchsorted(self._hashes, hashes, side) for side in ("left", "right"))
+        for a, b in zip(first[end > first].tolist(), end[end > first].tolist()):
             found[self._owners[a:b]] = True
         return found

@@ -14,7 +14,7 @@ class PassageSettings(Table):
     encoder: str | None = Field(default=None, min_length=1)
     """The embedding model that matches rewritten paragraphs; None: passages are found by their words only."""
     gains: bool = False
-    """Ask the language model of the profile how much cheaper the source makes each passage of a positive pair."""
+    """Ask the language model how much easier each passage of a positive pair is to predict given its source."""
     unit_words: int = Field(default=3, ge=1)
     """A sentence of fewer words is joined to the next."""
     seed_cosine: float = Field(default=0.33, gt=0, le=1)

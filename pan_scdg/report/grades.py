@@ -49,7 +49,7 @@ def grade_part(text: str, part: Span, sentences: Sequence[Stretch]) -> list[Grad
 
 
 def pack_gains(gains: TokenGains, view: TextView) -> dict[str, Any]:
-    """Return tokens as distance from the one before, length and gain in hundredths of a nat; ends of sentences.
+    """Return tokens as distance from the previous one, length and gain in hundredths of a nat; ends of sentences.
 
     Offsets and lengths are in UTF-16 units.
     """
@@ -57,9 +57,9 @@ def pack_gains(gains: TokenGains, view: TextView) -> dict[str, Any]:
     last = 0
     for (begin, end), gain in zip(gains.spans, gains.gains, strict=True):
         if begin < end:
-            first, behind = view.to_units(begin), view.to_units(end)
-            packed += (first - last, behind - first, round(100 * gain))
-            last = behind
+            first, after = view.to_units(begin), view.to_units(end)
+            packed += (first - last, after - first, round(100 * gain))
+            last = after
     return {"gains": packed, "sentences": [view.to_units(end) for _, end in view.sentences]}
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pan_scdg.passages.align import Evidence
-from pan_scdg.report.records import Judgement, ReportPair, ReportPassage
+from pan_scdg.report.records import Judgement, ReportPair
 from pan_scdg.scoring.baseline_scoring import LEAST_WORDS
 
 NEAR = 0.03
@@ -55,11 +54,3 @@ def is_near(record: Mapping[str, Any]) -> bool:
 def rank_pair(pair: ReportPair) -> tuple[int, float]:
     """Return the key by which pairs are sorted, best first."""
     return ORDER[pair.judgement], float("inf") if pair.score is None else -pair.score
-
-
-def make_passage(evidence: Evidence) -> ReportPassage:
-    """Return a passage as a report shows it."""
-    start, length, source, source_length, *_ = evidence.passage
-    places = (start, start + length, source, source + source_length)
-    found = evidence.similarity, evidence.verbatim, evidence.gain, evidence.control
-    return ReportPassage(*places, *found, evidence.within, evidence.counts)

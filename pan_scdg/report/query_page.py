@@ -6,10 +6,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.units import count_words
+from pan_scdg.records import Passage
 from pan_scdg.report.grades import pack_gains
 from pan_scdg.report.html import BOTH, render_page
-from pan_scdg.report.records import ReportPassage, TokenGains
+from pan_scdg.report.records import TokenGains
 from pan_scdg.report.text_view import Mark, Name, TextView
 from pan_scdg.report.texts import clean_text
 from pan_scdg.report.view import GAIN, LARGEST, PAGE, PassageView, make_side, measure_side
@@ -52,7 +54,7 @@ class ExplainedPassage(NamedTuple):
     end2: int | None
     similarity: float
     verbatim: float
-    """See `ReportPassage`."""
+    """See `Evidence`."""
 
 
 class ReportQuery(NamedTuple):
@@ -133,9 +135,8 @@ class QueryView:
 
     def _show_passage(self, number: int, passage: ExplainedPassage) -> PassageView:
         source, (begin, end) = self.documents[passage.document], (passage.begin2 or 0, passage.end2 or 0)
-        shown = ReportPassage(
-            passage.begin, passage.end, begin, end, passage.similarity, passage.verbatim, passage.gain
-        )
+        place = Passage(passage.begin, passage.end - passage.begin, begin, end - begin)
+        shown = Evidence(place, passage.similarity, passage.verbatim, passage.gain)
         words = count_words(self.text.text[passage.begin : passage.end])
         return PassageView(
             number,

@@ -4,33 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from pan_scdg.passages.quotations import Kind
+from pan_scdg.passages.align import Evidence
 
 Judgement = Literal["likely", "unclear", "no sign"]
 """A verdict in ordinary language: the score reaches the threshold; it is near it, or the text is too short; neither."""
-
-
-class ReportPassage(NamedTuple):
-    """A passage of the suspicious text and the one of the source it corresponds to, as offsets in characters."""
-
-    begin: int
-    end: int
-    begin2: int
-    end2: int
-    similarity: float
-    """Cosine of both sides' words, 0 to 1."""
-    verbatim: float
-    """Share of the suspicious words in verbatim runs, 0 to 1."""
-    gain: float | None = None
-    """Gain of the passage from the source, in nats per token; None: not measured."""
-    control: float | None = None
-    """The gain from the same words in another order, in nats per token: the part that the topic alone explains."""
-    within: Kind | None = None
-    """The kind of part that contains most of the suspicious side, if any."""
-    counts: bool = True
-    """True if the verdict counts it: see `passages.quotations`."""
-    note: str = ""
-    """The reason why the passage counts less, such as being shared by many documents; empty if it counts in full."""
 
 
 class ReportText(NamedTuple):
@@ -57,7 +34,7 @@ class ReportPair:
     source: str
     score: float | None
     judgement: Judgement
-    passages: tuple[ReportPassage, ...] = ()
+    passages: tuple[Evidence, ...] = ()
     warnings: tuple[str, ...] = ()
     gains: TokenGains | None = None
 

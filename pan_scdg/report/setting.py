@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from pan_scdg import __version__
 from pan_scdg.models.find import SHORT, FoundModel
 
-UNDECIDED = "nothing is decided: the threshold is not for this model"
+UNDECIDED = "nothing is decided: the threshold was chosen with another model"
 
 
 class Setting(NamedTuple):

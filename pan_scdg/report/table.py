@@ -10,7 +10,8 @@ from typing import Any
 from pan_scdg.errors import escape_controls
 from pan_scdg.evaluation.report import format_table
 from pan_scdg.pan.detections import format_decision
-from pan_scdg.report.records import Report, ReportPair, ReportPassage
+from pan_scdg.passages.align import Evidence
+from pan_scdg.report.records import Report, ReportPair
 from pan_scdg.retrieval.sentences import find_sentence_spans
 
 COLUMNS = ("rank", "judgement", "score", "threshold", "suspicious", "source", "passages", "covered", "verbatim")
@@ -88,12 +89,12 @@ def format_passages(report: Report) -> Iterator[str]:
             yield format_decision(_describe_passage(report, pair, passage))
 
 
-def _describe_passage(report: Report, pair: ReportPair, passage: ReportPassage) -> Mapping[str, Any]:
+def _describe_passage(report: Report, pair: ReportPair, passage: Evidence) -> Mapping[str, Any]:
     left, right = report.suspicious[pair.suspicious].text, report.sources[pair.source].text
     return {
         "suspicious": pair.suspicious,
         "source": pair.source,
-        **{name: value for name, value in passage._asdict().items() if name != "note"},
+        **passage.to_json(),
         "sentences": list_sentences(left, passage.begin, passage.end),
         "sentences2": list_sentences(right, passage.begin2, passage.end2),
         "note": passage.note,

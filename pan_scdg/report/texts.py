@@ -10,9 +10,9 @@ _CHANGED = re.compile("[\0\ud800-\udfff]")
 """Characters that a browser drops or that no file can hold."""
 _BREAK = re.compile(r"\n[ \t\r\f\v]*\n\s*")
 LONG_BLOCK = 2_000
-"""A block of more characters is cut at its next line break, for browsers skip what is out of sight by whole blocks."""
+"""A block of more characters is cut at its next line break, because browsers skip invisible text in whole blocks."""
 LONGEST_BLOCK = 4_000
-"""A block without a line break is cut behind a space after this many characters, otherwise after twice as many."""
+"""A block without a line break is cut after a space after this many characters, otherwise after twice as many."""
 
 Span = tuple[int, int]
 Stretch = tuple[int, int, int]
@@ -49,7 +49,7 @@ def make_offset_map(text: str) -> Callable[[int], int]:
 
 
 def split_blocks(text: str) -> list[Span]:
-    """Return the blocks of a text: contiguous spans, each with the white space behind it; together all of the text."""
+    """Return the blocks of a text: contiguous spans, each with the white space after it; together all of the text."""
     cuts = [0, *(match.end() for match in _BREAK.finditer(text)), len(text)]
     blocks: list[Span] = []
     for start, end in zip(cuts, cuts[1:]):

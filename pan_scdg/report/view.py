@@ -78,7 +78,7 @@ class Row:
 
 
 class Side(NamedTuple):
-    """The text of a passage: its beginning, the number of characters left out behind it, and its end."""
+    """The text of a passage: its beginning, the number of characters left out after it, and its end."""
 
     begin: list[GradedText]
     left_out: int

@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.quotations import MOST_WORDS
-from pan_scdg.report.records import Judgement, Report, ReportPassage
+from pan_scdg.report.records import Judgement, Report
 
 SYMBOLS: dict[Judgement, str] = {"likely": "●", "unclear": "◐", "no sign": "○"}
 MEANINGS: dict[Judgement, str] = {
@@ -42,7 +43,7 @@ def explain_verdicts(threshold: float | None) -> str:
     return f"Likely: {least}; unclear: just below it, a short text, or passages that many share."
 
 
-def describe_passage(passage: ReportPassage, words: int) -> str:
+def describe_passage(passage: Evidence, words: int) -> str:
     """Return the evidence for a passage in one sentence: its verbatim share, its gain, and the gain by topic alone.
 
     Args:
@@ -63,7 +64,7 @@ def describe_passage(passage: ReportPassage, words: int) -> str:
     return _join(parts, passage)
 
 
-def describe_explanation(passage: ReportPassage, words: int, margin: float | None) -> str:
+def describe_explanation(passage: Evidence, words: int, margin: float | None) -> str:
     """Return the evidence for the source of a passage of a query, and its distance to the second-best one.
 
     Args:
@@ -79,7 +80,7 @@ def describe_explanation(passage: ReportPassage, words: int, margin: float | Non
     return " ".join(parts)
 
 
-def _join(parts: Iterable[str], passage: ReportPassage) -> str:
+def _join(parts: Iterable[str], passage: Evidence) -> str:
     text = "; ".join(parts) + "."
     if passage.within is not None:
         place = "a quotation" if passage.within == "quotation" else "a list of references"

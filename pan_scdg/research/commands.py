@@ -64,7 +64,7 @@ def prepare(
       pan25/      pairs, susp/, src/, truth XML; or several such folders
       pan26/      corpus.jsonl[.gz], queries.jsonl, qrels.txt
       multinews/  train.src.cleaned (or train.src)
-    and, where there are ready ones, by KIND:
+    and, if they exist already, these manifests and splits by KIND:
       pan25-manifest       pan25/manifest.jsonl, or under the paper's name
                            pan25val_filtered_normal_manifest_128k_6791.jsonl
       pan25-splits         pan25/splits/ with CSV files: pair_id, split
@@ -77,8 +77,8 @@ def prepare(
       retention-contexts   retention/intervention_manifest.jsonl, for studies retention
 
     Ready files are checked and copied. The others are made, and index.json says that they are not the paper's. As in
-    the paper, the tokenizer of Qwen3-8B-Base measures the length of pairs; that of the profile, if it is not there.
-    Distractors of the retention study come from multinews/.
+    the paper, the tokenizer of Qwen3-8B-Base measures the length of pairs, or
+    else that of the profile. Distractors of the retention study come from multinews/.
 
     \b
     Example:
@@ -278,7 +278,7 @@ def cascade(profile: str, candidates: Path | None, index: Path | None, **rest: A
 def retention(profiles: tuple[str, ...], instances: int | None, seeds: int, **rest: Any) -> None:
     """Measure the gains of reused and of new text as more of the source evidence is in the context.
 
-    Instances are those of `studies prepare --part retention`. Each is scored behind contexts that keep 0, 25, 50, 75
+    Instances are those of `studies prepare --part retention`. Each is scored with contexts that keep 0, 25, 50, 75
     and 100 percent of its evidence, in five orders. Tables, the figure and the manifest of all contexts are in the
     report, whose page is index.md. With --state nothing is scored twice.
 

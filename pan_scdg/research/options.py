@@ -17,8 +17,9 @@ from pan_scdg.cli.options import (
     list_score_folders,
     model_option,
     overwrite_option,
-    parse_share,
+    plan_json_option,
     quiet_option,
+    shard_option,
     state_option,
 )
 from pan_scdg.errors import need_packages
@@ -71,14 +72,8 @@ SCORING_OPTIONS = (
     ),
     click.option("--plan", is_flag=True, help="Print the cost of scoring with the model; write no report."),
     gpu_option,
-    click.option("--json", "as_json", is_flag=True, help="With --plan: print one JSON object."),
-    click.option(
-        "--shard",
-        "share",
-        metavar="I/N",
-        callback=parse_share,
-        help="Score only shard I of N with the model, for --scores. In a Slurm array: auto, as in `run`.",
-    ),
+    plan_json_option,
+    shard_option,
     click.option(
         "--scores",
         type=FOLDER,
@@ -171,7 +166,7 @@ def open_study(
     from pan_scdg.jobs.shards import read_shards
     from pan_scdg.research.study import StudyOptions
 
-    given = list_score_folders(scores, more_scores, rest["plan"], rest["gpu"], rest["share"])
+    given = list_score_folders(scores, more_scores, rest["plan"], rest["gpu"], rest["shard"])
     if rest["as_json"] and not rest["plan"]:
         raise click.UsageError("--json needs --plan")
     numbered = {str(number): folder for number, folder in enumerate(given, 1)}
@@ -195,7 +190,7 @@ def show_study(options: "StudyOptions", prepare: Callable[[ExitStack, Notices], 
     with ExitStack() as stack:
         study = prepare(stack, notices)
         if not options.plan:
-            lines = carry_out(study, options.output, options.overwrite, options.share, options.shards, options.state)
+            lines = carry_out(study, options.output, options.overwrite, options.shard, options.shards, options.state)
             say([*(f"warning: {note}" for note in study.notes), *lines])
             return
         plans = study.plan()

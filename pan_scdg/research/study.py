@@ -16,7 +16,7 @@ from pan_scdg.lm.engine import EngineName
 from pan_scdg.models.fit import Job
 from pan_scdg.profile import ModelSettings, PairSettings, Profile
 from pan_scdg.research.data.folders import DataFolders
-from pan_scdg.scoring.batches import Share
+from pan_scdg.scoring.batches import Shard
 from pan_scdg.scoring.model import ScoringModel
 
 OnError = Literal["stop", "leave-out"]
@@ -42,21 +42,21 @@ class StudyOptions:
     """The devices of the language model."""
     overwrite: bool = False
     on_error: OnError = "stop"
-    share: Share | None = None
+    shard: Shard | None = None
     """Score this shard with the language model and make no report; None: score everything."""
     shards: Shards = field(default_factory=Shards)
     """Shards with all scores of the language model; empty: it computes them."""
     plan: bool = False
     """Print the cost of scoring with the language model; nothing is written."""
     gpu: str | None = None
-    """With ``plan``: a GPU that is not here."""
+    """With ``plan``: a GPU of another machine."""
     as_json: bool = False
     """With ``plan``: print JSON."""
 
     @property
     def reports(self) -> bool:
         """Return True unless only the language model scores, or nothing does."""
-        return self.share is None and not self.plan
+        return self.shard is None and not self.plan
 
     def choose_computing(self, profile: Profile) -> Computing:
         """Return device, engine and state of the language model: those of the shards, if there are any."""

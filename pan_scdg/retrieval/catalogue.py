@@ -127,9 +127,9 @@ def check_parts(known: Catalogue, folder: Path, parts: Mapping[str, Part]) -> No
         if part.name in known.indexes:
             continue
         corpus = part.made_of["corpus"]
-        alike = [e.made_of for e in known.indexes.values() if e.kind == part.kind]
-        alike = [made_of for made_of in alike if made_of.get("corpus") == corpus] or alike
-        differ = [(k, other.get(k), v) for other in alike for k, v in part.made_of.items() if other.get(k) != v]
+        candidates = [e.made_of for e in known.indexes.values() if e.kind == part.kind]
+        candidates = [of for of in candidates if of.get("corpus") == corpus] or candidates
+        differ = [(k, other.get(k), v) for other in candidates for k, v in part.made_of.items() if other.get(k) != v]
         why = [f"{name} is {there!r}, not {wanted!r}" for name, there, wanted in differ]
         raise UserError(
             f"has no {part.kind} for this profile{': ' if why else ''}{'; '.join(why[:MOST_TOLD])}",
@@ -193,7 +193,9 @@ def _check_new(corpus: Corpus, folder: Path, known: Catalogue, shards: Sequence[
     for parts in shards:
         check_parts(known, folder, parts)
     if any(part.kind == "bm25-terrier" for parts in shards for part in parts.values()):
-        raise UserError('an index of engine "terrier" cannot grow', 'use engine = "impact", which ranks alike', folder)
+        raise UserError(
+            'an index of engine "terrier" cannot grow', 'use engine = "impact", which ranks equally', folder
+        )
     for shard in known.shards:
         if twice := corpus.ids & set(read_ids(folder / shard.ids, shard.documents)):
             what = f"{len(twice)} documents of the new corpus are in the index already, for example {min(twice)!r}"

@@ -75,7 +75,7 @@ def find_sentence_spans(text: str) -> list[tuple[int, int]]:
     """Return the character spans of the sentences: contiguous, in order, together the whole text.
 
     White space between two sentences belongs to the later one, so that tokenizers which join a space with the word
-    behind it see the same words in every piece. A paragraph break, a heading (Markdown, or a bare line above a
+    after it see the same words in every piece. A paragraph break, a heading (Markdown, or a bare line above a
     paragraph) and a bullet also end what stands before them. A piece without any letter or digit (a rule, a row
     of dots) is not a sentence of its own but joins the next one, or the last one at the end of the text. Without
     white space there is no boundary. Time is linear in the length, whatever the text.

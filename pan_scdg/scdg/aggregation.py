@@ -116,7 +116,7 @@ def compute_shares(gains: Floats, w: int) -> Floats:
     r"""Return the share of the target that each candidate explains best, ``[candidates]``; the shares add up to 1.
 
     ``share(S) = (1/n) * sum_t [S = argmax_{S'} m_t(S')]`` with ``m_t(S) = sum of g_i(S) over |i - t| <= w/2``, the gain
-    of the ``w`` tokens around each token (fewer at the ends of the target, for all candidates alike; an even ``w`` has
+    of the ``w`` tokens around each token (fewer at the ends of the target, for all candidates; an even ``w`` has
     its surplus token in front). Equal candidates share a token equally. Not in the paper: an average over a query that
     was written from several sources dilutes the gain of each, so here candidates compete for every token.
 

@@ -16,7 +16,7 @@ class Attribution(NamedTuple):
 
     begin: int
     end: int
-    """The character behind the last."""
+    """The character after the last."""
     best: int
     """Row of the source."""
     gain: float
@@ -28,7 +28,7 @@ class Attribution(NamedTuple):
 
 
 def attribute_passages(gains: Floats, offsets: Offsets, units: Sequence[tuple[int, int]]) -> list[Attribution]:
-    """Return the passages that a source makes cheaper, in the order of the target.
+    """Return the passages that a source makes easier to predict, in the order of the target.
 
     Each unit belongs to the source with the largest mean gain over its tokens, and neighbouring units of one source are
     one passage. A unit without tokens, or whose largest mean is not positive, belongs to no source. The first of equal

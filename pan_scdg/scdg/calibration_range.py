@@ -33,7 +33,7 @@ class TargetFacts(NamedTuple):
 def measure_common_words(tokenizer: Tokenizer, ids: TokenIds) -> float:
     """Return the share of words that are a single token, of all words with a letter; 0 without words.
 
-    Words are the groups of `scdg.control.find_word_starts`, so that a mark behind a word makes it more than one id.
+    Words are the groups of `scdg.control.find_word_starts`, so that a mark after a word makes it more than one id.
     """
     starts = np.flatnonzero(find_word_starts(tokenizer, ids))
     known = words = 0

@@ -114,10 +114,10 @@ def check_suffix(combined: TokenIds, target: TokenIds) -> None:
     differs = np.flatnonzero(combined[-len(target) :] != target)
     if len(differs):
         at = int(differs[-1])
-        alone, behind = int(target[at]), int(combined[at - len(target)])
+        alone, after = int(target[at]), int(combined[at - len(target)])
         raise AlignmentError(
             "the combined text is tokenised differently from the target alone: "
-            f"scored token {at + 1} of {len(target)} is id {alone} alone and id {behind} behind the source"
+            f"scored token {at + 1} of {len(target)} is id {alone} alone and id {after} after the source"
         )
 
 

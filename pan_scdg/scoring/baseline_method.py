@@ -30,7 +30,7 @@ from pan_scdg.scoring.baseline_scoring import (
     settle_threshold,
     warn_about_texts,
 )
-from pan_scdg.scoring.batches import WHOLE, Share
+from pan_scdg.scoring.batches import WHOLE, Shard
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_method import (
     Calibrated,
@@ -121,14 +121,14 @@ class BaselineMethod:
         return [pair for pair in pairs if pair not in failed], list(failed.values())
 
     def score(
-        self, planned: Sequence[DocumentPair], store: Store, share: Share = WHOLE, *, all_settings: bool = False
+        self, planned: Sequence[DocumentPair], store: Store, shard: Shard = WHOLE, *, all_settings: bool = False
     ) -> list[ScoredByBaseline]:
         """Return the scores of the pairs of a shard, in order; see `PairMethod`."""
         all_of = self.settings.vary(own=True).values()
         variants: list[BaselineSettings] = [*all_of] if all_settings else [self.settings]
         scorers, own = [self._make_scorer(of, store) for of in variants], variants.index(self.settings)
         scorer = scorers[own]
-        planned = self._select_share(planned, scorer, share)
+        planned = self._select_shard(planned, scorer, shard)
         rows = [self._score_with(of, planned, store) for of in scorers][own]
         scores = self._entry.combine(self.settings, rows).tolist()
         return [
@@ -162,14 +162,14 @@ class BaselineMethod:
             chosen = chosen.model_copy(update={"calibrated_with": self.parts.fingerprint, **name})
         return describe_choice(chosen, scores, labels, digest)
 
-    def _select_share(self, pairs: Sequence[DocumentPair], scorer: PairScorer, share: Share) -> list[DocumentPair]:
+    def _select_shard(self, pairs: Sequence[DocumentPair], scorer: PairScorer, shard: Shard) -> list[DocumentPair]:
         """Return the pairs of the shard; two pairs of the same texts are in the same one."""
         keys = [make_text_key(pair, self.settings, scorer, self._facts) for pair in pairs]
         lengths = {
             key: self._facts[pair.suspicious.doc_id].length + self._facts[pair.source.doc_id].length
             for pair, key in zip(pairs, keys, strict=True)
         }
-        own = share.select(lengths)
+        own = shard.select(lengths)
         return [pair for pair, key in zip(pairs, keys, strict=True) if key in own]
 
     def judge(self, scored: Sequence[ScoredByBaseline], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:

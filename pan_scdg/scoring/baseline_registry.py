@@ -2,7 +2,9 @@
 
 Two places list all methods: `profile.baseline.BaselineSettings`, which profiles are read with, and `METHODS` here. What
 scoring and calibration need to know about a method is a fact of its settings (`profile.baseline.BaselineTable`) or a
-function of its entry here. To add a baseline, see docs/architecture.md.
+function of its entry here. An alignment alone does more than score: `BaselineMethod.open_alignment` gives its sentences
+to reports and rankings, `jobs.check` its first stage, and `report.judge` its range of unclear scores. These name it,
+since a property with one case would explain less. To add a baseline, see docs/architecture.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -45,11 +45,11 @@ def digest_keys(keys: Sequence[str]) -> str:
     return make_key("batch", {"keys": list(keys)})
 
 
-class Share(NamedTuple):
-    """The work of one shard, a filter over named items; `WHOLE` keeps them all."""
+class Shard(NamedTuple):
+    """One of the parts of a job, a filter over named items; `WHOLE` keeps them all."""
 
     number: int
-    """Number of the shard, from 1."""
+    """Its number, from 1."""
     of: int
     """Number of shards."""
 
@@ -69,5 +69,5 @@ class Share(NamedTuple):
         return found
 
 
-WHOLE = Share(1, 1)
+WHOLE = Shard(1, 1)
 """The only shard of a job."""

@@ -24,7 +24,7 @@ from pan_scdg.scdg.sequences import (
     encode_query,
 )
 from pan_scdg.scdg.windows import extract_terms
-from pan_scdg.scoring.batches import WHOLE, Share, digest_keys
+from pan_scdg.scoring.batches import WHOLE, Shard, digest_keys
 from pan_scdg.scoring.features import FeatureStore
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.passes import PassScorer, QueryText, SourceWork
@@ -149,7 +149,7 @@ def score_candidates(
     settings: RetrievalSettings,
     store: Store,
     keep_gains: bool,
-    share: Share = WHOLE,
+    shard: Shard = WHOLE,
     matcher: SentenceMatcher | None = None,
 ) -> Found:
     """Return gain statistics and store key of every candidate to score, by (query, document).
@@ -165,10 +165,10 @@ def score_candidates(
         settings: the profile's.
         store: scores in it are reused and new ones are added.
         keep_gains: also store the gain of every token.
-        share: the documents of this shard are scored.
+        shard: the documents of this shard are scored.
         matcher: also compares the sentences of each document, which is read once for both.
     """
-    wanted = _select_share(group_by_source(targets, found, settings), share)
+    wanted = _select_shard(group_by_source(targets, found, settings), shard)
     # each query without a source is its own batch, so that no gain depends on the other queries
     known, features = _open_features(settings, store, keep_gains), Found()
     scorer, waiting = PassScorer(model, store), deque[Group]()
@@ -221,9 +221,9 @@ def group_by_source(
     return wanted
 
 
-def _select_share(wanted: Mapping[str, list[Target]], share: Share) -> dict[str, list[Target]]:
+def _select_shard(wanted: Mapping[str, list[Target]], shard: Shard) -> dict[str, list[Target]]:
     """Return the candidates of a shard; they are divided by the tokens of their queries."""
-    own = share.select({name: sum(len(of.text.token_ids) for of in queries) for name, queries in wanted.items()})
+    own = shard.select({name: sum(len(of.text.token_ids) for of in queries) for name, queries in wanted.items()})
     return {name: queries for name, queries in wanted.items() if name in own}
 
 
@@ -232,14 +232,14 @@ def read_groups(
 ) -> Iterator[Group]:
     """Yield every wanted document with its queries, in the order of the corpus."""
     for document in corpus.select(wanted):
-        alike: dict[str, list[Target]] = defaultdict(list)
+        same_inputs: dict[str, list[Target]] = defaultdict(list)
         for target in wanted[document.doc_id]:
-            alike[make_candidate_key(document, target, model, settings)].append(target)
-        digest = digest_keys(list(alike))
+            same_inputs[make_candidate_key(document, target, model, settings)].append(target)
+        digest = digest_keys(list(same_inputs))
         yield Group(
             document.doc_id,
             document.text,
-            tuple(same[0] for same in alike.values()),
-            tuple(model.make_batch_key(key, digest) for key in alike),
-            tuple(tuple((target.query_id, document.doc_id) for target in same) for same in alike.values()),
+            tuple(same[0] for same in same_inputs.values()),
+            tuple(model.make_batch_key(key, digest) for key in same_inputs),
+            tuple(tuple((target.query_id, document.doc_id) for target in same) for same in same_inputs.values()),
         )

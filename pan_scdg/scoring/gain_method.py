@@ -14,7 +14,7 @@ from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import Profile
 from pan_scdg.records import DocumentPair
 from pan_scdg.scdg.calibration_range import TargetFacts
-from pan_scdg.scoring.batches import WHOLE, Share
+from pan_scdg.scoring.batches import WHOLE, Shard
 from pan_scdg.scoring.calibration import (
     GainRule,
     describe_gains,
@@ -82,7 +82,7 @@ class GainMethod:
         self,
         planned: Sequence[PlannedPair],
         store: Store,
-        share: Share = WHOLE,
+        shard: Shard = WHOLE,
         *,
         all_settings: bool = False,
         joined: bool = True,
@@ -91,7 +91,7 @@ class GainMethod:
 
         For ``joined`` see `score_pairs`.
         """
-        return score_pairs(planned, self.model, self.settings, store, self.keeps_gains, share, joined=joined)
+        return score_pairs(planned, self.model, self.settings, store, self.keeps_gains, shard, joined=joined)
 
     def judge(self, scored: Sequence[ScoredPair], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
         """Yield the verdict about each pair, in order; the passage of a positive pair covers both documents."""

@@ -17,7 +17,7 @@ from pan_scdg.profile import PairSettings, Profile
 from pan_scdg.records import DocumentPair, Passage
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.scdg.sequences import Offsets
-from pan_scdg.scoring.batches import WHOLE, Share
+from pan_scdg.scoring.batches import WHOLE, Shard
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import FailedPair, OnError
 from pan_scdg.scoring.pairs import choose_pair_aggregate
@@ -138,7 +138,7 @@ class PairMethod(Protocol[Planned, Scored]):
         ...
 
     def score(
-        self, planned: Sequence[Planned], store: Store, share: Share = WHOLE, *, all_settings: bool = False
+        self, planned: Sequence[Planned], store: Store, shard: Shard = WHOLE, *, all_settings: bool = False
     ) -> list[Scored]:
         """Score the pairs of a shard, in order; scores in the store are reused and new ones are added.
 

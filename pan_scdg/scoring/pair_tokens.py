@@ -28,7 +28,7 @@ from pan_scdg.scdg.sequences import Passes, ScoringInput, Tokenizer, build_pair_
 from pan_scdg.scoring.model import ScoringModel
 
 LEAST = 32 << 20
-"""Bytes of text that are worth the start of processes, each of which takes some seconds."""
+"""Bytes of text for which several processes are started, which takes some seconds for each."""
 MOST = 16
 """Largest number of processes, of some 200 MB each."""
 SPOOLED, FREE = 1 << 30, 4

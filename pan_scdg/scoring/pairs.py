@@ -16,7 +16,7 @@ from pan_scdg.records import DocumentPair
 from pan_scdg.scdg.aggregation import Aggregate, Floats, GainStatistics, choose_aggregate, list_stored
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.scdg.sequences import ScoringInput
-from pan_scdg.scoring.batches import WHOLE, Share, make_batches
+from pan_scdg.scoring.batches import WHOLE, Shard, make_batches
 from pan_scdg.scoring.features import FeatureStore
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import USE_SEGMENTS, FailedPair, Mode, OnError, PlannedPair, plan_pairs, refuse_failed
@@ -81,13 +81,13 @@ def score_pairs(
     settings: PairSettings,
     store: Store,
     keep_gains: bool,
-    share: Share = WHOLE,
+    shard: Shard = WHOLE,
     *,
     joined: bool = True,
 ) -> list[ScoredPair]:
     """Return the gain statistics of the planned pairs, in order, with the store's keys of their features in the plans.
 
-    All pairs together determine the batches, which are computed as a whole. With a ``share``, only the batches of this
+    All pairs together determine the batches, which are computed as a whole. With a ``shard``, only the batches of this
     shard are scored. Unless ``joined``, each input without a source is a batch of its own.
     """
     own = [aggregate] if (aggregate := choose_aggregate(settings)) else []
@@ -102,7 +102,7 @@ def score_pairs(
     features: dict[str, GainStatistics] = {}
     missing: list[list[PlannedPair]] = []
     found = make_batches([plan.key for plan in distinct], [plan.tokens for plan in distinct], model.batch_tokens)
-    mine = share.select({batch.digest: sum(distinct[i].tokens for i in batch.members) for batch in found})
+    mine = shard.select({batch.digest: sum(distinct[i].tokens for i in batch.members) for batch in found})
     for batch in (batch for batch in found if batch.digest in mine):
         plans = []
         for plan in (distinct[i] for i in batch.members):

@@ -218,7 +218,7 @@ class PassScorer:
 
         Args:
             alone: for each of them, the unconditional input of each segment.
-            found: their scored inputs, one behind the other.
+            found: their scored inputs, one after the other.
             baseline: see `assemble_gains`.
         """
         each, rest = len(found) // max(1, sum(map(len, alone))), iter(found)

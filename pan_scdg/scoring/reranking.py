@@ -39,7 +39,7 @@ def rank_queries(
     ranked = RankedQueries({}, {}, {})
     for name, stage in found.items():
         ranked.gains[name] = gains = aggregate_query_gains(name, stage, features, settings, store)
-        ranked.matches[name] = matches = {} if matcher is None else matcher.share(name, list(gains))
+        ranked.matches[name] = matches = {} if matcher is None else matcher.compute_shares(name, list(gains))
         ranked.rankings[name] = rank_candidates(stage, gains, settings, matches)
     return ranked
 

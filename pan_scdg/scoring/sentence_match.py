@@ -45,7 +45,7 @@ class SentenceMatcher:
             found = {key: self._compare(self._scorer.prepare(text), source) for key, text in todo.items()}
             self._store.put([(key, pack_array(cosines)) for key, cosines in found.items()])
 
-    def share(self, query_id: str, documents: Sequence[str]) -> dict[str, float]:
+    def compute_shares(self, query_id: str, documents: Sequence[str]) -> dict[str, float]:
         """Return the share of a query that each of these measured documents explains; see `share_sentences`."""
         if not documents:
             return {}

@@ -55,7 +55,7 @@ class TokenLocator:
         return LocatedTokens(ids, np.concatenate(offsets), "fast tokenizer" if fast else "search")
 
     def locate_query(self, query: str) -> LocatedTokens:
-        """Return the tokens of a query, which is scored as a whole behind an anchor."""
+        """Return the tokens of a query, which is scored as a whole after an anchor."""
         return self._locate_text(query, special=False)
 
     def _locate_text(self, text: str, special: bool) -> LocatedTokens:

@@ -105,11 +105,11 @@ class Verifier:
         before = before[max(0, len(before) - PRECEDING_TOKENS) :]
         shuffled = shuffle_source(tokenizer, given, hash_text(region), hash_text(text))
         anchor = np.array([find_anchor_id(tokenizer)], np.int64)
-        behind = np.concatenate([encode_separator(tokenizer), before])
+        after = np.concatenate([encode_separator(tokenizer), before])
         return Passes(
             ScoringInput(np.concatenate([anchor, before]), scored),
-            ScoringInput(np.concatenate([anchor, given, behind]), scored),
-            ScoringInput(np.concatenate([anchor, shuffled, behind]), scored),
+            ScoringInput(np.concatenate([anchor, given, after]), scored),
+            ScoringInput(np.concatenate([anchor, shuffled, after]), scored),
         )
 
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from benchmarks import corpus, retrieval_run
 from pan_scdg.models.encoder import load_encoder
-from pan_scdg.retrieval.bm25.terrier_jars import find_jar_folder
+from pan_scdg.models.terrier_jars import find_jar_folder
 
 
 @pytest.mark.long

@@ -117,7 +117,7 @@ def test_a_model_in_another_folder_is_found(
 
 
 def test_terrier_itself_runs_in_the_image(docker: Docker, image: str) -> None:
-    script = "from pan_scdg.retrieval.bm25.terrier_jars import start_terrier; start_terrier()"
+    script = "from pan_scdg.models.terrier_jars import start_terrier; start_terrier()"
     docker("run", "--rm", *CLOSED, "--user", "1000", "--entrypoint", "python", image, "-c", script)
 
 

@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 
 from pan_scdg.jobs.tira import read_manifest
+from pan_scdg.models.terrier_jars import find_jar_folder
 from pan_scdg.pan.detections import read_decisions
 from pan_scdg.profile import load_profile
-from pan_scdg.retrieval.bm25.terrier_jars import find_jar_folder
 from pan_scdg.scoring.pair_method import check_calibrated
 from tests.docs.clone import Clone, Done
 from tests.docs.pages import ROOT, find_blocks

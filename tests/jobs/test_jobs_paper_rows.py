@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from pan_scdg.models.encoder import load_encoder
+from pan_scdg.models.terrier_jars import find_jar_folder
 from pan_scdg.profile import find_profile
-from pan_scdg.retrieval.bm25.terrier_jars import find_jar_folder
 from tests.stand_ins import FAST, FEW_TOKENS, write_checkpoint, write_profile
 from tests.tolerances import check_vectors
 

@@ -210,9 +210,10 @@ def test_a_run_that_is_killed_leaves_no_tracker_and_no_folder_of_it(tracker: Fau
     started, ended, temporary = tmp_path / "started", tmp_path / "ended", tmp_path / "temporary"
     tracker(started=f"open({str(started)!r}, 'w')", stopped=f"open({str(ended)!r}, 'w')")
     code = (
-        "import os, signal\nfrom pathlib import Path\nfrom pan_scdg.jobs.output.metadata import _start_tracker\n"
-        f"tracker = _start_tracker()\nwhile not Path({str(started)!r}).exists():\n    pass\n"
-        f"assert len(os.listdir({str(temporary)!r})) == 1\nos.kill(os.getpid(), signal.SIGKILL)"
+        "import os, signal\nfrom pathlib import Path\nfrom pan_scdg.jobs.output.metadata import track_run\n"
+        f"with track_run(Path({str(tmp_path)!r}), {{}}, True, None):\n"
+        f"    while not Path({str(started)!r}).exists():\n        pass\n"
+        f"    assert len(os.listdir({str(temporary)!r})) == 1\n    os.kill(os.getpid(), signal.SIGKILL)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == -signal.SIGKILL
     end = time.monotonic() + 60
@@ -299,16 +300,16 @@ def test_what_computes_nothing_starts_no_tracker(
     finished: Callable[[Path], Path],
     tracker: Faulty,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def forbidden() -> None:
-        raise AssertionError("no tracker was expected")
-
-    monkeypatch.setattr(run_metadata, "_start_tracker", forbidden)
+    started = tmp_path / "started"
+    tracker(imported=f"open({str(started)!r}, 'w')")
     assert run(pairs_input, finished(pairs_input), "--keep-gains").code == 0
     assert run(pairs_input, tmp_path / "out", "--over-long", "error").code == 2
     assert run(pairs_input, tmp_path / "out", "--plan").code == 0
+    assert not started.exists()
     assert not list(tmp_path.rglob(METADATA))
+    assert run(pairs_input, tmp_path / "out").code == 0
+    assert started.exists(), "one that computes starts it"
 
 
 def test_every_shard_has_its_own_and_what_is_merged_of_them_has_none(

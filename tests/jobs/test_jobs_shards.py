@@ -15,7 +15,7 @@ from pan_scdg.digests import hash_file
 from pan_scdg.jobs.shards import read_shards
 from pan_scdg.lm.engine import PackedEngine
 from pan_scdg.pan.runs import open_gzip_text
-from pan_scdg.scoring.batches import WHOLE, Share
+from pan_scdg.scoring.batches import WHOLE, Shard
 
 Run = Callable[..., Any]
 Visible = Callable[[Path], dict[str, bytes]]
@@ -270,26 +270,26 @@ def test_a_finished_shard_is_not_done_again(pairs_input: Path, run: Run, visible
 
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "/", "a/b", "-1/2", "1/2/3"])
-def test_a_share_is_i_of_n(pairs_input: Path, run: Run, tmp_path: Path, text: str) -> None:
+def test_a_shard_is_i_of_n(pairs_input: Path, run: Run, tmp_path: Path, text: str) -> None:
     done = run(pairs_input, tmp_path / "out", "--shard", text)
     assert done.code == 2
     assert "is not I/N" in done.err
 
 
 @pytest.mark.parametrize("other", [("--plan",), ("--stop-after", "first-stage")])
-def test_a_share_of_what_is_not_scored(pairs_input: Path, run: Run, tmp_path: Path, other: tuple[str, ...]) -> None:
+def test_a_shard_of_what_is_not_scored(pairs_input: Path, run: Run, tmp_path: Path, other: tuple[str, ...]) -> None:
     done = run(pairs_input, tmp_path / "out", "--shard", "1/2", *other)
     assert done.code == 2
     assert "--shard cannot be combined with" in done.err
 
 
 @given(st.lists(st.integers(1, 50), max_size=40), st.integers(1, 6))
-def test_shares_are_a_partition_and_even(sizes: list[int], of: int) -> None:
+def test_shards_are_a_partition_and_even(sizes: list[int], of: int) -> None:
     named = {f"name {i}": size for i, size in enumerate(sizes)}
-    shares = [Share(number, of).select(named) for number in range(1, of + 1)]
-    assert sorted(name for share in shares for name in share) == sorted(named)
+    shards = [Shard(number, of).select(named) for number in range(1, of + 1)]
+    assert sorted(name for shard in shards for name in shard) == sorted(named)
     assert WHOLE.select(named) == set(named)
-    loads = [sum(named[name] for name in share) for share in shares]
+    loads = [sum(named[name] for name in shard) for shard in shards]
     # the largest first to the smallest load: no two differ by more than one thing
     assert max(loads) - min(loads) <= max(sizes, default=0)
 

@@ -13,10 +13,10 @@ import pytest
 
 from pan_scdg.jobs.output import status
 from pan_scdg.models.encoder import Encoder, load_encoder
+from pan_scdg.models.terrier_jars import find_jar_folder
 from pan_scdg.profile import load_profile
 from pan_scdg.retrieval import document_groups
 from pan_scdg.retrieval.bm25 import impact_build
-from pan_scdg.retrieval.bm25.terrier_jars import find_jar_folder
 from pan_scdg.retrieval.sentences import split_sentences
 from pan_scdg.retrieval.units import cut_chunks, extract_title_abstract
 from tests.tolerances import skip_unless_computed

@@ -213,24 +213,33 @@ def test_flash_attention_on_a_cpu(copied: Path) -> None:
         load_model(copied, ModelSettings(name="tiny", dtype="float16", attention="flash_attention_2"), "cpu")
 
 
+@pytest.fixture
+def _gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU that computes in every type."""
+    monkeypatch.setattr(devices, "check_device_exists", lambda _: None)
+    monkeypatch.setattr(devices, "can_compute", lambda *_: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (8, 0))
+
+
+@pytest.mark.usefixtures("_gpu")
 def test_flash_attention_without_its_package_or_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (8, 0))
     settings = ModelSettings(name="tiny", attention="flash_attention_2")
     with pytest.raises(UserError, match="needs the package flash-attn"):
-        devices._check_flash(settings, "cuda")
+        devices.check_device(settings, "cuda")
     with pytest.raises(UserError, match="float32"):
-        devices._check_flash(settings.model_copy(update={"dtype": "float32"}), "cuda")
-    devices._check_flash(settings.model_copy(update={"attention": "varlen"}), "cuda")
+        devices.check_device(settings.model_copy(update={"dtype": "float32"}), "cuda")
+    devices.check_device(settings.model_copy(update={"attention": "varlen"}), "cuda")
 
 
+@pytest.mark.usefixtures("_gpu")
 @pytest.mark.parametrize("attention", ["flash_attention_2", "varlen"])
 def test_flash_attention_on_a_gpu_that_is_too_old(attention: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 5))
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "Tesla T4")
     settings = ModelSettings.model_validate({"name": "tiny", "attention": attention, "dtype": "float16"})
     with pytest.raises(UserError, match=f'{attention} needs a GPU of the Ampere .* T4 .*; set attention = "sdpa"'):
-        devices._check_flash(settings, "cuda")
+        devices.check_device(settings, "cuda")
 
 
 def test_bfloat16_where_torch_attends_in_other_types_only(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:

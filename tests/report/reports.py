@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from pan_scdg.report.records import Report, ReportPair, ReportPassage, ReportText, TokenGains
+from pan_scdg.passages.align import Evidence
+from pan_scdg.records import Passage
+from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = "</script><img src=x onerror=\"document.title='hacked'\"><b>&amp;\u2028"
@@ -18,23 +20,23 @@ RIGHT = (
 
 
 def place(text: str, part: str) -> tuple[int, int]:
-    """Return where a part of a text lies."""
-    begin = text.index(part)
-    return begin, begin + len(part)
+    """Return the offset and the length of a part of a text."""
+    return text.index(part), len(part)
 
 
 PASSAGES = (
-    ReportPassage(*place(LEFT, "The tide turned before noon 🙂 and the nets"), 0, 71, 0.7, 0.25, 1.2, 0.3),
-    ReportPassage(
-        *place(LEFT, '"All of this is quoted'),
-        *place(RIGHT, "quay was silent. \x00 The master"),
+    Evidence(
+        Passage(*place(LEFT, "The tide turned before noon 🙂 and the nets"), 0, 71),
+        *(0.7, 0.25, 1.2, 0.3),
+    ),
+    Evidence(
+        Passage(*place(LEFT, '"All of this is quoted'), *place(RIGHT, "quay was silent. \x00 The master")),
         *(0.5, 0.0),
         within="quotation",
         counts=False,
     ),
-    ReportPassage(
-        *place(LEFT, "Harbour Board: Annals"),
-        *place(RIGHT, "The Board"),
+    Evidence(
+        Passage(*place(LEFT, "Harbour Board: Annals"), *place(RIGHT, "The Board")),
         *(0.4, 1.0),
         within="references",
         note="5 of 9 share it",

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 from markupsafe import escape
 
+from pan_scdg.passages.align import Evidence
+from pan_scdg.records import Passage
 from pan_scdg.report.html import BEGINNING, render_report, render_summary, write_report
-from pan_scdg.report.records import Report, ReportPair, ReportPassage, ReportText, TokenGains
+from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
 from pan_scdg.report.wording import describe_passage
 from tests.report.reports import HOSTILE, LEFT, PASSAGES, RIGHT, make_small_report
 
@@ -135,7 +137,7 @@ def test_offsets_for_the_script_are_those_of_a_browser() -> None:
 def test_a_page_of_a_thousand_pairs_is_not_larger_than_its_limit() -> None:
     words = 'Ein Käse & <noch> ein "Wort" aus dem Text, der lang genug ist. ' * 100
     texts = {f"text {i}.txt": ReportText(f"text {i}.txt", f"{i} {words}") for i in range(60)}
-    passages = tuple(ReportPassage(b, b + 900, b, b + 900, 0.5, 0.5, 1.0, 0.1) for b in range(0, 5000, 1000))
+    passages = tuple(Evidence(Passage(b, 900, b, 900), 0.5, 0.5, 1.0, 0.1) for b in range(0, 5000, 1000))
     spans = tuple((i, i + 4) for i in range(0, len(words), 4))
     gains = TokenGains(spans, tuple(1.0 for _ in spans))
     pairs = tuple(
@@ -170,7 +172,7 @@ def test_an_empty_report_and_an_empty_text_have_a_page() -> None:
 
 def test_long_passages_are_shortened_in_the_table_only() -> None:
     words = {"a": ReportText("a", "lorem ipsum dolor " * 2000)}
-    passage = ReportPassage(0, 36_000, 0, 36_000, 1.0, 1.0)
+    passage = Evidence(Passage(0, 36_000, 0, 36_000), 1.0, 1.0)
     page = render_report(Report("Long", words, words, (ReportPair("a", "a", 1.0, "likely", (passage,)),), 0.5))
     assert page.count("[30,000 characters are left out here]") == 2
     assert page.count("lorem") == 2000 + 666
@@ -204,7 +206,7 @@ def test_a_notebook_shows_text_as_text() -> None:
         (PASSAGES[2], "It counts less: 5 of 9 share it."),
     ],
 )
-def test_each_passage_has_a_plain_sentence(passage: ReportPassage, says: str) -> None:
+def test_each_passage_has_a_plain_sentence(passage: Evidence, says: str) -> None:
     assert says.rstrip() in html.unescape(render_report(make_small_report())).replace("\n", " ")
 
 
@@ -216,7 +218,7 @@ def test_a_gain_or_control_of_nothing_is_said_in_words() -> None:
 
 def test_texts_among_each_other_are_no_sources() -> None:
     texts = {name: ReportText(name, f"The text of {name}. " * 20) for name in "ab"}
-    passage = ReportPassage(0, 100, 0, 100, 0.9, 0.9)
+    passage = Evidence(Passage(0, 100, 0, 100), 0.9, 0.9)
     report = Report("Among", texts, texts, (ReportPair("a", "b", 0.9, "likely", (passage,)),), 0.5, among=True)
     page = Page(render_report(report))
     assert sorted(page.texts.values()) == [texts["a"].text, texts["b"].text]

@@ -5,8 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pan_scdg.passages.align import Evidence
+from pan_scdg.records import Passage
 from pan_scdg.report.html import write_report
-from pan_scdg.report.records import Report, ReportPair, ReportPassage, ReportText
+from pan_scdg.report.records import Report, ReportPair, ReportText
 from tests.report.pages import list_serious, open_page
 from tests.report.reports import make_small_report
 
@@ -32,7 +34,7 @@ def test_print_has_the_passages_in_aligned_rows(page: "Page", example_file: Path
 def test_what_the_overview_does_not_list_is_not_printed(page: "Page", tmp_path: Path) -> None:
     report = make_small_report()
     second = replace(
-        report.pairs[0], suspicious="carl.txt", passages=(ReportPassage(0, 20, 0, 20, 0.9, 0.9),), gains=None
+        report.pairs[0], suspicious="carl.txt", passages=(Evidence(Passage(0, 20, 0, 20), 0.9, 0.9),), gains=None
     )
     write_report(replace(report, pairs=(report.pairs[0], second)), tmp_path / "report.html")
     open_page(page, tmp_path / "report.html")

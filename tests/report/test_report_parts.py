@@ -4,9 +4,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pan_scdg.passages.align import Evidence
+from pan_scdg.records import Passage
 from pan_scdg.report.charts import draw_gains, make_histogram, make_matrix, map_passages
 from pan_scdg.report.grades import EDGES, NEUTRAL, describe_levels, grade_part, grade_sentences
-from pan_scdg.report.records import ReportPair, ReportPassage, TokenGains
+from pan_scdg.report.records import ReportPair, TokenGains
 from pan_scdg.report.text_view import Name, TextView
 from pan_scdg.report.texts import LONGEST_BLOCK, assign_owners, clean_text, cut_block, make_offset_map, split_blocks
 
@@ -108,7 +110,7 @@ def test_the_legend_has_a_label_for_each_level() -> None:
 
 
 def test_the_map_shows_shares_of_both_texts() -> None:
-    pair = ReportPair("a", "b", 1.0, "likely", (ReportPassage(10, 20, 100, 150, 1.0, 1.0),))
+    pair = ReportPair("a", "b", 1.0, "likely", (Evidence(Passage(10, 10, 100, 50), 1.0, 1.0),))
     assert [tuple(band) for band in map_passages(pair, 100, 200)] == [(100.0, 200.0, 500.0, 750.0)]
 
 

@@ -65,26 +65,24 @@ def test_scores_are_sqlites_formula(tmp_path: Path, count: int, depth: int) -> N
     build_index(documents, tmp_path / "index.db")
     with Bm25Index(tmp_path / "index.db", Bm25Settings(depth=depth)) as index:
         for terms in ({"w0"}, {"w0", "w1", "w40"}, {"w2", "w30", "w55", "absent"}, {f"w{i}" for i in range(50)}):
-            found = index._search_terms(index._pick_rarest(terms, 64))
+            found = index.search_full(" ".join(sorted(terms)))
             literal = literal_bm25(documents, terms)
             expected = rank_best(literal, depth) if literal else []
             assert [r.score for r in found] == pytest.approx([r.score for r in expected], rel=1e-9)
             assert dict(found) == pytest.approx({r.doc_id: literal[r.doc_id] for r in found})
 
 
-def test_passing_over_documents_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passing_over_documents_changes_nothing(tmp_path: Path) -> None:
+    """Beyond the depth a search passes over documents that only common words match; a deep one passes over none."""
     documents = made_up_documents(400, seed=7) + [Doc(f"double/{i}", "w0 w1 w1 w50") for i in range(30)]
     build_index(documents, tmp_path / "index.db")
     rng = random.Random(1)
     queries = [" ".join(f"w{rng.randrange(60)}" for _ in range(rng.randint(2, 15))) for _ in range(40)]
-    with Bm25Index(tmp_path / "index.db", Bm25Settings(depth=10)) as index:
-        conditions: list[str] = []
-        chosen = index._restrict_rows
-        monkeypatch.setattr(index, "_restrict_rows", lambda *a: conditions.append(chosen(*a)) or conditions[-1])
-        passed_over = [index.search_sentences(query) for query in queries]
-        monkeypatch.setattr(index, "_restrict_rows", lambda *_: "")
-        assert passed_over == [index.search_sentences(query) for query in queries]
-    assert any(conditions)
+    shallow, deep = (Bm25Index(tmp_path / "index.db", Bm25Settings(depth=depth)) for depth in (10, 1000))
+    with shallow, deep:
+        every = [deep.search_full(query) for query in queries]
+        assert [shallow.search_full(query) for query in queries] == [ranking[:10] for ranking in every]
+    assert min(map(len, every)) > 10
 
 
 def test_sentences_are_searched_alone_and_fused_by_rank(tmp_path: Path) -> None:

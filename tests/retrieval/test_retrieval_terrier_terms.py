@@ -1,12 +1,7 @@
 """Terrier's terms in Python against their rules, and against Terrier itself where its jars lie."""
 
-import os
 import random
-import re
-import shutil
 import string
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -16,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.retrieval.bm25 import terrier_jars, terrier_terms
+from pan_scdg.models.terrier_jars import start_terrier
+from pan_scdg.retrieval.bm25 import terrier_terms
 from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline, pick_rarest, read_stopwords, stem_word
 
 ENDINGS = """
@@ -37,7 +33,7 @@ roll:roll is:is 4s:4s possibly:possibl etiology:etiolog awwed:aw
 @pytest.fixture(scope="module")
 def pyterrier() -> Any:
     try:
-        return terrier_jars.start_terrier()
+        return start_terrier()
     except UserError as e:
         pytest.skip(str(e))
 
@@ -152,71 +148,3 @@ def test_a_damaged_jar_is_explained(tmp_path: Path) -> None:
     for name in ("cut.jar", "other.jar", "missing.jar"):
         with pytest.raises(UserError, match=rf"{name}.*stopwords cannot be read.*models fetch terrier"):
             read_stopwords(tmp_path / name)
-
-
-def test_missing_jars_are_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(terrier_jars.HOME, str(tmp_path))
-    for call in (terrier_jars.find_terrier_jar, terrier_jars.start_terrier):
-        with pytest.raises(UserError, match=r"terrier-assemblies-5.11.*models fetch terrier"):
-            call()
-    (tmp_path / terrier_jars.TERRIER_JAR).touch()
-    with pytest.raises(UserError, match=r"terrier-python-helper-0.0.8"):
-        terrier_jars.find_terrier_jar()
-
-
-def test_the_jars_lie_in_the_model_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(terrier_jars.HOME, raising=False)
-    monkeypatch.setenv("PAN_SCDG_MODEL_CACHE", str(tmp_path))
-    assert terrier_jars.find_jar_folder() == tmp_path / "terrier"
-
-
-def test_a_fetched_jar_must_be_the_known_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    resolver = pytest.importorskip("pyterrier.java.mavenresolver")
-
-    def fetched(_organisation: str, package: str, _version: str, folder: str, kind: str) -> str:
-        path = Path(folder) / f"{package}.{kind}"
-        path.write_bytes(b"another file")
-        return str(path)
-
-    monkeypatch.setenv(terrier_jars.HOME, str(tmp_path / "new"))
-    monkeypatch.setattr(resolver, "get_package_jar", fetched)
-    with pytest.raises(UserError, match="is another one: its SHA-256 is"):
-        terrier_jars.fetch_jars()
-    assert list((tmp_path / "new").iterdir()) == []
-    digest = "5baa9f3d5a5ecdfa4f3b2d0fdf4a9f1d"
-    monkeypatch.setattr(terrier_jars, "DIGESTS", dict.fromkeys(terrier_jars.DIGESTS, digest))
-    monkeypatch.setattr(terrier_jars.hashlib, "sha256", lambda _: type("", (), {"hexdigest": lambda self: digest})())
-    folder = terrier_jars.fetch_jars()
-    assert {p.name for p in folder.iterdir()} == {terrier_jars.TERRIER_JAR, terrier_jars.HELPER_JAR}
-    monkeypatch.setattr(resolver, "get_package_jar", lambda *_: pytest.fail("fetched what is there"))
-    assert terrier_jars.fetch_jars() == folder
-
-
-@pytest.mark.parametrize("text", ["much", "0", "-5", "1.5", "63"])
-def test_javas_memory_is_a_number_of_mib(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(terrier_jars.MEMORY_VARIABLE, text)
-    with pytest.raises(UserError, match="whole number of MiB"):
-        terrier_jars._choose_heap()
-
-
-def test_a_missing_java_is_explained() -> None:
-    """In a process of its own: where Java has started once it stays."""
-    try:
-        terrier_jars.find_terrier_jar()
-    except UserError as e:
-        pytest.skip(str(e))
-    program = "from pan_scdg.retrieval.bm25.terrier_jars import start_terrier; start_terrier()"
-    environment = {**os.environ, "JAVA_HOME": "/nonexistent", "PATH": ""}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
-    assert re.search(r"UserError: no Java runtime starts: .*; install a Java runtime 11 or later", done.stderr)
-
-
-def test_a_runtime_without_compiler_is_enough(pyterrier: Any, tmp_path: Path) -> None:
-    java = shutil.which("java")
-    if java is None:
-        pytest.skip("Java is known by JAVA_HOME alone here")
-    (tmp_path / "java").symlink_to(Path(java).resolve())
-    program = "from pan_scdg.retrieval.bm25.terrier_jars import start_terrier; start_terrier()"
-    environment = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "JDK_HOME")}
-    environment["PATH"] = str(tmp_path)
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True)

@@ -55,7 +55,7 @@ def test_first_target_token_is_context_where_there_is_no_bos() -> None:
 
 
 def test_merge_across_the_joint_is_an_error_that_says_where() -> None:
-    with pytest.raises(AlignmentError, match=r"scored token 1 of 3 is id 10 alone and id 16 behind the source"):
+    with pytest.raises(AlignmentError, match=r"scored token 1 of 3 is id 10 alone and id 16 after the source"):
         build_pair_passes(Letters(), "ab", "\ncd")
 
 

@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 from pan_scdg.jobs.check.pairs import Places, make_pairs
 from pan_scdg.jobs.check.texts import CheckedText, Material
 from pan_scdg.notices import Notices
+from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.locate import Locator
 from pan_scdg.progress import Progress
-from pan_scdg.report.judge import SizedText, judge_pair, make_passage, rank_pair
-from pan_scdg.report.records import ReportPair, ReportPassage
+from pan_scdg.records import Passage
+from pan_scdg.report.judge import SizedText, judge_pair, rank_pair
+from pan_scdg.report.records import ReportPair
 from pan_scdg.scoring.pair_method import PairMethod
 from pan_scdg.store import Store
 
@@ -33,7 +35,7 @@ class JudgedPair(NamedTuple):
     """Target and source of the score."""
     verdict: ReportPair
     left_out: bool
-    """There are passages that do not count."""
+    """Some passages do not count."""
 
 
 def judge_pairs(
@@ -74,7 +76,7 @@ def describe_pairs(material: Material, judged: Sequence[JudgedPair], locator: Lo
     Of the others only passages that do not count are shown.
     """
     shown = [pair for pair in judged if pair.verdict.judgement != "no sign" or pair.left_out]
-    found: dict[Places, list[ReportPassage]] = {}
+    found: dict[Places, list[Evidence]] = {}
     with Progress("finding passages", len(shown)) as progress:
         for pair in shown:
             found[_sort(material, pair.places)] = _find_passages(material, pair, locator)
@@ -89,17 +91,20 @@ def _sort(material: Material, places: Places) -> Places:
     return (min(places), max(places)) if material.among else places
 
 
-def _find_passages(material: Material, pair: JudgedPair, locator: Locator) -> list[ReportPassage]:
+def _find_passages(material: Material, pair: JudgedPair, locator: Locator) -> list[Evidence]:
     i, j = pair.places
     texts = material.suspicious[i].compared.text or "", material.sources[j].compared.text or ""
     found = locator.find(*texts, positive=pair.verdict.judgement != "no sign")
-    passages = list(map(make_passage, found))
     if (i, j) != _sort(material, (i, j)):
-        return sorted(p._replace(begin=p.begin2, end=p.end2, begin2=p.begin, end2=p.end) for p in passages)
-    return passages
+        return sorted(evidence._replace(passage=_swap_sides(evidence.passage)) for evidence in found)
+    return found
 
 
-def _describe(material: Material, pair: JudgedPair, passages: tuple[ReportPassage, ...]) -> ReportPair:
+def _swap_sides(passage: Passage) -> Passage:
+    return Passage(passage.source_offset, passage.source_length, passage.this_offset, passage.this_length)
+
+
+def _describe(material: Material, pair: JudgedPair, passages: tuple[Evidence, ...]) -> ReportPair:
     i, j = _sort(material, pair.places)
     names = material.suspicious[i].shown.name, material.sources[j].shown.name
     verdict = replace(pair.verdict, suspicious=names[0], source=names[1], passages=passages)
@@ -109,9 +114,7 @@ def _describe(material: Material, pair: JudgedPair, passages: tuple[ReportPassag
     return verdict
 
 
-def _note_common(
-    pairs: Mapping[Places, Sequence[ReportPassage]], material: Material
-) -> dict[Places, tuple[ReportPassage, ...]]:
+def _note_common(pairs: Mapping[Places, Sequence[Evidence]], material: Material) -> dict[Places, tuple[Evidence, ...]]:
     """Return the passages of each pair, with a note on those that many documents share.
 
     A passage is common if many suspicious texts have passages from its place in the source, or if many sources have

@@ -52,7 +52,7 @@ class CheckRequest:
     template: Path | None = None
     """A text that all authors received."""
     gains: bool = True
-    """Measure with the profile's language model how much cheaper the source makes the passages."""
+    """Measure with the profile's language model how much easier each passage is to predict given its source."""
     overwrite: bool = False
     strict: bool = False
 

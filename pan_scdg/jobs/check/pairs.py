@@ -12,7 +12,7 @@ from pan_scdg.passages.reachable import FirstStage
 from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.profile import PassageSettings, Profile
 from pan_scdg.profile.baseline import Alignment
-from pan_scdg.progress import Progress, count_nobody
+from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair
 from pan_scdg.resources import count_cores
 from pan_scdg.store import Store
@@ -55,7 +55,7 @@ def encode_texts(material: Material, scorer: AlignmentScorer, store: Store, acto
     Without ``actors`` this process encodes.
     """
     texts = sorted({text.compared.text or "" for _, text in material.list_texts()})
-    count = count_nobody if actors is None else actors.count
+    count = (lambda: None) if actors is None else actors.count
     with actors or nullcontext(), Progress("encoding texts", len(texts), count) as progress:
         done = map(scorer.prepare, texts) if actors is None else scorer.store_all(texts, store, actors)
         for _ in done:

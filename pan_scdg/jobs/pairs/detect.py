@@ -35,7 +35,7 @@ from pan_scdg.report.setting import Setting
 from pan_scdg.scoring.baseline_method import BaselineMethod
 from pan_scdg.scoring.baseline_parts import Given, refuse_unused
 from pan_scdg.scoring.baseline_registry import find_parts
-from pan_scdg.scoring.batches import WHOLE, Share
+from pan_scdg.scoring.batches import WHOLE, Shard
 from pan_scdg.scoring.gain_method import GainMethod
 from pan_scdg.scoring.pair_method import LocatedGains, PairMethod, Verdict, check_calibrated, name_pair
 from pan_scdg.scoring.pair_plan import FailedPair
@@ -94,10 +94,10 @@ class _Detection:
         """Return a locator of passages, if the profile wants them."""
         return None if self.finder is None else self.method.make_locator(self.finder, store)
 
-    def score(self, store: Store, share: Share) -> Scored:
+    def score(self, store: Store, shard: Shard) -> Scored:
         """Score the pairs of a shard; the gains of passages are scores, too."""
         planned, every = self.checked[0], self.request.scores_only
-        scored, verdicts = self.method.score(planned, store, share, all_settings=every), None
+        scored, verdicts = self.method.score(planned, store, shard, all_settings=every), None
         if self.profile.passages is not None and self.profile.passages.gains:
             verdicts = self.judge(scored, store)
         return Scored((scored, verdicts))
@@ -168,7 +168,7 @@ def detect_pairs(profile: Profile, request: Request, computing: Computing, vecto
     pairs, partial = take_first(corpus.pairs, request.limit, "pairs")
     names = read_names(request.input)
     used = profile.decide_nothing() if request.scores_only else check_calibrated(profile)
-    share = request.share or (WHOLE if request.scores_only else None)
+    shard = request.shard or (WHOLE if request.scores_only else None)
     method = open_method(
         used,
         computing,
@@ -197,7 +197,7 @@ def detect_pairs(profile: Profile, request: Request, computing: Computing, vecto
             count_lost=lambda: len(detection.checked[1]),
             partial=partial,
         )
-        return carry_out(job, request.output, request.overwrite, share, computing.shards, computing.state)
+        return carry_out(job, request.output, request.overwrite, shard, computing.shards, computing.state)
 
 
 def open_method(

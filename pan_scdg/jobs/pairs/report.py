@@ -11,8 +11,8 @@ from pan_scdg.passages.units import count_words, prepare_text
 from pan_scdg.profile import PassageSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, Passage, TextFile
-from pan_scdg.report.judge import SizedText, judge_pair, make_passage, rank_pair
-from pan_scdg.report.records import Report, ReportPair, ReportPassage, ReportText, TokenGains
+from pan_scdg.report.judge import SizedText, judge_pair, rank_pair
+from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
 from pan_scdg.report.setting import UNDECIDED, Setting, describe_setting
 from pan_scdg.report.view import MOST_DETAILS
 from pan_scdg.scoring.pair_method import LocatedGains, Verdict, cover_both
@@ -115,7 +115,7 @@ def _add_evidence(
         found = verdict.evidence
         if not found and pair.judgement != "no sign" and number < MOST_DETAILS:
             found = _find(verdict.passages, suspicious[pair.suspicious].text, sources[pair.source].text, locator)
-        yield replace(pair, passages=tuple(map(make_passage, found)), gains=gains.get(verdict.pair))
+        yield replace(pair, passages=tuple(found), gains=gains.get(verdict.pair))
 
 
 def _find(known: tuple[Passage, ...], target: str, source: str, locator: Locator) -> list[Evidence]:
@@ -161,10 +161,10 @@ def measure_gains(
 
 def _measure_pair(pair: ReportPair, target: str, source: str, verifier: Verifier, locator: TokenLocator) -> ReportPair:
     """Return the pair with gains of passages, and of their tokens if it has none of all tokens."""
-    passages: list[ReportPassage] = []
+    passages: list[Evidence] = []
     tokens: dict[tuple[int, int], float] = {}
     for p in pair.passages:
-        found = verifier.measure(target, source, Passage(p.begin, p.end - p.begin, p.begin2, p.end2 - p.begin2))
+        found = verifier.measure(target, source, p.passage)
         passages.append(p._replace(gain=found.gain, control=found.control))
         for (start, end), gain in zip(locator.locate_query(target[p.begin : p.end]).offsets.tolist(), found.gains):
             if start < end:

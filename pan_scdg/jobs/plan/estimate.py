@@ -52,14 +52,14 @@ class Plan:
     speed: Speed | None
     notes: Sequence[str]
     gpus: Mapping[str, float]
-    """Hours of scoring on GPUs that are not here."""
+    """Hours of scoring on GPUs of other machines."""
     queries: int | None = None
     documents: int | None = None
     partial: Partial | None = None
     small: "Plan | None" = None
     """The cost of the small model of a cascade, which comes first."""
     indexing: Mapping[str, float] = field(default_factory=dict)
-    """Hours in which the encoder reads the corpus on GPUs that are not here; empty if they are not estimated."""
+    """Hours in which the encoder reads the corpus on GPUs of other machines; empty if they are not estimated."""
 
     @property
     def hours(self) -> float | None:
@@ -165,7 +165,7 @@ def prepare_probe(computing: Computing) -> Computing:
 
 
 def _estimate_hours(model: ScoringModel, computing: Computing, tokens: Tokens) -> dict[str, float]:
-    """Return the hours on GPUs that are not here, shared by as many of them as there are processes."""
+    """Return the hours on GPUs of other machines, shared by as many of them as there are processes."""
     operations = count_operations(read_config(model.folder, weights=False), tokens)
     if operations is None:
         return {}
@@ -236,7 +236,7 @@ def make_plan(
     pairs: int,
     notes: Sequence[str] = (),
 ) -> Plan:
-    """Return the plan of scoring, with the measured speed of the model, or hours on GPUs that are not here.
+    """Return the plan of scoring, with the measured speed of the model, or hours on GPUs of other machines.
 
     The model is loaded unless tokens are only counted. Without ``counted`` tokens nothing is scored.
     """

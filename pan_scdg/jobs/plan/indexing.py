@@ -1,4 +1,4 @@
-"""Estimate the hours in which the encoder of a profile reads a corpus, for GPUs that are not here."""
+"""Estimate the hours in which the encoder of a profile reads a corpus, for GPUs of other machines."""
 
 from collections.abc import Sequence
 from itertools import chain

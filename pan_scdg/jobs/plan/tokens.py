@@ -1,4 +1,4 @@
-"""Count the tokens of batches and the operations that they cost, and estimate hours for GPUs that are not here."""
+"""Count the tokens of batches and the operations that they cost, and estimate hours for GPUs of other machines."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,7 +19,7 @@ SHARE = 0.4
 def choose_gpus(profile: Profile, named: str | None, device: str) -> tuple[str, ...]:
     """Return the GPUs that a plan is for: the named one, or all known ones for a profile that needs one and has none.
 
-    Empty if the plan measures the device that is here.
+    Empty if the plan measures the device of this machine.
 
     Raises:
         UserError: the named GPU is not known.

@@ -79,7 +79,7 @@ def _attribute(
 
 
 def _locate(corpus: Corpus, queries: Sequence[Query], lines: Mapping[str, list[dict[str, Any]]]) -> None:
-    """Add to each line the place in its source, and how alike both sides are; few texts are in memory at a time."""
+    """Add to each line the place in its source and the similarity of both sides; few texts are in memory at a time."""
     texts = {query.query_id: query.text for query in queries}
     wanted: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for query_id, rows in lines.items():
@@ -96,7 +96,7 @@ def _locate(corpus: Corpus, queries: Sequence[Query], lines: Mapping[str, list[d
 
 
 def _describe_place(evidence: Evidence | None) -> dict[str, int | float | str | None]:
-    """Return the fields of ``passages.jsonl`` that say where in the source, and how alike both sides are."""
+    """Return the fields of ``passages.jsonl`` with the place in the source and the similarity of both sides."""
     if evidence is None:
         return {"begin2": None, "end2": None, "similarity": 0.0, "verbatim": 0.0}
     fields = evidence.to_json()

@@ -34,7 +34,7 @@ from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retr
 from pan_scdg.retrieval.catalogue import ReadyIndex, check_index
 from pan_scdg.scdg.aggregation import choose_aggregate
 from pan_scdg.scoring.baseline_parts import BaselineParts, find_encoder_parts
-from pan_scdg.scoring.batches import Share
+from pan_scdg.scoring.batches import Shard
 from pan_scdg.scoring.candidates import Target, prepare_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.sentence_match import SentenceMatcher
@@ -100,7 +100,7 @@ def prepare(profile: Profile, request: Request, computing: Computing, stages: Fi
     queries, partial = take_first(asked, request.limit, "queries")
     model, targets, small = None, [], None
     if settings.rerank:
-        if settings.cascade is not None and request.share is not None:
+        if settings.cascade is not None and request.shard is not None:
             raise UserError(
                 f"profile {profile.name} has a cascade, whose second model waits for all scores of the first",
                 "run it whole: without --shard",
@@ -208,15 +208,15 @@ def retrieve_sources(
         inputs=f"the candidates of {count}",
         summary=[f"{done} of {count}: {request.output / RUN}", *page],
         notices=prepared.notices,
-        score=lambda store, share: _score(request, stages, prepared, store, computing.cluster, share),
+        score=lambda store, shard: _score(request, stages, prepared, store, computing.cluster, shard),
         write=lambda scored, store, result: _stage_results(request, prepared, scored.values, store, result),
         partial=prepared.partial,
     )
-    return carry_out(job, request.output, request.overwrite, request.share, computing.shards, computing.state)
+    return carry_out(job, request.output, request.overwrite, request.shard, computing.shards, computing.state)
 
 
 def _score(
-    request: Request, stages: FirstStageOptions, prepared: Prepared, store: Store, cluster: Cluster, share: Share
+    request: Request, stages: FirstStageOptions, prepared: Prepared, store: Store, cluster: Cluster, shard: Shard
 ) -> Scored:
     """Find the candidates of all queries, and score those of a shard."""
     settings, corpus = prepared.settings, prepared.corpus
@@ -238,7 +238,7 @@ def _score(
         with closing(prepared.model) as model:
             scored = found if cascade is None else cascade.heads
             features = score_candidates(
-                corpus, prepared.targets, scored, model, settings, store, request.keep_gains, share, matcher
+                corpus, prepared.targets, scored, model, settings, store, request.keep_gains, shard, matcher
             )
     return Scored(ScoredCandidates(found, features, matcher, cascade), {CANDIDATES: found})
 

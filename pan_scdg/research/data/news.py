@@ -1,7 +1,7 @@
 """Pairs of Multi-News articles about one event, and their division by clusters (paper, Same-Topic Stress Test).
 
 A line of the source side holds one cluster. Articles are separated by ``|||||`` and have the word ``NEWLINE_CHAR``
-where a line ended; the raw files of the dataset's repository have the separator behind the last article as well.
+where a line ended; the raw files of the dataset's repository have the separator after the last article, too.
 
 Where the paper leaves it open: the eligible clusters, in the order of the file, are shuffled by ``random.Random(42)``,
 the first 8,000 of them give one pair each, and the same generator draws two articles of a cluster, the first as the

@@ -1,4 +1,4 @@
-"""Count the tokens of documents with the tokenizer that the paper names, for every language model alike.
+"""Count the tokens of documents with the tokenizer that the paper names, the same for every language model.
 
 The paper counts with Qwen3-8B-Base whatever model scores, so that all models have the same pairs (Length filtering and
 resulting manifest). Where that tokenizer is not found, the profile's own counts, and reports say so.

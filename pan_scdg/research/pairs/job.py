@@ -1,7 +1,7 @@
 """The life of a study of pairs: prepare, find the models, score every pair, report.
 
-Scores go to the state folder as they come, or to the hidden folder of the output; a stopped study continues from there,
-and the report appears once all of it is complete.
+Scores are stored as they are computed, in the state folder or in the hidden folder of the output. A stopped study
+continues from there, and the report appears once all of it is complete.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ from pan_scdg.research.pairs.data import Data, Planned, plan_scoring, read_data
 from pan_scdg.research.pairs.scores import SCDG, Baseline, find_baselines, make_gain_table, score_baseline, write_scores
 from pan_scdg.research.report.page import Report, Section, write_report
 from pan_scdg.research.study import ReadyStudy, StudyOptions, describe_lost, note_lost, require_gains, write_files
-from pan_scdg.scoring.batches import Share
+from pan_scdg.scoring.batches import Shard
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import OnError
 from pan_scdg.scoring.pairs import score_pairs
@@ -121,7 +121,7 @@ def prepare_study(study: PairStudy, stack: ExitStack, notices: Notices) -> Ready
         summary=[f"studied {count} pairs: {options.output}"],
         notices=notices,
         notes=note_lost(sum(map(len, data.lost.values())), "pairs"),
-        score=lambda store, share: _score(work, store, share),
+        score=lambda store, shard: _score(work, store, shard),
         write=lambda scored, _, result: _write(work, scored.values, result),
         plan=lambda: _plan(work, computing),
         rest={"baselines": [baseline.identify() for baseline in baselines]},
@@ -178,7 +178,7 @@ def _plan(work: PairWork, computing: Computing) -> list[Plan]:
     return plans
 
 
-def _score(work: PairWork, store: Store, share: Share) -> Scored:
+def _score(work: PairWork, store: Store, shard: Shard) -> Scored:
     """Score the pairs with every baseline, and those of a shard with every model."""
     found: dict[tuple[str, str], DataFrame] = {}
     # those of an endpoint first: what it lacks is named before anything is computed
@@ -191,7 +191,7 @@ def _score(work: PairWork, store: Store, share: Share) -> Scored:
     for key, model in work.models.items():
         for name, pairs in work.data.sets.items():
             say([f"{work.study.profile.name}, {key}: {len(pairs.ids)} pairs of {name}"])
-            scored[name, key] = score_pairs(work.planned[key][name], model, work.settings, store, False, share)
+            scored[name, key] = score_pairs(work.planned[key][name], model, work.settings, store, False, shard)
         model.unload()  # the memory of one device need not hold two models
     return Scored((tables, scored))
 

@@ -94,7 +94,7 @@ def _evaluate(method: Method, split: PairSplit) -> dict[str, Any]:
 
 
 def measure(labels: npt.NDArray[np.bool_], scores: Floats, threshold: float) -> dict[str, float]:
-    """Return the eight measures; the correlation of decisions that are all alike is 0, as in the paper's table."""
+    """Return the eight measures; the correlation of decisions that are all equal is 0, as in the paper's table."""
     found = compute_pair_metrics(labels, scores, scores >= threshold)
     if math.isnan(found["mcc"]) and labels.any() and not labels.all():
         found["mcc"] = 0.0

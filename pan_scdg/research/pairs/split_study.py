@@ -91,7 +91,7 @@ def _list_differences(work: PairWork) -> list[str]:
     return [
         *found,
         *work.list_exceptions(),
-        "The MCC of decisions that are all alike is 0, as the paper's table has it.",
+        "The MCC of decisions that are all equal is 0, as the paper's table has it.",
     ]
 
 

@@ -28,7 +28,7 @@ _LATEX = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     '"': r"\texttt{\char34}",  # \textquotedbl is not in the font encoding that LaTeX begins with
-    "[": "{[}",  # behind the end of a row these two are an argument of it
+    "[": "{[}",  # after the end of a row these two are an argument of it
     "*": "{*}",
     **{c: f"\\{c}" for c in "{}$&#%_"},
 }

@@ -1,4 +1,4 @@
-"""The prepared data of the retention study: instances, and the contexts behind which their targets are scored."""
+"""The prepared data of the retention study: instances, and the contexts that their targets are scored with."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -2,7 +2,7 @@
 
 Where the paper leaves it open: sentences are those of the first stage (`retrieval.units`), and of the sentence ends
 the k-th cut takes the one nearest to k eighths of the text that leaves every chunk a sentence, the earlier one of two.
-An article's white space becomes single spaces; a distractor runs on through the following articles, behind the last one
+An article's white space becomes single spaces; a distractor runs on through the following articles, and after the last
 through the first; a cut is the space within two characters of the wanted length that is nearest to it (the shorter text
 of two), else the wanted length itself, so that nothing need be padded; if a text was drawn before, the start moves on
 by one sentence; and texts are compared within a pair and seed.
@@ -66,7 +66,7 @@ def _strip(text: str, start: int, end: int) -> Span:
 
 
 class Sentence(NamedTuple):
-    """A sentence of the pool: its article, its number there from 0, and its text with single spaces."""
+    """A sentence of the pool: its article, its number in the article from 0, and its text with single spaces."""
 
     article: str
     number: int

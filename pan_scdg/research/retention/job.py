@@ -1,7 +1,7 @@
-"""``studies retention``: gains behind contexts that keep more and more evidence.
+"""``studies retention``: gains after contexts that keep more and more evidence.
 
-Gains go to the state folder as they come, or to the hidden folder of the output; a stopped study continues from there,
-and the report appears once all of it is complete.
+Gains are stored as they are computed, in the state folder or in the hidden folder of the output. A stopped study
+continues from there, and the report appears once all of it is complete.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ from pan_scdg.research.retention.scoring import (
 )
 from pan_scdg.research.retention.statistics import estimate_retention
 from pan_scdg.research.study import ReadyStudy, StudyOptions, describe_lost, note_lost, require_gains, write_files
-from pan_scdg.scoring.batches import Share
+from pan_scdg.scoring.batches import Shard
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pairs import ScoredPair, score_pairs
 from pan_scdg.store import Store
@@ -94,7 +94,7 @@ def prepare_retention(study: RetentionStudy, stack: ExitStack, notices: Notices)
         summary=[f"studied {count} contexts: {options.output}"],
         notices=notices,
         notes=note_lost(len(lost), "pairs"),
-        score=lambda store, share: _score(work, store, share),
+        score=lambda store, shard: _score(work, store, shard),
         write=lambda scored, store, result: _write(work, scored.values, store, result),
         plan=lambda: _plan(work, computing),
     )
@@ -136,11 +136,11 @@ def _plan(work: _Work, computing: Computing) -> list[Plan]:
     return plans
 
 
-def _score(work: _Work, store: Store, share: Share) -> Scored:
+def _score(work: _Work, store: Store, shard: Shard) -> Scored:
     """Score the contexts of a shard with every model."""
     scored = {}
     for name, (model, settings) in work.models.items():
-        scored[name] = score_pairs(work.planned[name].plans, model, use_paper_gain(settings), store, True, share)
+        scored[name] = score_pairs(work.planned[name].plans, model, use_paper_gain(settings), store, True, shard)
         model.unload()  # so that its memory is free for the next
     return Scored(scored)
 

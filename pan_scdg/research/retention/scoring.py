@@ -1,7 +1,7 @@
-"""Score each target behind every context of its evidence, and average the gains of reused and of new tokens.
+"""Score each target after every context of its evidence, and average the gains of reused and of new tokens.
 
 The paper's gain is measured, whatever control the profile has for its own scores. A target is always scored in one way:
-if it is too long as a whole behind one of its contexts, it is scored by segments behind all of them, so that its tokens
+if it is too long as a whole after one of its contexts, it is scored in segments after all of them, so that its tokens
 are the same everywhere.
 """
 
@@ -98,7 +98,7 @@ def plan_contexts(
 
     Raises:
         UserError: contexts and cases are of other pairs or texts; or, with "stop", a target lacks one of the contents
-            or cannot be scored behind a context.
+            or cannot be scored after a context.
     """
     settings, by_id = use_paper_gain(settings), {case.pair_id: case for case in cases}
     _check_pairs(by_id, contexts)
@@ -122,7 +122,7 @@ def plan_contexts(
 def average_contexts(planned: PlannedContexts, scored: Sequence[ScoredPair], store: Store) -> ScoredContexts:
     """Return the mean gains of every context.
 
-    The store holds the gain of every token: 24 bytes for each of a target's tokens, behind each context.
+    The store holds the gain of every token: 24 bytes for each of a target's tokens, for each context.
     """
     import pandas
 
@@ -155,7 +155,7 @@ def average_gains(context: Context, gains: Floats, labels: Labels) -> Iterator[d
     """Yield the rows of one context: the mean gain of its reused and of its new tokens.
 
     Args:
-        context: the context behind which the target was scored.
+        context: the context that the target was scored with.
         gains: gains of the scored tokens, ``[n]`` nats.
         labels: labels of the same tokens; those that are neither content are left out.
     """

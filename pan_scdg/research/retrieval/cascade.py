@@ -33,7 +33,7 @@ from pan_scdg.research.retrieval.job import (
 from pan_scdg.research.retrieval.report import write_gains, write_runs
 from pan_scdg.research.retrieval.rows import Ranking, make_profile_row
 from pan_scdg.research.study import ReadyStudy, StudyOptions, note_lost
-from pan_scdg.scoring.batches import Share
+from pan_scdg.scoring.batches import Shard
 from pan_scdg.scoring.reranking import rank_queries
 from pan_scdg.store import Store
 
@@ -104,7 +104,7 @@ def prepare_cascade(studies: tuple[RetrievalStudy, RetrievalStudy], stack: ExitS
         summary=[f"studied a cascade on {len(data.queries)} queries: {options.output}"],
         notices=notices,
         notes=note_lost(len(data.lost), "queries"),
-        score=lambda store, share: _score(work, store, share),
+        score=lambda store, shard: _score(work, store, shard),
         write=lambda scored, store, result: _write(work, scored.values, store, result),
         plan=lambda: _plan(work),
     )
@@ -119,13 +119,13 @@ def _plan(work: _Work) -> list[Plan]:
     return plans
 
 
-def _score(work: _Work, store: Store, share: Share) -> Scored:
+def _score(work: _Work, store: Store, shard: Shard) -> Scored:
     """Search, and score the candidates of a shard with both models."""
     study, data = work.large.study, work.data
     (row,) = study.rows
     searched = find_stages(study, data, work.computing, store)
     stages = {**searched, **{name: run.stages for name, run in data.runs.items()}}[row.name]
-    small, large = (score_rows(data, of, {row.name: stages}, store, share) for of in (work.small, work.large))
+    small, large = (score_rows(data, of, {row.name: stages}, store, shard) for of in (work.small, work.large))
     return Scored((stages, small, large), name_stages(study, searched))
 
 

@@ -3,8 +3,8 @@
 Nine features of the gains, three numbers N of candidates and four weights are 108 configurations. The paper names the
 four upper-tail features only; the other five are ours: the statistics of gains that it speaks of elsewhere (mean,
 median, positive-gain rate), the mean of the positive gains and the standard deviation. It also leaves
-open the order behind the first N candidates: here scores are normalised over these N, and the others keep their coarse
-order behind them.
+open the order after the first N candidates: here scores are normalised over these N, and the others keep their coarse
+order after them.
 
 The measures need the ranks of the judged documents alone: with the same arithmetic and the same ties as
 `pan_scdg.scdg.rerank`.

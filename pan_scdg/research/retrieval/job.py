@@ -35,7 +35,7 @@ from pan_scdg.research.retrieval.rankings import make_rankings, search_all
 from pan_scdg.research.retrieval.report import FOLDS, make_report, write_gains, write_runs
 from pan_scdg.research.study import ReadyStudy, note_lost, write_files
 from pan_scdg.retrieval.candidates import FirstStage
-from pan_scdg.scoring.batches import Share
+from pan_scdg.scoring.batches import Shard
 from pan_scdg.scoring.candidates import Found, Target, plan_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.store import Store
@@ -77,7 +77,7 @@ def prepare_retrieval(study: RetrievalStudy, stack: ExitStack, notices: Notices)
         summary=[f"studied {len(study.rows)} rankings: {options.output}"],
         notices=notices,
         notes=note_lost(len(data.lost), "queries"),
-        score=lambda store, share: _score(study, data, reranker, computing, store, share),
+        score=lambda store, shard: _score(study, data, reranker, computing, store, shard),
         write=lambda scored, store, result: _write(study, data, scored.values, store, result),
         plan=lambda: [] if reranker is None else [plan_scoring(data, reranker, computing)],
     )
@@ -164,13 +164,13 @@ def describe_scoring(
 
 
 def _score(
-    study: RetrievalStudy, data: Data, reranker: Reranker | None, computing: Computing, store: Store, share: Share
+    study: RetrievalStudy, data: Data, reranker: Reranker | None, computing: Computing, store: Store, shard: Shard
 ) -> Scored:
     """Search, and score the candidates of a shard."""
     searched = find_stages(study, data, computing, store)
     found = {**searched, **{name: run.stages for name, run in data.runs.items()}}
     stages = {row.name: found[row.name] for row in study.rows if row.reranked}
-    scored = {} if reranker is None else score_rows(data, reranker, stages, store, share)
+    scored = {} if reranker is None else score_rows(data, reranker, stages, store, shard)
     return Scored((searched, stages, scored), name_stages(study, searched))
 
 
@@ -226,13 +226,13 @@ def _list_new_candidates(study: RetrievalStudy, stages: Mapping[str, Stages]) ->
         yield rest
 
 
-def score_rows(data: Data, reranker: Reranker, stages: Mapping[str, Stages], store: Store, share: Share) -> Found:
+def score_rows(data: Data, reranker: Reranker, stages: Mapping[str, Stages], store: Store, shard: Shard) -> Found:
     """Return the gains of the candidates of all rows, each scored once; with a shard, those of its documents.
 
     The batch moves the last digits and is part of a stored score's key. Therefore rows are scored one after the other.
     """
     scored, settings = Found(), reranker.score_all
     for rest in _list_new_candidates(reranker.study, stages):
-        scored |= score_candidates(data.corpus, reranker.targets, rest, reranker.model, settings, store, False, share)
+        scored |= score_candidates(data.corpus, reranker.targets, rest, reranker.model, settings, store, False, shard)
     reranker.model.unload()  # another model may need the memory
     return scored

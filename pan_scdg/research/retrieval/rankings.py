@@ -35,9 +35,9 @@ def search_all(study: RetrievalStudy, data: Data, computing: Computing, store: S
     settings_by = [(row.name, row.settings) for row in study.rows if row.settings is not None]
     found: dict[str, Stages] = {}
     for key in dict.fromkeys(_name_encoder(settings) for _, settings in settings_by):
-        alike = [(name, settings) for name, settings in settings_by if _name_encoder(settings) == key]
-        encoder = load_retrieval_encoder(alike[0][1], computing.device)
-        for name, settings in alike:
+        same = [(name, settings) for name, settings in settings_by if _name_encoder(settings) == key]
+        encoder = load_retrieval_encoder(same[0][1], computing.device)
+        for name, settings in same:
             index = None if study.index is None else check_index(study.index, data.corpus, settings, encoder)
             # route by route, so that one that another row has searched already is not searched again
             for route in settings.routes:

@@ -38,7 +38,7 @@ MOST_OF_A_COMMON_TERM = 3e-6
 def build_index(documents: Iterable["Document"], folder: Path, grown_from: Path | None = None) -> None:
     """Write the index of a stream of documents; ``folder`` exists only once the index is complete.
 
-    The texts themselves are not stored, and only one at a time is in memory. The documents come behind those of the
+    The texts themselves are not stored, and only one at a time is in memory. The documents come after those of the
     index in ``grown_from``, which is copied.
 
     Raises:
@@ -67,7 +67,7 @@ def build_index(documents: Iterable["Document"], folder: Path, grown_from: Path 
 
 
 def _fill(connection: sqlite3.Connection, documents: Iterable["Document"], count: int) -> int:
-    """Write all documents behind the ``count`` that are there, and return the number of all."""
+    """Write all documents after the ``count`` that the index has, and return the number of all."""
     # A file that is thrown away when anything fails needs no journal.
     connection.execute("PRAGMA journal_mode = OFF")
     connection.execute("PRAGMA synchronous = OFF")

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.errors import UserError
+from pan_scdg.models.terrier_jars import TERRIER
 from pan_scdg.own_files import read_own_text
 from pan_scdg.profile import Bm25Settings
 from pan_scdg.retrieval.bm25.impact_arrays import Array, Arrays, read_arrays
@@ -31,7 +32,6 @@ from pan_scdg.retrieval.bm25.terrier_formula import (
     order_terms,
     round_to_steps,
 )
-from pan_scdg.retrieval.bm25.terrier_jars import TERRIER
 from pan_scdg.retrieval.bm25.terrier_terms import LONGEST, TermPipeline, pick_rarest
 from pan_scdg.retrieval.index_folder import REDO, check_seal, read_ids
 from pan_scdg.retrieval.ranking import K, Ranked, Ranking

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.retrieval.bm25.terrier_jars import TERRIER, find_terrier_jar
+from pan_scdg.models.terrier_jars import TERRIER, find_terrier_jar
 from pan_scdg.retrieval.bm25.terrier_terms import LONGEST, TermPipeline, read_stopwords
 from pan_scdg.retrieval.index_folder import stage_folder, write_seal
 
@@ -167,7 +167,7 @@ def _merge(blocks: list[Block], doc_ids: list[str], lengths: Array, folder: Path
 def _join_postings(
     blocks: list[Block], owners: list[Array], listed: list[Array], starts: Array, numbers: Array, folder: Path
 ) -> None:
-    """Copy each block's postings behind those that the blocks before it had of the same terms."""
+    """Copy each block's postings after those of earlier blocks for the same terms."""
     largest = max((int(np.load(block.postings, mmap_mode="r")[1].max()) for block in blocks), default=0)
     kind = np.uint16 if largest < 1 << 16 else np.uint32
     docs = _create_array(folder / "docs.npy", int(starts[-1]), np.int32)

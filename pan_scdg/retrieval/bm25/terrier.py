@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pan_scdg.errors import UserError
+from pan_scdg.models.terrier_jars import MEMORY_VARIABLE, TERRIER, find_terrier_jar, start_terrier
 from pan_scdg.profile import Bm25Settings
 from pan_scdg.retrieval.bm25.terrier_formula import K1, STEPS, B, order_terms, round_to_steps
-from pan_scdg.retrieval.bm25.terrier_jars import MEMORY_VARIABLE, TERRIER, find_terrier_jar, start_terrier
 from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline, pick_rarest, read_stopwords
 from pan_scdg.retrieval.index_folder import REDO, check_seal, read_ids, stage_folder, write_seal
 from pan_scdg.retrieval.ranking import Ranking, fuse_by_rrf, rank_best
@@ -32,7 +32,7 @@ MARGIN = 64
 def build_index(documents: Iterable["Document"], folder: Path) -> None:
     """Write Terrier's index of a stream of documents; ``folder`` exists only once the index is complete.
 
-    Terrier holds one document and its own buffers in memory, the ids of all documents stay here.
+    Terrier holds one document and its own buffers in memory, and this process the ids of all documents.
 
     Raises:
         UserError: Terrier cannot be started, or the index cannot be written.
@@ -49,7 +49,7 @@ def build_index(documents: Iterable["Document"], folder: Path) -> None:
 
 
 class _Feed:
-    """Documents on their way to PyTerrier's writer thread, which would swallow what goes wrong here."""
+    """Documents on their way to PyTerrier's writer thread, which would swallow an error of reading them."""
 
     def __init__(self, documents: Iterable["Document"]) -> None:
         self.doc_ids: list[str] = []

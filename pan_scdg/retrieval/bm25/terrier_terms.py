@@ -142,7 +142,7 @@ def stem_word(word: str) -> str:
 
 
 def _mark_vowels(word: str) -> str:
-    """Return ``v`` for every vowel and ``c`` for every consonant; y is a vowel behind a consonant."""
+    """Return ``v`` for every vowel and ``c`` for every consonant; y is a vowel after a consonant."""
     classes = word.translate(_CLASSES)
     while (at := classes.find("y")) >= 0:
         classes = f"{classes[:at]}{'v' if at and classes[at - 1] == 'c' else 'c'}{classes[at + 1 :]}"

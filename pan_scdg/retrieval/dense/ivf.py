@@ -205,7 +205,7 @@ class IvfIndex:
         return positions
 
     def _map_lists(self, path: Path, sizes: Positions, total: int) -> Any:
-        """Return the lists in a file as faiss maps them, one behind the other."""
+        """Return the lists in a file as faiss maps them, one after the other."""
         mapped = self._faiss.OnDiskInvertedLists()
         mapped.nlist, mapped.code_size, mapped.filename = len(sizes), self._index.code_size, str(path)
         mapped.totsize, mapped.read_only = total, True

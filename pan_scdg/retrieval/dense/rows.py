@@ -11,7 +11,7 @@ Floats = npt.NDArray[np.floating]
 
 
 class Stacked:
-    """Arrays of equal width and type one below the other; what `Rows` offers of an array."""
+    """Stacked arrays of equal width and type, with the part of an array that `Rows` names."""
 
     ndim = 2
 

@@ -41,14 +41,14 @@ def find_terrier_jar() -> Path:
     """
     for name in (TERRIER_JAR, HELPER_JAR):
         if not (find_jar_folder() / name).is_file():
-            raise UserError(f"Terrier's {name} is not here", REMEDY, find_jar_folder())
+            raise UserError(f"Terrier's {name} was not found", REMEDY, find_jar_folder())
     return find_jar_folder() / TERRIER_JAR
 
 
 def fetch_jars() -> Path:
-    """Fetch both jars with PyTerrier's own resolver and return their folder; jars that are there stay.
+    """Fetch both jars with PyTerrier's own resolver and return their folder; existing ones are kept.
 
-    The network is needed here and nowhere else. A jar gets its name when it is whole and its digest is the known one.
+    Nothing else needs the network. A jar gets its name once it is complete and has the known digest.
 
     Raises:
         UserError: a jar cannot be fetched or is not the expected one.
