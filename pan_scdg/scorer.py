@@ -40,7 +40,7 @@ SOURCE = TextFile("the text", "source", Path("source"))
 BATCH = 1 << 16
 """Characters of the pairs that are scored together, about a batch of a language model."""
 LEFT_OUT = ("suspicious", "source", "warnings")
-"""Fields of the record of `run` that a result does not have, or has behind the others."""
+"""Fields of the record of `run` that a result does not have, or has after the others."""
 
 
 class Scorer:

@@ -1,4 +1,4 @@
-"""Compute the linear layers of a model with oneDNN on a CPU.
+"""Compute products of matrices with oneDNN on a CPU.
 
 For products in float32 torch calls MKL, which leaves half the vector width of an AMD processor unused: MiniLM encodes
 1.6 times as fast with oneDNN there (``benchmarks/results/encoding.md``). Results differ in the last digits of float32.
@@ -17,26 +17,33 @@ STEP = 64
 several times as long for the first such product."""
 
 
+def has_onednn() -> bool:
+    """Return True if torch has oneDNN and the processor is one of the x86 family."""
+    import torch
+
+    built: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return built and "AVX" in torch.backends.cpu.get_cpu_capability()
+
+
 def use_onednn(model: "nn.Module") -> None:
-    """Compute the layers in float32 with oneDNN if torch has it and the processor is one of the x86 family.
+    """Compute the layers in float32 with oneDNN, where torch has it.
 
     Their weights are kept in the layout of oneDNN only, so that the model can no longer be moved to another device.
     """
     import torch
 
-    built: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    if not built or "AVX" not in torch.backends.cpu.get_cpu_capability():
+    if not has_onednn():
         return
     for layer in model.modules():
         if type(layer) is torch.nn.Linear and layer.weight.dtype == torch.float32:
             weight = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), BLOCK)
-            multiply = partial(_multiply, weight, layer.bias, layer.out_features)
-            vars(layer)["forward"] = multiply  # found before the method of the class
+            forward = partial(multiply, weight, layer.bias, layer.out_features)
+            vars(layer)["forward"] = forward  # found before the method of the class
             layer.register_parameter("weight", None)
 
 
-def _multiply(weight: "Tensor", bias: "Tensor | None", width: int, given: "Tensor") -> "Tensor":
-    """Return the products of rows ``[..., k]`` and a weight in the layout of oneDNN, ``[..., width]``.
+def multiply(weight: "Tensor", bias: "Tensor | None", width: int, given: "Tensor") -> "Tensor":
+    """Return the products of rows ``[..., k]`` and a weight ``[width, k]``, also in oneDNN's layout: ``[..., width]``.
 
     The operator is the one that torch's compiler uses; it has no public name.
     """

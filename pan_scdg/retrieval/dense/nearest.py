@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.errors import UserError
+from pan_scdg.models.linear import has_onednn, multiply
 from pan_scdg.retrieval.dense.rows import Rows, list_pieces
 from pan_scdg.retrieval.dense.similarity import STEP, Float32s, Positions, Steps, bound_error, count_steps
 
@@ -126,14 +127,17 @@ def _select_top(
 
     left, block = torch.from_numpy(queries).to(device), max(1, min(block, len(vectors)))
     relative = 1.001 * bound_error(queries.shape[1]) * _measure_lengths(left).double()
-    error = torch.full_like(relative, 1e-30)
+    error, onednn = torch.full_like(relative, 1e-30), device == "cpu" and has_onednn()
     # the best so far, followed by the next block
     scores = torch.full((len(queries), count + block), -torch.inf, device=device)
     positions = torch.zeros((len(queries), count), dtype=torch.int64, device=device)
     for start, right in _read_blocks(vectors, block, device):
         error = torch.maximum(error, relative * _measure_lengths(right).amax())
         end = count + len(right)
-        torch.mm(left, right.T, out=scores[:, count:end])
+        if onednn:
+            scores[:, count:end] = multiply(right, None, len(right), left)
+        else:
+            torch.mm(left, right.T, out=scores[:, count:end])
         top = _find_top(scores[:, :end], count)
         positions = torch.where(top < count, positions.gather(1, top.clamp(max=count - 1)), top + (start - count))
         scores[:, :count] = scores.gather(1, top)
