@@ -195,7 +195,7 @@ def test_calibrate_scores_its_own_shards_and_plans_them(
     assert planned.code == 0, planned.err
     assert (json.loads(planned.out)["pairs"], list(json.loads(planned.out)["hours_by_gpu"])) == (4, ["H200"])
     baseline = cli("calibrate", "--input", pairs_input, "--profile", "pan25-bm25", "--plan")
-    assert "this profile decides pairs without one" in baseline.err
+    assert "decides pairs without one" in baseline.err
 
 
 BASELINES = {
