@@ -23,10 +23,11 @@ import tomlkit
 
 from benchmarks import corpus
 from pan_scdg.locks import lock_folder
-from pan_scdg.models.encoder import Encoder, load_encoder
+from pan_scdg.models.encoder import Encoder
 from pan_scdg.notices import Notices
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import find_profile, load_profile
+from pan_scdg.retrieval.candidates import load_retrieval_encoder
 from pan_scdg.retrieval.catalogue import index_corpus
 from pan_scdg.retrieval.document_groups import DOCUMENTS_A_GROUP
 
@@ -44,6 +45,7 @@ class MostlyDrawn(Encoder):
         self._real, self._encoded, self._calls = real, encoded, 0
         self._rng = np.random.default_rng(0)
         self.batch, self.folder, self.device = real.batch, real.folder, real.device
+        self.dtype = real.dtype
         self.max_tokens, self.dimension = real.max_tokens, real.dimension
 
     def encode(self, texts: Sequence[str], max_tokens: int | None = None, prompt: str = "") -> npt.NDArray[np.float32]:
@@ -71,8 +73,8 @@ def write_profile(path: Path, reranked: int) -> None:
 def make_index(work: Path, encoded: int) -> None:
     """The indexes of the corpus in ``work``, most of the vectors drawn."""
     settings = load_profile(str(work / "profile.toml")).need_retrieval()
-    dense = settings.need_dense()
-    real = load_encoder(dense.model, "cpu", dense.batch)
+    real = load_retrieval_encoder(settings, "cpu")
+    assert real is not None, "the profile has dense routes"
     drawn = MostlyDrawn(real, -(-encoded // DOCUMENTS_A_GROUP))
     with lock_folder(work / "index"):
         index_corpus(Corpus(work / "input", Notices()), work / "index", settings, drawn)
