@@ -87,6 +87,7 @@ def test_no_actor_outlives_the_command(number: signal.Signals, code: int, tmp_pa
     command = [sys.executable, ROOT / "entrypoint.py", "run", "--input", pairs, "--output", tmp_path / "out"]
     more = ["--profile", "scdg-mini", "--workers", "2", "--state", tmp_path / "state"]
     environment = {**os.environ, "MARK": mark}
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which the background jobs of a shell ignore
     with subprocess.Popen([*command, *more], env=environment, stderr=subprocess.PIPE, text=True) as process:
         wait_until(lambda: sum("ray::Actor" in line for line in list_own(mark)) == 2)
         time.sleep(1)
