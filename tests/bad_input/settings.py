@@ -34,9 +34,6 @@ ROWS = {
     "a report of scores": _option("--report --scores-only", "--report cannot be combined with"),
     "a report of a plan": _option("--report --plan", "--report cannot be combined with"),
     "JSON of no plan": _option("--json", "--json needs --plan"),
-    "a tolerance that is not a number": Bad(
-        {}, f"^a tolerance must be a finite number{HELP}", "compare {input} {output} --score-tolerance nan"
-    ),
     "an unknown profile": Bad(PAIRS, "^.*no-such-profile", f"{RUN} --profile no-such-profile"),
     "a profile of no TOML": _profile("name = 'mine", ":1: not valid TOML: .*; correct the profile"),
     "an empty profile": _profile("", ": name: .*; correct the profile")._replace(lines=2),

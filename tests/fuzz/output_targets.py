@@ -9,7 +9,7 @@ from pathlib import Path
 from formats import JSON, LINES, sqlite
 from target import Target
 
-from pan_scdg.jobs.compared_results import read_result
+from pan_scdg.jobs.compare import read_result
 from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.output.mark import lock_output
 from pan_scdg.jobs.shards import read_shards, write_shard
@@ -162,7 +162,7 @@ def _stored(folder: Path) -> None:
 
 
 OUTPUT, MARK, OWN = "pan_scdg.jobs.output.directory", "pan_scdg.jobs.output.mark", "pan_scdg.own_files"
-COMPARED, SHARDS, STORE = "pan_scdg.jobs.compared_results", "pan_scdg.jobs.shards", "pan_scdg.store"
+COMPARED, SHARDS, STORE = "pan_scdg.jobs.compare", "pan_scdg.jobs.shards", "pan_scdg.store"
 OUTPUTS = (
     Target(
         "mark",
