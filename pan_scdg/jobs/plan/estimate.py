@@ -11,7 +11,7 @@ from pan_scdg.jobs.plan.count import Counted, count_candidates, count_pairs
 from pan_scdg.jobs.plan.gpus import SHARE, estimate_hours, estimate_indexing
 from pan_scdg.jobs.plan.probe import probe
 from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request, take_first
-from pan_scdg.jobs.retrieval.retrieve import Prepared, prepare
+from pan_scdg.jobs.retrieval.retrieve import Retrieval, prepare
 from pan_scdg.models.config import read_config
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs
@@ -152,7 +152,7 @@ def plan_retrieval(
     elif (small := prepared.small) is None:
         found = _plan_model(prepared, prepared.model, computing, profile.name, notes)
     else:
-        own = prepared._replace(targets=small.targets, settings=small.settings)
+        own = replace(prepared, targets=small.targets, settings=small.settings)
         first = _plan_model(own, small.model, computing, profile.name, notes)
         small.model.unload()
         found = _plan_model(prepared, prepared.model, computing, profile.name, HEADS_NOT_KNOWN)
@@ -170,7 +170,7 @@ def plan_retrieval(
 
 
 def _plan_model(
-    prepared: Prepared, model: ScoringModel, computing: Computing, profile: str, notes: Sequence[str]
+    prepared: Retrieval, model: ScoringModel, computing: Computing, profile: str, notes: Sequence[str]
 ) -> Plan:
     """Return the plan of scoring the candidates with one model."""
     pairs = _count_scored(prepared)
@@ -180,7 +180,7 @@ def _plan_model(
         return make_plan("retrieval", profile, computing, model, counted, pairs, notes)
 
 
-def _count_scored(prepared: Prepared) -> int:
+def _count_scored(prepared: Retrieval) -> int:
     """Return the number of candidates of all queries that would be scored."""
     settings, given = prepared.settings, prepared.given
     most = settings.depth if settings.cascade is None else settings.cascade.head
