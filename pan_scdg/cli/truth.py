@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import click
 
@@ -29,10 +29,6 @@ from pan_scdg.cli.options import (
 )
 from pan_scdg.errors import need_packages
 from pan_scdg.logs import say
-
-if TYPE_CHECKING:
-    from pan_scdg.jobs.requests import Computing
-    from pan_scdg.profile import Profile
 
 
 @click.command(short_help="Choose a threshold on pairs with truth.")
@@ -97,6 +93,7 @@ def calibrate(
     """
     from pan_scdg.cli.jobs import show_pair_plan
     from pan_scdg.cli.paths import check_file, check_folders, check_state, find_profile_file, holds_profile
+    from pan_scdg.jobs.calibrate import calibrate as choose
     from pan_scdg.jobs.pairs.detect import detect_pairs
     from pan_scdg.jobs.requests import Computing, Request
     from pan_scdg.jobs.shards import read_shards
@@ -114,13 +111,15 @@ def calibrate(
         check_file(write, "--write", inputs, "a profile", holds_profile)
     asked = Computing(model=model, engine=engine, cluster=cluster, state=state, shards=read_shards(folders))
     computing = asked.settle_device(chosen, device, plan, gpu)
-    limits = {"limit": rest["limit"], "on_error": rest["on_error"]}
     if write is not None:
-        _write_calibrated(profile, write, chosen, directory, computing, truth, vectors, as_json, **limits)
+        request = Request(directory, write, limit=rest["limit"], on_error=rest["on_error"])
+        choice, warnings = choose(chosen, profile, request, computing, truth, vectors)
+        say(warnings)
+        click.echo(json.dumps(choice.to_json()) if as_json else f"{choice.summarise()}; wrote {write}")
     elif output is not None:
         say(detect_pairs(chosen, Request(directory, output, shard=shard, scores_only=True, **rest), computing, vectors))
     else:
-        show_pair_plan(chosen, directory, computing, as_json, **limits)
+        show_pair_plan(chosen, directory, computing, as_json, limit=rest["limit"], on_error=rest["on_error"])
 
 
 def _check_targets(
@@ -135,31 +134,6 @@ def _check_targets(
         raise click.UsageError("Missing option '--write'.")
     if write is not None and (plan or shard):
         raise click.UsageError("--write has no effect with --plan or --shard")
-
-
-def _write_calibrated(
-    profile: str,
-    write: Path,
-    chosen: "Profile",
-    directory: Path,
-    computing: "Computing",
-    truth: Path | None,
-    vectors: Path | None,
-    as_json: bool,
-    **limits: Any,
-) -> None:
-    """Calibrate on pairs with truth, or on those of the shards, and write the profile."""
-    from pan_scdg.jobs.calibrate import calibrate as choose
-    from pan_scdg.jobs.calibrate import check_target, read_labelled_pairs, write_profile
-    from pan_scdg.notices import Notices
-
-    check_target(profile, write)
-    notices = Notices()
-    labels, digest = read_labelled_pairs(directory, truth, notices)
-    found = choose(chosen, labels, digest, computing, notices, vectors=vectors, **limits)
-    write_profile(profile, write, found)
-    say(notices.list_warnings())
-    click.echo(json.dumps(found.to_json()) if as_json else f"{found.summarise()}; wrote {write}")
 
 
 @click.command(short_help="Evaluate results against the truth.")
