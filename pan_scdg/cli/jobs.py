@@ -43,7 +43,6 @@ HEADINGS = {
     "Input and output": (
         "directory",
         "output",
-        "task",
         "limit",
         "strict",
         "on_error",
@@ -77,13 +76,6 @@ HEADINGS = {
     help="Folder of the results; created if it does not exist.",
 )
 @profile_option
-@click.option(
-    "--task",
-    type=click.Choice(["auto", "pairs", "retrieval"]),
-    default="auto",
-    show_default=True,
-    help="Task; auto detects it from the files of the input.",
-)
 @device_option
 @engine_option
 @state_option
@@ -137,7 +129,6 @@ def run(
     directory: Path,
     output: Path,
     profile: str,
-    task: str,
     device: str,
     over_long: str | None,
     plan: bool,
@@ -163,24 +154,24 @@ def run(
     _check_options(plan, as_json, rest)
     inputs = {"--input": directory, "--profile": find_profile_file(profile)}
     check_folders(output, rest["state"], inputs | {f"--{name}": rest[name] for name in READ})
-    found = detect_task(directory, task)  # type: ignore[arg-type]
+    task = detect_task(directory)
     chosen = load_chosen_profile(profile, over_long)
-    if over_long is not None and found == "pairs" and chosen.baseline is not None:
+    if over_long is not None and task == "pairs" and chosen.baseline is not None:
         raise click.UsageError(f"--over-long has no effect: profile {chosen.name} decides pairs without gains")
     asked = Computing(**{name: rest[name] for name in ("model", "engine", "cluster", "state")})
     computing = asked.settle_device(chosen, device, plan, rest["gpu"])
-    if rest["scores_only"] and found != "pairs":
+    if rest["scores_only"] and task != "pairs":
         raise click.UsageError("--scores-only is for pairs")
     names = ("limit", "overwrite", "strict", "on_error", "keep_gains", "shard", "metadata", "scores_only", "report")
     request = Request(directory, output, **{name: rest[name] for name in names})
     memory = rest["search_memory"] or choose_search_memory()
     stages = FirstStageOptions(rest["index"], rest["candidates"], rest["stop_after"] is not None, memory)
-    if plan and found == "pairs":
+    if plan and task == "pairs":
         limits = {name: rest[name] for name in ("limit", "strict", "on_error")}
         show_pair_plan(chosen, directory, computing, as_json, **limits)
     elif plan:
         show_plan(*plan_retrieval(chosen, request, computing, stages), as_json)
-    elif found == "pairs":
+    elif task == "pairs":
         say(detect_pairs(chosen, request, computing, rest["vectors"]))
     else:
         say(retrieve_sources(chosen, request, computing, stages))

@@ -86,7 +86,7 @@ def evaluate(directory: Path, output: Path, truth: Path | None) -> Evaluation:
     Raises:
         UserError: results or truth are missing or malformed.
     """
-    if detect_task(directory, "auto") == "pairs":
+    if detect_task(directory) == "pairs":
         return evaluate_pairs(directory, output, truth)
     return evaluate_retrieval(directory, output, truth)
 

@@ -25,7 +25,6 @@ ROWS = {
     "a limit of nothing": _option("--limit 0", "Invalid value for '--limit': 0 is not in the range"),
     "no workers": _option("--workers 0", "Invalid value for '--workers': 0 is not in the range"),
     "no cluster": _option("--cluster nowhere", "Invalid value for '--cluster': 'nowhere' is not local, auto or"),
-    "an unknown task": _option("--task both", "Invalid value for '--task': 'both' is not one of"),
     "share 0": _option("--shard 0/3", "Invalid value for '--shard': '0/3' is not I/N"),
     "a share beyond all": _option("--shard 4/3", "Invalid value for '--shard': '4/3' is not I/N"),
     "a share of none": _option("--shard 1/0", "Invalid value for '--shard': '1/0' is not I/N"),

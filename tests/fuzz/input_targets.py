@@ -28,7 +28,7 @@ def _pairs(folder: Path) -> None:
 
 
 def _digest(folder: Path) -> None:
-    inputs.hash_input(folder, inputs.detect_task(folder, "auto"))
+    inputs.hash_input(folder, inputs.detect_task(folder))
 
 
 def _document(name: str) -> text_alignment.TextFile:
