@@ -55,8 +55,10 @@ class Computing:
         Raises:
             UserError: see `ScoringModel`.
         """
+        if dtype := self.shards.read_dtype(name):  # whatever this machine supports
+            settings = settings.model_copy(update={"dtype": dtype, "dtype_without_bf16": None})
         model = ScoringModel(
-            self.shards.settle_model(settings, name),
+            settings,
             self.device,
             folder=self.model,
             engine=self.engine,

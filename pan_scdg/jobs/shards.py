@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveInt, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveInt, ValidationError
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.output.mark import Mark, is_unchanged, read_mark
 from pan_scdg.models.find import FoundModel
 from pan_scdg.models.lock import list_origins
 from pan_scdg.own_files import MARK
-from pan_scdg.profile import EncoderDtype, ModelSettings
 from pan_scdg.retrieval.candidate_files import CANDIDATES, read_stages, write_stages
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.scoring.batches import MOST, Shard
@@ -35,7 +34,12 @@ FIELDS = {
 """Descriptions of differing job fields in messages; other fields are shown by name."""
 SHOWN = 10
 """Number of missing shards that a message names."""
-_ENCODER_DTYPE = TypeAdapter[EncoderDtype](EncoderDtype)
+
+
+class _SharedModel(BaseModel):
+    """The field of a model that is used as a setting."""
+
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None
 
 
 class _SharedJob(BaseModel):
@@ -44,7 +48,7 @@ class _SharedJob(BaseModel):
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
     shard: Annotated[list[Annotated[int, Field(ge=1, le=MOST)]], Field(min_length=2, max_length=2)]
-    models: dict[str, dict[str, JsonValue]]
+    models: dict[str, _SharedModel]
     device: Annotated[str, Field(min_length=1, max_length=80)]
     engine: Literal["packed", "reference"]
 
@@ -82,29 +86,9 @@ class Shards:
         """Return the folder of the first shard, for messages about a missing score; None: scores are computed."""
         return next(iter(self.folders), None)
 
-    def settle_model(self, settings: ModelSettings, name: str) -> ModelSettings:
-        """Return the settings that the shards were computed with, whatever this machine supports."""
-        if not self.folders:
-            return settings
-        models: Any = self.job["models"]
-        changes = {"dtype": models.get(name, {}).get("dtype"), "dtype_without_bf16": None}
-        try:
-            return ModelSettings.model_validate({**settings.model_dump(), **changes})
-        except ValidationError as e:
-            raise UserError("the mark names no dtype of a language model", AGAIN, self.folders[0] / MARK) from e
-
-    def read_encoder_dtype(self) -> EncoderDtype | None:
-        """Return the dtype in which the shards encoded the corpus; None: no shard did.
-
-        Raises:
-            UserError: their mark names none.
-        """
-        if "encoder" not in self.job.get("models", {}):
-            return None
-        try:
-            return _ENCODER_DTYPE.validate_python(self.job["models"]["encoder"].get("dtype"))
-        except ValidationError as e:
-            raise UserError("the mark names no dtype of the encoder", AGAIN, self.folders[0] / MARK) from e
+    def read_dtype(self, model: str) -> Any:
+        """Return the dtype that a model of the shards computed in; None without shards or such a model."""
+        return self.job.get("models", {}).get(model, {}).get("dtype")
 
     def check(self, job: Mapping[str, Any]) -> None:
         """Raise UserError, naming the differing fields, unless the shards are of ``job``."""

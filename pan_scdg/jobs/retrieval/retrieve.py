@@ -195,7 +195,7 @@ def prepare(profile: Profile, request: Request, computing: Computing, stages: Fi
     corpus = Corpus(request.input, notices)
     if given is not None:
         check_candidates(given, corpus, "give a run over this corpus", stages.candidates)
-    encoder, matching, ready, dtype = None, None, None, shards.read_encoder_dtype()
+    encoder, matching, ready, dtype = None, None, None, shards.read_dtype("encoder")
     if not computing.gpus:  # a plan for them only counts
         if given is None:
             encoder = load_retrieval_encoder(settings, computing.device)
