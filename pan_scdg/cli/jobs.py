@@ -29,13 +29,10 @@ from pan_scdg.cli.options import (
     state_option,
     vectors_option,
 )
-from pan_scdg.errors import UserError
 from pan_scdg.logs import say
 
 if TYPE_CHECKING:
     from pan_scdg.jobs.plan.estimate import Plan
-    from pan_scdg.jobs.requests import Computing
-    from pan_scdg.profile import Profile
 
 READ = ("model", "vectors", "index", "candidates")
 """Options of ``run`` that name further inputs, besides the input folder and the profile."""
@@ -145,7 +142,7 @@ def run(
     """
     from pan_scdg.cli.paths import check_folders, find_profile_file
     from pan_scdg.jobs.pairs.detect import detect_pairs
-    from pan_scdg.jobs.plan.estimate import plan_retrieval
+    from pan_scdg.jobs.plan.estimate import plan_pairs, plan_retrieval
     from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request
     from pan_scdg.jobs.retrieval.retrieve import retrieve_sources
     from pan_scdg.models.fit import choose_search_memory
@@ -168,7 +165,7 @@ def run(
     stages = FirstStageOptions(rest["index"], rest["candidates"], rest["stop_after"] is not None, memory)
     if plan and task == "pairs":
         limits = {name: rest[name] for name in ("limit", "strict", "on_error")}
-        show_pair_plan(chosen, directory, computing, as_json, **limits)
+        show_plan(*plan_pairs(chosen, directory, computing, **limits), as_json)
     elif plan:
         show_plan(*plan_retrieval(chosen, request, computing, stages), as_json)
     elif task == "pairs":
@@ -187,16 +184,6 @@ def _check_options(plan: bool, as_json: bool, rest: Mapping[str, Any]) -> None:
         )
     if rest["shard"] is not None and (plan or rest["stop_after"]):
         raise click.UsageError("--shard cannot be combined with --plan or --stop-after")
-
-
-def show_pair_plan(profile: "Profile", directory: Path, computing: "Computing", as_json: bool, **options: Any) -> None:
-    """Print the cost of pair detection; for the ``options`` see `plan_pairs`."""
-    from pan_scdg.jobs.plan.estimate import plan_pairs
-
-    if profile.baseline is not None:
-        what = f"--plan counts tokens of a language model, and profile {profile.name} decides pairs without one"
-        raise UserError(what, "leave it out, or choose a profile that decides by gains, such as scdg-mini")
-    show_plan(*plan_pairs(profile, directory, computing, **options), as_json)
 
 
 def show_plan(plan: "Plan", lines: list[str], as_json: bool) -> None:

@@ -91,10 +91,11 @@ def calibrate(
       pan-scdg calibrate --input examples/pan25-pairs/calibration --profile scdg-mini \\
           --write my-profile.toml --scores out/shard-1 out/shard-2
     """
-    from pan_scdg.cli.jobs import show_pair_plan
+    from pan_scdg.cli.jobs import show_plan
     from pan_scdg.cli.paths import check_file, check_folders, check_state, find_profile_file, holds_profile
     from pan_scdg.jobs.calibrate import calibrate as choose
     from pan_scdg.jobs.pairs.detect import detect_pairs
+    from pan_scdg.jobs.plan.estimate import plan_pairs
     from pan_scdg.jobs.requests import Computing, Request
     from pan_scdg.jobs.shards import read_shards
 
@@ -119,7 +120,8 @@ def calibrate(
     elif output is not None:
         say(detect_pairs(chosen, Request(directory, output, shard=shard, scores_only=True, **rest), computing, vectors))
     else:
-        show_pair_plan(chosen, directory, computing, as_json, limit=rest["limit"], on_error=rest["on_error"])
+        planned = plan_pairs(chosen, directory, computing, limit=rest["limit"], on_error=rest["on_error"])
+        show_plan(*planned, as_json)
 
 
 def _check_targets(

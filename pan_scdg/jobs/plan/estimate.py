@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pan_scdg.cluster.session import Cluster
+from pan_scdg.errors import UserError
 from pan_scdg.jobs.plan.count import Counted, count_candidates, count_pairs
 from pan_scdg.jobs.plan.gpus import SHARE, estimate_hours, estimate_indexing
 from pan_scdg.jobs.plan.probe import probe
@@ -25,9 +26,6 @@ from pan_scdg.scoring.pairs import check_pairs
 NOT_KNOWN = (
     "candidates are not known yet: each query is assumed to have its own sources",
     "the first stage is not estimated; indexing is with --gpu, if the encoder is installed and is a decoder",
-)
-HEADS_NOT_KNOWN = (
-    "the candidates that the small model leaves are not known yet: each query is assumed to have its own sources",
 )
 INDEXING = "indexing: tokens are counted by sampling; ready indexes are not subtracted"
 ASSUMED = f"hours: estimated from published peaks of these GPUs, of which {SHARE:.0%} is assumed; not measured"
@@ -106,8 +104,11 @@ def plan_pairs(
     """Return the plan of pair detection by gains and the lines to show with it; nothing is written.
 
     Raises:
-        UserError: the run would be refused.
+        UserError: the run would be refused, or needs no language model.
     """
+    if profile.baseline is not None:
+        what = f"--plan counts tokens of a language model, and profile {profile.name} decides pairs without one"
+        raise UserError(what, "leave it out, or choose a profile that decides by gains, such as scdg-mini")
     notices = Notices(strict)
     corpus = read_pairs(directory, notices)
     pairs, partial = take_first(corpus.pairs, limit, "pairs")
@@ -150,13 +151,13 @@ def plan_retrieval(
     if prepared.model is None:
         found = make_plan("retrieval", profile.name, computing, None, None, 0, notes)
     elif (small := prepared.small) is None:
-        found = _plan_model(prepared, prepared.model, computing, profile.name, notes)
+        found = _plan_model(prepared, prepared.model, computing, notes)
     else:
         own = replace(prepared, targets=small.targets, settings=small.settings)
-        first = _plan_model(own, small.model, computing, profile.name, notes)
+        first = _plan_model(own, small.model, computing, notes)
         small.model.unload()
-        found = _plan_model(prepared, prepared.model, computing, profile.name, HEADS_NOT_KNOWN)
-        found = replace(found, small_model=first)
+        # the candidates that the small model leaves are not known either
+        found = replace(_plan_model(prepared, prepared.model, computing, NOT_KNOWN[:1]), small_model=first)
     limited = [] if prepared.partial is None else [prepared.partial.format_warning()]
     return (
         replace(
@@ -169,15 +170,13 @@ def plan_retrieval(
     )
 
 
-def _plan_model(
-    prepared: Retrieval, model: ScoringModel, computing: Computing, profile: str, notes: Sequence[str]
-) -> Plan:
+def _plan_model(prepared: Retrieval, model: ScoringModel, computing: Computing, notes: Sequence[str]) -> Plan:
     """Return the plan of scoring the candidates with one model."""
     pairs = _count_scored(prepared)
     known = prepared.given if prepared.settings.cascade is None else None
     with closing(model):
         counted = count_candidates(prepared.corpus, prepared.targets, known, pairs, prepared.settings, model)
-        return make_plan("retrieval", profile, computing, model, counted, pairs, notes)
+        return make_plan("retrieval", prepared.profile.name, computing, model, counted, pairs, notes)
 
 
 def _count_scored(prepared: Retrieval) -> int:
