@@ -13,9 +13,9 @@ from pan_scdg.jobs.lifecycle import ReadyJob, Scored, carry_out
 from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.output.mark import Partial
 from pan_scdg.jobs.requests import PAGE, Computing, FirstStageOptions, Request, describe_job, take_first
+from pan_scdg.jobs.retrieval.cascade import SmallModel, open_small_model
 from pan_scdg.jobs.retrieval.report import list_report_queries, read_sources
 from pan_scdg.jobs.retrieval.results import RUN, ScoredCandidates, write_ranking
-from pan_scdg.jobs.retrieval.small_model import SmallModel, open_small_model
 from pan_scdg.logs import say
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.models.find import FoundModel, find_encoder
