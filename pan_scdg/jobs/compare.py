@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from pan_scdg.errors import UserError, escape_controls
 from pan_scdg.evaluation.spans import list_xml_files, read_spans
 from pan_scdg.jobs.output.mark import is_unchanged, read_mark
-from pan_scdg.jobs.pairs.detect import DECISIONS
+from pan_scdg.jobs.pairs.results import DECISIONS
 from pan_scdg.own_files import MARK
 from pan_scdg.pan.detections import read_decisions
 from pan_scdg.pan.runs import RUN_NAMES, find_run, read_run
