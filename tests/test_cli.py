@@ -102,7 +102,7 @@ def test_all_commands_of_the_issue_are_there() -> None:
     [
         (["run", "--output", "o"], "Missing option '--input'; see --help"),
         (["run", "--input", "i"], "Missing option '--output'; see --help"),
-        (["run", "--input", "i", "--output", "o", "--task", "guess"], "'guess' is not one of"),
+        (["run", "--input", "i", "--output", "o", "--engine", "guess"], "'guess' is not one of"),
         (["run", "--input", "i", "--output", "o", "--device", "a\nb\x1b[31m"], r"'a\nb\x1b[31m' is not one of"),
         (["runn"], "No such command 'runn'; did you mean 'run'? See --help"),
         (["--colour"], "No such option"),

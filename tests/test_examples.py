@@ -162,7 +162,7 @@ def test_the_readme_states_these_counts() -> None:
     [("pan25-pairs/calibration", "pairs"), ("pan25-pairs/test", "pairs"), ("pan26-retrieval", "retrieval")],
 )
 def test_the_job_is_found_out(directory: str, task: str) -> None:
-    assert detect_task(EXAMPLES / directory, "auto") == task
+    assert detect_task(EXAMPLES / directory) == task
 
 
 @pytest.mark.parametrize(

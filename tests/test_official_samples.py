@@ -39,7 +39,7 @@ def truth(pairs: tuple[DocumentPair, ...]) -> dict[tuple[str, str], tuple[Passag
 
 def test_fifteen_pairs_of_five_documents_each(pairs: tuple[DocumentPair, ...]) -> None:
     directory = _sample("pan25-sample") / "input"
-    assert detect_task(directory, "auto") == "pairs"
+    assert detect_task(directory) == "pairs"
     assert find_truth(directory) is None
     assert len(pairs) == 15
     assert len({p.suspicious.path for p in pairs}) == len({p.source.path for p in pairs}) == 5
@@ -77,7 +77,7 @@ def test_the_truth_given_as_detections_is_perfect() -> None:
 
 def test_the_spot_check_is_read_whole() -> None:
     directory = _sample("pan26-spot-check")
-    assert detect_task(directory, "auto") == "retrieval"
+    assert detect_task(directory) == "retrieval"
     documents = {d.doc_id: d.text for d in stream_corpus(directory, Notices(strict=True))}
     assert {k: len(v) for k, v in documents.items() if not k.startswith("doc-")} == {
         "1803.04393": 2812,

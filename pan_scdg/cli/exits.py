@@ -14,7 +14,6 @@ import signal
 import sys
 import tempfile
 import traceback
-from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -68,10 +67,6 @@ def run_command(arguments: list[str] | None = None) -> int:
     show_logs()
     try:
         answer = cli.main(arguments, standalone_mode=False)
-    except UserError as e:
-        if (fault := _find_full_disk(e)) is not None:
-            return _report_full_disk(fault)
-        return max(_fail(line, 2) for line in str(e).split("\n"))
     except click.exceptions.NoArgsIsHelpError as e:
         click.echo(e.format_message(), err=True)
         return 2
@@ -83,18 +78,24 @@ def run_command(arguments: list[str] | None = None) -> int:
         return READER_GONE
     except ResultsLostError as e:
         return _fail(f"standard output: {e}; redirect it to a place that takes the results, and run again", 2)
-    except OSError as e:
-        if (fault := _find_full_disk(e)) is not None:
-            return _report_full_disk(fault)
-        if e.errno in (errno.EACCES, errno.EPERM) and e.filename is not None:
-            return _fail(f"{e.filename}: {e.strerror}; make it accessible to this user, or choose another place", 2)
-        if e.errno not in DISK_FAULTS:
-            return _report_internal_error(e)
-        return _fail(f"{e.filename or 'disk'}: {e.strerror}; correct that, and run the same command again", 3)
     except Exception as e:
-        fault = _find_full_disk(e)
-        return _report_internal_error(e) if fault is None else _report_full_disk(fault)
+        return _report(e)
     return answer if isinstance(answer, int) else 0  # the code of Context.exit; else what a command returns, None
+
+
+def _report(e: Exception) -> int:
+    """Print an error, and return the exit code."""
+    if (fault := _find_full_disk(e)) is not None:
+        return _fail(f"{fault}; free some space and run the same command again to continue", 3)
+    if isinstance(e, UserError):
+        return max(_fail(line, 2) for line in str(e).split("\n"))
+    if isinstance(e, OSError) and e.errno in (errno.EACCES, errno.EPERM) and e.filename is not None:
+        return _fail(f"{e.filename}: {e.strerror}; make it accessible to this user, or choose another place", 2)
+    if isinstance(e, OSError) and e.errno in DISK_FAULTS:
+        return _fail(f"{e.filename or 'disk'}: {e.strerror}; correct that, and run the same command again", 3)
+    with tempfile.NamedTemporaryFile("w", prefix="pan_scdg-error-", suffix=".log", delete=False) as log:
+        traceback.print_exc(file=log)
+    return _fail(f"internal error: {type(e).__name__}: {e}; details in {log.name}", 1)
 
 
 def _describe_usage(message: str) -> str:
@@ -104,25 +105,9 @@ def _describe_usage(message: str) -> str:
     return f"{message} See --help" if message.endswith("?") else f"{message.rstrip('.')}; see --help"
 
 
-def _report_full_disk(fault: str) -> int:
-    """Print the fault, and return the exit code."""
-    return _fail(f"{fault}; free some space and run the same command again to continue", 3)
-
-
-def _report_internal_error(e: Exception) -> int:
-    """Print the error and the file with its traceback, and return the exit code."""
-    return _fail(f"internal error: {type(e).__name__}: {e}; details in {_log_traceback()}", 1)
-
-
 def _fail(message: str, code: int) -> int:
     say_error(message)
     return code
-
-
-def _log_traceback() -> Path:
-    with tempfile.NamedTemporaryFile("w", prefix="pan_scdg-error-", suffix=".log", delete=False) as log:
-        traceback.print_exc(file=log)
-    return Path(log.name)
 
 
 def _find_full_disk(error: BaseException) -> str | None:

@@ -29,13 +29,10 @@ from pan_scdg.cli.options import (
     state_option,
     vectors_option,
 )
-from pan_scdg.errors import UserError
 from pan_scdg.logs import say
 
 if TYPE_CHECKING:
     from pan_scdg.jobs.plan.estimate import Plan
-    from pan_scdg.jobs.requests import Computing
-    from pan_scdg.profile import Profile
 
 READ = ("model", "vectors", "index", "candidates")
 """Options of ``run`` that name further inputs, besides the input folder and the profile."""
@@ -43,7 +40,6 @@ HEADINGS = {
     "Input and output": (
         "directory",
         "output",
-        "task",
         "limit",
         "strict",
         "on_error",
@@ -77,13 +73,6 @@ HEADINGS = {
     help="Folder of the results; created if it does not exist.",
 )
 @profile_option
-@click.option(
-    "--task",
-    type=click.Choice(["auto", "pairs", "retrieval"]),
-    default="auto",
-    show_default=True,
-    help="Task; auto detects it from the files of the input.",
-)
 @device_option
 @engine_option
 @state_option
@@ -137,7 +126,6 @@ def run(
     directory: Path,
     output: Path,
     profile: str,
-    task: str,
     device: str,
     over_long: str | None,
     plan: bool,
@@ -154,7 +142,7 @@ def run(
     """
     from pan_scdg.cli.paths import check_folders, find_profile_file
     from pan_scdg.jobs.pairs.detect import detect_pairs
-    from pan_scdg.jobs.plan.estimate import plan_retrieval
+    from pan_scdg.jobs.plan.estimate import plan_pairs, plan_retrieval
     from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request
     from pan_scdg.jobs.retrieval.retrieve import retrieve_sources
     from pan_scdg.models.fit import choose_search_memory
@@ -163,24 +151,24 @@ def run(
     _check_options(plan, as_json, rest)
     inputs = {"--input": directory, "--profile": find_profile_file(profile)}
     check_folders(output, rest["state"], inputs | {f"--{name}": rest[name] for name in READ})
-    found = detect_task(directory, task)  # type: ignore[arg-type]
+    task = detect_task(directory)
     chosen = load_chosen_profile(profile, over_long)
-    if over_long is not None and found == "pairs" and chosen.baseline is not None:
+    if over_long is not None and task == "pairs" and chosen.baseline is not None:
         raise click.UsageError(f"--over-long has no effect: profile {chosen.name} decides pairs without gains")
     asked = Computing(**{name: rest[name] for name in ("model", "engine", "cluster", "state")})
     computing = asked.settle_device(chosen, device, plan, rest["gpu"])
-    if rest["scores_only"] and found != "pairs":
+    if rest["scores_only"] and task != "pairs":
         raise click.UsageError("--scores-only is for pairs")
     names = ("limit", "overwrite", "strict", "on_error", "keep_gains", "shard", "metadata", "scores_only", "report")
     request = Request(directory, output, **{name: rest[name] for name in names})
     memory = rest["search_memory"] or choose_search_memory()
     stages = FirstStageOptions(rest["index"], rest["candidates"], rest["stop_after"] is not None, memory)
-    if plan and found == "pairs":
+    if plan and task == "pairs":
         limits = {name: rest[name] for name in ("limit", "strict", "on_error")}
-        show_pair_plan(chosen, directory, computing, as_json, **limits)
+        show_plan(*plan_pairs(chosen, directory, computing, **limits), as_json)
     elif plan:
         show_plan(*plan_retrieval(chosen, request, computing, stages), as_json)
-    elif found == "pairs":
+    elif task == "pairs":
         say(detect_pairs(chosen, request, computing, rest["vectors"]))
     else:
         say(retrieve_sources(chosen, request, computing, stages))
@@ -196,16 +184,6 @@ def _check_options(plan: bool, as_json: bool, rest: Mapping[str, Any]) -> None:
         )
     if rest["shard"] is not None and (plan or rest["stop_after"]):
         raise click.UsageError("--shard cannot be combined with --plan or --stop-after")
-
-
-def show_pair_plan(profile: "Profile", directory: Path, computing: "Computing", as_json: bool, **options: Any) -> None:
-    """Print the cost of pair detection; for the ``options`` see `plan_pairs`."""
-    from pan_scdg.jobs.plan.estimate import plan_pairs
-
-    if profile.baseline is not None:
-        what = f"--plan counts tokens of a language model, and profile {profile.name} decides pairs without one"
-        raise UserError(what, "leave it out, or choose a profile that decides by gains, such as scdg-mini")
-    show_plan(*plan_pairs(profile, directory, computing, **options), as_json)
 
 
 def show_plan(plan: "Plan", lines: list[str], as_json: bool) -> None:

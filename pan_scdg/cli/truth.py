@@ -1,9 +1,8 @@
 """The commands calibrate, evaluate and compare."""
 
 import json
-import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import click
 
@@ -30,10 +29,6 @@ from pan_scdg.cli.options import (
 )
 from pan_scdg.errors import need_packages
 from pan_scdg.logs import say
-
-if TYPE_CHECKING:
-    from pan_scdg.jobs.requests import Computing
-    from pan_scdg.profile import Profile
 
 
 @click.command(short_help="Choose a threshold on pairs with truth.")
@@ -96,9 +91,11 @@ def calibrate(
       pan-scdg calibrate --input examples/pan25-pairs/calibration --profile scdg-mini \\
           --write my-profile.toml --scores out/shard-1 out/shard-2
     """
-    from pan_scdg.cli.jobs import show_pair_plan
+    from pan_scdg.cli.jobs import show_plan
     from pan_scdg.cli.paths import check_file, check_folders, check_state, find_profile_file, holds_profile
+    from pan_scdg.jobs.calibrate import calibrate as choose
     from pan_scdg.jobs.pairs.detect import detect_pairs
+    from pan_scdg.jobs.plan.estimate import plan_pairs
     from pan_scdg.jobs.requests import Computing, Request
     from pan_scdg.jobs.shards import read_shards
 
@@ -115,13 +112,16 @@ def calibrate(
         check_file(write, "--write", inputs, "a profile", holds_profile)
     asked = Computing(model=model, engine=engine, cluster=cluster, state=state, shards=read_shards(folders))
     computing = asked.settle_device(chosen, device, plan, gpu)
-    limits = {"limit": rest["limit"], "on_error": rest["on_error"]}
     if write is not None:
-        _write_calibrated(profile, write, chosen, directory, computing, truth, vectors, as_json, **limits)
+        request = Request(directory, write, limit=rest["limit"], on_error=rest["on_error"])
+        choice, warnings = choose(chosen, profile, request, computing, truth, vectors)
+        say(warnings)
+        click.echo(json.dumps(choice.to_json()) if as_json else f"{choice.summarise()}; wrote {write}")
     elif output is not None:
         say(detect_pairs(chosen, Request(directory, output, shard=shard, scores_only=True, **rest), computing, vectors))
     else:
-        show_pair_plan(chosen, directory, computing, as_json, **limits)
+        planned = plan_pairs(chosen, directory, computing, limit=rest["limit"], on_error=rest["on_error"])
+        show_plan(*planned, as_json)
 
 
 def _check_targets(
@@ -136,31 +136,6 @@ def _check_targets(
         raise click.UsageError("Missing option '--write'.")
     if write is not None and (plan or shard):
         raise click.UsageError("--write has no effect with --plan or --shard")
-
-
-def _write_calibrated(
-    profile: str,
-    write: Path,
-    chosen: "Profile",
-    directory: Path,
-    computing: "Computing",
-    truth: Path | None,
-    vectors: Path | None,
-    as_json: bool,
-    **limits: Any,
-) -> None:
-    """Calibrate on pairs with truth, or on those of the shards, and write the profile."""
-    from pan_scdg.jobs.calibrate import calibrate as choose
-    from pan_scdg.jobs.calibrate import check_target, read_labelled_pairs, write_profile
-    from pan_scdg.notices import Notices
-
-    check_target(profile, write)
-    notices = Notices()
-    labels, digest = read_labelled_pairs(directory, truth, notices)
-    found = choose(chosen, labels, digest, computing, notices, vectors=vectors, **limits)
-    write_profile(profile, write, found)
-    say(notices.list_warnings())
-    click.echo(json.dumps(found.to_json()) if as_json else f"{found.summarise()}; wrote {write}")
 
 
 @click.command(short_help="Evaluate results against the truth.")
@@ -203,46 +178,24 @@ def evaluate(directory: Path, outputs: tuple[Path, ...], truth: Path | None, plo
 @click.command(short_help="Compare two results of one task.")
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
-@click.option(
-    "--score-tolerance",
-    type=click.FloatRange(0),
-    default=0.05,
-    show_default=True,
-    metavar="SCORE",
-    help="Largest distance of a score from the threshold if decisions differ, and largest mean difference of scores.",
-)
-@click.option(
-    "--top10-changed",
-    type=click.FloatRange(0, 1),
-    default=0.05,
-    show_default=True,
-    metavar="SHARE",
-    help="Largest share of documents that differ in all top 10s.",
-)
-@click.option("--exact", is_flag=True, help="Require identical bytes in all files that both results have.")
 @json_option
 @quiet_option
 @click.pass_context
-def compare(
-    context: click.Context, a: Path, b: Path, score_tolerance: float, top10_changed: float, exact: bool, as_json: bool
-) -> None:
+def compare(context: click.Context, a: Path, b: Path, as_json: bool) -> None:
     """Compare the results A and B of one task: outputs of run, TREC runs, or folders of detection XML.
 
-    A result is reproduced if the bytes are the same, or if the jobs differ only in device, engine, dtype, attention or
-    batches and the results differ within the tolerances. On one machine a job always gives the same bytes, which
-    --exact requires. The last line is the verdict; the exit code is 0 if it is "reproduced", otherwise 1.
+    It prints the differences of decisions, scores and passages, or of the top 10s, and the fields of the jobs that
+    differ. The exit code is 0 if all pairs, decisions and passages, or all queries and top 10s, are the same, otherwise
+    1.
 
     \b
     Example:
       pan-scdg compare out/first out/second
     """
-    from pan_scdg.jobs.compare import Tolerances, compare_results
+    from pan_scdg.jobs.compare import compare_results
 
-    if not all(map(math.isfinite, (score_tolerance, top10_changed))):
-        raise click.UsageError("a tolerance must be a finite number")
-    found = compare_results(a, b, Tolerances(score_tolerance, top10_changed), exact)
+    found = compare_results(a, b)
     # DEL is the one control character that JSON leaves as it is
-    text = json.dumps(found.to_json()).replace("\x7f", "\\u007f") if as_json else "\n".join(found.to_lines())
-    click.echo(text)
-    if found.faults:
+    click.echo(json.dumps(found.facts).replace("\x7f", "\\u007f") if as_json else "\n".join(found.lines))
+    if not found.same:
         context.exit(1)

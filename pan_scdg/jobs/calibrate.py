@@ -1,7 +1,6 @@
 """Choose the threshold of a profile, and its q, w, n or weights, on pairs with truth (paper, PAN25 aggregation)."""
 
 import json
-import os
 import tempfile
 from collections.abc import Mapping
 from contextlib import closing
@@ -12,7 +11,7 @@ import tomlkit
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.pairs.detect import open_method
-from pan_scdg.jobs.requests import Computing, take_first
+from pan_scdg.jobs.requests import Computing, Request, take_first
 from pan_scdg.jobs.shards import Shards
 from pan_scdg.logs import say
 from pan_scdg.models.find import describe_models
@@ -25,7 +24,6 @@ from pan_scdg.profile import Profile, find_profile, parse_profile, read_toml
 from pan_scdg.records import DocumentPair
 from pan_scdg.scdg.aggregation import AGGREGATIONS
 from pan_scdg.scoring.pair_method import Calibrated
-from pan_scdg.scoring.pair_plan import OnError
 from pan_scdg.store import Store
 
 SCORING = ("limit", "over_long", "control", "segments")
@@ -33,16 +31,48 @@ SCORING = ("limit", "over_long", "control", "segments")
 LEFT_OUT = "pair that cannot be scored, left out of the calibration"
 
 
-def read_labelled_pairs(
-    directory: Path, truth: Path | None, notices: Notices
-) -> tuple[Mapping[DocumentPair, bool], str]:
-    """Return the pairs of an input, True where the source was reused, and the digest of the input.
+def calibrate(
+    profile: Profile, source: str, request: Request, computing: Computing, truth: Path | None, vectors: Path | None
+) -> tuple[Calibrated, list[str]]:
+    """Choose the threshold, and the parameter or the weights of the method, and write a profile with them.
 
-    Without ``truth``, its folder is searched beside the pairs.
+    For gains, the range of the targets and the scores of the negative pairs are part of the choice; later verdicts
+    refer to them.
+    Shards of ``run --scores-only`` hold the scores, and have their own limit and ``on_error``; without shards, the
+    pairs are scored. With ``on_error`` "negative", pairs that cannot be scored are left out.
+
+    Args:
+        profile: the settings to score with.
+        source: the profile by name, or its file, which is copied with its comments.
+        request: the pairs, their limit, and the profile file to write, whose stem is the name of the new profile.
+        computing: model folder, device and engine, or shards with all scores.
+        truth: folder of the truth; None: searched beside the pairs.
+        vectors: folder of document vectors, if the baseline needs them.
+
+    Returns:
+        The choice, and warnings about the input.
 
     Raises:
-        UserError: the truth is missing, or all pairs have the same label.
+        UserError: the truth is missing, all pairs have the same label, a pair cannot be scored, a model or vectors are
+            missing, a prompted baseline lacks a state folder, or the shards are of other pairs, another model or other
+            settings.
     """
+    document, notices = read_toml(find_profile(source)), Notices()
+    if request.output.stem != document["name"]:
+        document["name"] = request.output.stem  # results distinguish the two profiles
+    parse_profile(document.unwrap(), request.output)  # a wrong name is refused before anything is scored
+    labels, digest = _read_labelled_pairs(request.input, truth, notices)
+    found = _choose(profile, labels, digest, request, computing, vectors, notices)
+    found.edit(document)
+    parse_profile(document.unwrap(), request.output)
+    write_atomically(request.output, tomlkit.dumps(document))
+    return found, notices.list_warnings()
+
+
+def _read_labelled_pairs(
+    directory: Path, truth: Path | None, notices: Notices
+) -> tuple[Mapping[DocumentPair, bool], str]:
+    """Return the pairs of an input, True where the source was reused, and the digest of the input."""
     corpus = read_pairs(directory, notices)
     found = truth or find_truth(directory)
     if found is None:
@@ -54,34 +84,20 @@ def read_labelled_pairs(
     return labels, hash_input(directory, "pairs", pairs=corpus)
 
 
-def calibrate(
+def _choose(
     profile: Profile,
     labels: Mapping[DocumentPair, bool],
     digest: str,
+    request: Request,
     computing: Computing,
+    vectors: Path | None,
     notices: Notices,
-    *,
-    limit: int | None = None,
-    on_error: OnError = "stop",
-    vectors: Path | None = None,
 ) -> Calibrated:
-    """Choose the threshold, and the parameter or the weights of the method.
-
-    For gains, the range of the targets and the scores of the negative pairs are part of the choice; later verdicts
-    refer to them.
-    Shards of ``run --scores-only`` hold the scores, and have their own limit and ``on_error``; without shards, the
-    pairs are scored. With ``on_error`` "negative", pairs that cannot be scored are left out.
-
-    Raises:
-        UserError: a pair cannot be scored, a model or vectors are missing, a prompted baseline lacks a state folder, or
-            the shards are of other pairs, another model or other settings.
-    """
     shards = computing.shards
-    all_pairs, on_error = tuple(labels), shards.job.get("on_error", on_error)
-    pairs, _ = take_first(all_pairs, shards.job.get("limit", limit), "pairs")
+    all_pairs, on_error = tuple(labels), shards.job.get("on_error", request.on_error)
+    pairs, _ = take_first(all_pairs, shards.job.get("limit", request.limit), "pairs")
     blank = _forget_choice(profile.decide_nothing())
-    method = open_method(blank, computing, pairs, all_pairs=all_pairs, vectors=vectors)
-    with closing(method):
+    with closing(open_method(blank, computing, pairs, all_pairs=all_pairs, vectors=vectors)) as method:
         if shards.folders:
             _check_shards(shards, digest, profile, method.identify())
         elif profile.baseline is not None and profile.baseline.needs_state and computing.state is None:
@@ -127,30 +143,3 @@ def _check_shards(shards: Shards, digest: str, profile: Profile, models: Mapping
             "give the input, profile and model of `run --scores-only`",
             shards.folders[0],
         )
-
-
-def check_target(profile: str, target: Path) -> None:
-    """Check before scoring that the profile can be written to ``target``.
-
-    Raises:
-        UserError: its folder is missing or not writable, or its name is not valid for a profile.
-    """
-    parse_profile(copy_profile(profile, target).unwrap(), target)
-    if target.is_dir() or not os.access(target.parent, os.W_OK | os.X_OK):
-        raise UserError("cannot be written", "give a file in an existing, writable folder with --write", target)
-
-
-def write_profile(profile: str, target: Path, found: Calibrated) -> None:
-    """Copy the file of ``profile`` to ``target`` and write the choice into it; comments are kept."""
-    document = copy_profile(profile, target)
-    found.edit(document)
-    parse_profile(document.unwrap(), target)
-    write_atomically(target, tomlkit.dumps(document))
-
-
-def copy_profile(profile: str, target: Path) -> tomlkit.TOMLDocument:
-    """Return the file of a profile, renamed to the stem of ``target`` so that results distinguish the two."""
-    document = read_toml(find_profile(profile))
-    if target.stem != document["name"]:
-        document["name"] = target.stem
-    return document

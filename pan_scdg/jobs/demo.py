@@ -6,7 +6,8 @@ from pathlib import Path
 from pan_scdg.bundled import find_bundled
 from pan_scdg.evaluation.report import format_table
 from pan_scdg.jobs.evaluate import evaluate_pairs, evaluate_retrieval
-from pan_scdg.jobs.pairs.detect import DECISIONS, detect_pairs
+from pan_scdg.jobs.pairs.detect import detect_pairs
+from pan_scdg.jobs.pairs.results import DECISIONS
 from pan_scdg.jobs.requests import PAGE, Computing, Request
 from pan_scdg.jobs.retrieval.results import RUN
 from pan_scdg.jobs.retrieval.retrieve import retrieve_sources

@@ -28,8 +28,8 @@ from pan_scdg.evaluation.retrieval import (
     compute_retrieval_metrics,
 )
 from pan_scdg.evaluation.spans import read_span_files, read_spans
-from pan_scdg.jobs.output.mark import Partial, read_mark
-from pan_scdg.jobs.pairs.detect import DECISIONS
+from pan_scdg.jobs.output.mark import Mark, read_mark
+from pan_scdg.jobs.pairs.results import DECISIONS
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import MARK
 from pan_scdg.pan.detections import read_decisions
@@ -86,7 +86,7 @@ def evaluate(directory: Path, output: Path, truth: Path | None) -> Evaluation:
     Raises:
         UserError: results or truth are missing or malformed.
     """
-    if detect_task(directory, "auto") == "pairs":
+    if detect_task(directory) == "pairs":
         return evaluate_pairs(directory, output, truth)
     return evaluate_retrieval(directory, output, truth)
 
@@ -96,7 +96,8 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluat
     found = truth or find_truth(directory)
     if found is None:
         raise UserError("no truth was found in the input folder", "give its folder with --truth", directory)
-    partial = _read_partial(output)
+    mark = read_mark(output)  # None if a decisions.jsonl is given by itself
+    partial = None if mark is None else mark.partial
     pairs = read_pairs(directory, Notices()).pairs
     pairs = pairs if partial is None else pairs[: partial.done]
     passages = read_truth(found, pairs)
@@ -122,7 +123,7 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluat
     if not undecided:
         figures |= _evaluate_passages(found, output, None if partial is None else set(keys))
     warning = None if partial is None else partial.format_warning()
-    notes = filter(None, [warning, _note_calibration(directory, output)])
+    notes = filter(None, [warning, _note_calibration(directory, output, mark)])
     return Evaluation(output, (head, *notes), figures, intervals, pairs=judged)
 
 
@@ -140,8 +141,8 @@ def evaluate_retrieval(directory: Path, output: Path, truth: Path | None) -> Eva
     found = truth or directory / "qrels.txt"
     if not found.is_file():
         raise UserError("the qrels are missing", "give the file with --truth", found)
-    qrels, partial = read_qrels(found), _read_partial(output)
-    if partial is not None:
+    qrels, mark = read_qrels(found), read_mark(output)
+    if (partial := None if mark is None else mark.partial) is not None:
         done = {query.query_id for query in read_queries(directory, Notices())[: partial.done]}
         qrels = {query_id: judged for query_id, judged in qrels.items() if query_id in done}
     run = read_run(_find_result(output, "run.txt", "run.txt.gz"))
@@ -226,12 +227,6 @@ def _record(estimate: float | Estimate) -> dict[str, float | None]:
     return {name: None if value is None or value != value else value for name, value in values.items()}
 
 
-def _read_partial(output: Path) -> Partial | None:
-    """Return the part of the input that a result is of, None for all of it."""
-    mark = read_mark(output) if output.is_dir() else None  # a run can be given by itself
-    return None if mark is None else mark.partial
-
-
 def _find_result(output: Path, *names: str) -> Path:
     """Return the file of an output directory that has one of these names, or ``output`` if it is a file itself."""
     for path in (output, *(output / name for name in names)):
@@ -247,8 +242,7 @@ def _read_scores(decisions: Sequence[Mapping[str, Any]]) -> list[float]:
     return [float(below_all if s is None else s) for s in scores]
 
 
-def _note_calibration(directory: Path, output: Path) -> str | None:
-    mark = read_mark(output)
+def _note_calibration(directory: Path, output: Path, mark: Mark | None) -> str | None:
     stored: JsonValue = None if mark is None else mark.job
     for name in ("profile", "pairs", "calibration"):
         stored = stored.get(name) if isinstance(stored, dict) else None

@@ -1,12 +1,14 @@
-"""The life of `run`, `merge` and every study: check, lock, score, stage the result or a shard, seal and publish."""
+"""The life of `run`, `merge`, `check` and every study: lock, score, stage the result or a shard, seal and publish."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pan_scdg.jobs.output.directory import OutputDirectory, produce_result
-from pan_scdg.jobs.output.mark import Partial
+from pan_scdg.jobs.output.directory import OutputDirectory
+from pan_scdg.jobs.output.mark import Partial, lock_output
+from pan_scdg.jobs.output.metadata import track_run
+from pan_scdg.jobs.output.status import write_status
 from pan_scdg.jobs.shards import Shards, write_shard
 from pan_scdg.logs import say
 from pan_scdg.models.find import FoundModel, describe_models
@@ -38,8 +40,8 @@ class ReadyJob:
     """Its models by their names in the job."""
     models: Sequence[ScoringModel]
     """The language models, which may have incidents; the first is that of the profile."""
-    inputs: str
-    """Its inputs, in words."""
+    inputs: str = ""
+    """Its inputs, in words, for the summary of a shard."""
     summary: Sequence[str]
     """The lines about the finished result."""
     notices: Notices
@@ -86,16 +88,23 @@ def carry_out(
     """
     shards.check(job.scoring)
     job = job if shard is None else job.make_shard(shard, output)
-    with produce_result(output, {**job.scoring, **job.rest}, overwrite) as result:
+    limited = [] if job.partial is None else [job.partial.format_warning()]
+    with lock_output(output):
+        result = OutputDirectory(output, {**job.scoring, **job.rest})
+        if result.prepare(overwrite):
+            return [*limited, f"already complete: {output}"]
         if result.needed:
             lost = job.count_lost()
-            with result.compute(state, job.metadata, next(iter(job.models), None), lost) as store:
+            result.start()
+            with (
+                Store(state or result.hidden) as store,
+                track_run(result.staged, result.job, job.metadata, next(iter(job.models), None)),
+                write_status(result.hidden, lost),
+            ):
                 say([describe_models(job.places.values())] if job.places else [])
                 shards.restore(store)
                 names = job.write(job.score(store, job.shard), store, result)
             result.seal(names, job.list_incidents(), job.partial, shards.list_origins(job.places))
-    limited = [] if job.partial is None else [job.partial.format_warning()]
-    if result.complete:
-        return [*limited, f"already complete: {output}"]
+        result.publish()
     incidents = [f"warning: {incident}" for incident in job.list_incidents()]
     return [*job.notices.list_warnings(), *incidents, *limited, *job.summary]

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.jobs.output.mark import Partial
-from pan_scdg.jobs.plan.tokens import choose_gpus
+from pan_scdg.jobs.plan.gpus import choose_gpus
 from pan_scdg.jobs.shards import Shards
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.models.fit import Job, choose_device
@@ -34,7 +34,7 @@ class Computing:
     state: Path | None = None
     """Folder that caches scores for later runs; None: inside the output until it is published."""
     gpus: Sequence[str] = ()
-    """GPUs of `plan.tokens.TFLOPS` that a plan is for, which then counts tokens and needs neither weights nor a GPU."""
+    """GPUs of `plan.gpus.TFLOPS` that a plan is for, which then counts tokens and needs neither weights nor a GPU."""
     shards: Shards = field(default_factory=Shards)
     """Shards with all scores of the job; empty: it computes them."""
 
@@ -55,8 +55,10 @@ class Computing:
         Raises:
             UserError: see `ScoringModel`.
         """
+        if dtype := self.shards.read_dtype(name):  # whatever this machine supports
+            settings = settings.model_copy(update={"dtype": dtype, "dtype_without_bf16": None})
         model = ScoringModel(
-            self.shards.settle_model(settings, name),
+            settings,
             self.device,
             folder=self.model,
             engine=self.engine,

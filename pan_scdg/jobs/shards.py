@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveInt, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveInt, ValidationError
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.output.mark import Mark, is_unchanged, read_mark
 from pan_scdg.models.find import FoundModel
 from pan_scdg.models.lock import list_origins
 from pan_scdg.own_files import MARK
-from pan_scdg.profile import EncoderDtype, ModelSettings
 from pan_scdg.retrieval.candidate_files import CANDIDATES, read_stages, write_stages
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.scoring.batches import MOST, Shard
@@ -30,11 +29,17 @@ FIELDS = {
     "profile": "another profile",
     "models": "other models",
     "names": "another map of original names",
+    "of": "another number of shards",
 }
 """Descriptions of differing job fields in messages; other fields are shown by name."""
 SHOWN = 10
 """Number of missing shards that a message names."""
-_ENCODER_DTYPE = TypeAdapter[EncoderDtype](EncoderDtype)
+
+
+class _SharedModel(BaseModel):
+    """The field of a model that is used as a setting."""
+
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None
 
 
 class _SharedJob(BaseModel):
@@ -43,7 +48,7 @@ class _SharedJob(BaseModel):
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
     shard: Annotated[list[Annotated[int, Field(ge=1, le=MOST)]], Field(min_length=2, max_length=2)]
-    models: dict[str, dict[str, JsonValue]]
+    models: dict[str, _SharedModel]
     device: Annotated[str, Field(min_length=1, max_length=80)]
     engine: Literal["packed", "reference"]
 
@@ -81,35 +86,15 @@ class Shards:
         """Return the folder of the first shard, for messages about a missing score; None: scores are computed."""
         return next(iter(self.folders), None)
 
-    def settle_model(self, settings: ModelSettings, name: str) -> ModelSettings:
-        """Return the settings that the shards were computed with, whatever this machine supports."""
-        if not self.folders:
-            return settings
-        models: Any = self.job["models"]
-        changes = {"dtype": models.get(name, {}).get("dtype"), "dtype_without_bf16": None}
-        try:
-            return ModelSettings.model_validate({**settings.model_dump(), **changes})
-        except ValidationError as e:
-            raise UserError("the mark names no dtype of a language model", AGAIN, self.folders[0] / MARK) from e
-
-    def read_encoder_dtype(self) -> EncoderDtype | None:
-        """Return the dtype in which the shards encoded the corpus; None: no shard did.
-
-        Raises:
-            UserError: their mark names none.
-        """
-        if "encoder" not in self.job.get("models", {}):
-            return None
-        try:
-            return _ENCODER_DTYPE.validate_python(self.job["models"]["encoder"].get("dtype"))
-        except ValidationError as e:
-            raise UserError("the mark names no dtype of the encoder", AGAIN, self.folders[0] / MARK) from e
+    def read_dtype(self, model: str) -> Any:
+        """Return the dtype that a model of the shards computed in; None without shards or such a model."""
+        return self.job.get("models", {}).get(model, {}).get("dtype")
 
     def check(self, job: Mapping[str, Any]) -> None:
         """Raise UserError, naming the differing fields, unless the shards are of ``job``."""
         if self.folders and (differ := _list_differences(self.job, json.loads(json.dumps(job)))):
             raise UserError(
-                f"the shards were made for {' and '.join(FIELDS.get(name, f'another {name}') for name in differ)}",
+                f"the shards were made for {' and '.join(map(_describe_field, differ))}",
                 "merge them with the input, models and version that they were made with",
                 self.folders[0],
             )
@@ -152,17 +137,17 @@ def write_shard(folder: Path, store: Store, stages: Mapping[str, Mapping[str, Fi
     return [*stages, SCORES]
 
 
-class _Gathered(NamedTuple):
-    """Finished shards of one job by their numbers, with their marks."""
+class _Finished(NamedTuple):
+    """A finished shard whose files are unchanged."""
 
-    of: int
-    whole: dict[str, Any]
-    """The job of a single run."""
-    found: dict[int, tuple[Path, Mark]]
+    folder: Path
+    shard: Shard
+    mark: Mark
 
-    def list_missing(self) -> list[int]:
-        """Return the numbers of the other shards."""
-        return [number for number in range(1, self.of + 1) if number not in self.found]
+    @property
+    def whole(self) -> dict[str, Any]:
+        """Return the job of a single run."""
+        return {name: value for name, value in self.mark.job.items() if name != "shard"}
 
 
 def read_shards(folders: Sequence[Path], study: bool = False) -> Shards:
@@ -173,24 +158,24 @@ def read_shards(folders: Sequence[Path], study: bool = False) -> Shards:
     """
     if not folders:
         return Shards()
-    gathered = _gather(folders)
-    task = gathered.whole["task"]
+    found = _gather(folders)
+    task = found[0].whole["task"]
     if _is_study(task) != study:
         raise UserError(
             f"holds a shard of {task if _is_study(task) else '`run`'}",
             f"give it to {f'`{task} --scores`' if _is_study(task) else 'merge, or to `calibrate --scores`'}",
             folders[0],
         )
-    if missing := [str(number) for number in gathered.list_missing()]:
+    of = found[0].shard.of
+    if missing := _list_missing(found):
         more = ", ..." if len(missing) > SHOWN else ""
         raise UserError(
-            f"{len(missing)} of {gathered.of} shards {'is' if len(missing) == 1 else 'are'} missing "
-            f"({', '.join(missing[:SHOWN])}{more})",
-            f"run --shard {missing[0]}/{gathered.of}{'' if len(missing) == 1 else ' and so on'}, then give all folders",
+            f"{len(missing)} of {of} shards {'is' if len(missing) == 1 else 'are'} missing "
+            f"({', '.join(map(str, missing[:SHOWN]))}{more})",
+            f"run --shard {missing[0]}/{of}{'' if len(missing) == 1 else ' and so on'}, then give all folders",
         )
-    found = sorted(gathered.found.items())
-    noted = [f"shard {n} of {gathered.of}: {incident}" for n, (_, mark) in found for incident in mark.incidents]
-    return Shards([folder for _, (folder, _) in found], gathered.whole, noted, found[0][1][1].origins)
+    noted = [f"shard {one.shard.number} of {of}: {incident}" for one in found for incident in one.mark.incidents]
+    return Shards([one.folder for one in found], found[0].whole, noted, found[0].mark.origins)
 
 
 def find_missing(folders: Sequence[Path]) -> tuple[list[int], int]:
@@ -203,30 +188,30 @@ def find_missing(folders: Sequence[Path]) -> tuple[list[int], int]:
     if not finished:
         raise UserError("none of these folders holds a finished shard", "wait for one, which names their number")
     found = _gather(finished)
-    return found.list_missing(), found.of
+    return _list_missing(found), found[0].shard.of
 
 
-def _gather(folders: Sequence[Path]) -> _Gathered:
-    """Read the marks of finished shards of one job."""
-    marks = [_read_shard_mark(folder) for folder in folders]
-    first, (_, of) = folders[0], _read_shard(marks[0], folders[0])
-    gathered = _Gathered(of, _remove_shard(marks[0]), {})
-    for folder, mark in zip(folders, marks, strict=True):
-        number, count = _read_shard(mark, folder)
-        if count != of:
-            raise UserError(f"is one of {count} shards, {first} one of {of}", "merge the shards of one job", folder)
-        if differ := _list_differences(gathered.whole, _remove_shard(mark)):
-            what = FIELDS.get(differ[0], f"another {differ[0]}")
-            raise UserError(f"was made for {what} than {first}", "merge the shards of one job", folder)
-        if number in gathered.found:
-            other = gathered.found[number][0]
-            raise UserError(f"is shard {number}, and so is {other}", "give each shard once", folder)
-        gathered.found[number] = folder, mark
-    return gathered
+def _list_missing(found: Sequence[_Finished]) -> list[int]:
+    return sorted(set(range(1, found[0].shard.of + 1)) - {one.shard.number for one in found})
 
 
-def _read_shard_mark(folder: Path) -> Mark:
-    """Return the mark of a finished shard whose files are unchanged."""
+def _gather(folders: Sequence[Path]) -> list[_Finished]:
+    """Return finished shards of one job, sorted by number."""
+    found = [_read_finished(folder) for folder in folders]
+    first, places = found[0], dict[int, Path]()
+    for one in found:
+        differ = _list_differences({**first.whole, "of": first.shard.of}, {**one.whole, "of": one.shard.of})
+        if differ:
+            what = f"was made for {_describe_field(differ[0])} than {first.folder}"
+            raise UserError(what, "merge the shards of one job", one.folder)
+        if one.shard.number in places:
+            what = f"is shard {one.shard.number}, and so is {places[one.shard.number]}"
+            raise UserError(what, "give each shard once", one.folder)
+        places[one.shard.number] = one.folder
+    return sorted(found, key=lambda one: one.shard)
+
+
+def _read_finished(folder: Path) -> _Finished:
     mark = read_mark(folder)
     if mark is None or "shard" not in mark.job:
         raise UserError(
@@ -236,36 +221,29 @@ def _read_shard_mark(folder: Path) -> Mark:
         )
     is_study = _is_study(mark.job.get("task"))
     try:
-        (StudyShardJob if is_study else ShardJob).model_validate(mark.job)
+        found = (StudyShardJob if is_study else ShardJob).model_validate(mark.job)
     except ValidationError as e:
         first = e.errors(include_url=False, include_input=False)[0]
         what = f"is not the mark of a shard: {'.'.join(map(str, first['loc']))[:80]}: {first['msg']}"
         raise UserError(what, AGAIN, folder / MARK) from e
-    needed = {SCORES, CANDIDATES} if mark.job["task"] == "retrieval" else {SCORES}
-    if not (needed <= mark.files.keys() if is_study else needed == mark.files.keys()):
-        raise UserError("is not the mark of a shard: it names other files", AGAIN, folder / MARK)
+    needed, shard = {SCORES, CANDIDATES} if found.task == "retrieval" else {SCORES}, Shard(*found.shard)
+    has_files = needed <= mark.files.keys() if is_study else needed == mark.files.keys()
+    if shard.number > shard.of or not has_files:
+        raise UserError("is not the mark of a shard: number or files are wrong", AGAIN, folder / MARK)
     for name, digest in mark.files.items():
         if not is_unchanged(folder, name, digest):
             raise UserError("was changed since the shard was finished", AGAIN, folder / name)
-    return mark
+    return _Finished(folder, shard, mark)
 
 
 def _is_study(task: object) -> bool:
     return str(task).startswith("studies ")
 
 
-def _read_shard(mark: Mark, folder: Path) -> Shard:
-    shard: Any = mark.job["shard"]
-    if not shard[0] <= shard[1]:
-        raise UserError(f"is not valid: it names shard {shard[0]} of {shard[1]}", AGAIN, folder / MARK)
-    return Shard(*shard)
+def _describe_field(name: str) -> str:
+    return FIELDS.get(name, f"another {name}")
 
 
 def _list_differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """Return the names of the fields that differ between two jobs or are missing in one."""
     return [name for name in {**one, **other} if one.get(name) != other.get(name)]
-
-
-def _remove_shard(mark: Mark) -> dict[str, Any]:
-    """Return the job that the shard is part of."""
-    return {name: value for name, value in mark.job.items() if name != "shard"}

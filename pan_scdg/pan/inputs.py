@@ -19,23 +19,18 @@ _WANTED = {
 }
 
 
-def detect_task(directory: Path, wanted: Literal["auto", "pairs", "retrieval"]) -> Task:
-    """Return the task of ``directory``: ``wanted`` if its files exist, or with "auto" the only one whose files do.
+def detect_task(directory: Path) -> Task:
+    """Return the task whose files ``directory`` has.
 
     Raises:
-        UserError: the directory is missing, or has the files of neither task, or with "auto" of both.
+        UserError: the directory is missing, or has the files of neither task, or of both.
     """
     list_directory(directory)
-    if wanted != "auto":
-        if not _has_input(directory, wanted):
-            raise UserError(f"no input for {wanted}: expected {_WANTED[wanted]}", "correct --input", directory)
-        return wanted
     found: list[Task] = [task for task in ("pairs", "retrieval") if _has_input(directory, task)]
     if len(found) == 1:
         return found[0]
     if found:
-        what, remedy = "contains the input of both tasks", "choose one with --task pairs or --task retrieval"
-        raise UserError(what, remedy, directory)
+        raise UserError("contains the input of both tasks", "give a folder with one of them", directory)
     raise UserError(f"no input: expected {' or '.join(_WANTED.values())}", "correct --input", directory)
 
 

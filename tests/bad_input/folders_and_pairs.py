@@ -6,8 +6,7 @@ from tests.bad_input.inputs import DOCX, ESCAPE, ODT, PAIRS, PDF, RETRIEVAL, TEX
 
 ROWS = {
     "an empty directory": Bad({"notes.md": ""}, r": no input: expected a file whose name ends in 'pairs' or "),
-    "both jobs": Bad(PAIRS | RETRIEVAL, ": contains the input of both tasks; choose one with --task"),
-    "the other job": Bad(PAIRS, ": no input for retrieval", more=("--task", "retrieval")),
+    "both jobs": Bad(PAIRS | RETRIEVAL, ": contains the input of both tasks; give a folder with one"),
     "no queries": Bad(RETRIEVAL | {"queries.jsonl": None}, ": no input"),
     "no corpus": Bad(RETRIEVAL | {"corpus.jsonl": None}, ": no input"),
     "two corpora": Bad(RETRIEVAL | {"documents.jsonl": "{}\n"}, ": several corpus files"),

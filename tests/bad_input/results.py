@@ -159,7 +159,7 @@ ROWS = {
         RETRIEVAL | {"qrels.txt": QRELS.encode("utf-16")}, "/qrels.txt:1: not UTF-8: byte 0 of the line", "evaluate"
     ),
     # compared
-    "a comparison with nothing": _compared({"notes.md": TEXT}, "/a: no result of a run is in it; give an output"),
+    "a comparison with nothing": _compared({"notes.md": TEXT}, "/a: holds no finished result of a run; give an output"),
     "a comparison of both tasks": _compared(
         {"run.txt": RUN, "decisions.jsonl": "{}\n"}, "/a: holds results of both tasks; give a folder with one"
     ),

@@ -25,7 +25,6 @@ ROWS = {
     "a limit of nothing": _option("--limit 0", "Invalid value for '--limit': 0 is not in the range"),
     "no workers": _option("--workers 0", "Invalid value for '--workers': 0 is not in the range"),
     "no cluster": _option("--cluster nowhere", "Invalid value for '--cluster': 'nowhere' is not local, auto or"),
-    "an unknown task": _option("--task both", "Invalid value for '--task': 'both' is not one of"),
     "share 0": _option("--shard 0/3", "Invalid value for '--shard': '0/3' is not I/N"),
     "a share beyond all": _option("--shard 4/3", "Invalid value for '--shard': '4/3' is not I/N"),
     "a share of none": _option("--shard 1/0", "Invalid value for '--shard': '1/0' is not I/N"),
@@ -34,9 +33,6 @@ ROWS = {
     "a report of scores": _option("--report --scores-only", "--report cannot be combined with"),
     "a report of a plan": _option("--report --plan", "--report cannot be combined with"),
     "JSON of no plan": _option("--json", "--json needs --plan"),
-    "a tolerance that is not a number": Bad(
-        {}, f"^a tolerance must be a finite number{HELP}", "compare {input} {output} --score-tolerance nan"
-    ),
     "an unknown profile": Bad(PAIRS, "^.*no-such-profile", f"{RUN} --profile no-such-profile"),
     "a profile of no TOML": _profile("name = 'mine", ":1: not valid TOML: .*; correct the profile"),
     "an empty profile": _profile("", ": name: .*; correct the profile")._replace(lines=2),

@@ -8,7 +8,7 @@ from target import Target
 from pan_scdg.baselines.vectors import find_vector_file, read_vector
 from pan_scdg.evaluation.spans import read_spans
 from pan_scdg.jobs import tira as tira_submission
-from pan_scdg.jobs.compared_results import read_result
+from pan_scdg.jobs.compare import read_result
 from pan_scdg.notices import Notices
 from pan_scdg.pan import inputs, prepare, runs, source_retrieval, text_alignment, text_folder, truth
 from pan_scdg.profile import load_profile
@@ -28,7 +28,7 @@ def _pairs(folder: Path) -> None:
 
 
 def _digest(folder: Path) -> None:
-    inputs.hash_input(folder, inputs.detect_task(folder, "auto"))
+    inputs.hash_input(folder, inputs.detect_task(folder))
 
 
 def _document(name: str) -> text_alignment.TextFile:

@@ -9,11 +9,10 @@ from pathlib import Path
 from formats import JSON, LINES, sqlite
 from target import Target
 
-from pan_scdg.jobs.compared_results import read_result
+from pan_scdg.jobs.compare import read_result
 from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.output.mark import lock_output
 from pan_scdg.jobs.shards import read_shards, write_shard
-from pan_scdg.profile import ModelSettings
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.retrieval.ranking import Ranked
 from pan_scdg.scdg.aggregation import list_stored
@@ -118,7 +117,7 @@ def _make_shards(folder: Path) -> None:
 
 def _shards(folder: Path) -> None:
     found = read_shards([folder / "1", folder / "2"])
-    found.settle_model(ModelSettings(name="tiny", dtype="bfloat16"), "language_model")
+    found.read_dtype("language_model")
     found.check(found.job)
     found.read_candidates(["q1"])
 
@@ -138,7 +137,7 @@ def _make_study_shards(folder: Path) -> None:
 
 def _study_shards(folder: Path) -> None:
     found = read_shards([folder / "1", folder / "2"], study=True)
-    found.settle_model(ModelSettings(name="tiny", dtype="bfloat16"), "language_model")
+    found.read_dtype("language_model")
     found.check(found.job)
     found.read_candidates(["q1"], "candidates-01.jsonl.gz")
 
@@ -162,7 +161,7 @@ def _stored(folder: Path) -> None:
 
 
 OUTPUT, MARK, OWN = "pan_scdg.jobs.output.directory", "pan_scdg.jobs.output.mark", "pan_scdg.own_files"
-COMPARED, SHARDS, STORE = "pan_scdg.jobs.compared_results", "pan_scdg.jobs.shards", "pan_scdg.store"
+COMPARED, SHARDS, STORE = "pan_scdg.jobs.compare", "pan_scdg.jobs.shards", "pan_scdg.store"
 OUTPUTS = (
     Target(
         "mark",

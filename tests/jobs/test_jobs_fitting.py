@@ -56,7 +56,7 @@ def test_every_command_asks_before_it_reads(
     text = tmp_path / "in" / "text.txt"
     text.write_text("A text.\n")
     for command in (
-        ("run", *where, "--output", tmp_path / "out", "--task", "pairs"),
+        ("run", *where, "--output", tmp_path / "out"),
         ("calibrate", *where, "--write", tmp_path / "mine.toml"),
         ("score", text, text, "--profile", "pan25-qwen3-0.6b"),
         ("index", "--input", tmp_path / "index", "--index", tmp_path / "made", "--profile", "pan26-bge-m3-full"),

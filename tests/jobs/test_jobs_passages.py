@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from lxml import etree
 
-from pan_scdg.jobs.pairs.passages import NO_PASSAGE
+from pan_scdg.jobs.pairs.results import NO_PASSAGE
 from pan_scdg.passages.align import align_texts
 from pan_scdg.passages.units import PreparedText, prepare_text
 from pan_scdg.profile import PassageSettings

@@ -104,9 +104,12 @@ def test_shards_of_another_processor_are_merged_in_their_own_dtype(
     assert "other models" in done.err
 
 
-@pytest.mark.parametrize("dtype", [None, "int8", ["float32"]])
+@pytest.mark.parametrize(
+    ("dtype", "says"),
+    [(None, "made for other models"), ("int8", "models.encoder.dtype: "), (["float32"], "models.encoder.dtype: ")],
+)
 def test_a_shard_that_names_no_dtype_of_its_encoder_is_refused(
-    dtype: object, retrieval_input: Path, sharded: Callable[..., list[Path]], merge: Run, tmp_path: Path
+    dtype: object, says: str, retrieval_input: Path, sharded: Callable[..., list[Path]], merge: Run, tmp_path: Path
 ) -> None:
     shards = sharded(retrieval_input, 2)
     for folder in shards:
@@ -115,7 +118,7 @@ def test_a_shard_that_names_no_dtype_of_its_encoder_is_refused(
         (folder / MARK).write_text(json.dumps(mark), encoding="utf-8")
     done = merge(retrieval_input, tmp_path / "out", *shards)
     assert (done.code, done.out) == (2, "")
-    assert "names no dtype of the encoder" in done.err
+    assert says in done.err
 
 
 def test_more_shards_than_work(
@@ -214,7 +217,7 @@ def test_shards_of_other_jobs_are_refused(
     (first, second), output = sharded(pairs_input, 2), tmp_path / "out"
     other = tmp_path / "other"
     assert run(pairs_input, other, "--shard", "2/3", profile=small_batches).code == 0
-    refused(merge(pairs_input, output, first, other), output, "is one of 3 shards", "one of 2")
+    refused(merge(pairs_input, output, first, other), output, "was made for another number of shards than")
     changed = profile_with({"model.pack_tokens": 256, "pairs.threshold": 3.0})
     assert run(pairs_input, other, "--shard", "2/2", "--overwrite", profile=changed).code == 0
     refused(merge(pairs_input, output, first, other), output, "was made for another profile than")

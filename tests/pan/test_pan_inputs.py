@@ -14,29 +14,26 @@ RETRIEVAL = {"corpus.jsonl": '{"doc_id": "a", "text": "x"}\n', "queries.jsonl": 
 
 def test_each_task_is_found(write: Write) -> None:
     directory = write(PAIRS)
-    assert detect_task(directory, "auto") == detect_task(directory, "pairs") == "pairs"
-    with pytest.raises(UserError, match=r"no input for retrieval: expected queries\.jsonl and one of documents"):
-        detect_task(directory, "retrieval")
+    assert detect_task(directory) == "pairs"
 
 
 def test_retrieval_is_found(write: Write) -> None:
     directory = write(RETRIEVAL)
-    assert detect_task(directory, "auto") == detect_task(directory, "retrieval") == "retrieval"
+    assert detect_task(directory) == "retrieval"
     (directory / "queries.jsonl").unlink()
     with pytest.raises(UserError, match="no input: expected a file whose name ends in 'pairs' or queries"):
-        detect_task(directory, "auto")
+        detect_task(directory)
 
 
-def test_both_tasks_need_a_choice(write: Write) -> None:
+def test_both_tasks_are_refused(write: Write) -> None:
     directory = write({**PAIRS, **RETRIEVAL})
-    with pytest.raises(UserError, match="both tasks; choose one with --task"):
-        detect_task(directory, "auto")
-    assert detect_task(directory, "retrieval") == "retrieval"
+    with pytest.raises(UserError, match="both tasks; give a folder with one of them"):
+        detect_task(directory)
 
 
 def test_missing_directory(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="the directory does not exist"):
-        detect_task(tmp_path / "none", "auto")
+        detect_task(tmp_path / "none")
 
 
 @pytest.mark.parametrize(("files", "task"), [(PAIRS, "pairs"), (RETRIEVAL, "retrieval")])

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pan_scdg.jobs.check.pairs import Places, make_pairs
-from pan_scdg.jobs.check.texts import CheckedText, Material
+from pan_scdg.jobs.check.texts import Material
 from pan_scdg.notices import Notices
 from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.locate import Locator
@@ -59,15 +59,10 @@ def judge_pairs(
         found = []
         for a, b in directions:
             record = records[left[a].compared.doc_id, right[b].compared.doc_id]
-            judged_pair = _judge(record, left[a], right[b])
-            found.append(JudgedPair((a, b), judged_pair, bool(record.get("left_out"))))
+            sides = (SizedText(text.shown.name, text.words) for text in (left[a], right[b]))
+            found.append(JudgedPair((a, b), judge_pair(record, *sides), bool(record.get("left_out"))))
         judged.append(min(found, key=lambda pair: rank_pair(pair.verdict)))
     return judged
-
-
-def _judge(record: Mapping[str, Any], suspicious: CheckedText, source: CheckedText) -> ReportPair:
-    sides = (SizedText(text.shown.name, text.words) for text in (suspicious, source))
-    return judge_pair(record, *sides)
 
 
 def describe_pairs(material: Material, judged: Sequence[JudgedPair], locator: Locator) -> list[ReportPair]:

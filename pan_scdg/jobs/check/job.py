@@ -1,7 +1,8 @@
 """Check texts against possible sources: read, score, and write the table, the passages and the page."""
 
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +20,20 @@ from pan_scdg.jobs.check.pairs import (
 )
 from pan_scdg.jobs.check.report import TABLE, make_report, write_files
 from pan_scdg.jobs.check.texts import Material, collect_texts
-from pan_scdg.jobs.output.directory import produce_result
+from pan_scdg.jobs.lifecycle import ReadyJob, Scored, carry_out
+from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.pairs.detect import open_method
 from pan_scdg.jobs.pairs.report import measure_gains
 from pan_scdg.jobs.requests import PAGE, Computing, describe_job
-from pan_scdg.logs import say
-from pan_scdg.models.find import describe_models
-from pan_scdg.models.lock import list_origins
 from pan_scdg.notices import Notices
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.profile import PassageSettings, Profile
 from pan_scdg.report.judge import NEAR
-from pan_scdg.report.records import ReportPair
 from pan_scdg.report.setting import Setting
 from pan_scdg.report.table import format_best
 from pan_scdg.report.wording import CAUTION, explain_verdicts, summarise
 from pan_scdg.scoring.baseline_method import BaselineMethod
+from pan_scdg.scoring.batches import Shard
 from pan_scdg.scoring.pair_method import PairMethod, check_calibrated
 from pan_scdg.scoring.verification import Verifier
 from pan_scdg.store import Store
@@ -65,36 +64,41 @@ class _Check:
     request: CheckRequest
     computing: Computing
     material: Material
+    count: int
+    """Number of all pairs."""
+    places: list[Places] | None
+    """All pairs; None: there are too many, and a first stage chooses."""
     method: PairMethod[Any, Any]
     finder: PassageFinder
+    notices: Notices
+    summary: list[str] = field(default_factory=list)
+    """The lines about the report, once it is written."""
 
-    def describe_setting(self) -> Setting:
+    @cached_property
+    def setting(self) -> Setting:
         """Return the profile, threshold and models that decide."""
         models = {**self.method.models, **self.finder.models}
         identity = {**self.method.identify(), **self.finder.identify()}
         template = None if self.request.template is None else self.request.template.name
         return Setting(self.profile.name, self.method.threshold, models, identity, template)
 
-    def describe_job(self, setting: Setting) -> dict[str, Any]:
+    def describe_job(self) -> dict[str, Any]:
         """Return all fields that the bytes of the result depend on."""
         job = describe_job(
             "check",
             self.profile,
             input_digest=self.material.hash(),
-            models=dict(setting.identity),
+            models=dict(self.setting.identity),
             device=self.method.device,
             engine=self.computing.engine,
         )
         # the page also shows fields that are not part of the scores
-        shown = {"suspicious": self.request.suspicious.name, "template": setting.template, "version": __version__}
+        shown = {"suspicious": self.request.suspicious.name, "template": self.setting.template, "version": __version__}
         return {**job, **shown, "among": self.material.among, "gains": self.request.gains}
 
-    def compare(self, places: list[Places] | None, store: Store) -> tuple[list[ReportPair], int]:
-        """Return the pairs, best first, and how many were scored.
-
-        Without ``places`` there are too many pairs, and a first stage chooses.
-        """
-        method, cluster = self.method, self.computing.cluster
+    def score(self, store: Store, _: Shard) -> Scored:
+        """Return the pairs, best first, and how many were scored."""
+        method, cluster, places = self.method, self.computing.cluster, self.places
         if isinstance(method, BaselineMethod) and (alignment := method.open_alignment(store)) is not None:
             settings, scorer = alignment
             actors = method.parts.make_actors(settings, cluster) if cluster.needs_ray(method.device) else None
@@ -115,7 +119,15 @@ class _Check:
             )
             verifier = Verifier(method.model, store)
             pairs = measure_gains(pairs, lambda pair: (left[pair.suspicious], right[pair.source]), verifier)
-        return pairs, len(places)
+        return Scored((pairs, len(places)))
+
+    def write(self, scored: Scored, _: Store, result: OutputDirectory) -> list[str]:
+        """Stage the report and its tables; return the names of the files."""
+        pairs, count = scored.values
+        warnings = [line.removeprefix("warning: ") for line in self.notices.list_warnings()]
+        report = make_report(self.material, pairs, self.setting, warnings, self.count - count)
+        self.summary.extend([summarise(report), explain_verdicts(report.threshold), CAUTION])
+        return write_files(result.staged, self.material, report)
 
 
 def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -> tuple[str, list[str]]:
@@ -127,31 +139,26 @@ def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -
     profile = profile.measure_passages(request.gains)
     notices = Notices(request.strict)
     material = collect_texts(request.suspicious, request.sources, request.template, notices)
-    total, places = sum(1 for _ in list_pairs(material)), None
-    if not total:
+    count, places = sum(1 for _ in list_pairs(material)), None
+    if not count:
         raise UserError("both sides are the same file", "give another text to compare it with", request.suspicious)
-    if total > MOST_PAIRS:
-        require_first_stage(profile, total)
+    if count > MOST_PAIRS:
+        require_first_stage(profile, count)
     else:
         places = list(list_pairs(material))
     known = make_pairs(material, places or [])
-    report = None
     with closing(open_method(check_calibrated(profile), computing, known, encodes=True)) as method:
         finder = PassageFinder(profile.passages or PassageSettings(), method.device)
-        check = _Check(profile, request, computing, material, method, finder)
-        setting = check.describe_setting()
-        with produce_result(request.output, check.describe_job(setting), request.overwrite) as result:
-            if result.needed:
-                with result.compute(computing.state, False, method.model) as store:
-                    say([describe_models(setting.models.values())] if setting.models else [])
-                    pairs, scored = check.compare(places, store)
-                    warnings = [line.removeprefix("warning: ") for line in notices.list_warnings()]
-                    report = make_report(material, pairs, setting, warnings, total - scored)
-                    files = write_files(result.staged, material, report)
-                result.seal(files, [], None, list_origins(setting.models))
-    page = f"report: {request.output / PAGE}"
+        check = _Check(profile, request, computing, material, count, places, method, finder, notices)
+        job = ReadyJob(
+            scoring=check.describe_job(),
+            places=check.setting.models,
+            models=[] if method.model is None else [method.model],
+            summary=check.summary,
+            notices=notices,
+            score=check.score,
+            write=check.write,
+        )
+        lines = carry_out(job, request.output, request.overwrite, None, computing.shards, computing.state)
     table = format_best((request.output / TABLE).read_text(encoding="utf-8"))
-    if report is None:
-        return table, [f"already complete: {request.output}", page]
-    said = summarise(report), explain_verdicts(report.threshold), CAUTION
-    return table, [*notices.list_warnings(), *said, page]
+    return table, [*lines, f"report: {request.output / PAGE}"]

@@ -1,10 +1,4 @@
-"""The life of a result: lock, check, compute, seal, publish.
-
-    with produce_result(output, job, overwrite) as result:
-        if result.needed:
-            with result.compute(state) as store:
-                names = write_files(result.staged, store)
-            result.seal(names)
+"""The output directory of a job: check it, stage the results, seal them, publish them; see `carry_out`.
 
 Results are staged in a hidden folder of the output directory and published in one pass.
 
@@ -23,8 +17,8 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -38,15 +32,10 @@ from pan_scdg.jobs.output.mark import (
     Partial,
     dump,
     is_unchanged,
-    lock_output,
     make_write_error,
     read_mark,
 )
-from pan_scdg.jobs.output.metadata import track_run
-from pan_scdg.jobs.output.status import write_status
 from pan_scdg.own_files import HIDDEN, MARK, find_link, read_record, sync_file, sync_folder, write_atomically
-from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.store import Store
 
 Job = Mapping[str, Any]
 
@@ -68,8 +57,6 @@ class OutputDirectory:
         self.job = json.loads(json.dumps(job))
         self.hidden = path / HIDDEN
         self.staged = self.hidden / "staged"
-        self.complete = False
-        """The directory holds the finished result of this job; known after `prepare`."""
         self._overwrite = False
 
     def prepare(self, overwrite: bool = False) -> bool:
@@ -89,8 +76,7 @@ class OutputDirectory:
             raise make_write_error(self.path, os.strerror(errno.EACCES))
         self._refuse_planted_folders()
         self._overwrite = overwrite
-        self.complete = not overwrite and self._is_complete()
-        if self.complete:
+        if not overwrite and self._is_complete():
             return True
         if not overwrite:
             self._refuse_other_state()
@@ -185,29 +171,8 @@ class OutputDirectory:
 
     @property
     def needed(self) -> bool:
-        """Return True unless the result is complete, or a run that was killed sealed it, which is then published."""
-        sealed = not self._overwrite and (self.hidden / "manifest.json").is_file()
-        return not self.complete and not sealed
-
-    @contextmanager
-    def compute(
-        self, state: Path | None, metadata: bool = False, model: ScoringModel | None = None, failed: int = 0
-    ) -> Iterator[Store]:
-        """Remove a former result that is overwritten, and open the store, which a killed run may have begun.
-
-        Args:
-            state: the folder of the store; None: inside the output directory until it is published.
-            metadata: stage ir-metadata.yml when the body ends; see `track_run`.
-            model: the language model of the job, for this file.
-            failed: number of items that cannot be scored, for the status.
-        """
-        self.start()
-        with (
-            Store(state or self.hidden) as store,
-            track_run(self.staged, self.job, metadata, model),
-            write_status(self.hidden, failed),
-        ):
-            yield store
+        """Return True unless a run that was killed has sealed the result, which is then published."""
+        return self._overwrite or not (self.hidden / "manifest.json").is_file()
 
     def seal(
         self,
@@ -272,26 +237,6 @@ class OutputDirectory:
         for inner in {str(PurePosixPath(name).parent) for name in names}:
             sync_folder(folder / inner)
         sync_folder(folder)
-
-
-@contextmanager
-def produce_result(path: Path, job: Job, overwrite: bool = False) -> Iterator[OutputDirectory]:
-    """Lock the output directory, yield it, and publish the sealed results.
-
-    Args:
-        path: the output directory, created if it is missing.
-        job: all fields that the bytes of the result depend on.
-        overwrite: replace the result of another job.
-
-    Raises:
-        UserError: the directory is in use, not writable, or holds something else; see `OutputDirectory.prepare`.
-    """
-    with lock_output(path):
-        directory = OutputDirectory(path, job)
-        directory.prepare(overwrite)
-        yield directory
-        if not directory.complete:
-            directory.publish()
 
 
 def _append_folders(names: Iterable[str]) -> list[str]:

@@ -13,17 +13,23 @@ from pan_scdg.digests import hash_text
 from pan_scdg.jobs.lifecycle import ReadyJob, Scored, carry_out
 from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.output.mark import Partial
-from pan_scdg.jobs.pairs.passages import PASSAGES, find_passages, write_passages
 from pan_scdg.jobs.pairs.report import choose_gains, make_run_report
+from pan_scdg.jobs.pairs.results import (
+    DECISIONS,
+    GAINS,
+    PASSAGES,
+    find_passages,
+    write_gains,
+    write_passages,
+    write_verdicts,
+)
 from pan_scdg.jobs.requests import PAGE, Computing, Request, describe_job, take_first
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.models.find import FoundModel
 from pan_scdg.notices import Notices
-from pan_scdg.pan.detections import format_decision, format_detection
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.prepare import read_names
-from pan_scdg.pan.runs import open_gzip_text
-from pan_scdg.pan.text_alignment import PairCorpus, name_detection, read_pairs
+from pan_scdg.pan.text_alignment import PairCorpus, read_pairs
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import PassageSettings, Profile
@@ -37,14 +43,12 @@ from pan_scdg.scoring.baseline_parts import Given, refuse_unused
 from pan_scdg.scoring.baseline_registry import find_parts
 from pan_scdg.scoring.batches import WHOLE, Shard
 from pan_scdg.scoring.gain_method import GainMethod
-from pan_scdg.scoring.pair_method import LocatedGains, PairMethod, Verdict, check_calibrated, name_pair
+from pan_scdg.scoring.pair_method import PairMethod, Verdict, check_calibrated
 from pan_scdg.scoring.pair_plan import FailedPair
 from pan_scdg.scoring.pairs import describe_control
 from pan_scdg.scoring.verification import Verifier
 from pan_scdg.store import Store
 
-DECISIONS = "decisions.jsonl"
-GAINS = "gains.jsonl.gz"
 ONE_PROCESS = "leave it out: one process scores such pairs; only `check` can divide the encoding of their sentences"
 
 
@@ -243,31 +247,6 @@ def open_method(
         sources = pairs if all_pairs is None else all_pairs
         method = BaselineMethod(profile, parts, sources, measuring, computing.shards.scored_in)
     return method
-
-
-def write_verdicts(folder: Path, verdicts: Sequence[Verdict]) -> list[str]:
-    """Write a detection XML per pair, then the decisions; return the names of the files in this order."""
-    written = []
-    for verdict in verdicts:
-        written.append(name_detection(verdict.pair))
-        (folder / written[-1]).write_bytes(format_detection(verdict.pair, verdict.passages))
-    with open(folder / DECISIONS, "w", encoding="utf-8", newline="\n") as file:
-        file.writelines(format_decision(verdict.record) for verdict in verdicts)
-    return [*written, DECISIONS]
-
-
-def write_gains(path: Path, located: Iterable[LocatedGains], about: Mapping[str, str]) -> None:
-    """Write a JSON line per pair: the gain of each token in nats, rounded to 6 decimals, and its characters.
-
-    ``offsets`` holds the first character of each token in the suspicious document and the one after its last.
-    Each line also has the fields ``about`` the result.
-    """
-    with open_gzip_text(path) as file:
-        for pair, gains, offsets in located:
-            values = [round(float(gain), 6) for gain in gains.gains]
-            file.write(
-                json.dumps({**name_pair(pair, {}), **about, "gains": values, "offsets": offsets.tolist()}) + "\n"
-            )
 
 
 def _warn_about_few_detections(

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pan_scdg.jobs.retrieval.cascade import Cascade
 from pan_scdg.jobs.retrieval.evidence import write_evidence
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.runs import format_run, open_gzip_text
@@ -25,32 +26,6 @@ from pan_scdg.store import Store
 RUN = "run.txt.gz"
 SCORES = "scores.jsonl.gz"
 GAINS = "gains.jsonl.gz"
-
-
-class Cascade(NamedTuple):
-    """The candidates that a small model leaves to the profile's model."""
-
-    rankings: Mapping[str, Ranking]
-    """All candidates of each query as the small model ranks them."""
-    heads: Mapping[str, FirstStage]
-    """The best of them, in coarse order."""
-
-    def append_tails(self, rankings: Mapping[str, Ranking]) -> dict[str, Ranking]:
-        """Return the reranked heads, each followed by the rest of the small model's ranking, without a score."""
-        heads = {query_id: {doc_id for doc_id, _ in ranking} for query_id, ranking in rankings.items()}
-        return {
-            query_id: [*ranking, *((d, None) for d, _ in self.rankings[query_id] if d not in heads[query_id])]
-            for query_id, ranking in rankings.items()
-        }
-
-
-def make_cascade(found: Mapping[str, FirstStage], rankings: Mapping[str, Ranking], head: int) -> Cascade:
-    """Return the cascade whose heads are the ``head`` best candidates of each of a small model's ``rankings``."""
-    heads = {}
-    for query_id, ranking in rankings.items():
-        best, stage = {doc_id for doc_id, _ in ranking[:head]}, found[query_id]
-        heads[query_id] = FirstStage(stage.routes, [c for c in stage.candidates if c.doc_id in best])
-    return Cascade(rankings, heads)
 
 
 class ScoredCandidates(NamedTuple):

@@ -15,8 +15,8 @@ from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.lifecycle import Scored
 from pan_scdg.jobs.output.directory import OutputDirectory
+from pan_scdg.jobs.plan.count import count_pairs
 from pan_scdg.jobs.plan.estimate import Plan, make_plan
-from pan_scdg.jobs.plan.inputs import count_pairs
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.logs import say
 from pan_scdg.models.positions import PUBLISHED

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.lifecycle import Scored
 from pan_scdg.jobs.output.directory import OutputDirectory
+from pan_scdg.jobs.plan.count import count_candidates
 from pan_scdg.jobs.plan.estimate import Plan
-from pan_scdg.jobs.plan.inputs import count_candidates
-from pan_scdg.jobs.plan.tokens import count_operations
+from pan_scdg.jobs.plan.gpus import count_operations
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Profile

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pan_scdg.evaluation.report import Estimate
 from pan_scdg.evaluation.retrieval import Qrels, bootstrap_queries, compute_per_query
-from pan_scdg.jobs.retrieval.results import Cascade, make_cascade
+from pan_scdg.jobs.retrieval.cascade import Cascade, make_cascade
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.research.retrieval.comparison import make_runs
 from pan_scdg.research.retrieval.data import Orders, Stages, list_ranked

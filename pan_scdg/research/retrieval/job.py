@@ -9,8 +9,8 @@ from pan_scdg.digests import hash_file, hash_text
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.jobs.lifecycle import Scored
 from pan_scdg.jobs.output.directory import OutputDirectory
+from pan_scdg.jobs.plan.count import count_candidates
 from pan_scdg.jobs.plan.estimate import NOT_KNOWN, Plan, make_plan
-from pan_scdg.jobs.plan.inputs import count_candidates
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.models.find import FoundModel, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder

@@ -1,16 +1,20 @@
-"""Passages of positive pairs: one feature each in the detection XML, one line each in ``passages.jsonl``."""
+"""Find the passages of positive pairs, and write the results: detection XML, decisions, passages and gains."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from pan_scdg.pan.detections import format_decision
-from pan_scdg.pan.text_alignment import read_text
+from pan_scdg.pan.detections import format_decision, format_detection
+from pan_scdg.pan.runs import open_gzip_text
+from pan_scdg.pan.text_alignment import name_detection, read_text
 from pan_scdg.passages.locate import Locator
 from pan_scdg.progress import Progress
-from pan_scdg.scoring.pair_method import Verdict, name_pair
+from pan_scdg.scoring.pair_method import LocatedGains, Verdict, name_pair
 from pan_scdg.scoring.verification import Verifier
 
+DECISIONS = "decisions.jsonl"
 PASSAGES = "passages.jsonl"
+GAINS = "gains.jsonl.gz"
 NO_PASSAGE = "no passage was found: the detection covers both documents"
 
 
@@ -52,3 +56,28 @@ def write_passages(folder: Path, verdicts: Sequence[Verdict]) -> str:
         for pair, _, _, found in verdicts:
             file.writelines(format_decision({**name_pair(pair, {}), **evidence.to_json()}) for evidence in found)
     return PASSAGES
+
+
+def write_verdicts(folder: Path, verdicts: Sequence[Verdict]) -> list[str]:
+    """Write a detection XML per pair, then the decisions; return the names of the files in this order."""
+    written = []
+    for verdict in verdicts:
+        written.append(name_detection(verdict.pair))
+        (folder / written[-1]).write_bytes(format_detection(verdict.pair, verdict.passages))
+    with open(folder / DECISIONS, "w", encoding="utf-8", newline="\n") as file:
+        file.writelines(format_decision(verdict.record) for verdict in verdicts)
+    return [*written, DECISIONS]
+
+
+def write_gains(path: Path, located: Iterable[LocatedGains], about: Mapping[str, str]) -> None:
+    """Write a JSON line per pair: the gain of each token in nats, rounded to 6 decimals, and its characters.
+
+    ``offsets`` holds the first character of each token in the suspicious document and the one after its last.
+    Each line also has the fields ``about`` the result.
+    """
+    with open_gzip_text(path) as file:
+        for pair, gains, offsets in located:
+            values = [round(float(gain), 6) for gain in gains.gains]
+            file.write(
+                json.dumps({**name_pair(pair, {}), **about, "gains": values, "offsets": offsets.tolist()}) + "\n"
+            )
