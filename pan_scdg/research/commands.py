@@ -9,6 +9,7 @@ from pan_scdg.cli.options import (
     FOLDER,
     load_chosen_profile,
     over_long_option,
+    overwrite_option,
     profile_option,
     vectors_option,
 )
@@ -44,6 +45,7 @@ studies.command_class = StudyCommand
     click.option(
         "--part", "parts", multiple=True, type=click.Choice(PARTS), help="Prepare only this part. Repeatable."
     ),
+    overwrite_option,
 )
 def prepare(
     data: Path | None,
@@ -54,6 +56,7 @@ def prepare(
     given: dict[str, Path],
     state: Path | None,
     model: Path | None,
+    overwrite: bool,
 ) -> None:
     """Prepare the manifests, splits and folds of the studies, or check given ones.
 
@@ -64,19 +67,17 @@ def prepare(
       pan25/      pairs, susp/, src/, truth XML; or several such folders
       pan26/      corpus.jsonl[.gz], queries.jsonl, qrels.txt
       multinews/  train.src.cleaned (or train.src)
-    and, if they exist already, these manifests and splits by KIND:
-      pan25-manifest       pan25/manifest.jsonl, or under the paper's name
-                           pan25val_filtered_normal_manifest_128k_6791.jsonl
-      pan25-splits         pan25/splits/ with CSV files: pair_id, split
-      pan26-folds          pan26/folds.jsonl: query_id, fold (0 is held out)
-      pan26-pairs          pan26/pan2026_pairs_manifest.jsonl
-      multinews-manifest   multinews/manifest.jsonl
-      multinews-split      multinews/split.csv, or under the paper's name
-                           multinews_split_manifest_seed20260714.csv
-      retention-instances  retention/instances.jsonl
-      retention-contexts   retention/intervention_manifest.jsonl, for studies retention
 
-    Ready files are checked and copied. The others are made, and index.json says that they are not the paper's. As in
+    \b
+    Ready files are named with --given, by KIND:
+      pan25-manifest       pairs in JSON Lines, with the fields of the paper
+      pan25-splits         folder with CSV files: pair_id, split
+      pan26-folds          JSON Lines: query_id, fold (0 is held out)
+      multinews-manifest   pairs in JSON Lines
+      multinews-split      CSV file: pair_id, split
+      retention-instances  instances in JSON Lines
+
+    They are checked and copied. The others are made, and index.json says that they are not the paper's. As in
     the paper, the tokenizer of Qwen3-8B-Base measures the length of pairs, or
     else that of the profile. Distractors of the retention study come from multinews/.
 
@@ -91,7 +92,7 @@ def prepare(
     folders = find_folders(data, examples, output, state, model=model, given=given)
     chosen = load_chosen_profile(profile)
     sources = Sources(folders, given, lambda: find_counter(chosen.need_model(), model, state))
-    lines = make(sources, parts, output)
+    lines = make(sources, parts, output, overwrite)
     say(sources.notices.list_warnings())
     click.echo("\n".join([*lines, f"wrote {output}"]))
 

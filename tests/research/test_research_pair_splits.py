@@ -198,26 +198,6 @@ def test_a_bad_split_file_is_one_clear_line(tmp_path: Path, text: str, line: int
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("index", "what"),
-    [
-        (None, "of another manifest"),
-        ("[", "not JSON"),
-        ('{"manifest_sha256": "HERE", "splits": [{"file": "../x.csv"}]}', "which files"),
-        ('{"manifest_sha256": "HERE", "splits": 5}', "which files"),
-    ],
-)
-def test_an_index_of_another_manifest_or_damaged_is_one_clear_line(
-    tmp_path: Path, index: str | None, what: str
-) -> None:
-    files = format_splits(SOME[:-1], make_splits(SOME[:-1]))
-    own = json.loads(format_splits(SOME, make_splits(SOME))[INDEX])["manifest_sha256"]
-    folder = write(tmp_path / "x", files if index is None else {**files, INDEX: index.replace("HERE", own)})
-    with pytest.raises(UserError, match=what) as caught:
-        read_splits(folder, SOME)
-    assert caught.value.where == folder / INDEX
-
-
 def test_the_audit_counts_what_is_in_both_parts() -> None:
     records = [record("s0", "r0"), record("s0", "r1"), record("s1", "r1"), record("s2", "r2")]
     split = PairSplit("x", ("s0-r0", "s1-r1"), ("s0-r1", "s2-r2"))

@@ -11,7 +11,7 @@ from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.models.load import load_model
 from pan_scdg.notices import Notices
 from pan_scdg.profile import PairSettings, load_profile
-from pan_scdg.research.retention.contexts import Context, make_contexts, read_context
+from pan_scdg.research.retention.contexts import Context, make_contexts
 from pan_scdg.research.retention.distractors import DistractorPool, Span, read_pool
 from pan_scdg.research.retention.instances import Case
 from pan_scdg.research.retention.scoring import (
@@ -84,7 +84,7 @@ def carry_out(
     cases: tuple[Case, ...], model: ScoringModel, settings: PairSettings, pool: DistractorPool, state: Path
 ) -> Studied:
     contexts = make_contexts(cases, pool, SEEDS)
-    planned = plan_contexts(cases, contexts, pool, model, settings, Notices())
+    planned = plan_contexts(cases, contexts, model, settings, Notices())
     with Store(state) as store:
         scored = score_pairs(planned.plans, model, use_paper_gain(settings), store, keep_gains=True)
         return Studied(cases, contexts, average_contexts(planned, scored, store))
@@ -122,10 +122,10 @@ def test_no_effect_is_found_where_the_target_does_not_come_from_the_source(
     assert min(results.mixed.difference.p, results.mixed.plagiarism.p) > 0.05
 
 
-def test_means_are_those_of_the_plain_gains(planted: Studied, model: ScoringModel, pool: DistractorPool) -> None:
+def test_means_are_those_of_the_plain_gains(planted: Studied, model: ScoringModel) -> None:
     context, of = planted.contexts[13], planted.cases[1]
     assert (context.pair_id, context.seed, context.retention) == (of.pair_id, 0, 0.75)
-    passes = build_pair_passes(model.tokenizer, read_context(context, of.evidence, pool), of.target)
+    passes = build_pair_passes(model.tokenizer, context.text, of.target)
     plain = PassScorer(model, None).compute_gains([passes])
     tokens = TokenLocator(model.tokenizer, model.tokenizer).locate(of.target, segments=False)
     assert plain.token_ids.tolist() == tokens.token_ids.tolist()
@@ -169,8 +169,8 @@ CASES = (some_case("s1-r1", 1), some_case("s2-r1", 2))
 def lengths(tiny: ScoringModel) -> list[int]:
     """Tokens of the contexts of the first case together with its target."""
     contexts = make_contexts(CASES[:1], some_pool(), SEEDS)
-    texts = [read_context(context, CASES[0].evidence, some_pool()) for context in contexts]
-    return [len(encode_text(tiny.tokenizer, f"{text}\n\n{CASES[0].target}", special=True)) for text in texts]
+    texts = [f"{context.text}\n\n{CASES[0].target}" for context in contexts]
+    return [len(encode_text(tiny.tokenizer, text, special=True)) for text in texts]
 
 
 def test_a_target_is_passed_once_without_a_source(tiny: ScoringModel, tmp_path: Path, forwards: list[int]) -> None:
@@ -201,16 +201,12 @@ def test_the_papers_gain_is_measured_whatever_the_control(tiny: ScoringModel, tm
 
 WITHOUT_NEW = (CASES[0]._replace(reused=()), CASES[1]._replace(selected=Span(0, 9000)))
 WITHOUT_REUSED = (CASES[0], CASES[1]._replace(selected=Span(0, 0), reused=()))
-OTHER_EVIDENCE = (CASES[0]._replace(evidence="Other."), CASES[1])
 
 
 @pytest.mark.parametrize(
     ("changes", "cases", "fault"),
     [
-        ({}, CASES[:1], "s2-r1: has contexts and is no instance; prepare instances and contexts together"),
-        ({}, (*CASES, some_case("s3-r1", 3)), "s3-r1: is an instance and has no contexts"),
         ({"limit": 4096}, CASES, "limit is 4096 tokens"),
-        ({}, OTHER_EVIDENCE, "s1-r1, seed 0, retention 0: was made with other evidence"),
         ({"over_long": "error"}, CASES, "with s1-r1, seed 0, retention 0 as source"),
         ({"limit": 2048}, WITHOUT_NEW, "s2-r1: the target has no token of new content; leave"),
         ({"limit": 2048}, WITHOUT_REUSED, "s2-r1: the target has no token of plagiarism content"),
@@ -225,7 +221,7 @@ def test_what_cannot_be_scored_is_named_before_the_model_is_loaded(
 ) -> None:
     contexts = make_contexts(CASES, some_pool(), SEEDS)
     with pytest.raises(UserError, match=fault) as raised:
-        plan_contexts(cases, contexts, some_pool(), tiny, tiny_settings(**changes), Notices())
+        plan_contexts(cases, contexts, tiny, tiny_settings(**changes), Notices())
     assert forwards == []
     if isinstance(raised.value, UserErrors):
         assert len(raised.value.errors) <= len(CASES), "one line a pair"
@@ -233,9 +229,7 @@ def test_what_cannot_be_scored_is_named_before_the_model_is_loaded(
 
 def test_what_cannot_be_scored_is_left_out_with_the_reason(tiny: ScoringModel) -> None:
     contexts = make_contexts(CASES, some_pool(), SEEDS)
-    found = plan_contexts(
-        WITHOUT_NEW, contexts, some_pool(), tiny, tiny_settings(limit=2048), Notices(), on_error="leave-out"
-    )
+    found = plan_contexts(WITHOUT_NEW, contexts, tiny, tiny_settings(limit=2048), Notices(), on_error="leave-out")
     assert dict(found.lost) == {"s2-r1": "the target has no token of new content"}
     assert {context.pair_id for context in found.contexts} == {"s1-r1"}
     assert [plan.pair.source.doc_id for plan in found.plans] == [context.name for context in found.contexts]

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from pan_scdg.notices import Notices
 from pan_scdg.profile import ModelSettings, PairSettings
+from pan_scdg.research.data.folders import check_given
 from pan_scdg.research.data.pair_sets import NEWS, PAN25, PairSet, find_pan25_pairs, write_news_pairs
-from pan_scdg.research.data.prepare import News, Pan25, Sources, check_given, prepare_news, prepare_pan25
+from pan_scdg.research.data.prepare import News, Pan25, Sources, prepare_news, prepare_pan25
 from pan_scdg.research.data.prepared import Parts
 from pan_scdg.research.data.token_counter import find_counter
 from pan_scdg.research.study import StudyOptions

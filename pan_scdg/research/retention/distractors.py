@@ -8,16 +8,13 @@ of two), else the wanted length itself, so that nothing need be padded; if a tex
 by one sentence; and texts are compared within a pair and seed.
 """
 
-import hashlib
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, NamedTuple
-
-from pydantic import Field
+from typing import NamedTuple
 
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
@@ -73,13 +70,12 @@ class Sentence(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True)
-class Distractor:
+class Distractor(NamedTuple):
     """The first sentence of a distractor and the wanted length, from which its text follows."""
 
     article: str
-    sentence: Annotated[int, Field(ge=0)]
-    wanted: Annotated[int, Field(ge=1, le=100_000)]
+    sentence: int
+    wanted: int
 
 
 @dataclass(frozen=True)
@@ -96,10 +92,6 @@ class DistractorPool:
     @cached_property
     def _characters(self) -> int:
         return sum(len(s.text) + 1 for s in self.sentences)
-
-    @cached_property
-    def _places(self) -> dict[tuple[str, int], int]:
-        return {(s.article, s.number): place for place, s in enumerate(self.sentences)}
 
     def explain_lack(self, evidence: str) -> str | None:
         """Return the reason why ``evidence`` cannot be divided or one of its chunks not be replaced, None if both can.
@@ -123,13 +115,13 @@ class DistractorPool:
                     return True
         return False
 
-    def draw(self, wanted: int, generator: random.Random, used: set[str]) -> Distractor:
-        """Return a distractor that begins at a random sentence, with a text that was not drawn before.
+    def draw(self, wanted: int, generator: random.Random, used: set[str]) -> tuple[Distractor, str]:
+        """Return a distractor that begins at a random sentence, and its text, which was not drawn before.
 
         Args:
             wanted: length in characters.
             generator: draws the sentence.
-            used: MD5 digests of drawn texts; the new one is added.
+            used: drawn texts; the new one is added.
 
         Raises:
             UserError: every text of this length is used already.
@@ -137,23 +129,11 @@ class DistractorPool:
         first = generator.randrange(len(self.sentences))
         for step in range(len(self.sentences)):
             place = (first + step) % len(self.sentences)
-            digest = hashlib.md5(self._make_text(place, wanted).encode(), usedforsecurity=False).hexdigest()
-            if digest not in used:
-                used.add(digest)
-                return Distractor(self.sentences[place].article, self.sentences[place].number, wanted)
+            text = self._make_text(place, wanted)
+            if text not in used:
+                used.add(text)
+                return Distractor(self.sentences[place].article, self.sentences[place].number, wanted), text
         raise UserError("the pool has no unused distractor left", "give more news articles", f"{wanted} characters")
-
-    def read_text(self, distractor: Distractor) -> str:
-        """Return the text of a distractor.
-
-        Raises:
-            UserError: the pool has no such sentence.
-        """
-        place = self._places.get((distractor.article, distractor.sentence))
-        if place is None:
-            what = f"the distractor pool has no sentence {distractor.sentence} of {distractor.article!r}"
-            raise UserError(what, "give the news articles that the contexts were made with")
-        return self._make_text(place, distractor.wanted)
 
     def _make_text(self, place: int, wanted: int) -> str:
         parts: list[str] = []

@@ -18,10 +18,12 @@ from pan_scdg.jobs.plan.inputs import count_pairs
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.notices import Notices
 from pan_scdg.profile import PairSettings, Profile
-from pan_scdg.research.data.prepared import list_texts
+from pan_scdg.research.data.folders import check_given
+from pan_scdg.research.data.prepare import Sources, prepare_instances
+from pan_scdg.research.data.prepared import Artefact, Parts, describe_origin, list_texts
 from pan_scdg.research.report.page import Report, Section, list_made, make_origin_table, write_report
-from pan_scdg.research.retention.contexts import LEVELS, SEEDS
-from pan_scdg.research.retention.data import FEWEST_PAIRS, Data, read_data
+from pan_scdg.research.retention.contexts import LEVELS, SEEDS, Context, format_contexts, make_contexts
+from pan_scdg.research.retention.instances import Case, read_cases
 from pan_scdg.research.retention.report import draw, list_fits, make_tables
 from pan_scdg.research.retention.scoring import (
     PlannedContexts,
@@ -36,6 +38,10 @@ from pan_scdg.scoring.batches import Shard
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pairs import ScoredPair, score_pairs
 from pan_scdg.store import Store
+
+PART = "retention"
+FEWEST_PAIRS = 2
+"""The intervals are over pairs."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,9 @@ class _Work(NamedTuple):
     """The data and models of the study, checked, before anything is computed or written."""
 
     study: RetentionStudy
-    data: Data
+    parts: Parts
+    """The prepared artefacts."""
+    cases: Sequence[Case]
     models: Mapping[str, tuple[ScoringModel, PairSettings]]
     """The language models with the pair settings of their profiles, by name."""
     planned: Mapping[str, PlannedContexts]
@@ -74,17 +82,17 @@ def prepare_retention(study: RetentionStudy, stack: ExitStack, notices: Notices)
         require_gains(profile)
     options = study.options
     computing = options.choose_computing(study.profiles[0])
-    data = read_data(options, study.instances, study.seeds, notices)
+    parts, cases, contexts = _read_data(study, notices)
     models = _find_models(study, computing, stack)
     planned = {
-        name: plan_contexts(data.cases, data.contexts, data.pool, model, settings, notices, options.on_error)
+        name: plan_contexts(cases, contexts, model, settings, notices, options.on_error)
         for name, (model, settings) in models.items()
     }
     lost = {name: why for of in planned.values() for name, why in of.lost.items()}
-    if len(data.cases) - len(lost) < FEWEST_PAIRS:
-        what = f"{len(lost)} of {len(data.cases)} instances cannot be scored, which leaves too few for an interval"
-        raise UserError(what, "give more or shorter pairs", options.folders.retention)
-    work = _Work(study, data, models, {name: of.leave_out(lost) for name, of in planned.items()}, lost)
+    if len(cases) - len(lost) < FEWEST_PAIRS:
+        what = f"{len(lost)} of {len(cases)} instances cannot be scored, which leaves too few for an interval"
+        raise UserError(what, "give more or shorter pairs", options.folders.pan25)
+    work = _Work(study, parts, cases, models, {name: of.leave_out(lost) for name, of in planned.items()}, lost)
     count = len(next(iter(work.planned.values())).contexts)
     return ReadyStudy(
         scoring=_identify(work, computing),
@@ -98,6 +106,30 @@ def prepare_retention(study: RetentionStudy, stack: ExitStack, notices: Notices)
         write=lambda scored, store, result: _write(work, scored.values, store, result),
         plan=lambda: _plan(work, computing),
     )
+
+
+def _read_data(study: RetentionStudy, notices: Notices) -> tuple[Parts, Sequence[Case], Sequence[Context]]:
+    """Read or select the instances, and make their contexts.
+
+    Raises:
+        UserError: data is missing or damaged, or has too few instances.
+    """
+    options = study.options
+    check_given(options.given, (PART,))
+    sources = Sources(options.folders, options.given, notices=notices)
+    selected, artefacts = prepare_instances(sources)
+    instances = selected[: study.instances]
+    if len(instances) < FEWEST_PAIRS:
+        what = f"{len(instances)} instance is too few for an interval"
+        raise UserError(what, "give more pairs", options.folders.pan25)
+    cases = read_cases(instances, sources.corpus)
+    contexts = make_contexts(cases, sources.pool, SEEDS[: study.seeds])
+    manifest = Artefact(
+        "contexts",
+        {f"{PART}/intervention_manifest.jsonl": format_contexts(contexts, cases, sources.pool)},
+        {"contexts": len(contexts), **describe_origin(None)},
+    )
+    return {PART: [*artefacts, manifest]}, cases, contexts
 
 
 def _find_models(
@@ -114,13 +146,13 @@ def _find_models(
 
 def _identify(work: _Work, computing: Computing) -> dict[str, Any]:
     """Return everything that the bytes of the report, or of a shard, depend on, without paths."""
-    annotations = "".join(f"{case.pair_id} {list(map(list, case.reused))}\n" for case in work.data.cases)
+    annotations = "".join(f"{case.pair_id} {list(map(list, case.reused))}\n" for case in work.cases)
     return {
         "task": "studies retention",
         "profiles": [profile.model_dump(mode="json", exclude={"needs_gpu"}) for profile in work.study.profiles],
         "models": {name: model.identify() for name, (model, _) in work.models.items()},
         **work.study.options.describe(computing),
-        "prepared": {name: hash_text(text) for name, text in list_texts(work.data.parts).items()},
+        "prepared": {name: hash_text(text) for name, text in list_texts(work.parts).items()},
         "annotations": hash_text(annotations),
     }
 
@@ -147,13 +179,13 @@ def _score(work: _Work, store: Store, shard: Shard) -> Scored:
 
 def _write(work: _Work, pairs: Mapping[str, Sequence[ScoredPair]], store: Store, result: OutputDirectory) -> list[str]:
     """Stage everything; return the names of the files, the page last."""
-    study, data = work.study, work.data
+    study = work.study
     scored = {name: average_contexts(work.planned[name], of, store) for name, of in pairs.items()}
     results = {name: estimate_retention(found.means) for name, found in scored.items()}
     figure = draw({name: found.points for name, found in results.items()})
     images: dict[str, str | bytes] = {f"figures/retention.{kind}": image for kind, image in figure.items()}
     files = {
-        **{f"prepared/{name}": text for name, text in list_texts(data.parts).items()},
+        **{f"prepared/{name}": text for name, text in list_texts(work.parts).items()},
         **{
             f"scores/document_token_means-{name}.csv": found.means.to_csv(index=False, lineterminator="\n")
             for name, found in scored.items()
@@ -162,9 +194,9 @@ def _write(work: _Work, pairs: Mapping[str, Sequence[ScoredPair]], store: Store,
     }
     sections = [
         Section("Method", _describe_study(study)),
-        Section("Data", [_count_contexts(work)], _list_facts(scored), [make_origin_table(data.parts)]),
+        Section("Data", [_count_contexts(work)], _list_facts(scored), [make_origin_table(work.parts)]),
         Section("Results", points=list_fits(results), tables=make_tables(results), figures=list(images)[:1]),
-        Section("Deviations from the paper", points=[*list_made(data.parts), *_list_differences(work)]),
+        Section("Deviations from the paper", points=[*list_made(work.parts), *_list_differences(work)]),
     ]
     made_from = {**result.job, "seeds": list(SEEDS[: study.seeds])}
     title = "Controlled retention of source evidence"
@@ -202,7 +234,7 @@ def _list_differences(work: _Work) -> list[str]:
     study = work.study
     seed = "The seed of a pair is made from a SHA-256 of its id, for Python's hash differs from process to process."
     found = [
-        *([seed] if work.data.contexts_file is None else []),
+        seed,
         "Spans of every truth file of a suspicious document count as reused.",
         "The standard errors of the mixed model are from the first optimiser whose covariance is not singular.",
     ]
@@ -211,5 +243,5 @@ def _list_differences(work: _Work) -> list[str]:
     if study.instances is not None:
         found.append(f"At most the first {study.instances} instances.")
     if work.lost:
-        found.append(describe_lost(work.lost, f"{len(work.data.cases)} pairs"))
+        found.append(describe_lost(work.lost, f"{len(work.cases)} pairs"))
     return found

@@ -16,7 +16,7 @@ from pan_scdg.pan.runs import find_run, read_run
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.profile import Profile
 from pan_scdg.records import Query
-from pan_scdg.research.data.folders import find_ready
+from pan_scdg.research.data.folders import check_given
 from pan_scdg.research.data.queries import QueryFold, make_folds, read_folds
 from pan_scdg.research.retrieval.comparison import split_qrels
 from pan_scdg.research.retrieval.rows import Ranking
@@ -25,7 +25,7 @@ from pan_scdg.retrieval.candidate_files import read_candidates
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.scoring.reranking import Ranking as Ranked
 
-QRELS, FOLDS_KIND = "qrels.txt", "pan26-folds"
+QRELS = "qrels.txt"
 Stages = Mapping[str, FirstStage]
 """The first stage of each query."""
 Orders = Mapping[str, Sequence[str]]
@@ -99,11 +99,10 @@ def read_data(study: RetrievalStudy, reranks: bool, notices: Notices) -> Data:
         UserError: data, folds or a run are missing, malformed or of other data, or there are too few judged queries.
     """
     options, folder = study.options, study.folder
-    if needless := sorted(options.given.keys() - {FOLDS_KIND}):
-        raise UserError(f"{needless[0]!r} is not used by this study", f"give {FOLDS_KIND}", "--given")
+    check_given(options.given, ("pan26",))
     queries, qrels = read_queries(folder, notices), read_qrels(folder / QRELS)
     asked, judged = {query.query_id for query in queries}, {doc_id for of in qrels.values() for doc_id in of}
-    folds_file = find_ready(FOLDS_KIND, options.folders, options.given) if reranks else None
+    folds_file = options.given.get("pan26-folds") if reranks else None
     folds: Sequence[QueryFold] = ()
     if reranks:
         folds = make_folds([q.query_id for q in queries]) if folds_file is None else read_folds(folds_file, asked)
