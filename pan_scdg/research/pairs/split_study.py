@@ -12,7 +12,7 @@ from pan_scdg.profile import PAPER_GRID
 from pan_scdg.profile.baseline import CharNgrams, Containment
 from pan_scdg.research.data.pair_sets import PAN25
 from pan_scdg.research.data.splits import SEEDS, PairSplit
-from pan_scdg.research.pairs.job import PairWork, list_models
+from pan_scdg.research.pairs.job import PairWork, Tables, list_models
 from pan_scdg.research.pairs.methods import describe_rule, evaluate_splits, list_methods, name_baselines
 from pan_scdg.research.pairs.scores import find_windows
 from pan_scdg.research.report.page import Section, list_made, make_class_table, make_origin_table
@@ -29,10 +29,10 @@ HEADINGS = dict(zip(PAIR_METRICS, ("Prec.", "Rec.", "F1", "FPR", "BAcc.", "MCC",
 """The eight measures as the paper's table heads them."""
 
 
-def write_sections(work: PairWork) -> tuple[str, list[Section], dict[str, Any]]:
+def write_sections(work: PairWork, tables: Tables) -> tuple[str, list[Section], dict[str, Any]]:
     """Return title, sections and seeds of the report."""
-    splits, profile = work.data.pan25.splits, work.study.profile
-    methods = list_methods(work.baselines, work.tables[PAN25], work.settings, list_models(work.study))
+    splits, profile = work.pan25.splits, work.study.profile
+    methods = list_methods(work.baselines, tables[PAN25], work.settings, list_models(work.study))
     results = evaluate_splits(methods, splits)
     sizes = sorted({(len(split.train), len(split.test)) for split in splits})
     studied = (
@@ -44,7 +44,7 @@ def write_sections(work: PairWork) -> tuple[str, list[Section], dict[str, Any]]:
         "the number of splits and parameters.",
     )
     data = f"Training and test pairs of a split: {', '.join(f'{train} and {test}' for train, test in sizes)}."
-    parts, sets = work.data.parts, work.data.sets.values()
+    parts, sets = work.parts, work.sets.values()
     sections = [
         Section("Method", studied),
         Section("Data", [data], tables=[make_origin_table(parts), make_class_table(sets)]),
