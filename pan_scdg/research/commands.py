@@ -1,5 +1,6 @@
 """The group of commands ``studies``: prepare, pairs, same-topic, retrieval, cascade, retention."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,11 +88,11 @@ def prepare(
     """
     from pan_scdg.research.data.prepare import Sources
     from pan_scdg.research.data.prepare import prepare as make
-    from pan_scdg.research.data.token_counter import find_counter
+    from pan_scdg.research.data.token_counter import count_tokens
 
     folders = find_folders(data, examples, output, state, model=model, given=given)
-    chosen = load_chosen_profile(profile)
-    sources = Sources(folders, given, lambda: find_counter(chosen.need_model(), model, state))
+    settings = load_chosen_profile(profile).need_model()
+    sources = Sources(folders, given, partial(count_tokens, settings=settings, model=model, state=state))
     lines = make(sources, parts, output, overwrite)
     say(sources.notices.list_warnings())
     click.echo("\n".join([*lines, f"wrote {output}"]))

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from transformers import AutoTokenizer
@@ -30,17 +30,13 @@ Prepare = Callable[..., list[str]]
 SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
 
 
-class Words:
+def count_words(documents: Iterable[TextFile]) -> tuple[dict[Path, int], dict[str, Any]]:
     """Counts words where a test needs no tokenizer."""
-
-    identity: ClassVar[dict[str, str]] = {"model": "words"}
-
-    def count(self, documents: Iterable[TextFile]) -> dict[Path, int]:
-        return {document.path: len(read_text(document).split()) for document in documents}
+    return {document.path: len(read_text(document).split()) for document in documents}, {"model": "words"}
 
 
 def sources(folders: DataFolders, given: dict[str, Path] | None = None) -> Sources:
-    return Sources(folders, given or {}, Words)  # type: ignore[arg-type]
+    return Sources(folders, given or {}, count_words)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -130,10 +126,10 @@ def theirs(data: Path) -> dict[str, Path]:
 
 
 def test_given_files_are_taken_and_said(data: Path, made: Path, tmp_path: Path) -> None:
-    def no_tokenizer() -> Any:
+    def no_tokenizer(_documents: object) -> Any:
         raise AssertionError("nothing is counted when the manifest is there")
 
-    given = replace(sources(find_data(data), theirs(data)), make_counter=no_tokenizer)
+    given = replace(sources(find_data(data), theirs(data)), count_tokens=no_tokenizer)
     lines = prepare(given, (), tmp_path / "out")
     index = read_index(tmp_path / "out")
     assert {a["origin"] for part in index.values() for a in part.values()} == {"from file"}
@@ -208,16 +204,14 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
         find_data(tmp_path / "nothing")
 
 
-def test_pairs_that_are_all_too_long_and_instances_that_there_are_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pairs_that_are_all_too_long_and_instances_that_there_are_not(tmp_path: Path) -> None:
     write_corpus(tmp_path / "data" / "pan25", [("s", "r")], truth={"s-r": feature("r")})
     shutil.copytree(find_examples().multinews, tmp_path / "data" / "multinews")
     with pytest.raises(UserError, match="no pair meets the conditions of an instance"):
         prepare(sources(find_data(tmp_path / "data")), ["retention"], tmp_path / "out")
-    monkeypatch.setattr(Words, "count", lambda _self, documents: {document.path: 100_000 for document in documents})
+    long = Sources(find_data(tmp_path / "data"), {}, lambda documents: ({of.path: 100_000 for of in documents}, {}))
     with pytest.raises(UserError, match="every pair has more than 128000 tokens"):
-        prepare(sources(find_data(tmp_path / "data")), ["pan25"], tmp_path / "out")
+        prepare(long, ["pan25"], tmp_path / "out")
 
 
 @pytest.fixture
@@ -280,7 +274,7 @@ def test_the_papers_tokenizer_counts_for_every_model_and_needs_no_weights(
     assert first.susp_tokens == len(tokenizer.encode("text of s0", add_special_tokens=False))
     (cache / "Qwen3-8B-Base" / "tokenizer.json").write_text("{")
     with pytest.raises(UserError, match="tokenizer"):  # a damaged one is not passed over
-        token_counter.find_counter(ModelSettings(name="tiny"), tiny_folder("llama"))
+        token_counter.count_tokens([], ModelSettings(name="tiny"), tiny_folder("llama"))
 
 
 def test_the_command_selects_instances_that_can_be_divided_and_replaced(

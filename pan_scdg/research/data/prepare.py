@@ -1,6 +1,6 @@
 """``studies prepare``: the manifests, splits and folds of all studies, read from given files or made."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.jobs.output.directory import produce_result
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import read_queries
+from pan_scdg.records import TextFile
 from pan_scdg.research.data.corpora import PairDocuments, TruePair, read_corpora
 from pan_scdg.research.data.folders import PARTS, DataFolders, check_given
 from pan_scdg.research.data.news import (
@@ -36,18 +37,21 @@ from pan_scdg.research.data.prepared import Artefact, describe_origin, list_text
 from pan_scdg.research.data.queries import format_folds, make_folds, read_folds
 from pan_scdg.research.data.records import format_records
 from pan_scdg.research.data.splits import (
+    OVERLAPS,
     PairSplit,
-    Shared,
     count_shared,
     find_components,
     format_splits,
     make_splits,
     read_splits,
 )
-from pan_scdg.research.data.token_counter import TokenCounter, list_counted
+from pan_scdg.research.data.token_counter import list_counted
 from pan_scdg.research.retention.distractors import DistractorPool, read_pool
 from pan_scdg.research.retention.instances import Instance, check_instances, read_instances, select_instances
 from pan_scdg.research.study import write_files
+
+CountTokens = Callable[[Iterable[TextFile]], tuple[dict[Path, int], dict[str, Any]]]
+"""Returns the number of tokens of each document by its file, and the tokenizer; see `token_counter.count_tokens`."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,8 @@ class Sources:
     folders: DataFolders
     given: Mapping[str, Path] = field(default_factory=dict)
     """The user's files, by kind; see `check_given`."""
-    make_counter: Callable[[], TokenCounter] | None = None
-    """Loads the tokenizer; called only if a manifest of pairs is made."""
+    count_tokens: CountTokens | None = None
+    """Called only if a manifest of pairs is made."""
     notices: Notices = field(default_factory=Notices)
 
     @cached_property
@@ -138,24 +142,23 @@ def prepare_pan25(sources: Sources) -> Pan25:
 
 def _make_pan25_manifest(sources: Sources) -> tuple[tuple[PairRecord, ...], dict[str, Any], list[Artefact]]:
     """Return the pairs, the facts on how they were counted, and the exclusion log."""
-    if sources.make_counter is None:
+    if sources.count_tokens is None:
         raise ValueError("a manifest of pairs needs a tokenizer")
-    counter = sources.make_counter()
     pairs = [true.pair for true in sources.corpus]
-    tokens = counter.count(document for pair in pairs for document in (pair.suspicious, pair.source))
+    tokens, tokenizer = sources.count_tokens(document for pair in pairs for document in (pair.suspicious, pair.source))
     records, excluded = make_manifest(sources.corpus, tokens)
     if not records:
         what = f"every pair has more than {MOST_TOKENS} tokens"
         raise UserError(what, "give shorter pairs", sources.folders.pan25)
     facts = {"pairs": len(excluded), "pair_ids": [pair.pair_id for pair in excluded], **describe_origin(None)}
     log = Artefact("exclusion log", {"pan25/exclusion_log.jsonl": format_records(excluded)}, facts)
-    return records, {"most_tokens": MOST_TOKENS, "tokenizer": counter.identity}, [log]
+    return records, {"most_tokens": MOST_TOKENS, "tokenizer": tokenizer}, [log]
 
 
 def _describe_splits(records: Sequence[PairRecord], splits: Sequence[PairSplit], file: Path | None) -> Artefact:
     components = find_components(records)
     counted = [count_shared(records, components, split) for split in splits]
-    overlaps = {name: sum(getattr(shared, name) for shared in counted) for name in Shared._fields}
+    overlaps = {name: sum(shared[name] for shared in counted) for name in OVERLAPS}
     files = {f"pan25/splits/{name}": text for name, text in format_splits(records, splits).items()}
     return Artefact("splits", files, {"splits": len(splits), **overlaps, **describe_origin(file)})
 

@@ -26,6 +26,7 @@ TRAIN, TEST = "train", "test"
 PARTS = {"train": TRAIN, "training": TRAIN, "test": TEST, "testing": TEST}
 PART_COLUMNS = ("split", "partition", "subset")
 """Names of the CSV column with the part, since the paper does not describe its files; we write the first."""
+OVERLAPS = ("suspicious_overlap_count", "source_overlap_count", "component_overlap_count")
 
 
 class PairSplit(NamedTuple):
@@ -40,14 +41,6 @@ class PairSplit(NamedTuple):
         """Return the division without the pairs of these ids."""
         train, test = (tuple(pair for pair in part if pair not in lost) for part in (self.train, self.test))
         return PairSplit(self.name, train, test)
-
-
-class Shared(NamedTuple):
-    """Numbers of documents and components that are in both parts, which must be 0."""
-
-    suspicious_overlap_count: int
-    source_overlap_count: int
-    component_overlap_count: int
 
 
 def name_components(pairs: Sequence[tuple[str, str]]) -> list[str]:
@@ -125,11 +118,12 @@ def _divide(name: str, records: Sequence[PairRecord], test: set[str]) -> PairSpl
     return PairSplit(name, tuple(p for p in ids if p not in test), tuple(p for p in ids if p in test))
 
 
-def count_shared(records: Sequence[PairRecord], components: Mapping[str, str], split: PairSplit) -> Shared:
-    """Count the suspicious files, source files and components that are in both parts of a split."""
+def count_shared(records: Sequence[PairRecord], components: Mapping[str, str], split: PairSplit) -> dict[str, int]:
+    """Return the numbers of documents and components that are in both parts, which must be 0, by `OVERLAPS`."""
     test = set(split.test)
     facts = [(record.pair_id in test, *record.names, components[record.pair_id]) for record in records]
-    return Shared(*(len({f[i] for f in facts if f[0]} & {f[i] for f in facts if not f[0]}) for i in (1, 2, 3)))
+    shared = (len({f[i] for f in facts if f[0]} & {f[i] for f in facts if not f[0]}) for i in (1, 2, 3))
+    return dict(zip(OVERLAPS, shared, strict=True))
 
 
 def format_splits(records: Sequence[PairRecord], splits: Sequence[PairSplit]) -> dict[str, str]:
@@ -142,7 +136,7 @@ def format_splits(records: Sequence[PairRecord], splits: Sequence[PairSplit]) ->
         files[f"{split.name}.csv"] = format_csv(("pair_id", "component_id", "split"), rows)
         parts = {TRAIN: split.train, TEST: split.test}
         counts = {name: count_classes([by_id[p] for p in part]) for name, part in parts.items()}
-        entries.append({"file": f"{split.name}.csv", **counts, **count_shared(records, components, split)._asdict()})
+        entries.append({"file": f"{split.name}.csv", **counts, **count_shared(records, components, split)})
     index = {
         "manifest_sha256": digest_manifest(records),
         "components": len(set(components.values())),
@@ -165,8 +159,8 @@ def read_splits(folder: Path, records: Sequence[PairRecord]) -> tuple[PairSplit,
     for path in files:
         parts = read_parts(path, ids)
         split = _divide(path.stem, records, {pair_id for pair_id, part in parts.items() if part == TEST})
-        if any(found := count_shared(records, components, split)):
-            shared = ", ".join(f"{name}={count}" for name, count in found._asdict().items())
+        if any((found := count_shared(records, components, split)).values()):
+            shared = ", ".join(f"{name}={count}" for name, count in found.items())
             raise UserError(f"training and test have documents in common: {shared}", "give another split", path)
         splits.append(split)
     return tuple(splits)

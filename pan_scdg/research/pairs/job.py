@@ -7,6 +7,7 @@ continues from there, and the report appears once all of it is complete.
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -26,9 +27,9 @@ from pan_scdg.research.data.folders import check_given
 from pan_scdg.research.data.pair_sets import NEWS, PAN25, PairSet, find_pan25_pairs, write_news_pairs
 from pan_scdg.research.data.prepare import News, Pan25, Sources, prepare_news, prepare_pan25
 from pan_scdg.research.data.prepared import Parts, list_texts
-from pan_scdg.research.data.token_counter import find_counter
+from pan_scdg.research.data.token_counter import count_tokens
 from pan_scdg.research.pairs.scores import SCDG, Baseline, find_baselines, make_gain_table, score_baseline, write_scores
-from pan_scdg.research.report.page import Report, Section, write_report
+from pan_scdg.research.report.page import Section, write_report
 from pan_scdg.research.study import (
     OnError,
     ReadyStudy,
@@ -159,9 +160,8 @@ def _read_data(study: PairStudy, notices: Notices, scratch: Path) -> tuple[Pan25
     """
     options, settings = study.options, study.profile.need_model()
     check_given(options.given, (PAN25, NEWS) if study.with_news else (PAN25,))
-    sources = Sources(
-        options.folders, options.given, lambda: find_counter(settings, options.model, options.state), notices
-    )
+    counter = partial(count_tokens, settings=settings, model=options.model, state=options.state)
+    sources = Sources(options.folders, options.given, counter, notices)
     pan25 = prepare_pan25(sources)
     sets = {PAN25: find_pan25_pairs(pan25.records, sources.corpus)}
     if not study.with_news:
@@ -288,4 +288,4 @@ def _write(work: PairWork, values: Any, result: OutputDirectory) -> list[str]:
             files.append(f"scores/{name}/{method}.jsonl.gz")
             write_scores(folder / files[-1], table)
     title, sections, seeds = work.study.write_sections(work, tables)
-    return write_report(folder, Report(title, sections, files, {**result.job, "seeds": seeds}))
+    return write_report(folder, title, sections, files, {**result.job, "seeds": seeds})

@@ -21,7 +21,7 @@ from pan_scdg.profile import PairSettings, Profile
 from pan_scdg.research.data.folders import check_given
 from pan_scdg.research.data.prepare import Sources, prepare_instances
 from pan_scdg.research.data.prepared import Artefact, Parts, describe_origin, list_texts
-from pan_scdg.research.report.page import Report, Section, list_made, make_origin_table, write_report
+from pan_scdg.research.report.page import Section, list_made, make_origin_table, write_report
 from pan_scdg.research.retention.contexts import LEVELS, SEEDS, Context, format_contexts, make_contexts
 from pan_scdg.research.retention.instances import Case, read_cases
 from pan_scdg.research.retention.report import draw, list_fits, make_tables
@@ -200,7 +200,7 @@ def _write(work: _Work, pairs: Mapping[str, Sequence[ScoredPair]], store: Store,
     ]
     made_from = {**result.job, "seeds": list(SEEDS[: study.seeds])}
     title = "Controlled retention of source evidence"
-    return write_report(result.staged, Report(title, sections, write_files(result.staged, files), made_from))
+    return write_report(result.staged, title, sections, write_files(result.staged, files), made_from)
 
 
 def _describe_study(study: RetentionStudy) -> list[str]:

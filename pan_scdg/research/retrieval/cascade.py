@@ -16,7 +16,7 @@ from pan_scdg.jobs.requests import Computing
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Profile
 from pan_scdg.research.data.queries import make_folds
-from pan_scdg.research.report.page import Report, Section, write_report
+from pan_scdg.research.report.page import Section, write_report
 from pan_scdg.research.report.table import Table, make_table
 from pan_scdg.research.retrieval.comparison import make_runs, split_qrels
 from pan_scdg.research.retrieval.data import Data, RetrievalStudy, Stages, list_documents, read_data
@@ -166,7 +166,7 @@ def _write(work: _Work, values: Any, store: Store, result: OutputDirectory) -> l
         Section("Limits", points=list(_list_limits(work.data.lost, len(chosen_on) + len(reported)))),
     ]
     made_from = {"study": "cascade", **result.job}
-    return write_report(folder, Report("A small model before the large one", sections, files, made_from))
+    return write_report(folder, "A small model before the large one", sections, files, made_from)
 
 
 def _measure_cost(work: _Work, reranker: Reranker, candidates: Stages, queries: Container[str]) -> Cost:

@@ -32,7 +32,7 @@ from pan_scdg.research.retrieval.data import (
     read_data,
 )
 from pan_scdg.research.retrieval.rankings import make_rankings, search_all
-from pan_scdg.research.retrieval.report import FOLDS, make_report, write_gains, write_runs
+from pan_scdg.research.retrieval.report import FOLDS, TITLE, make_sections, write_gains, write_runs
 from pan_scdg.research.study import ReadyStudy, note_lost, write_files
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.scoring.batches import Shard
@@ -184,7 +184,8 @@ def _write(study: RetrievalStudy, data: Data, values: Any, store: Store, result:
     files = [*write_runs(folder, runs), *(write_gains(folder, scored) if scored else [])]
     if data.folds:
         files += write_files(folder, {FOLDS: format_folds(data.folds)})
-    return write_report(folder, make_report(study, data, rows, frozen, files, {"study": "retrieval", **result.job}))
+    sections = make_sections(study, data, rows, frozen)
+    return write_report(folder, TITLE, sections, files, {"study": "retrieval", **result.job})
 
 
 def find_stages(study: RetrievalStudy, data: Data, computing: Computing, store: Store) -> dict[str, Stages]:
