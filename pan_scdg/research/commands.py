@@ -126,9 +126,9 @@ def _show_pair_study(
     """Carry out or plan a study of pairs; a baseline that is named twice is one."""
     from pan_scdg.research.pairs.job import PairStudy, prepare_study
 
-    options = open_study(read={"vectors": vectors}, **rest)
-    chosen = [load_chosen_profile(baseline) for baseline in dict.fromkeys(baselines)]
     scdg, with_news = load_chosen_profile(profile, over_long), name == "same-topic"
+    options = open_study(scdg, rest, vectors=vectors)
+    chosen = [load_chosen_profile(baseline) for baseline in dict.fromkeys(baselines)]
     study = PairStudy(name, scdg, chosen, vectors, options, with_news, write_sections, positions)
     show_study(options, lambda stack, notices: prepare_study(study, stack, notices))
 
@@ -229,8 +229,8 @@ def retrieval(
     from pan_scdg.research.retrieval.job import prepare_retrieval
     from pan_scdg.research.retrieval.rows import choose_rows, list_defaults, make_profile_row
 
-    options = open_study(read={"index": index, "run": runs}, **rest)
     chosen = load_chosen_profile(profile).rerank_by_gains_alone()
+    options = open_study(chosen, rest, index=index, run=runs)
     firsts = list_defaults(chosen) if defaults else []
     firsts += [make_profile_row(load_chosen_profile(row), chosen) for row in rows]
     rankings, where = choose_rows(firsts, runs, rerank, search_on)
@@ -258,8 +258,9 @@ def cascade(profile: str, candidates: Path | None, index: Path | None, **rest: A
     """
     from pan_scdg.research.retrieval.cascade import make_studies, prepare_cascade
 
-    options = open_study(read={"index": index, "candidates": candidates}, **rest)
-    both = make_studies(load_chosen_profile(profile), options, index, candidates)
+    chosen = load_chosen_profile(profile)
+    options = open_study(chosen, rest, index=index, candidates=candidates)
+    both = make_studies(chosen, options, index, candidates)
     show_study(options, lambda stack, notices: prepare_cascade(both, stack, notices))
 
 
@@ -290,9 +291,9 @@ def retention(profiles: tuple[str, ...], instances: int | None, seeds: int, **re
     """
     from pan_scdg.research.retention.job import RetentionStudy, prepare_retention
 
-    options = open_study(read={}, **rest)
     chosen = [load_chosen_profile(name) for name in profiles or ("offline",)]
-    if options.model is not None and len(chosen) > 1:
+    options = open_study(chosen[0], rest)
+    if options.computing.model is not None and len(chosen) > 1:
         raise click.UsageError("--model is the folder of one model, and several profiles were named")
     study = RetentionStudy(chosen, options, instances, seeds)
     show_study(options, lambda stack, notices: prepare_retention(study, stack, notices))

@@ -1,4 +1,4 @@
-"""What is prepared for a study: manifests and splits, and an index of their origin."""
+"""The prepared manifests and splits of a study, and an index of their origin."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -18,7 +18,6 @@ from pan_scdg.jobs.lifecycle import Scored
 from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.plan.estimate import Plan, make_plan
 from pan_scdg.jobs.plan.inputs import count_pairs
-from pan_scdg.jobs.requests import Computing
 from pan_scdg.logs import say
 from pan_scdg.models.positions import PUBLISHED
 from pan_scdg.notices import Notices
@@ -120,16 +119,13 @@ def prepare_study(study: PairStudy, stack: ExitStack, notices: Notices) -> Ready
         UserError: data, settings or models are not usable.
     """
     settings, options = require_gains(study.profile), study.options
-    computing = options.choose_computing(study.profile)
+    computing = options.computing
     scratch = Path(stack.enter_context(TemporaryDirectory(prefix="pan_scdg-study-")))
     pan25, news, sets = _read_data(study, notices, scratch)
     baselines: list[Baseline] = []
     if options.reports:
-        baselines = find_baselines(study.baselines, list(sets.values()), options.device, study.vectors, options.state)
-    models = {
-        name: options.open_model(chosen, computing, stack, name_model(name))
-        for name, chosen in list_models(study).items()
-    }
+        baselines = find_baselines(study.baselines, list(sets.values()), options.device, study.vectors, computing.state)
+    models = {name: options.open_model(chosen, stack, name_model(name)) for name, chosen in list_models(study).items()}
     planned, lost = _plan_scoring(sets, models, settings, notices, options.on_error)
     work = PairWork(study, pan25, news, sets, lost, planned, models, baselines)
     work = _leave_out(work) if any(lost.values()) else work
@@ -138,7 +134,7 @@ def prepare_study(study: PairStudy, stack: ExitStack, notices: Notices) -> Ready
         places |= {f"{baseline.profile.name} {k}": v for k, v in baseline.parts.places.items()}
     count = sum(len(pairs.ids) for pairs in work.sets.values())
     return ReadyStudy(
-        scoring=_identify(work, computing),
+        scoring=_identify(work),
         places=places,
         models=list(models.values()),
         inputs=f"{count} pairs",
@@ -147,7 +143,7 @@ def prepare_study(study: PairStudy, stack: ExitStack, notices: Notices) -> Ready
         notes=note_lost(sum(map(len, lost.values())), "pairs"),
         score=lambda store, shard: _score(work, store, shard),
         write=lambda scored, _, result: _write(work, scored.values, result),
-        plan=lambda: _plan(work, computing),
+        plan=lambda: _plan(work),
         rest={"baselines": [baseline.identify() for baseline in baselines]},
     )
 
@@ -158,9 +154,9 @@ def _read_data(study: PairStudy, notices: Notices, scratch: Path) -> tuple[Pan25
     Raises:
         UserError: data is missing or damaged, or a given file belongs to other data.
     """
-    options, settings = study.options, study.profile.need_model()
+    options, settings, computing = study.options, study.profile.need_model(), study.options.computing
     check_given(options.given, (PAN25, NEWS) if study.with_news else (PAN25,))
-    counter = partial(count_tokens, settings=settings, model=options.model, state=options.state)
+    counter = partial(count_tokens, settings=settings, model=computing.model, state=computing.state)
     sources = Sources(options.folders, options.given, counter, notices)
     pan25 = prepare_pan25(sources)
     sets = {PAN25: find_pan25_pairs(pan25.records, sources.corpus)}
@@ -234,21 +230,21 @@ def name_model(scores: str) -> str:
     return "language_model" if scores == SCDG else f"language_model {scores}"
 
 
-def _identify(work: PairWork, computing: Computing) -> dict[str, Any]:
+def _identify(work: PairWork) -> dict[str, Any]:
     """Return everything that the scores depend on, without paths."""
     return {
         "task": f"studies {work.study.name}",
         "profile": work.study.profile.model_dump(mode="json", exclude={"needs_gpu"}),
         "models": {name_model(name): model.identify() for name, model in work.models.items()},
-        **work.study.options.describe(computing),
+        **work.study.options.describe(),
         "documents": {pairs.name: pairs.digest() for pairs in work.sets.values()},
         "prepared": {name: hash_text(text) for name, text in list_texts(work.parts).items()},
     }
 
 
-def _plan(work: PairWork, computing: Computing) -> list[Plan]:
+def _plan(work: PairWork) -> list[Plan]:
     """Return the cost of each language model on each set of pairs."""
-    study, plans = work.study, []
+    study, computing, plans = work.study, work.study.options.computing, []
     for key, model in work.models.items():
         for name, lost in work.lost.items():
             planned, notes = work.planned[key, name], note_lost(len(lost), "pairs")

@@ -23,8 +23,16 @@ from pan_scdg.research.data.news import SEED, SPLIT_SEED
 from pan_scdg.research.data.pair_sets import NEWS, PAN25
 from pan_scdg.research.data.splits import TEST, TRAIN, PairSplit
 from pan_scdg.research.pairs.job import PairWork, Tables
-from pan_scdg.research.pairs.methods import name_baselines
-from pan_scdg.research.pairs.scores import AVERAGE, LABEL, MEDIAN, POSITIVE_RATE, SCDG, Baseline, select_features
+from pan_scdg.research.pairs.scores import (
+    AVERAGE,
+    LABEL,
+    MEDIAN,
+    POSITIVE_RATE,
+    SCDG,
+    Baseline,
+    name_baselines,
+    select_features,
+)
 from pan_scdg.research.report.page import Section, list_made, make_class_table, make_origin_table
 from pan_scdg.research.report.table import Cell, Percent, Table, make_table
 from pan_scdg.scdg.aggregation import Floats

@@ -15,7 +15,6 @@ from pan_scdg.jobs.lifecycle import Scored
 from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.plan.estimate import Plan, make_plan
 from pan_scdg.jobs.plan.inputs import count_pairs
-from pan_scdg.jobs.requests import Computing
 from pan_scdg.notices import Notices
 from pan_scdg.profile import PairSettings, Profile
 from pan_scdg.research.data.folders import check_given
@@ -81,9 +80,8 @@ def prepare_retention(study: RetentionStudy, stack: ExitStack, notices: Notices)
     for profile in study.profiles:
         require_gains(profile)
     options = study.options
-    computing = options.choose_computing(study.profiles[0])
     parts, cases, contexts = _read_data(study, notices)
-    models = _find_models(study, computing, stack)
+    models = _find_models(study, stack)
     planned = {
         name: plan_contexts(cases, contexts, model, settings, notices, options.on_error)
         for name, (model, settings) in models.items()
@@ -95,7 +93,7 @@ def prepare_retention(study: RetentionStudy, stack: ExitStack, notices: Notices)
     work = _Work(study, parts, cases, models, {name: of.leave_out(lost) for name, of in planned.items()}, lost)
     count = len(next(iter(work.planned.values())).contexts)
     return ReadyStudy(
-        scoring=_identify(work, computing),
+        scoring=_identify(work),
         places={name: model.found for name, (model, _) in models.items()},
         models=[model for model, _ in models.values()],
         inputs=f"{count} contexts",
@@ -104,7 +102,7 @@ def prepare_retention(study: RetentionStudy, stack: ExitStack, notices: Notices)
         notes=note_lost(len(lost), "pairs"),
         score=lambda store, shard: _score(work, store, shard),
         write=lambda scored, store, result: _write(work, scored.values, store, result),
-        plan=lambda: _plan(work, computing),
+        plan=lambda: _plan(work),
     )
 
 
@@ -132,34 +130,32 @@ def _read_data(study: RetentionStudy, notices: Notices) -> tuple[Parts, Sequence
     return {PART: [*artefacts, manifest]}, cases, contexts
 
 
-def _find_models(
-    study: RetentionStudy, computing: Computing, stack: ExitStack
-) -> dict[str, tuple[ScoringModel, PairSettings]]:
+def _find_models(study: RetentionStudy, stack: ExitStack) -> dict[str, tuple[ScoringModel, PairSettings]]:
     names = [profile.need_model().name for profile in study.profiles]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise UserError(f"two profiles have the model {doubled[0]}", "name each model once with --profile")
     return {
-        name: (study.options.open_model(profile.need_model(), computing, stack, name), profile.need_pairs())
+        name: (study.options.open_model(profile.need_model(), stack, name), profile.need_pairs())
         for name, profile in zip(names, study.profiles, strict=True)
     }
 
 
-def _identify(work: _Work, computing: Computing) -> dict[str, Any]:
+def _identify(work: _Work) -> dict[str, Any]:
     """Return everything that the bytes of the report, or of a shard, depend on, without paths."""
     annotations = "".join(f"{case.pair_id} {list(map(list, case.reused))}\n" for case in work.cases)
     return {
         "task": "studies retention",
         "profiles": [profile.model_dump(mode="json", exclude={"needs_gpu"}) for profile in work.study.profiles],
         "models": {name: model.identify() for name, (model, _) in work.models.items()},
-        **work.study.options.describe(computing),
+        **work.study.options.describe(),
         "prepared": {name: hash_text(text) for name, text in list_texts(work.parts).items()},
         "annotations": hash_text(annotations),
     }
 
 
-def _plan(work: _Work, computing: Computing) -> list[Plan]:
+def _plan(work: _Work) -> list[Plan]:
     """Return the cost of each model."""
-    plans = []
+    plans, computing = [], work.study.options.computing
     for profile, (name, (model, settings)) in zip(work.study.profiles, work.models.items(), strict=True):
         planned, notes = work.planned[name].plans, note_lost(len(work.lost), "pairs")
         counted = count_pairs(planned, model, use_paper_gain(settings))

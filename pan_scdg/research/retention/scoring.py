@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 REUSED, NEW, NEITHER = 1, 0, -1
 """Y of a token: in an annotated span, in none, or on a boundary (or no piece of the text at all)."""
 CONTENT = {REUSED: "plagiarism", NEW: "new"}
-"""Names of the labels in results, in the order of `statistics.MeanTable`."""
+"""Names of the labels in results, in the order of `statistics.average_seeds`."""
 Labels = npt.NDArray[np.int8]
 
 

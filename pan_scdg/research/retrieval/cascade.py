@@ -12,14 +12,13 @@ from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.plan.estimate import Plan
 from pan_scdg.jobs.plan.inputs import count_candidates
 from pan_scdg.jobs.plan.tokens import count_operations
-from pan_scdg.jobs.requests import Computing
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Profile
 from pan_scdg.research.data.queries import make_folds
 from pan_scdg.research.report.page import Section, write_report
 from pan_scdg.research.report.table import Table, make_table
-from pan_scdg.research.retrieval.comparison import make_runs, split_qrels
-from pan_scdg.research.retrieval.data import Data, RetrievalStudy, Stages, list_documents, read_data
+from pan_scdg.research.retrieval.comparison import make_runs
+from pan_scdg.research.retrieval.data import Data, RetrievalStudy, Stages, list_documents, read_data, split_qrels
 from pan_scdg.research.retrieval.heads import ENOUGH, Agreement, Simulation, choose_head, compute_mean, measure_ndcg
 from pan_scdg.research.retrieval.job import (
     Reranker,
@@ -61,7 +60,9 @@ def make_studies(
         raise UserError(f"{min(options.given)!r} is not used by this study", "leave it out", "--given")
     given = candidates and Ranking(profile.name, run=candidates, reranked=True)
     study = RetrievalStudy(large, [given or make_profile_row(large, large)], profile.name, options, index)
-    others = replace(study, profile=small.rerank_by_gains_alone(), options=replace(options, model=None))
+    # --model is the folder of the large model
+    options = replace(options, computing=replace(options.computing, model=None))
+    others = replace(study, profile=small.rerank_by_gains_alone(), options=options)
     return study, others
 
 
@@ -74,7 +75,6 @@ class _Work(NamedTuple):
     """With the model of the profile."""
     small: Reranker
     """With the model of its cascade."""
-    computing: Computing
 
 
 def prepare_cascade(studies: tuple[RetrievalStudy, RetrievalStudy], stack: ExitStack, notices: Notices) -> ReadyStudy:
@@ -85,18 +85,16 @@ def prepare_cascade(studies: tuple[RetrievalStudy, RetrievalStudy], stack: ExitS
     """
     study, others = studies
     options = study.options
-    computing = options.choose_computing(study.profile)
     data = read_data(study, False, notices)
     data = data._replace(folds=make_folds(sorted(data.qrels), count=2))
     split_qrels(data.qrels, data.folds)
-    large, lost = open_reranker(study, computing, data.queries, stack, notices)
-    alone = replace(computing, model=None)  # --model is the folder of the large model
-    small, more = open_reranker(others, alone, data.queries, stack, notices, "small_model")
+    large, lost = open_reranker(study, data.queries, stack, notices)
+    small, more = open_reranker(others, data.queries, stack, notices, "small_model")
     if lost := {**lost, **more}:
         data = data.leave_out(lost)
     large, small = (of._replace(targets=[t for t in of.targets if t.query_id not in lost]) for of in (large, small))
-    work, places = _Work(data, large, small, computing), find_places(study, large)
-    scoring = {**describe_scoring(study, data, large, computing, places), "task": TASK}
+    work, places = _Work(data, large, small), find_places(study, large)
+    scoring = {**describe_scoring(study, data, large, places), "task": TASK}
     scoring["models"] |= {"small_model": small.model.identify()}
     scoring["small_profile"] = others.profile.model_dump(mode="json", exclude={"needs_gpu"})
     return ReadyStudy(
@@ -117,7 +115,7 @@ def _plan(work: _Work) -> list[Plan]:
     """Return the costs of the small and of the large model."""
     plans = []
     for name, reranker in (("small", work.small), ("large", work.large)):
-        plans.append(plan_scoring(work.data, reranker, work.computing, f"{TASK}, {name} model"))
+        plans.append(plan_scoring(work.data, reranker, f"{TASK}, {name} model"))
         reranker.model.unload()
     return plans
 
@@ -126,7 +124,7 @@ def _score(work: _Work, store: Store, shard: Shard) -> Scored:
     """Search, and score the candidates of a shard with both models."""
     study, data = work.large.study, work.data
     (row,) = study.rows
-    searched = find_stages(study, data, work.computing, store)
+    searched = find_stages(study, data, store)
     stages = {**searched, **{name: run.stages for name, run in data.runs.items()}}[row.name]
     small, large = (score_rows(data, of, {row.name: stages}, store, shard) for of in (work.small, work.large))
     return Scored((stages, small, large), name_stages(study, searched))
@@ -174,7 +172,7 @@ def _measure_cost(work: _Work, reranker: Reranker, candidates: Stages, queries: 
     settings = reranker.study.profile.need_retrieval()
     targets = [target for target in reranker.targets if target.query_id in queries]
     counted = count_candidates(work.data.corpus, targets, candidates, 0, settings, reranker.model, sampled=None)
-    tokens = counted.tokens.full if work.computing.engine == "reference" else counted.tokens.packed
+    tokens = counted.tokens.full if reranker.study.options.computing.engine == "reference" else counted.tokens.packed
     return tokens, count_operations(reranker.model.config, counted.tokens)
 
 

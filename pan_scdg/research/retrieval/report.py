@@ -9,10 +9,9 @@ from pan_scdg.evaluation.retrieval import Run
 from pan_scdg.pan.runs import format_run, open_gzip_text
 from pan_scdg.research.report.page import Section
 from pan_scdg.research.report.table import Cell, Table, make_table
-from pan_scdg.research.retrieval.comparison import METRICS, Frozen, RetrievalRow
+from pan_scdg.research.retrieval.comparison import METRICS, PAPER, Frozen, RetrievalRow, describe, has_own_configuration
 from pan_scdg.research.retrieval.data import Data, RetrievalStudy
 from pan_scdg.research.retrieval.grid import FEATURES, UPPER_TAILS, GridRow, list_features
-from pan_scdg.research.retrieval.rankings import PAPER, describe, has_own_configuration
 from pan_scdg.research.study import describe_lost
 from pan_scdg.scoring.candidates import Found
 
