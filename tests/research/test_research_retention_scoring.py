@@ -21,7 +21,6 @@ from pan_scdg.research.retention.scoring import (
     average_contexts,
     label_tokens,
     plan_contexts,
-    use_paper_gain,
 )
 from pan_scdg.research.retention.statistics import average_seeds, estimate_retention
 from pan_scdg.retrieval.sentences import find_sentence_spans
@@ -86,7 +85,7 @@ def carry_out(
     contexts = make_contexts(cases, pool, SEEDS)
     planned = plan_contexts(cases, contexts, model, settings, Notices())
     with Store(state) as store:
-        scored = score_pairs(planned.plans, model, use_paper_gain(settings), store, keep_gains=True)
+        scored = score_pairs(planned.plans, model, planned.settings, store, keep_gains=True)
         return Studied(cases, contexts, average_contexts(planned, scored, store))
 
 

@@ -16,7 +16,7 @@ from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.plan.estimate import Plan, make_plan
 from pan_scdg.jobs.plan.inputs import count_pairs
 from pan_scdg.notices import Notices
-from pan_scdg.profile import PairSettings, Profile
+from pan_scdg.profile import Profile
 from pan_scdg.research.data.folders import check_given
 from pan_scdg.research.data.prepare import Sources, prepare_instances
 from pan_scdg.research.data.prepared import Artefact, Parts, describe_origin, list_texts
@@ -29,7 +29,6 @@ from pan_scdg.research.retention.scoring import (
     ScoredContexts,
     average_contexts,
     plan_contexts,
-    use_paper_gain,
 )
 from pan_scdg.research.retention.statistics import estimate_retention
 from pan_scdg.research.study import ReadyStudy, StudyOptions, describe_lost, note_lost, require_gains, write_files
@@ -63,10 +62,8 @@ class _Work(NamedTuple):
     parts: Parts
     """The prepared artefacts."""
     cases: Sequence[Case]
-    models: Mapping[str, tuple[ScoringModel, PairSettings]]
-    """The language models with the pair settings of their profiles, by name."""
     planned: Mapping[str, PlannedContexts]
-    """By the name of the model."""
+    """By the name of the language model, in the order of the profiles."""
     lost: Mapping[str, str]
     """The reasons why pairs are in no row, by id."""
 
@@ -83,19 +80,19 @@ def prepare_retention(study: RetentionStudy, stack: ExitStack, notices: Notices)
     parts, cases, contexts = _read_data(study, notices)
     models = _find_models(study, stack)
     planned = {
-        name: plan_contexts(cases, contexts, model, settings, notices, options.on_error)
-        for name, (model, settings) in models.items()
+        name: plan_contexts(cases, contexts, model, profile.need_pairs(), notices, options.on_error)
+        for profile, (name, model) in zip(study.profiles, models.items(), strict=True)
     }
     lost = {name: why for of in planned.values() for name, why in of.lost.items()}
     if len(cases) - len(lost) < FEWEST_PAIRS:
         what = f"{len(lost)} of {len(cases)} instances cannot be scored, which leaves too few for an interval"
         raise UserError(what, "give more or shorter pairs", options.folders.pan25)
-    work = _Work(study, parts, cases, models, {name: of.leave_out(lost) for name, of in planned.items()}, lost)
+    work = _Work(study, parts, cases, {name: of.leave_out(lost) for name, of in planned.items()}, lost)
     count = len(next(iter(work.planned.values())).contexts)
     return ReadyStudy(
         scoring=_identify(work),
-        places={name: model.found for name, (model, _) in models.items()},
-        models=[model for model, _ in models.values()],
+        places={name: model.found for name, model in models.items()},
+        models=list(models.values()),
         inputs=f"{count} contexts",
         summary=[f"studied {count} contexts: {options.output}"],
         notices=notices,
@@ -130,12 +127,12 @@ def _read_data(study: RetentionStudy, notices: Notices) -> tuple[Parts, Sequence
     return {PART: [*artefacts, manifest]}, cases, contexts
 
 
-def _find_models(study: RetentionStudy, stack: ExitStack) -> dict[str, tuple[ScoringModel, PairSettings]]:
+def _find_models(study: RetentionStudy, stack: ExitStack) -> dict[str, ScoringModel]:
     names = [profile.need_model().name for profile in study.profiles]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise UserError(f"two profiles have the model {doubled[0]}", "name each model once with --profile")
     return {
-        name: (study.options.open_model(profile.need_model(), stack, name), profile.need_pairs())
+        name: study.options.open_model(profile.need_model(), stack, name)
         for name, profile in zip(names, study.profiles, strict=True)
     }
 
@@ -146,7 +143,7 @@ def _identify(work: _Work) -> dict[str, Any]:
     return {
         "task": "studies retention",
         "profiles": [profile.model_dump(mode="json", exclude={"needs_gpu"}) for profile in work.study.profiles],
-        "models": {name: model.identify() for name, (model, _) in work.models.items()},
+        "models": {name: of.model.identify() for name, of in work.planned.items()},
         **work.study.options.describe(),
         "prepared": {name: hash_text(text) for name, text in list_texts(work.parts).items()},
         "annotations": hash_text(annotations),
@@ -156,20 +153,20 @@ def _identify(work: _Work) -> dict[str, Any]:
 def _plan(work: _Work) -> list[Plan]:
     """Return the cost of each model."""
     plans, computing = [], work.study.options.computing
-    for profile, (name, (model, settings)) in zip(work.study.profiles, work.models.items(), strict=True):
-        planned, notes = work.planned[name].plans, note_lost(len(work.lost), "pairs")
-        counted = count_pairs(planned, model, use_paper_gain(settings))
-        plans.append(make_plan("studies retention", profile.name, computing, model, counted, len(planned), notes))
-        model.unload()
+    for profile, of in zip(work.study.profiles, work.planned.values(), strict=True):
+        notes, count = note_lost(len(work.lost), "pairs"), len(of.plans)
+        counted = count_pairs(of.plans, of.model, of.settings)
+        plans.append(make_plan("studies retention", profile.name, computing, of.model, counted, count, notes))
+        of.model.unload()
     return plans
 
 
 def _score(work: _Work, store: Store, shard: Shard) -> Scored:
     """Score the contexts of a shard with every model."""
     scored = {}
-    for name, (model, settings) in work.models.items():
-        scored[name] = score_pairs(work.planned[name].plans, model, use_paper_gain(settings), store, True, shard)
-        model.unload()  # so that its memory is free for the next
+    for name, of in work.planned.items():
+        scored[name] = score_pairs(of.plans, of.model, of.settings, store, True, shard)
+        of.model.unload()  # so that its memory is free for the next
     return Scored(scored)
 
 

@@ -66,6 +66,9 @@ def _make_pairs(cases: Sequence[Case], contexts: Sequence[Context]) -> Iterator[
 class PlannedContexts(NamedTuple):
     """The plan of scoring the targets after their contexts with one model."""
 
+    model: ScoringModel
+    settings: PairSettings
+    """Those of the profile without a control: the paper's gain is measured."""
     contexts: Sequence[Context]
     plans: Sequence[PlannedPair]
     """One for each context."""
@@ -77,11 +80,6 @@ class PlannedContexts(NamedTuple):
         """Return the contexts of other pairs than those of ``lost``."""
         kept = [(c, plan) for c, plan in zip(self.contexts, self.plans, strict=True) if c.pair_id not in lost]
         return self._replace(contexts=[c for c, _ in kept], plans=[plan for _, plan in kept], lost=lost)
-
-
-def use_paper_gain(settings: PairSettings) -> PairSettings:
-    """Return the settings without a control."""
-    return settings.model_copy(update={"control": "none"})
 
 
 def plan_contexts(
@@ -97,7 +95,7 @@ def plan_contexts(
     Raises:
         UserError: with "stop", a target lacks one of the contents or cannot be scored after a context.
     """
-    settings = use_paper_gain(settings)
+    settings = settings.model_copy(update={"control": "none"})
     model.check_length(settings.limit, "pairs.limit")
     planned, failed = plan_pairs(list(_make_pairs(cases, contexts)), model, settings, notices)
     errors: dict[str, UserError] = {}
@@ -112,7 +110,7 @@ def plan_contexts(
     kept = [context for context in contexts if context.pair_id not in errors]
     if model.may_compute:
         check_longest_pair(plans, model)
-    return PlannedContexts(kept, plans, targets, {name: error.what for name, error in errors.items()})
+    return PlannedContexts(model, settings, kept, plans, targets, {name: error.what for name, error in errors.items()})
 
 
 def average_contexts(planned: PlannedContexts, scored: Sequence[ScoredPair], store: Store) -> ScoredContexts:

@@ -107,8 +107,9 @@ def average_seeds(means: "DataFrame") -> Floats:
     keys = ["pair_id", "content", "retention", "seed"]
     pair_ids, seeds = (list(dict.fromkeys(means[name])) for name in ("pair_id", "seed"))
     cells = pandas.MultiIndex.from_product([pair_ids, CONTENT.values(), LEVELS, seeds], names=keys)
-    values: Floats = means.set_index(keys)["mean_gain"].loc[cells].to_numpy()
-    return values.reshape(len(pair_ids), len(CONTENT), len(LEVELS), len(seeds)).mean(axis=-1)
+    values = means.set_index(keys)["mean_gain"].loc[cells].to_numpy(np.float64)
+    shape = (len(pair_ids), len(CONTENT), len(LEVELS), len(seeds))
+    return np.asarray(values.reshape(shape).mean(axis=-1), dtype=np.float64)
 
 
 def draw_weights(pairs: int) -> Floats:
