@@ -149,11 +149,7 @@ def prepare_study(study: PairStudy, stack: ExitStack, notices: Notices) -> Ready
 
 
 def _read_data(study: PairStudy, notices: Notices, scratch: Path) -> tuple[Pan25, News | None, dict[str, PairSet]]:
-    """Read or make the manifests and splits, and find their pairs; articles of news are written to ``scratch``.
-
-    Raises:
-        UserError: data is missing or damaged, or a given file belongs to other data.
-    """
+    """Read or make the manifests and splits, and find their pairs; articles of news are written to ``scratch``."""
     options, settings, computing = study.options, study.profile.need_model(), study.options.computing
     check_given(options.given, (PAN25, NEWS) if study.with_news else (PAN25,))
     counter = partial(count_tokens, settings=settings, model=computing.model, state=computing.state)
@@ -174,11 +170,7 @@ def _plan_scoring(
     notices: Notices,
     on_error: OnError,
 ) -> tuple[dict[tuple[str, str], Sequence[PlannedPair]], dict[str, dict[str, str]]]:
-    """Return how every model scores the pairs, and why some of them cannot be scored; see `PairWork`.
-
-    Raises:
-        UserError: see `check_pairs`.
-    """
+    """Return how every model scores the pairs, and why some of them cannot be scored; see `PairWork`."""
     lost: dict[str, dict[str, str]] = {name: {} for name in sets}
     planned: dict[tuple[str, str], Sequence[PlannedPair]] = {}
     for key, model in models.items():

@@ -104,11 +104,7 @@ def prepare_retention(study: RetentionStudy, stack: ExitStack, notices: Notices)
 
 
 def _read_data(study: RetentionStudy, notices: Notices) -> tuple[Parts, Sequence[Case], Sequence[Context]]:
-    """Read or select the instances, and make their contexts.
-
-    Raises:
-        UserError: data is missing or damaged, or has too few instances.
-    """
+    """Read or select the instances, and make their contexts."""
     options = study.options
     check_given(options.given, (PART,))
     sources = Sources(options.folders, options.given, notices=notices)

@@ -25,7 +25,7 @@ from pan_scdg.research.retrieval.job import (
     describe_scoring,
     find_places,
     find_stages,
-    name_stages,
+    name_stage_files,
     open_reranker,
     plan_scoring,
     score_rows,
@@ -124,10 +124,9 @@ def _score(work: _Work, store: Store, shard: Shard) -> Scored:
     """Search, and score the candidates of a shard with both models."""
     study, data = work.large.study, work.data
     (row,) = study.rows
-    searched = find_stages(study, data, store)
-    stages = {**searched, **{name: run.stages for name, run in data.runs.items()}}[row.name]
+    stages = find_stages(study, data, store)[row.name]
     small, large = (score_rows(data, of, {row.name: stages}, store, shard) for of in (work.small, work.large))
-    return Scored((stages, small, large), name_stages(study, searched))
+    return Scored((stages, small, large), dict.fromkeys(name_stage_files(study).values(), stages))
 
 
 def _write(work: _Work, values: Any, store: Store, result: OutputDirectory) -> list[str]:

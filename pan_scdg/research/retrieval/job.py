@@ -160,17 +160,16 @@ def describe_scoring(
 
 def _score(study: RetrievalStudy, data: Data, reranker: Reranker | None, store: Store, shard: Shard) -> Scored:
     """Search, and score the candidates of a shard."""
-    searched = find_stages(study, data, store)
-    found = {**searched, **{name: run.stages for name, run in data.runs.items()}}
+    found = find_stages(study, data, store)
     stages = {row.name: found[row.name] for row in study.rows if row.reranked}
     scored = {} if reranker is None else score_rows(data, reranker, stages, store, shard)
-    return Scored((searched, stages, scored), name_stages(study, searched))
+    return Scored((found, stages, scored), {file: found[name] for name, file in name_stage_files(study).items()})
 
 
 def _write(study: RetrievalStudy, data: Data, values: Any, store: Store, result: OutputDirectory) -> list[str]:
     """Rerank and evaluate; return the names of the staged files, the page last."""
-    (searched, stages, scored), folder = values, result.staged
-    orders = {name: list_documents(of) for name, of in searched.items()}
+    (found, stages, scored), folder = values, result.staged
+    orders = {name: list_documents(of) for name, of in found.items()}
     orders |= {name: run.order for name, run in data.runs.items()}
     runs, frozen = make_rankings(study, data, orders, stages, scored, store)
     rows = compare_rows(data.qrels, runs)
@@ -182,12 +181,12 @@ def _write(study: RetrievalStudy, data: Data, values: Any, store: Store, result:
 
 
 def find_stages(study: RetrievalStudy, data: Data, store: Store) -> dict[str, Stages]:
-    """Return the first stage of each row that has one: from the shards, or searched."""
-    shards = study.options.computing.shards
+    """Return the candidates of each row: those of a run, of the shards, or of a search."""
+    shards, found = study.options.computing.shards, {name: run.stages for name, run in data.runs.items()}
     if not shards.folders:
-        return search_all(study, data, store)
-    queries, found = [query.query_id for query in data.queries], dict[str, Stages]()
-    for name, file in _name_stage_files(study).items():
+        return found | search_all(study, data, store)
+    queries = [query.query_id for query in data.queries]
+    for name, file in name_stage_files(study).items():
         found[name] = shards.read_candidates(queries, file)
         check_documents(list_documents(found[name]), data.corpus, shards.folders[0] / file)
     return found
@@ -228,12 +227,7 @@ def _name_encoder(settings: RetrievalSettings) -> tuple[str, int, str | None] | 
     return dense.model, dense.batch, dense.dtype
 
 
-def name_stages(study: RetrievalStudy, found: Mapping[str, Stages]) -> dict[str, Stages]:
-    """Return the first stages by the files that every shard has them in."""
-    return {file: found[name] for name, file in _name_stage_files(study).items()}
-
-
-def _name_stage_files(study: RetrievalStudy) -> dict[str, str]:
+def name_stage_files(study: RetrievalStudy) -> dict[str, str]:
     """Return the file of each row's first stage in a shard."""
     searched = [row.name for row in study.rows if row.settings is not None]
     return {name: f"candidates-{number:02d}.jsonl.gz" for number, name in enumerate(searched, 1)}
