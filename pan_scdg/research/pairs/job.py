@@ -81,7 +81,7 @@ class PairWork:
     lost: Mapping[str, Mapping[str, str]]
     """The reasons why pairs cannot be scored and are in no row, by the name of the set and their ids."""
     planned: Mapping[tuple[str, str], Sequence[PlannedPair]]
-    """How pairs are scored, by the name of the scores and of the set."""
+    """The plans of scoring, by the name of the scores and of the set."""
     models: Mapping[str, ScoringModel]
     """The language model under each position rule, by the name of its scores; the first is `scores.SCDG`."""
     baselines: Sequence[Baseline]
