@@ -235,7 +235,6 @@ def _identify(work: PairWork) -> dict[str, Any]:
 
 
 def _plan(work: PairWork) -> list[Plan]:
-    """Return the cost of each language model on each set of pairs."""
     study, computing, plans = work.study, work.study.options.computing, []
     for key, model in work.models.items():
         for name, lost in work.lost.items():

@@ -221,7 +221,6 @@ def write_sections(work: PairWork, tables: Tables) -> tuple[str, list[Section], 
 
 
 def _list_differences(work: PairWork, split: str) -> list[str]:
-    """Return sentences on the deviations from the paper."""
     found = [
         f"The paper calls its PAN25 split a fixed held-out one and does not say which; this is {split}, the first.",
         "Statistics of BM25 are over the sources of PAN25 for its pairs, and over those of the news pairs for these.",

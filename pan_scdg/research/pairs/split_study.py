@@ -206,7 +206,6 @@ def _name_seeds(splits: Sequence[PairSplit]) -> list[int] | str:
 
 
 def _list_differences(work: PairWork) -> list[str]:
-    """Return sentences on the deviations from the paper."""
     found = [
         f"{name}: {describe_rule(baseline.settings)}."
         for name, baseline in zip(name_baselines(work.baselines), work.baselines, strict=True)

@@ -169,7 +169,6 @@ def read_pool(directory: Path, articles: int = ARTICLES) -> DistractorPool:
 
 
 def _read_articles(directory: Path) -> Iterator[tuple[str, str]]:
-    """Yield names and texts of articles."""
     files = [p for p in list_directory(directory) if p.suffix == ".txt" and p.name not in FILES and is_file(p)]
     if files:
         yield from ((path.name, read_document(path)) for path in files)

@@ -147,7 +147,6 @@ def _identify(work: _Work) -> dict[str, Any]:
 
 
 def _plan(work: _Work) -> list[Plan]:
-    """Return the cost of each model."""
     plans, computing = [], work.study.options.computing
     for profile, of in zip(work.study.profiles, work.planned.values(), strict=True):
         notes, count = note_lost(len(work.lost), "pairs"), len(of.plans)
@@ -219,7 +218,6 @@ def _list_facts(scored: Mapping[str, ScoredContexts]) -> list[str]:
 
 
 def _list_differences(work: _Work) -> list[str]:
-    """Return sentences on the deviations from the paper."""
     study = work.study
     seed = "The seed of a pair is made from a SHA-256 of its id, for Python's hash differs from process to process."
     found = [

@@ -112,7 +112,6 @@ def prepare_cascade(studies: tuple[RetrievalStudy, RetrievalStudy], stack: ExitS
 
 
 def _plan(work: _Work) -> list[Plan]:
-    """Return the costs of the small and of the large model."""
     plans = []
     for name, reranker in (("small", work.small), ("large", work.large)):
         plans.append(plan_scoring(work.data, reranker, f"{TASK}, {name} model"))
@@ -167,7 +166,6 @@ def _write(work: _Work, values: Any, store: Store, result: OutputDirectory) -> l
 
 
 def _measure_cost(work: _Work, reranker: Reranker, candidates: Stages, queries: Container[str]) -> Cost:
-    """Return the cost of scoring the candidates of some queries."""
     settings = reranker.study.profile.need_retrieval()
     targets = [target for target in reranker.targets if target.query_id in queries]
     counted = count_candidates(work.data.corpus, targets, candidates, 0, settings, reranker.model, sampled=None)
