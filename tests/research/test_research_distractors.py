@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.research.retention.distractors import cut_text, read_pool
+from pan_scdg.research.retention.contexts import cut_text, read_pool
 from tests.research.retention_texts import some_pool
 
 

@@ -17,11 +17,12 @@ from pan_scdg.research.retention.contexts import (
     LEVELS,
     Chunk,
     Context,
+    cut_text,
     derive_seed,
+    divide,
     format_contexts,
     make_contexts,
 )
-from pan_scdg.research.retention.distractors import Span, cut_text, divide
 from pan_scdg.research.retention.instances import Instance, read_cases
 from tests.research.retention_texts import some_case, some_pool
 from tests.research.small_corpora import feature, write_corpus
@@ -66,7 +67,7 @@ def test_a_slot_holds_its_chunk_or_its_distractor_and_a_chunk_once_there_stays()
 def test_texts_are_chunks_and_distractors_joined_by_blank_lines() -> None:
     for row in rows().values():
         case = next(case for case in CASES if case.pair_id == row[0].pair_id)
-        spans = divide(case.evidence)
+        spans = [(chunk.offset, chunk.offset + chunk.length) for chunk in divide(case.evidence)]
         chunks = {case.evidence[start:end] for start, end in spans}
         pieces = [set(text.split("\n\n")) for text in texts(row)]
         assert [len(found & chunks) for found in pieces] == [0, 2, 4, 6, 8]
@@ -85,7 +86,7 @@ def test_generators_follow_from_pair_and_seed_alone() -> None:
     number = int(sha256(b"s1-r1").hexdigest(), 16)
     assert [derive_seed("s1-r1", s) for s in (0, 3)] == [42 + number % 100000, 42 + number % 100000 + 7919 * 3]
     generator = random.Random(derive_seed("s1-r1", 2))
-    order = [Chunk(start, end - start) for start, end in divide(CASES[0].evidence)]
+    order = list(divide(CASES[0].evidence))
     generator.shuffle(order)
     row = rows()["s1-r1", 2]
     assert [set(order[:n]) for n in (0, 2, 4, 6, 8)] == [chunks_of(context) for context in row]
@@ -138,7 +139,7 @@ def test_cases_have_all_that_is_annotated_in_the_suspicious_document(tmp_path: P
     )  # fmt: skip
     (case,) = read_cases([instance], corpus)
     assert (case.target, case.evidence) == ("x" * 700, source[:400])
-    assert case.selected == Span(10, 310)
-    assert case.reused == (Span(10, 310), Span(320, 370), Span(600, 620))
+    assert case.selected == (10, 310)
+    assert case.reused == ((10, 310), (320, 370), (600, 620))
     with pytest.raises(UserError, match="s1-r1: the texts are not those that this instance was selected from"):
         read_cases([replace(instance, evidence_sha256="0" * 64)], corpus)

@@ -17,7 +17,6 @@ from pan_scdg.digests import hash_file
 from pan_scdg.errors import Interrupted
 from pan_scdg.research.retention import job as retention_job
 from pan_scdg.research.retention import scoring as retention_scoring
-from pan_scdg.research.retention.distractors import Span
 from pan_scdg.research.retention.instances import Case, read_cases
 
 SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
@@ -174,7 +173,7 @@ def test_a_report_is_of_the_annotations_that_it_was_made_with(
     study: Study, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def more(*arguments: Any) -> tuple[Case, ...]:
-        return tuple(case._replace(reused=(*case.reused, Span(0, 9))) for case in read_cases(*arguments))
+        return tuple(case._replace(reused=(*case.reused, (0, 9))) for case in read_cases(*arguments))
 
     monkeypatch.setattr(retention_job, "read_cases", more)
     assert study(finished / "report", "--seeds", 1, "--state", finished / "state") == 2

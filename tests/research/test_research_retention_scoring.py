@@ -11,8 +11,7 @@ from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.models.load import load_model
 from pan_scdg.notices import Notices
 from pan_scdg.profile import PairSettings, load_profile
-from pan_scdg.research.retention.contexts import Context, make_contexts
-from pan_scdg.research.retention.distractors import DistractorPool, Span, read_pool
+from pan_scdg.research.retention.contexts import Context, DistractorPool, make_contexts, read_pool
 from pan_scdg.research.retention.instances import Case
 from pan_scdg.research.retention.scoring import (
     NEW,
@@ -68,7 +67,7 @@ def case(number: int, copied: bool) -> Case:
     passage = evidence if copied else opening(number + 8, 450)
     new = opening(number + 4, 400)
     half = len(new) // 2
-    selected = Span(half + 2, half + 2 + len(passage))
+    selected = (half + 2, half + 2 + len(passage))
     target = f"{new[:half]}\n\n{passage}\n\n{new[half:]}"
     return Case(f"s{number}-r{number}", target, evidence, selected, (selected,))
 
@@ -198,8 +197,8 @@ def test_the_papers_gain_is_measured_whatever_the_control(tiny: ScoringModel, tm
     assert plain.scored.means.equals(controlled.scored.means)
 
 
-WITHOUT_NEW = (CASES[0]._replace(reused=()), CASES[1]._replace(selected=Span(0, 9000)))
-WITHOUT_REUSED = (CASES[0], CASES[1]._replace(selected=Span(0, 0), reused=()))
+WITHOUT_NEW = (CASES[0]._replace(reused=()), CASES[1]._replace(selected=(0, 9000)))
+WITHOUT_REUSED = (CASES[0], CASES[1]._replace(selected=(0, 0), reused=()))
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ from pan_scdg.research.data.splits import (
     read_splits,
 )
 from pan_scdg.research.data.token_counter import list_counted
-from pan_scdg.research.retention.distractors import DistractorPool, read_pool
+from pan_scdg.research.retention.contexts import DistractorPool, read_pool
 from pan_scdg.research.retention.instances import Instance, check_instances, read_instances, select_instances
 from pan_scdg.research.study import write_files
 

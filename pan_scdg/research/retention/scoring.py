@@ -18,8 +18,7 @@ from pan_scdg.notices import Notices
 from pan_scdg.profile import PairSettings
 from pan_scdg.records import DocumentPair, TextFile
 from pan_scdg.research.retention.contexts import Context
-from pan_scdg.research.retention.distractors import Span
-from pan_scdg.research.retention.instances import Case
+from pan_scdg.research.retention.instances import Case, Span
 from pan_scdg.research.study import OnError
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.sequences import Offsets
