@@ -182,7 +182,8 @@ def _write(study: RetrievalStudy, data: Data, values: Any, store: Store, result:
 
 def find_stages(study: RetrievalStudy, data: Data, store: Store) -> dict[str, Stages]:
     """Return the candidates of each row: those of a run, of the shards, or of a search."""
-    shards, found = study.options.computing.shards, {name: run.stages for name, run in data.runs.items()}
+    shards = study.options.computing.shards
+    found: dict[str, Stages] = {name: run.stages for name, run in data.runs.items()}
     if not shards.folders:
         return found | search_all(study, data, store)
     queries = [query.query_id for query in data.queries]
