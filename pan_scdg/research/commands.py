@@ -1,5 +1,6 @@
 """The group of commands ``studies``: prepare, pairs, same-topic, retrieval, cascade, retention."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from pan_scdg.cli.options import (
     FOLDER,
     load_chosen_profile,
     over_long_option,
+    overwrite_option,
     profile_option,
     vectors_option,
 )
@@ -44,6 +46,7 @@ studies.command_class = StudyCommand
     click.option(
         "--part", "parts", multiple=True, type=click.Choice(PARTS), help="Prepare only this part. Repeatable."
     ),
+    overwrite_option,
 )
 def prepare(
     data: Path | None,
@@ -54,6 +57,7 @@ def prepare(
     given: dict[str, Path],
     state: Path | None,
     model: Path | None,
+    overwrite: bool,
 ) -> None:
     """Prepare the manifests, splits and folds of the studies, or check given ones.
 
@@ -64,19 +68,17 @@ def prepare(
       pan25/      pairs, susp/, src/, truth XML; or several such folders
       pan26/      corpus.jsonl[.gz], queries.jsonl, qrels.txt
       multinews/  train.src.cleaned (or train.src)
-    and, if they exist already, these manifests and splits by KIND:
-      pan25-manifest       pan25/manifest.jsonl, or under the paper's name
-                           pan25val_filtered_normal_manifest_128k_6791.jsonl
-      pan25-splits         pan25/splits/ with CSV files: pair_id, split
-      pan26-folds          pan26/folds.jsonl: query_id, fold (0 is held out)
-      pan26-pairs          pan26/pan2026_pairs_manifest.jsonl
-      multinews-manifest   multinews/manifest.jsonl
-      multinews-split      multinews/split.csv, or under the paper's name
-                           multinews_split_manifest_seed20260714.csv
-      retention-instances  retention/instances.jsonl
-      retention-contexts   retention/intervention_manifest.jsonl, for studies retention
 
-    Ready files are checked and copied. The others are made, and index.json says that they are not the paper's. As in
+    \b
+    Ready files are named with --given, by KIND:
+      pan25-manifest       pairs in JSON Lines, with the fields of the paper
+      pan25-splits         folder with CSV files: pair_id, split
+      pan26-folds          JSON Lines: query_id, fold (0 is held out)
+      multinews-manifest   pairs in JSON Lines
+      multinews-split      CSV file: pair_id, split
+      retention-instances  instances in JSON Lines
+
+    They are checked and copied. The others are made, and index.json says that they are not the paper's. As in
     the paper, the tokenizer of Qwen3-8B-Base measures the length of pairs, or
     else that of the profile. Distractors of the retention study come from multinews/.
 
@@ -86,12 +88,12 @@ def prepare(
     """
     from pan_scdg.research.data.prepare import Sources
     from pan_scdg.research.data.prepare import prepare as make
-    from pan_scdg.research.data.token_counter import find_counter
+    from pan_scdg.research.data.token_counter import count_tokens
 
     folders = find_folders(data, examples, output, state, model=model, given=given)
-    chosen = load_chosen_profile(profile)
-    sources = Sources(folders, given, lambda: find_counter(chosen.need_model(), model, state))
-    lines = make(sources, parts, output)
+    settings = load_chosen_profile(profile).need_model()
+    sources = Sources(folders, given, partial(count_tokens, settings=settings, model=model, state=state))
+    lines = make(sources, parts, output, overwrite)
     say(sources.notices.list_warnings())
     click.echo("\n".join([*lines, f"wrote {output}"]))
 
@@ -124,9 +126,9 @@ def _show_pair_study(
     """Carry out or plan a study of pairs; a baseline that is named twice is one."""
     from pan_scdg.research.pairs.job import PairStudy, prepare_study
 
-    options = open_study(read={"vectors": vectors}, **rest)
-    chosen = [load_chosen_profile(baseline) for baseline in dict.fromkeys(baselines)]
     scdg, with_news = load_chosen_profile(profile, over_long), name == "same-topic"
+    options = open_study(scdg, rest, vectors=vectors)
+    chosen = [load_chosen_profile(baseline) for baseline in dict.fromkeys(baselines)]
     study = PairStudy(name, scdg, chosen, vectors, options, with_news, write_sections, positions)
     show_study(options, lambda stack, notices: prepare_study(study, stack, notices))
 
@@ -227,8 +229,8 @@ def retrieval(
     from pan_scdg.research.retrieval.job import prepare_retrieval
     from pan_scdg.research.retrieval.rows import choose_rows, list_defaults, make_profile_row
 
-    options = open_study(read={"index": index, "run": runs}, **rest)
     chosen = load_chosen_profile(profile).rerank_by_gains_alone()
+    options = open_study(chosen, rest, index=index, run=runs)
     firsts = list_defaults(chosen) if defaults else []
     firsts += [make_profile_row(load_chosen_profile(row), chosen) for row in rows]
     rankings, where = choose_rows(firsts, runs, rerank, search_on)
@@ -256,8 +258,9 @@ def cascade(profile: str, candidates: Path | None, index: Path | None, **rest: A
     """
     from pan_scdg.research.retrieval.cascade import make_studies, prepare_cascade
 
-    options = open_study(read={"index": index, "candidates": candidates}, **rest)
-    both = make_studies(load_chosen_profile(profile), options, index, candidates)
+    chosen = load_chosen_profile(profile)
+    options = open_study(chosen, rest, index=index, candidates=candidates)
+    both = make_studies(chosen, options, index, candidates)
     show_study(options, lambda stack, notices: prepare_cascade(both, stack, notices))
 
 
@@ -288,9 +291,9 @@ def retention(profiles: tuple[str, ...], instances: int | None, seeds: int, **re
     """
     from pan_scdg.research.retention.job import RetentionStudy, prepare_retention
 
-    options = open_study(read={}, **rest)
     chosen = [load_chosen_profile(name) for name in profiles or ("offline",)]
-    if options.model is not None and len(chosen) > 1:
+    options = open_study(chosen[0], rest)
+    if options.computing.model is not None and len(chosen) > 1:
         raise click.UsageError("--model is the folder of one model, and several profiles were named")
     study = RetentionStudy(chosen, options, instances, seeds)
     show_study(options, lambda stack, notices: prepare_retention(study, stack, notices))

@@ -27,6 +27,7 @@ from pan_scdg.logs import say
 from pan_scdg.notices import Notices
 
 if TYPE_CHECKING:
+    from pan_scdg.profile import Profile
     from pan_scdg.research.data.folders import DataFolders
     from pan_scdg.research.study import ReadyStudy, StudyOptions
 
@@ -141,40 +142,46 @@ def find_folders(data: Path | None, examples: bool, output: Path, state: Path | 
     return folders
 
 
-def open_study(
-    data: Path | None,
-    examples: bool,
-    read: Mapping[str, Any],
-    scores: Path | None,
-    more_scores: tuple[Path, ...],
-    **rest: Any,
-) -> "StudyOptions":
+def open_study(profile: "Profile", options: Mapping[str, Any], **read: Any) -> "StudyOptions":
     """Return the options of a study, after checking that they are compatible.
 
     Args:
-        data: ``--data``.
-        examples: ``--examples``.
+        profile: that of the language model, which decides on the device.
+        options: those of `add_study_options`, by name.
         read: options of this study alone, see `find_folders`.
-        scores: the first folder of ``--scores``.
-        more_scores: the other folders.
-        rest: the other fields of `StudyOptions`, by name.
 
     Raises:
         UsageError: options are not compatible.
-        UserError: see `find_folders`; or the folders hold no shards of one study, or not all of them.
+        UserError: see `find_folders`; or the scores are no shards of one study, or not all of them.
     """
+    from pan_scdg.jobs.requests import Computing
     from pan_scdg.jobs.shards import read_shards
     from pan_scdg.research.study import StudyOptions
 
-    given = list_score_folders(scores, more_scores, rest["plan"], rest["gpu"], rest["shard"])
-    if rest["as_json"] and not rest["plan"]:
+    output, state, model, given = (options[name] for name in ("output", "state", "model", "given"))
+    plan, gpu, shard, as_json = (options[name] for name in ("plan", "gpu", "shard", "as_json"))
+    scores = list_score_folders(options["scores"], options["more_scores"], plan, gpu, shard)
+    if as_json and not plan:
         raise click.UsageError("--json needs --plan")
-    numbered = {str(number): folder for number, folder in enumerate(given, 1)}
-    named = {"model": rest["model"], "given": rest["given"], "scores": numbered}
-    folders = find_folders(data, examples, rest["output"], rest["state"], **named, **read)
-    if rest["plan"] and rest["state"] is not None and not rest["state"].is_dir():
-        rest["state"] = None  # a plan creates nothing
-    return StudyOptions(folders, shards=read_shards(given, study=True), **rest)
+    numbered = {str(number): folder for number, folder in enumerate(scores, 1)}
+    read |= {"model": model, "given": given, "scores": numbered}
+    folders = find_folders(options["data"], options["examples"], output, state, **read)
+    if plan and state is not None and not state.is_dir():
+        state = None  # a plan creates nothing
+    shards = read_shards(scores, study=True)
+    asked = Computing("cpu", model, options["engine"], options["cluster"], state, shards=shards)
+    return StudyOptions(
+        folders=folders,
+        output=output,
+        given=given,
+        computing=asked.settle_device(profile, options["device"], plan, gpu),
+        device=options["device"],
+        overwrite=options["overwrite"],
+        on_error=options["on_error"],
+        shard=shard,
+        plan=plan,
+        as_json=as_json,
+    )
 
 
 def show_study(options: "StudyOptions", prepare: Callable[[ExitStack, Notices], "ReadyStudy"]) -> None:
@@ -190,7 +197,10 @@ def show_study(options: "StudyOptions", prepare: Callable[[ExitStack, Notices], 
     with ExitStack() as stack:
         study = prepare(stack, notices)
         if not options.plan:
-            lines = carry_out(study, options.output, options.overwrite, options.shard, options.shards, options.state)
+            computing = options.computing
+            lines = carry_out(
+                study, options.output, options.overwrite, options.shard, computing.shards, computing.state
+            )
             say([*(f"warning: {note}" for note in study.notes), *lines])
             return
         plans = study.plan()

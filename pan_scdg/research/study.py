@@ -2,17 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.lifecycle import ReadyJob
 from pan_scdg.jobs.plan.estimate import Plan, prepare_probe
 from pan_scdg.jobs.requests import Computing
-from pan_scdg.jobs.shards import Shards
-from pan_scdg.lm.engine import EngineName
 from pan_scdg.models.fit import Job
 from pan_scdg.profile import ModelSettings, PairSettings, Profile
 from pan_scdg.research.data.folders import DataFolders
@@ -31,26 +28,19 @@ class StudyOptions:
 
     folders: DataFolders
     output: Path
-    given: Mapping[str, Path] = field(default_factory=dict)
+    given: Mapping[str, Path]
     """The user's manifests and splits, by kind."""
-    state: Path | None = None
-    model: Path | None = None
-    """Folder of the language model; None: the model cache."""
-    device: str = "auto"
-    engine: EngineName = "packed"
-    cluster: Cluster = field(default_factory=Cluster)
-    """The devices of the language model."""
-    overwrite: bool = False
-    on_error: OnError = "stop"
-    shard: Shard | None = None
+    computing: Computing
+    """Device, engine, state and shards of the language model."""
+    device: str
+    """``--device``, for baselines."""
+    overwrite: bool
+    on_error: OnError
+    shard: Shard | None
     """Score this shard with the language model and make no report; None: score everything."""
-    shards: Shards = field(default_factory=Shards)
-    """Shards with all scores of the language model; empty: it computes them."""
-    plan: bool = False
+    plan: bool
     """Print the cost of scoring with the language model; nothing is written."""
-    gpu: str | None = None
-    """With ``plan``: a GPU of another machine."""
-    as_json: bool = False
+    as_json: bool
     """With ``plan``: print JSON."""
 
     @property
@@ -58,26 +48,16 @@ class StudyOptions:
         """Return True unless only the language model scores, or nothing does."""
         return self.shard is None and not self.plan
 
-    def choose_computing(self, profile: Profile) -> Computing:
-        """Return device, engine and state of the language model: those of the shards, if there are any."""
-        asked = Computing("cpu", self.model, self.engine, self.cluster, self.state, shards=self.shards)
-        return asked.settle_device(profile, self.device, self.plan, self.gpu)
-
     def open_model(
-        self,
-        settings: ModelSettings,
-        computing: Computing,
-        stack: ExitStack,
-        name: str = "language_model",
-        job: Job = "pairs",
+        self, settings: ModelSettings, stack: ExitStack, name: str = "language_model", job: Job = "pairs"
     ) -> ScoringModel:
         """Return a language model, which ``stack`` closes."""
-        computing = prepare_probe(computing) if self.plan else computing
+        computing = prepare_probe(self.computing) if self.plan else self.computing
         return stack.enter_context(closing(computing.open_model(settings, job, name)))
 
-    def describe(self, computing: Computing) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return the fields of the job that all studies have, besides task, profiles and models."""
-        return {"device": computing.device, "engine": computing.engine, "on_error": self.on_error}
+        return {"device": self.computing.device, "engine": self.computing.engine, "on_error": self.on_error}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,8 @@ from pan_scdg.jobs.compare import read_result
 from pan_scdg.notices import Notices
 from pan_scdg.pan import inputs, prepare, runs, source_retrieval, text_alignment, text_folder, truth
 from pan_scdg.profile import load_profile
-from pan_scdg.research.data import news, pair_manifest, prepared, queries, splits
-from pan_scdg.research.retention import contexts, instances
+from pan_scdg.research.data import news, pair_manifest, queries, splits
+from pan_scdg.research.retention import instances
 from pan_scdg.retrieval.candidate_files import read_candidates
 
 SETTINGS = load_profile("offline").need_retrieval()
@@ -69,24 +69,9 @@ def _splits(folder: Path) -> None:
     splits.read_splits(folder / "splits", pair_manifest.read_manifest(folder / "manifest.jsonl"))
 
 
-def _split_index(folder: Path) -> None:
-    records = pair_manifest.read_manifest(folder / "manifest.jsonl")
-    splits.read_splits(folder, records)
-
-
-def _make_split_index(folder: Path) -> None:
-    records = pair_manifest.read_manifest(folder / "manifest.jsonl")
-    for name, text in splits.format_splits(records, splits.make_splits(records, (1, 2))).items():
-        (folder / name).write_text(text, encoding="utf-8")
-
-
 def _clusters(folder: Path) -> None:
     clusters = list(news.read_clusters(news.find_clusters(folder)))
     news.read_articles(folder / "train.src", [cluster.cluster_id for cluster in clusters])
-
-
-def _prepared(folder: Path) -> None:
-    prepared.read_index(folder)
 
 
 def _vectors(folder: Path) -> None:
@@ -193,7 +178,6 @@ INPUTS = (
         _SPLITS,
         rate=0.15,
     ),
-    Target("split-index", _split_index, {"manifest_index.json": JSON}, _SPLITS, made=_make_split_index, rate=0.15),
     Target(
         "cluster-split",
         _cluster_split,
@@ -209,31 +193,10 @@ INPUTS = (
         rate=0.4,
     ),
     Target(
-        "contexts",
-        lambda folder: contexts.read_contexts(folder / "intervention_manifest.jsonl"),
-        {"intervention_manifest.jsonl": JSON},
-        ("pan_scdg.research.retention.contexts", RECORDS),
-        rate=0.3,
-    ),
-    Target(
-        "query-pairs",
-        lambda folder: queries.read_query_pairs(folder / "pairs.jsonl"),
-        {"pairs.jsonl": JSON},
-        ("pan_scdg.research.data.queries", RECORDS),
-        rate=0.5,
-    ),
-    Target(
         "folds",
         lambda folder: queries.read_folds(folder / "folds.jsonl", {"q0", "q1", "q2", "q3", "4"}),
         {"folds.jsonl": JSON},
         ("pan_scdg.research.data.queries", RECORDS),
     ),
     Target("clusters", _clusters, {"train.src": LINES}, ("pan_scdg.research.data.news", UNTRUSTED)),
-    Target(
-        "prepared",
-        _prepared,
-        {"index.json": JSON},
-        ("pan_scdg.research.data.prepared",),
-        rate=0.6,
-    ),
 )

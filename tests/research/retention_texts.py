@@ -3,7 +3,7 @@
 import random
 import re
 
-from pan_scdg.research.retention.distractors import DistractorPool, Sentence, Span
+from pan_scdg.research.retention.contexts import DistractorPool, Sentence
 from pan_scdg.research.retention.instances import Case
 
 WORDS = re.findall(r"\w+", "the council of a small town said on Monday that its old bridge would be closed for repairs")
@@ -21,4 +21,4 @@ def some_case(pair_id: str = "s1-r1", seed: int = 0) -> Case:
     sentences = [f"Sample {i} held {generator.random():.6f} grams of the salt in question." for i in range(19)]
     evidence = " ".join(sentences)
     target = f"Something new comes first. {evidence[:300]} And new text ends it."
-    return Case(pair_id, target, evidence, Span(27, 327), (Span(27, 327),))
+    return Case(pair_id, target, evidence, (27, 327), ((27, 327),))

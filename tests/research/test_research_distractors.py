@@ -1,4 +1,4 @@
-"""Distractors: their lengths, that none is used twice, that their text comes back, and where pools come from."""
+"""Distractors: their lengths, that none is used twice, and where pools come from."""
 
 import random
 from pathlib import Path
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.research.retention.distractors import Distractor, cut_text, read_pool
+from pan_scdg.research.retention.contexts import cut_text, read_pool
 from tests.research.retention_texts import some_pool
 
 
@@ -16,14 +16,13 @@ from tests.research.retention_texts import some_pool
 @given(st.integers(40, 900), st.integers(0, 99))
 def test_a_distractor_is_consecutive_news_of_the_wanted_length(wanted: int, seed: int) -> None:
     pool = some_pool()
-    found = pool.draw(wanted, random.Random(seed), set())
-    text = pool.read_text(found)
+    found, text = pool.draw(wanted, random.Random(seed), set())
     assert abs(len(text) - wanted) <= 2
     assert text == text.strip()
     round_and_round = " ".join(s.text for s in pool.sentences * 3)
     place = [(s.article, s.number) for s in pool.sentences].index((found.article, found.sentence))
     assert round_and_round[sum(len(s.text) + 1 for s in pool.sentences[:place]) :].startswith(text)
-    assert found == pool.draw(wanted, random.Random(seed), set()), "a seed gives one distractor"
+    assert (found, text) == pool.draw(wanted, random.Random(seed), set()), "a seed gives one distractor"
 
 
 def test_the_nearest_space_within_two_characters_is_the_cut() -> None:
@@ -38,7 +37,7 @@ def test_the_nearest_space_within_two_characters_is_the_cut() -> None:
 
 def test_no_text_is_given_twice_until_all_are_used() -> None:
     pool, used, generator = some_pool(1, 9), set[str](), random.Random(1)
-    texts = [pool.read_text(pool.draw(60, generator, used)) for _ in range(9)]
+    texts = [pool.draw(60, generator, used)[1] for _ in range(9)]
     assert len(set(texts)) == 9
     with pytest.raises(UserError, match="no unused distractor left; give more news articles"):
         pool.draw(60, generator, used)
@@ -84,5 +83,3 @@ def test_what_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text(" \n")
     with pytest.raises(UserError, match="contains no sentence for distractors; give news articles"):
         read_pool(tmp_path)
-    with pytest.raises(UserError, match="no sentence 99 of 'n0.txt'"):
-        some_pool().read_text(Distractor("n0.txt", 99, 50))

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from pan_scdg.errors import UserError
 from pan_scdg.research.data.news import read_news_pairs
 from pan_scdg.research.data.pair_manifest import format_records, read_manifest
-from pan_scdg.research.data.prepared import Artefact, write_parts
-from pan_scdg.research.data.queries import read_folds, read_query_pairs
+from pan_scdg.research.data.queries import read_folds
 from pan_scdg.research.data.splits import read_parts
 from pan_scdg.research.retention.instances import read_instances
 from tests.research.small_corpora import record
@@ -20,7 +19,6 @@ from tests.research.small_corpora import record
 READERS: dict[str, Callable[[Path], Any]] = {
     "manifest": read_manifest,
     "news pairs": read_news_pairs,
-    "query pairs": read_query_pairs,
     "instances": read_instances,
     "folds": lambda path: read_folds(path, {"1", "2"}),
     "split": lambda path: read_parts(path, {"a", "b"}),
@@ -54,16 +52,3 @@ def test_a_file_is_read_or_refused_in_one_line(name: str, tmp_path: Path, parts:
     path.write_bytes(b"".join(parts))
     refused = refusal(READERS[name], path)
     assert refused is None or (refused.where == path and str(refused).isprintable())
-
-
-@pytest.mark.parametrize("name", ["retention", "pan25", "pan25/splits"])
-def test_link_in_a_prepared_folder_leads_nowhere(name: str, tmp_path: Path) -> None:
-    elsewhere, output = tmp_path / "elsewhere", tmp_path / "out"
-    elsewhere.mkdir()
-    output.mkdir()
-    (output / "index.json").write_text('{"format": 1, "parts": {}}', encoding="utf-8")
-    (output / name).parent.mkdir(exist_ok=True)
-    (output / name).symlink_to(elsewhere)
-    with pytest.raises(UserError, match=f"{name}: is a symbolic link"):
-        write_parts(output, {name.partition("/")[0]: [Artefact("x", {f"{name}/x.jsonl": "{}\n"}, {})]})
-    assert not list(elsewhere.iterdir())

@@ -9,16 +9,15 @@ from pan_scdg.baselines.cosine import choose_official_threshold
 from pan_scdg.errors import UserError
 from pan_scdg.profile import Profile, list_profiles, load_profile
 from pan_scdg.research.data.splits import PairSplit
-from pan_scdg.research.pairs.methods import (
-    BASELINES,
-    OURS,
-    describe_rule,
-    evaluate_splits,
-    list_methods,
+from pan_scdg.research.pairs.same_topic import LEXICAL, list_topic_methods
+from pan_scdg.research.pairs.scores import (
+    Baseline,
+    find_baselines,
+    find_windows,
+    make_score_table,
     name_baselines,
 )
-from pan_scdg.research.pairs.same_topic import LEXICAL, list_topic_methods
-from pan_scdg.research.pairs.scores import Baseline, find_baselines, find_windows, make_score_table
+from pan_scdg.research.pairs.split_study import BASELINES, OURS, describe_rule, evaluate_splits, list_methods
 from pan_scdg.scoring.baseline_parts import BaselineParts
 
 SCORES = np.array([0.1, 0.3, 0.35, 0.62, 0.61, 0.65, 0.7, 0.9])

@@ -22,7 +22,7 @@ from pan_scdg.research.data.pair_manifest import (
     read_manifest,
 )
 from pan_scdg.research.data.records import format_records
-from pan_scdg.research.data.token_counter import TokenCounter
+from pan_scdg.research.data.token_counter import count_tokens
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import plan_pairs
 from tests.research.small_corpora import feature, record, write_corpus
@@ -113,7 +113,7 @@ def test_the_longest_pair_of_the_manifest_is_planned(
     half = "q\n" * (MOST_TOKENS // 4)
     corpus = read_corpora(write_corpus(tmp_path / "pan25", [("s", "r")], {"s": half, "r": half}), Notices())
     files = [file for true in corpus for file in (true.pair.suspicious, true.pair.source)]
-    (record,), excluded = make_manifest(corpus, TokenCounter(settings, folder).count(files))
+    (record,), excluded = make_manifest(corpus, count_tokens(files, settings, folder)[0])
     assert (record.total_tokens, excluded) == (MOST_TOKENS, ())
     model = ScoringModel(settings, "cpu", folder=folder, counts_only=True)
     (planned,), failed = plan_pairs([corpus[0].pair], model, profile.need_pairs(), Notices())

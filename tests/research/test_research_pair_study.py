@@ -17,13 +17,8 @@ from pan_scdg.baselines.cosine import choose_officially
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.logistic import compute_probabilities, fit_logistic
 from pan_scdg.research.data.splits import PairSplit
-from pan_scdg.research.pairs.methods import (
-    NO_PARAMETER,
-    Method,
-    evaluate_splits,
-)
 from pan_scdg.research.pairs.scores import make_score_table
-from pan_scdg.research.pairs.split_study import make_median_table
+from pan_scdg.research.pairs.split_study import NO_PARAMETER, Method, evaluate_splits, make_median_table
 
 Floats = npt.NDArray[np.float64]
 

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from transformers import AutoTokenizer
@@ -21,7 +21,6 @@ from pan_scdg.research.data.folders import DataFolders, find_data, find_examples
 from pan_scdg.research.data.news import read_news_pairs, read_news_split
 from pan_scdg.research.data.pair_manifest import count_classes, read_manifest
 from pan_scdg.research.data.prepare import PARTS, Sources, prepare
-from pan_scdg.research.data.prepared import read_index
 from pan_scdg.research.data.queries import read_folds
 from pan_scdg.research.data.splits import read_splits
 from pan_scdg.research.retention.instances import read_instances
@@ -31,21 +30,22 @@ Prepare = Callable[..., list[str]]
 SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
 
 
-class Words:
+def count_words(documents: Iterable[TextFile]) -> tuple[dict[Path, int], dict[str, Any]]:
     """Counts words where a test needs no tokenizer."""
-
-    identity: ClassVar[dict[str, str]] = {"model": "words"}
-
-    def count(self, documents: Iterable[TextFile]) -> dict[Path, int]:
-        return {document.path: len(read_text(document).split()) for document in documents}
+    return {document.path: len(read_text(document).split()) for document in documents}, {"model": "words"}
 
 
 def sources(folders: DataFolders, given: dict[str, Path] | None = None) -> Sources:
-    return Sources(folders, given or {}, Words)  # type: ignore[arg-type]
+    return Sources(folders, given or {}, count_words)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    visible = (p for p in sorted(folder.rglob("*")) if p.is_file() and not p.name.startswith("."))
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in visible}
+
+
+def read_index(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "index.json").read_text())["parts"]
 
 
 @pytest.fixture(scope="module")
@@ -91,87 +91,75 @@ def test_a_second_run_gives_the_same_bytes_here_and_elsewhere(made: Path, tmp_pa
         assert contents(tmp_path / "out") == contents(made)
 
 
-def test_a_part_alone_leaves_the_others_as_they_are(made: Path, tmp_path: Path) -> None:
+def test_a_part_alone_is_a_result_of_its_own(made: Path, tmp_path: Path) -> None:
     shutil.copytree(made, tmp_path / "out")
-    lines = prepare(sources(find_examples()), ["pan26"], tmp_path / "out")
-    assert len(lines) == 2
+    with pytest.raises(UserError, match=r"holds the result of another input.*--overwrite to replace it"):
+        prepare(sources(find_examples()), ["pan26"], tmp_path / "out")
     assert contents(tmp_path / "out") == contents(made)
-    prepare(sources(find_examples()), ["pan26"], tmp_path / "new")
-    assert sorted(read_index(tmp_path / "new")) == ["pan26"]
+    (line,) = prepare(sources(find_examples()), ["pan26"], tmp_path / "out", overwrite=True)
+    assert line.startswith("pan26 folds: queries 15, holdout 3, development 12; made")
+    assert sorted(contents(tmp_path / "out")) == ["index.json", "pan26/folds.jsonl"]
+    assert sorted(read_index(tmp_path / "out")) == ["pan26"]
 
 
 @pytest.fixture
 def data(made: Path, tmp_path: Path) -> Path:
-    """A data folder that holds what was prepared as its own manifests and splits."""
+    """A data folder, with the prepared files in ``given/``."""
     folder = tmp_path / "data"
     examples = find_examples()
     for name in ("pan25", "pan26", "multinews"):
         shutil.copytree(getattr(examples, name), folder / name)
-    shutil.copytree(made / "pan25" / "splits", folder / "pan25" / "splits")
-    shutil.copy(made / "pan25" / "manifest.jsonl", folder / "pan25" / "manifest.jsonl")
-    shutil.copy(made / "pan26" / "folds.jsonl", folder / "pan26")
-    shutil.copy(made / "pan26" / "pan26_pairs_manifest.jsonl", folder / "pan26" / "pan2026_pairs_manifest.jsonl")
-    shutil.copy(made / "multinews" / "manifest.jsonl", folder / "multinews")
-    split = "multinews_split_manifest_seed20260714.csv"
-    shutil.copy(made / "multinews" / "multinews_split.csv", folder / "multinews" / split)
-    (folder / "retention").mkdir()
-    shutil.copy(made / "retention" / "instances.jsonl", folder / "retention")
+    shutil.copytree(made, folder / "given")
     return folder
 
 
-def test_what_lies_in_the_data_is_taken_and_said(data: Path, made: Path, tmp_path: Path) -> None:
-    def no_tokenizer() -> Any:
+def theirs(data: Path) -> dict[str, Path]:
+    names = {
+        "pan25-manifest": "pan25/manifest.jsonl",
+        "pan25-splits": "pan25/splits",
+        "pan26-folds": "pan26/folds.jsonl",
+        "multinews-manifest": "multinews/manifest.jsonl",
+        "multinews-split": "multinews/multinews_split.csv",
+        "retention-instances": "retention/instances.jsonl",
+    }
+    return {kind: data / "given" / name for kind, name in names.items()}
+
+
+def test_given_files_are_taken_and_said(data: Path, made: Path, tmp_path: Path) -> None:
+    def no_tokenizer(_documents: object) -> Any:
         raise AssertionError("nothing is counted when the manifest is there")
 
-    given = replace(sources(find_data(data)), make_counter=no_tokenizer)
+    given = replace(sources(find_data(data), theirs(data)), count_tokens=no_tokenizer)
     lines = prepare(given, (), tmp_path / "out")
     index = read_index(tmp_path / "out")
     assert {a["origin"] for part in index.values() for a in part.values()} == {"from file"}
-    assert index["multinews"]["split"]["from"] == "multinews_split_manifest_seed20260714.csv"
-    assert index["pan25"]["manifest"]["from_sha256"] == hash_file(data / "pan25" / "manifest.jsonl")
+    assert index["multinews"]["split"]["from"] == "multinews_split.csv"
+    assert index["pan25"]["manifest"]["from_sha256"] == hash_file(theirs(data)["pan25-manifest"])
     assert "pan25 splits: splits 20" in lines[1]
     assert lines[1].endswith("from splits")
     written, before = contents(tmp_path / "out"), contents(made)
     assert written.items() >= {k: v for k, v in before.items() if k != "index.json" and "log" not in k}.items()
 
 
-def test_a_file_that_the_user_gives_goes_before_one_in_the_data(data: Path, tmp_path: Path) -> None:
-    other = tmp_path / "mine.jsonl"
-    first, *rest = (data / "pan26" / "folds.jsonl").read_text().splitlines()
-    moved = {**json.loads(first), "fold": (json.loads(first)["fold"] + 1) % 5}
-    other.write_text("\n".join([json.dumps(moved), *rest]))
-    prepare(sources(find_data(data), {"pan26-folds": other}), ["pan26"], tmp_path / "out")
-    entry = read_index(tmp_path / "out")["pan26"]["folds"]
-    assert (entry["from"], entry["from_sha256"]) == ("mine.jsonl", hash_file(other))
-    with pytest.raises(UserError, match=r"gone\.jsonl: the file does not exist"):
-        prepare(sources(find_data(data), {"pan26-folds": tmp_path / "gone.jsonl"}), ["pan26"], tmp_path / "x")
-    with pytest.raises(UserError, match="unknown kind 'folds'"):
-        prepare(sources(find_data(data), {"folds": other}), ["pan26"], tmp_path / "x")
+def test_files_that_cannot_be_taken_are_refused(data: Path, tmp_path: Path) -> None:
+    for given, what in (
+        ({"pan26-folds": tmp_path / "gone.jsonl"}, r"gone\.jsonl: the file does not exist; correct pan26-folds"),
+        ({"folds": data}, "unknown kind 'folds'"),
+        ({"pan25-splits": data / "given" / "index.json"}, "the folder does not exist; correct pan25-splits"),
+    ):
+        with pytest.raises(UserError, match=what):
+            prepare(sources(find_data(data), given), ["pan25", "pan26"], tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 
 def break_splits(data: Path) -> None:
-    text = (data / "pan25" / "manifest.jsonl").read_text()
-    (data / "pan25" / "manifest.jsonl").write_text("".join(text.splitlines(keepends=True)[:-1]))
+    path = theirs(data)["pan25-manifest"]
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
 
 
 def break_documents(data: Path) -> None:
-    path = data / "pan25" / "manifest.jsonl"
+    path = theirs(data)["pan25-manifest"]
     path.write_text(path.read_text().replace('"susp_file": "suspicious-document00101', '"susp_file": "other'))
-
-
-def two_manifests(data: Path) -> None:
-    folder = data / "pan25"
-    shutil.copy(folder / "manifest.jsonl", folder / "pan25val_filtered_normal_manifest_128k_6791.jsonl")
-
-
-def other_documents(data: Path) -> None:
-    path = data / "pan26" / "pan2026_pairs_manifest.jsonl"
-    path.write_text(path.read_text().replace('"doc_id": "', '"doc_id": "not-', 1))
-
-
-def no_query_pairs(data: Path) -> None:
-    (data / "pan26" / "pan2026_pairs_manifest.jsonl").write_text("\n")
 
 
 def other_news(data: Path) -> None:
@@ -187,11 +175,8 @@ def other_text(data: Path) -> None:
 @pytest.mark.parametrize(
     ("part", "damage", "where", "what"),
     [
-        ("pan25", break_splits, "pan25/splits/manifest_index.json", "these splits are of another manifest"),
+        ("pan25", break_splits, "pan25/splits/split_seed20260714.csv", "is not in the manifest; give the split"),
         ("pan25", break_documents, "pan25/manifest.jsonl", "1 documents of the manifest are not in the data, other"),
-        ("pan25", two_manifests, "pan25", "holds both manifest.jsonl and pan25val"),
-        ("pan26", other_documents, "pan26/pan2026_pairs_manifest.jsonl", "1 pairs are of queries or documents that"),
-        ("pan26", no_query_pairs, "pan26/pan2026_pairs_manifest.jsonl", "the file contains no pair"),
         ("multinews", other_news, "multinews/manifest.jsonl", "are not in the data as recorded in the manifest"),
         ("retention", other_text, "", "not those that this instance was selected from"),
     ],
@@ -200,102 +185,33 @@ def test_files_of_other_data_are_one_clear_line_and_nothing_is_written(
     data: Path, tmp_path: Path, part: str, damage: Callable[[Path], None], where: str, what: str
 ) -> None:
     damage(data)
+    given = {kind: path for kind, path in theirs(data).items() if kind.startswith(part)}
     with pytest.raises(UserError, match=what) as caught:
-        prepare(sources(find_data(data)), [part], tmp_path / "out")
-    assert not where or caught.value.where == data / where
+        prepare(sources(find_data(data), given), [part], tmp_path / "out")
+    assert not where or caught.value.where == data / "given" / where
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
-
-
-def test_what_a_former_run_wrote_and_this_one_does_not_is_removed(made: Path, data: Path, tmp_path: Path) -> None:
-    shutil.copytree(made, tmp_path / "out")
-    one = tmp_path / "one"
-    one.mkdir()
-    shutil.copy(made / "pan25" / "splits" / "split_seed20260714.csv", one)
-    (tmp_path / "out" / "pan25" / "mine.txt").write_text("a note of the user")
-    prepare(sources(find_data(data), {"pan25-splits": one}), ["pan25"], tmp_path / "out")
-    left = [name for name in contents(tmp_path / "out") if name.startswith("pan25/")]
-    assert left == [
-        "pan25/manifest.jsonl",
-        "pan25/mine.txt",
-        "pan25/splits/manifest_index.json",
-        "pan25/splits/split_seed20260714.csv",
-    ]
-
-
-def test_a_stop_while_writing_is_repaired_by_the_same_command(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from pan_scdg.research.data import prepared
-
-    real, left = prepared.write_atomically, [7]
-
-    def stopping(path: Path, text: str) -> None:
-        left[0] -= 1
-        if not left[0]:
-            raise KeyboardInterrupt
-        real(path, text)
-
-    monkeypatch.setattr(prepared, "write_atomically", stopping)
-    with pytest.raises(KeyboardInterrupt):
-        prepare(sources(find_examples()), (), tmp_path / "out")
-    assert read_index(tmp_path / "out") == {}
-    monkeypatch.setattr(prepared, "write_atomically", real)
-    prepare(sources(find_examples()), (), tmp_path / "out")
-    assert contents(tmp_path / "out") == contents(made)
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "thesis.tex").touch()
-    (tmp_path / "b").mkdir()
-    (tmp_path / "b" / "index.json").write_text('{"pages": 3}')
-    for name, what in (("a", "is not empty and was not prepared"), ("b", "it is no index of `studies prepare`")):
-        with pytest.raises(UserError, match=what):
-            prepare(sources(find_examples()), ["pan26"], tmp_path / name)
+    with pytest.raises(UserError, match=r"it holds 'thesis\.tex'; choose an empty --output"):
+        prepare(sources(find_examples()), ["pan26"], tmp_path / "a")
     with pytest.raises(UserError, match="no data for any study"):
         prepare(sources(find_data(tmp_path)), (), tmp_path / "out")
     with pytest.raises(UserError, match="the directory does not exist"):
         find_data(tmp_path / "nothing")
 
 
-def of_folds(facts: object) -> str:
-    return json.dumps({"format": 1, "parts": {"pan26": {"folds": facts}}})
-
-
-@pytest.mark.parametrize(
-    "index",
-    [
-        *("[" * 100_000, '{"format": 1, "parts": []}', '{"format": ' + "9" * 5000 + "}", '{"format": 1e999}'),
-        *(of_folds("pan26/folds.jsonl"), of_folds({"files": 5}), of_folds({"files": {"pan26/../../precious.txt": ""}})),
-        *(of_folds({"files": {"../precious.txt": ""}}), of_folds({"files": ["pan26/folds.jsonl"]})),
-    ],
-)
-def test_an_index_that_is_not_ours_is_one_line_and_removes_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], index: str
-) -> None:
-    out = tmp_path / "out"
-    out.mkdir()
-    (tmp_path / "precious.txt").touch()
-    (out / "index.json").write_text(index)
-    assert run_command(["studies", "prepare", "--examples", "--part", "pan26", "--output", str(out)]) == 2
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == 1
-    assert told[0].startswith(f"error: {out / 'index.json'}: is not as this program wrote it")
-    assert (tmp_path / "precious.txt").exists()
-    assert contents(out) == {"index.json": index.encode()}
-
-
-def test_pairs_that_are_all_too_long_and_instances_that_there_are_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pairs_that_are_all_too_long_and_instances_that_there_are_not(tmp_path: Path) -> None:
     write_corpus(tmp_path / "data" / "pan25", [("s", "r")], truth={"s-r": feature("r")})
     shutil.copytree(find_examples().multinews, tmp_path / "data" / "multinews")
     with pytest.raises(UserError, match="no pair meets the conditions of an instance"):
         prepare(sources(find_data(tmp_path / "data")), ["retention"], tmp_path / "out")
-    monkeypatch.setattr(Words, "count", lambda _self, documents: {document.path: 100_000 for document in documents})
+    long = Sources(find_data(tmp_path / "data"), {}, lambda documents: ({of.path: 100_000 for of in documents}, {}))
     with pytest.raises(UserError, match="every pair has more than 128000 tokens"):
-        prepare(sources(find_data(tmp_path / "data")), ["pan25"], tmp_path / "out")
+        prepare(long, ["pan25"], tmp_path / "out")
 
 
 @pytest.fixture
@@ -358,7 +274,7 @@ def test_the_papers_tokenizer_counts_for_every_model_and_needs_no_weights(
     assert first.susp_tokens == len(tokenizer.encode("text of s0", add_special_tokens=False))
     (cache / "Qwen3-8B-Base" / "tokenizer.json").write_text("{")
     with pytest.raises(UserError, match="tokenizer"):  # a damaged one is not passed over
-        token_counter.find_counter(ModelSettings(name="tiny"), tiny_folder("llama"))
+        token_counter.count_tokens([], ModelSettings(name="tiny"), tiny_folder("llama"))
 
 
 def test_the_command_selects_instances_that_can_be_divided_and_replaced(
@@ -378,7 +294,6 @@ def test_the_command_selects_instances_that_can_be_divided_and_replaced(
         (["--examples", "--data", "."], "give either --data or --examples"),
         (["--examples", "--given", "pan26-folds"], "is not KIND=PATH"),
         (["--examples", "--given", "x=y"], "unknown kind 'x'"),
-        (["--examples", "--given", "retention-contexts=y"], "'retention-contexts' is not prepared"),
         (["--examples", "--part", "pan26", "--given", "pan25-splits=y"], "'pan25-splits' is for pan25, which is not"),
         (["--examples", "--part", "pan12"], "pan12"),
     ],

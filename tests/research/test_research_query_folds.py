@@ -1,4 +1,4 @@
-"""Folds of queries and the auxiliary pairs of PAN26."""
+"""Folds of the queries of PAN26."""
 
 from collections import Counter
 from pathlib import Path
@@ -8,15 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.research.data.queries import (
-    QueryFold,
-    format_folds,
-    make_folds,
-    make_query_pairs,
-    read_folds,
-    read_query_pairs,
-)
-from pan_scdg.research.data.records import format_records
+from pan_scdg.research.data.queries import QueryFold, format_folds, make_folds, read_folds
 
 IDS = st.lists(st.integers(0, 999).map(str), min_size=5, max_size=60, unique=True)
 
@@ -74,29 +66,3 @@ def test_bad_folds_are_one_clear_line(tmp_path: Path, text: str, line: int | Non
 def test_too_few_queries_for_folds() -> None:
     with pytest.raises(UserError, match="4 queries cannot be put into 5 folds"):
         make_folds(["1", "2", "3", "4"])
-
-
-def test_query_pairs_are_the_judgments_and_twenty_others_each(tmp_path: Path) -> None:
-    corpus = [f"d{i:02}" for i in range(40)]
-    qrels = {"q1": {"d01": 3, "d02": 1, "d03": 0}, "q2": {"d39": 2}}
-    pairs = make_query_pairs(qrels, ["q2", "q1"], corpus)
-    assert pairs == make_query_pairs(qrels, ["q1", "q2"], corpus[::-1])
-    assert len(pairs) == 4 + 2 * 20
-    assert len({(p.query_id, p.doc_id) for p in pairs}) == len(pairs)
-    assert {(p.doc_id, p.grade) for p in pairs if p.doc_label} == {("d01", 3), ("d02", 1), ("d39", 2)}
-    assert all(p.grade == 0 for p in pairs if not p.doc_label)
-    (tmp_path / "p.jsonl").write_text(format_records(pairs))
-    assert read_query_pairs(tmp_path / "p.jsonl") == pairs
-
-
-def test_the_rows_of_the_papers_auxiliary_manifest_fit_twenty_others_a_query() -> None:
-    qrels = {str(q): {f"d{q + k}": 1 for k in range(4 if q < 14 else 3)} for q in range(200)}
-    assert sum(map(len, qrels.values())) == 614
-    assert len(make_query_pairs(qrels, list(qrels), [f"d{i}" for i in range(500)])) == 4614
-
-
-def test_qrels_of_other_data_and_a_small_corpus() -> None:
-    assert len(make_query_pairs({"q": {"a": 1}}, ["q"], ["a", "b"])) == 2
-    for qrels, what in (({"q": {"z": 1}}, "'z'"), ({"p": {"a": 1}}, "'p'")):
-        with pytest.raises(UserError, match=rf"qrels\.txt: {what} is judged, but not in the data"):
-            make_query_pairs(qrels, ["q"], ["a", "b"], where=Path("qrels.txt"))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pan_scdg.digests import hash_file
 from pan_scdg.evaluation.report import Estimate
-from pan_scdg.research.report.page import Report, Section, format_page, write_report
+from pan_scdg.research.report.page import Section, format_page, write_report
 from pan_scdg.research.report.table import (
     Percent,
     escape_markdown,
@@ -99,7 +99,7 @@ def test_the_folder_holds_the_page_all_tables_and_a_manifest_of_digests(tmp_path
         (folder / "scores").mkdir(parents=True)
         (folder / "scores" / "m.jsonl.gz").write_bytes(b"x")
         section = Section("Results", ["see <b>"], ["a * b"], [TABLE], [make_table("long", "Long", [], columns=("a",))])
-        names = write_report(folder, Report("Pairs", [section], ["scores/m.jsonl.gz"], {"study": "pairs"}))
+        names = write_report(folder, "Pairs", [section], ["scores/m.jsonl.gz"], {"study": "pairs"})
     assert names[-1] == "index.md"
     assert len(names) == 1 + 6 + 2
     assert {n: (tmp_path / "a" / n).read_bytes() for n in names} == {
@@ -118,7 +118,7 @@ def test_the_folder_holds_the_page_all_tables_and_a_manifest_of_digests(tmp_path
 
 
 def test_a_page_shows_figures_once(tmp_path: Path) -> None:
-    text = format_page(Report("x", [Section("y", figures=["figures/a.png"])], ["figures/a.png", "figures/b.svg"]))
+    text = format_page("x", [Section("y", figures=["figures/a.png"])], ["figures/a.png", "figures/b.svg"])
     assert text.count("figures/a.png") == 2  # its name and its place
     assert "[figures](figures): 2 files" in text
     assert escape_markdown("[a](b)") == r"\[a\](b)"

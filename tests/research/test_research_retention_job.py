@@ -6,7 +6,6 @@ import re
 import shutil
 import statistics
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,9 @@ import tomlkit
 from pan_scdg.cli import run_command
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import Interrupted
-from pan_scdg.notices import Notices
-from pan_scdg.research.data.corpora import read_corpora
-from pan_scdg.research.data.folders import find_examples
-from pan_scdg.research.data.records import format_records
-from pan_scdg.research.retention import data as retention_data
+from pan_scdg.research.retention import job as retention_job
 from pan_scdg.research.retention import scoring as retention_scoring
-from pan_scdg.research.retention.contexts import make_contexts, read_contexts
-from pan_scdg.research.retention.distractors import Span, read_pool
-from pan_scdg.research.retention.instances import Case, read_cases, read_instances
+from pan_scdg.research.retention.instances import Case, read_cases
 
 SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
 PAIRS, LEVELS = 2, (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -66,8 +59,9 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 def test_the_report_has_every_context_table_and_figure(finished: Path) -> None:
     report = finished / "report"
-    contexts = read_contexts(report / "prepared" / "retention" / "intervention_manifest.jsonl")
-    assert [(c.seed, c.retention) for c in contexts] == [(0, level) for _ in range(PAIRS) for level in LEVELS]
+    lines = (report / "prepared" / "retention" / "intervention_manifest.jsonl").read_text().splitlines()
+    contexts = [json.loads(line) for line in lines]
+    assert [(c["seed"], c["retention"]) for c in contexts] == [(0, level) for _ in range(PAIRS) for level in LEVELS]
     names = visible(report)
     manifest = json.loads(names["manifest.json"])
     assert manifest["files"] == {n: hash_file(report / n) for n in names if n != "manifest.json"}
@@ -75,7 +69,7 @@ def test_the_report_has_every_context_table_and_figure(finished: Path) -> None:
     assert names["figures/retention.png"].startswith(b"\x89PNG")
     assert b"<svg" in names["figures/retention.svg"]
     page = names["index.md"].decode()
-    for said in ("![figures/retention.png]", "Only 1 of the paper's 5 seeds", "2 pairs, 5 levels", "lbfgs"):
+    for said in ("![figures", "Only 1 of the paper's 5 seeds", "The seed of a pair", "2 pairs, 5 levels", "lbfgs"):
         assert said in page
 
 
@@ -175,61 +169,13 @@ def test_pairs_that_cannot_be_scored_stop_the_study_or_are_in_no_row(
     assert "warning: 1 pairs cannot be scored" in said
 
 
-def other_contexts(report: Path) -> str:
-    """A manifest of contexts that the study would not make by itself for seed 0."""
-    folders = find_examples()
-    instances = read_instances(report / "prepared" / "retention" / "instances.jsonl")[:PAIRS]
-    cases = read_cases(instances, read_corpora(folders.pan25, Notices()))
-    return format_records(replace(c, seed=0) for c in make_contexts(cases, read_pool(folders.multinews), [1]))
-
-
-def test_a_manifest_of_contexts_is_taken_at_its_word(study: Study, finished: Path, tmp_path: Path) -> None:
-    given, text = tmp_path / "theirs.jsonl", other_contexts(finished / "report")
-    given.write_text(text)
-    made = "prepared/retention/intervention_manifest.jsonl"
-    assert visible(finished / "report")[made] != text.encode()
-    assert study(tmp_path / "out", "--seeds", 1, "--given", f"retention-contexts={given}") == 0
-    report = visible(tmp_path / "out")
-    assert report[made] == text.encode()
-    assert "contexts 10 | from theirs" in report["tables/data.md"].decode()
-    assert "The seed of a pair" not in report["index.md"].decode()
-    assert "The seed of a pair" in visible(finished / "report")["index.md"].decode()
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (lambda lines: lines[: len(LEVELS)], "1 pairs and seeds have no contexts"),
-        (lambda lines: lines[1:], "4 of 5 retentions"),
-        (lambda lines: [re.sub('(evidence_sha256": ").{64}', rf"\g<1>{64 * '0'}", x) for x in lines], "other evidence"),
-        (lambda lines: ["{"], "not JSON"),
-    ],
-)
-def test_a_manifest_of_other_contexts_is_refused(
-    change: Callable[[list[str]], list[str]],
-    says: str,
-    study: Study,
-    finished: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    given = tmp_path / "theirs.jsonl"
-    given.write_text("".join(change(other_contexts(finished / "report").splitlines(keepends=True))))
-    capsys.readouterr()
-    assert study(tmp_path / "out", "--seeds", 1, "--given", f"retention-contexts={given}") == 2
-    said = capsys.readouterr().err
-    assert says in said
-    assert len(said.splitlines()) == 1
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_report_is_of_the_annotations_that_it_was_made_with(
     study: Study, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def more(*arguments: Any) -> tuple[Case, ...]:
-        return tuple(case._replace(reused=(*case.reused, Span(0, 9))) for case in read_cases(*arguments))
+        return tuple(case._replace(reused=(*case.reused, (0, 9))) for case in read_cases(*arguments))
 
-    monkeypatch.setattr(retention_data, "read_cases", more)
+    monkeypatch.setattr(retention_job, "read_cases", more)
     assert study(finished / "report", "--seeds", 1, "--state", finished / "state") == 2
     assert "holds the result of another input" in capsys.readouterr().err
 

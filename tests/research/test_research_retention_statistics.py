@@ -7,13 +7,11 @@ import pandas
 import pytest
 from scipy import optimize, stats
 
-from pan_scdg.errors import UserError
 from pan_scdg.research.retention.contexts import LEVELS, make_contexts
 from pan_scdg.research.retention.scoring import average_gains
 from pan_scdg.research.retention.statistics import (
     LEAST_SQUARES,
     OPTIMISERS,
-    MeanTable,
     average_seeds,
     draw_weights,
     estimate_curves,
@@ -27,20 +25,19 @@ from tests.research.retention_texts import some_case, some_pool
 
 def some_gains(
     pairs: int, slopes: tuple[float, float] = (0.16, 0.01), intercepts: float = 0.1, noise: float = 0.02, seed: int = 0
-) -> MeanTable:
+) -> np.ndarray:
     """Gains with these slopes of plagiarism-labelled and new content, in the mean of many pairs."""
     rng = np.random.default_rng(seed)
     of_pairs = np.array(slopes)[:, None] * np.array(LEVELS)
-    values = rng.normal(0, intercepts, (pairs, 1, 1)) + of_pairs + rng.normal(0, noise, (pairs, 2, 5))
-    return MeanTable(tuple(f"p{i:03d}" for i in range(pairs)), values)
+    return rng.normal(0, intercepts, (pairs, 1, 1)) + of_pairs + rng.normal(0, noise, (pairs, 2, 5))
 
 
-def rows_of(table: MeanTable, seeds: int = 5) -> pandas.DataFrame:
+def rows_of(table: np.ndarray, seeds: int = 5) -> pandas.DataFrame:
     """Rows whose means over the seeds are the gains of the table."""
     shifts = np.arange(seeds) - (seeds - 1) / 2
     rows = [
-        (pair_id, level, seed, content, 7, float(table.gains[p, c, number] + shifts[seed]))
-        for p, pair_id in enumerate(table.pair_ids)
+        (f"p{p:03d}", level, seed, content, 7, float(table[p, c, number] + shifts[seed]))
+        for p in range(len(table))
         for number, level in enumerate(LEVELS)
         for seed in range(seeds)
         for c, content in enumerate(("plagiarism", "new"))
@@ -65,14 +62,7 @@ def test_rows_at_the_papers_size_and_their_average_over_seeds() -> None:
     rows = rows_of(table)
     assert len(rows) == 15_000
     found = average_seeds(rows)
-    assert found.pair_ids == table.pair_ids
-    np.testing.assert_allclose(found.gains, table.gains, atol=1e-12)
-
-
-@pytest.mark.parametrize("change", [slice(0, -1), [*range(150), 0], [], [0, *range(149)]])
-def test_a_missing_row_is_refused(change: slice | list[int]) -> None:
-    with pytest.raises(UserError, match="combinations of pair, content, retention and seed; score every context"):
-        average_seeds(rows_of(some_gains(3)).iloc[change])
+    np.testing.assert_allclose(found, table, atol=1e-12)
 
 
 def test_resamples_are_those_of_one_generator() -> None:
@@ -86,7 +76,7 @@ def test_points_are_means_of_bootstrap_means() -> None:
     table = some_gains(40)
     points = estimate_curves(table)
     assert [(p.content, p.retention, p.pairs) for p in points[4:6]] == [("plagiarism", 1.0, 40), ("new", 0.0, 40)]
-    values = table.gains[:, 0, 4]
+    values = table[:, 0, 4]
     rng = np.random.default_rng(42)
     means = [rng.choice(values, size=40, replace=True).mean() for _ in range(1000)]
     expected = [np.mean(means), np.percentile(means, 2.5), np.percentile(means, 97.5)]
@@ -98,7 +88,7 @@ def test_slopes_are_those_of_a_least_squares_refit_of_every_resample() -> None:
     found = resample_slopes(table)
     rng, refits = np.random.default_rng(42), []
     for _ in range(1000):
-        sample = table.gains[rng.choice(25, size=25, replace=True)]
+        sample = table[rng.choice(25, size=25, replace=True)]
         refits.append(np.linalg.lstsq(make_design(25), sample.ravel(), rcond=None)[0])
     _, _, new, difference = np.array(refits).T
     for estimate, values in ((found.plagiarism, new + difference), (found.new, new), (found.difference, difference)):
@@ -118,12 +108,12 @@ def test_known_slopes_are_found_and_none_where_there_is_none() -> None:
     assert min(nothing.mixed.difference.p, nothing.mixed.new.p, nothing.mixed.plagiarism.p) > 0.01
 
 
-def negative_likelihood(parameters: np.ndarray, table: MeanTable) -> float:
+def negative_likelihood(parameters: np.ndarray, table: np.ndarray) -> float:
     """Of the random-intercept model: normal with the covariance of a pair written out."""
     *beta, log_between, log_within = parameters
-    pairs, design = len(table.pair_ids), make_design(1)
+    pairs, design = len(table), make_design(1)
     covariance = np.exp(log_between) * np.ones((10, 10)) + np.exp(log_within) * np.eye(10)
-    residuals = table.gains.reshape(pairs, 10) - design @ np.array(beta)
+    residuals = table.reshape(pairs, 10) - design @ np.array(beta)
     return -float(stats.multivariate_normal(np.zeros(10), covariance).logpdf(residuals).sum())
 
 
@@ -143,14 +133,14 @@ def test_the_mixed_model_is_at_the_maximum_of_the_likelihood() -> None:
         z = found.estimate / found.standard_error
         p = 1 - stats.norm.cdf(z) if found is fit.plagiarism else 2 * (1 - stats.norm.cdf(abs(z)))
         assert found.p == pytest.approx(p, abs=1e-9)
-    assert (fit.plagiarism.sides, fit.new.sides, fit.observations, fit.groups) == (1, 2, 300, 30)
+    assert (fit.plagiarism.sides, fit.new.sides) == (1, 2)
     assert (fit.optimiser, fit.warnings) == ("lbfgs", ())
 
 
-def within_pairs(table: MeanTable, pooled: bool) -> np.ndarray:
+def within_pairs(table: np.ndarray, pooled: bool) -> np.ndarray:
     """Standard errors of b1 to b3 in closed form: all pairs have one design."""
-    pairs, design = len(table.pair_ids), make_design(1)[:, 1:]
-    values = table.gains.reshape(pairs, 10)
+    pairs, design = len(table), make_design(1)[:, 1:]
+    values = table.reshape(pairs, 10)
     centred, design = values - values.mean(1, keepdims=True), design - design.mean(0)
     slopes = np.linalg.lstsq(np.tile(design, (pairs, 1)), centred.ravel(), rcond=None)[0]
     squares = ((centred - design @ slopes) ** 2).sum()
@@ -172,7 +162,7 @@ def test_a_covariance_that_looks_singular_costs_a_warning_and_no_accuracy(
     _, new, difference = within_pairs(table, pooled)
     assert fit.new.standard_error == pytest.approx(new, rel=2e-3)
     assert fit.difference.standard_error == pytest.approx(difference, rel=2e-3)
-    slope = np.polyfit(LEVELS, table.gains[:, 1].mean(0), 1)[0]
+    slope = np.polyfit(LEVELS, table[:, 1].mean(0), 1)[0]
     assert fit.new.estimate == pytest.approx(slope, abs=1e-9)
 
 
@@ -207,11 +197,11 @@ def test_least_squares_is_the_last_resort_and_says_so(monkeypatch: pytest.Monkey
     fit = fit_mixed(table)
     assert fit.optimiser == LEAST_SQUARES
     assert fit.warnings == tuple(f"{name} failed: LinAlgError: Singular matrix" for name in OPTIMISERS)
-    slopes = np.linalg.lstsq(make_design(12), table.gains.ravel(), rcond=None)[0]
+    slopes = np.linalg.lstsq(make_design(12), table.ravel(), rcond=None)[0]
     np.testing.assert_allclose([fit.new.estimate, fit.difference.estimate], slopes[2:])
 
 
 def test_gains_without_any_noise_are_fitted_all_the_same() -> None:
-    fit = fit_mixed(MeanTable(("a", "b", "c"), np.zeros((3, 2, 5)) + np.array(LEVELS)))
+    fit = fit_mixed(np.zeros((3, 2, 5)) + np.array(LEVELS))
     assert fit.plagiarism.estimate == pytest.approx(1.0)
     assert len([line for line in fit.warnings if " failed: " in line]) == len(OPTIMISERS)

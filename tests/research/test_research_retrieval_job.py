@@ -403,7 +403,7 @@ def test_what_is_wrong_is_said_in_a_line_before_anything_is_computed(
     assert "the query 'other' is not in the data" in refused(study, capsys, out, "--given", f"pan26-folds={folds}")
     assert "1 judged queries are too few" in refused(study, capsys, out, "--given", f"pan26-folds={held}")
     assert "unknown row 'nobody'" in refused(study, capsys, out, "--rerank", "nobody")
-    assert "is not used by this study" in refused(study, capsys, out, "--given", f"pan25-manifest={folds}")
+    assert "is for pan25, which is not among pan26" in refused(study, capsys, out, "--given", f"pan25-manifest={folds}")
     assert "is not NAME=PATH" in refused(study, capsys, out, "--run", "=x")
     assert "the run does not exist" in refused(study, capsys, out, "--run", f"a={tmp_path / 'missing'}")
     assert forwards == []

@@ -4,18 +4,18 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.research.retention.distractors import Span
+from pan_scdg.research.retention.instances import Span
 from pan_scdg.research.retention.scoring import NEITHER, NEW, REUSED, label_tokens
 
 LENGTH = 40
-SPANS = st.tuples(st.integers(0, LENGTH + 5), st.integers(0, LENGTH + 5)).map(lambda ends: Span(*sorted(ends)))
+SPANS = st.tuples(st.integers(0, LENGTH + 5), st.integers(0, LENGTH + 5)).map(lambda ends: (min(ends), max(ends)))
 TOKENS = st.lists(st.tuples(st.integers(0, LENGTH), st.integers(0, LENGTH)).map(sorted), max_size=12)
 
 
 def literal_label(start: int, end: int, selected: Span, reused: list[Span]) -> int:
     characters = set(range(start, end))
-    target = {c for c in characters if selected.start <= c < selected.end}
-    others = {c for c in characters - target if any(span.start <= c < span.end for span in reused)}
+    target = characters & set(range(*selected))
+    others = {c for c in characters - target if any(c in range(*span) for span in reused)}
     neither = characters - target - others
     half = 0.5 * len(characters)
     if not characters:
@@ -40,6 +40,6 @@ def test_labels_are_those_of_the_rules(tokens: list[list[int]], selected: Span, 
 
 def test_each_rule_once() -> None:
     tokens = np.array([[0, 4], [8, 12], [9, 13], [20, 24], [18, 21], [28, 32], [15, 18], [7, 7]])
-    labels = label_tokens(tokens, Span(10, 16), [Span(17, 22), Span(10, 16)], LENGTH)
+    labels = label_tokens(tokens, (10, 16), [(17, 22), (10, 16)], LENGTH)
     #        outside, half in, more, half in another, inside it, outside, a third of each, no characters
     assert labels.tolist() == [NEW, REUSED, REUSED, REUSED, REUSED, NEW, NEITHER, NEITHER]

@@ -51,11 +51,7 @@ class PairSet(NamedTuple):
 
 
 def _make_set(name: str, records: Iterable[PairRecord | NewsPair], pairs: Iterable[DocumentPair]) -> PairSet:
-    """Return the pairs with the facts of their texts.
-
-    Raises:
-        UserErrors: naming every document that cannot be read.
-    """
+    """Return the pairs with the facts of their texts; raise UserErrors if some cannot be read."""
     records = tuple(records)
     labels = np.array([record.doc_label == 1 for record in records], dtype=np.bool_)
     found = PairSet(name, tuple(record.pair_id for record in records), labels, tuple(pairs), {})

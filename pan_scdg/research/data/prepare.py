@@ -1,16 +1,20 @@
 """``studies prepare``: the manifests, splits and folds of all studies, read from given files or made."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
+from pan_scdg.jobs.lifecycle import ReadyJob, Scored, carry_out
+from pan_scdg.jobs.shards import Shards
 from pan_scdg.notices import Notices
-from pan_scdg.pan.source_retrieval import read_qrels, read_queries, stream_corpus
+from pan_scdg.pan.source_retrieval import read_queries
+from pan_scdg.records import TextFile
 from pan_scdg.research.data.corpora import PairDocuments, TruePair, read_corpora
-from pan_scdg.research.data.folders import GIVEN, PARTS, DataFolders, find_ready
+from pan_scdg.research.data.folders import PARTS, DataFolders, check_given
 from pan_scdg.research.data.news import (
     NewsPair,
     check_articles,
@@ -30,30 +34,25 @@ from pan_scdg.research.data.pair_manifest import (
     make_manifest,
     read_manifest,
 )
-from pan_scdg.research.data.prepared import Artefact, check_output, describe_origin, write_parts
-from pan_scdg.research.data.queries import (
-    check_query_pairs,
-    format_folds,
-    make_folds,
-    make_query_pairs,
-    read_folds,
-    read_query_pairs,
-)
+from pan_scdg.research.data.prepared import Artefact, describe_origin, list_texts
+from pan_scdg.research.data.queries import format_folds, make_folds, read_folds
 from pan_scdg.research.data.records import format_records
 from pan_scdg.research.data.splits import (
+    OVERLAPS,
     PairSplit,
-    Shared,
     count_shared,
     find_components,
     format_splits,
     make_splits,
     read_splits,
 )
-from pan_scdg.research.data.token_counter import TokenCounter, list_counted
-from pan_scdg.research.retention.distractors import DistractorPool, read_pool
+from pan_scdg.research.data.token_counter import list_counted
+from pan_scdg.research.retention.contexts import DistractorPool, read_pool
 from pan_scdg.research.retention.instances import Instance, check_instances, read_instances, select_instances
+from pan_scdg.research.study import write_files
 
-CONTEXTS_KIND = "retention-contexts"
+CountTokens = Callable[[Iterable[TextFile]], tuple[dict[Path, int], dict[str, Any]]]
+"""Returns the number of tokens of each document by its file, and the tokenizer; see `token_counter.count_tokens`."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +61,10 @@ class Sources:
 
     folders: DataFolders
     given: Mapping[str, Path] = field(default_factory=dict)
-    """The user's files, by the names of `folders.GIVEN`."""
-    make_counter: Callable[[], TokenCounter] | None = None
-    """Loads the tokenizer; called only if a manifest of pairs is made."""
+    """The user's files, by kind; see `check_given`."""
+    count_tokens: CountTokens | None = None
+    """Called only if a manifest of pairs is made."""
     notices: Notices = field(default_factory=Notices)
-
-    def find_ready(self, kind: str) -> Path | None:
-        """Return the given file of a kind, None if no file of it was given."""
-        return find_ready(kind, self.folders, self.given)
 
     @cached_property
     def corpus(self) -> list[TruePair]:
@@ -98,18 +93,15 @@ class News(NamedTuple):
     artefacts: list[Artefact]
 
 
-def prepare(sources: Sources, parts: Sequence[str], output: Path) -> list[str]:
+def prepare(sources: Sources, parts: Sequence[str], output: Path, overwrite: bool = False) -> list[str]:
     """Prepare ``parts`` (none: all whose data exists) in ``output``; return one line per artefact.
 
-    The same data and files give the same bytes. Other parts that were prepared before stay.
+    The same data and files give the same bytes.
 
     Raises:
-        UserError: ``output`` holds something else or cannot be written, data is missing or damaged, or a given file
-            belongs to other data.
+        UserError: data is missing or damaged, a given file belongs to other data, or ``output`` holds something else
+            or cannot be written; see `carry_out`.
     """
-    check_output(output)
-    if CONTEXTS_KIND in sources.given:
-        raise UserError(f"{CONTEXTS_KIND!r} is not prepared", "give it to `studies retention`", "--given")
     read = {part: (part,) for part in PARTS} | {"retention": ("pan25", "multinews")}
     wanted = parts or [part for part in PARTS if all(getattr(sources.folders, of).is_dir() for of in read[part])]
     if not wanted:
@@ -117,20 +109,19 @@ def prepare(sources: Sources, parts: Sequence[str], output: Path) -> list[str]:
         raise UserError(f"no data for any study: looked for {folders}", "correct --data")
     check_given(sources.given, wanted)
     prepared = {part: _PREPARE[part](sources) for part in PARTS if part in wanted}
-    write_parts(output, prepared)
+    texts = list_texts(prepared)
+    job = ReadyJob(
+        scoring={"task": "studies prepare", "files": {name: hash_text(text) for name, text in texts.items()}},
+        places={},
+        models=[],
+        summary=[],
+        notices=sources.notices,
+        score=lambda store, shard: Scored(texts),
+        write=lambda scored, store, result: write_files(result.staged, scored.values),
+    )
+    carry_out(job, output, overwrite, None, Shards(), None)
     lines = [artefact.describe(part) for part, artefacts in prepared.items() for artefact in artefacts]
     return [*lines, *list_counted(prepared)]
-
-
-def check_given(given: Mapping[str, Path], parts: Sequence[str]) -> None:
-    """Raise UserError if a given file is of an unknown kind, or for another part than ``parts``."""
-    if unknown := sorted(given.keys() - GIVEN.keys()):
-        raise UserError(f"unknown kind {unknown[0]!r}", f"give one of {', '.join(GIVEN)}", "--given")
-    for kind in sorted(given):
-        part = kind.partition("-")[0]
-        if part not in parts:
-            what = f"{kind!r} is for {part}, which is not among {', '.join(parts)}"
-            raise UserError(what, "leave it out", "--given")
 
 
 def prepare_pan25(sources: Sources) -> Pan25:
@@ -139,7 +130,7 @@ def prepare_pan25(sources: Sources) -> Pan25:
     Raises:
         UserError: data is missing or damaged, or a given file belongs to other data.
     """
-    file, splits_file = sources.find_ready("pan25-manifest"), sources.find_ready("pan25-splits")
+    file, splits_file = sources.given.get("pan25-manifest"), sources.given.get("pan25-splits")
     if file is None:
         records, counted, logs = _make_pan25_manifest(sources)
     else:
@@ -157,55 +148,41 @@ def prepare_pan25(sources: Sources) -> Pan25:
 
 def _make_pan25_manifest(sources: Sources) -> tuple[tuple[PairRecord, ...], dict[str, Any], list[Artefact]]:
     """Return the pairs, the facts on how they were counted, and the exclusion log."""
-    if sources.make_counter is None:
+    if sources.count_tokens is None:
         raise ValueError("a manifest of pairs needs a tokenizer")
-    counter = sources.make_counter()
     pairs = [true.pair for true in sources.corpus]
-    tokens = counter.count(document for pair in pairs for document in (pair.suspicious, pair.source))
+    tokens, tokenizer = sources.count_tokens(document for pair in pairs for document in (pair.suspicious, pair.source))
     records, excluded = make_manifest(sources.corpus, tokens)
     if not records:
         what = f"every pair has more than {MOST_TOKENS} tokens"
         raise UserError(what, "give shorter pairs", sources.folders.pan25)
     facts = {"pairs": len(excluded), "pair_ids": [pair.pair_id for pair in excluded], **describe_origin(None)}
     log = Artefact("exclusion log", {"pan25/exclusion_log.jsonl": format_records(excluded)}, facts)
-    return records, {"most_tokens": MOST_TOKENS, "tokenizer": counter.identity}, [log]
+    return records, {"most_tokens": MOST_TOKENS, "tokenizer": tokenizer}, [log]
 
 
 def _describe_splits(records: Sequence[PairRecord], splits: Sequence[PairSplit], file: Path | None) -> Artefact:
     components = find_components(records)
     counted = [count_shared(records, components, split) for split in splits]
-    overlaps = {name: sum(getattr(shared, name) for shared in counted) for name in Shared._fields}
+    overlaps = {name: sum(shared[name] for shared in counted) for name in OVERLAPS}
     files = {f"pan25/splits/{name}": text for name, text in format_splits(records, splits).items()}
     return Artefact("splits", files, {"splits": len(splits), **overlaps, **describe_origin(file)})
 
 
 def prepare_pan26(sources: Sources) -> list[Artefact]:
-    """Read or make the folds of the queries and the auxiliary pairs; raises UserError as `prepare_pan25`."""
-    folder = sources.folders.pan26
-    query_ids = [query.query_id for query in read_queries(folder, sources.notices)]
-    folds_file, pairs_file = sources.find_ready("pan26-folds"), sources.find_ready("pan26-pairs")
-    folds = make_folds(query_ids) if folds_file is None else read_folds(folds_file, set(query_ids))
+    """Read or make the folds of the queries; raises UserError as `prepare_pan25`."""
+    query_ids = [query.query_id for query in read_queries(sources.folders.pan26, sources.notices)]
+    file = sources.given.get("pan26-folds")
+    folds = make_folds(query_ids) if file is None else read_folds(file, set(query_ids))
     held = sum(fold.role == "holdout" for fold in folds)
-    counts = {"queries": len(folds), "holdout": held, "development": len(folds) - held, **describe_origin(folds_file)}
-    corpus = [document.doc_id for document in stream_corpus(folder, sources.notices)]
-    if pairs_file is None:
-        qrels = folder / "qrels.txt"
-        pairs = make_query_pairs(read_qrels(qrels), query_ids, corpus, where=qrels)
-    else:
-        pairs = read_query_pairs(pairs_file)
-        check_query_pairs(pairs, query_ids, corpus, pairs_file)
-    positive = sum(pair.doc_label for pair in pairs)
-    facts = {"pairs": len(pairs), "positive": positive, **describe_origin(pairs_file)}
-    return [
-        Artefact("folds", {"pan26/folds.jsonl": format_folds(folds)}, counts),
-        Artefact("pairs manifest", {"pan26/pan26_pairs_manifest.jsonl": format_records(pairs)}, facts),
-    ]
+    counts = {"queries": len(folds), "holdout": held, "development": len(folds) - held, **describe_origin(file)}
+    return [Artefact("folds", {"pan26/folds.jsonl": format_folds(folds)}, counts)]
 
 
 def prepare_news(sources: Sources) -> News:
     """Read or make the news pairs and their division; raises UserError as `prepare_pan25`."""
     clusters = find_clusters(sources.folders.multinews)
-    file, split_file = sources.find_ready("multinews-manifest"), sources.find_ready("multinews-split")
+    file, split_file = sources.given.get("multinews-manifest"), sources.given.get("multinews-split")
     if file is None:
         pairs = make_news_pairs(read_clusters(clusters))
     else:
@@ -222,9 +199,9 @@ def prepare_news(sources: Sources) -> News:
     return News(pairs, parts, artefacts)
 
 
-def prepare_retention(sources: Sources) -> tuple[tuple[Instance, ...], list[Artefact]]:
+def prepare_instances(sources: Sources) -> tuple[tuple[Instance, ...], list[Artefact]]:
     """Read or select the instances of the retention study, with artefacts; raises UserError as `prepare_pan25`."""
-    file = sources.find_ready("retention-instances")
+    file = sources.given.get("retention-instances")
     logs: list[Artefact] = []
     if file is not None:
         instances = read_instances(file)
@@ -244,5 +221,5 @@ _PREPARE: dict[str, Callable[[Sources], list[Artefact]]] = {
     "pan25": lambda sources: prepare_pan25(sources).artefacts,
     "pan26": prepare_pan26,
     "multinews": lambda sources: prepare_news(sources).artefacts,
-    "retention": lambda sources: prepare_retention(sources)[1],
+    "retention": lambda sources: prepare_instances(sources)[1],
 }

@@ -10,14 +10,13 @@ import io
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from pan_scdg.bounded_json import parse_json
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.output.mark import dump
-from pan_scdg.pan.untrusted import is_file, list_directory, read_utf8
+from pan_scdg.pan.untrusted import list_directory, read_utf8
 from pan_scdg.research.data.pair_manifest import PairRecord, count_classes, digest_manifest
 from pan_scdg.research.data.records import format_csv
 
@@ -27,6 +26,7 @@ TRAIN, TEST = "train", "test"
 PARTS = {"train": TRAIN, "training": TRAIN, "test": TEST, "testing": TEST}
 PART_COLUMNS = ("split", "partition", "subset")
 """Names of the CSV column with the part, since the paper does not describe its files; we write the first."""
+OVERLAPS = ("suspicious_overlap_count", "source_overlap_count", "component_overlap_count")
 
 
 class PairSplit(NamedTuple):
@@ -41,14 +41,6 @@ class PairSplit(NamedTuple):
         """Return the division without the pairs of these ids."""
         train, test = (tuple(pair for pair in part if pair not in lost) for part in (self.train, self.test))
         return PairSplit(self.name, train, test)
-
-
-class Shared(NamedTuple):
-    """Numbers of documents and components that are in both parts, which must be 0."""
-
-    suspicious_overlap_count: int
-    source_overlap_count: int
-    component_overlap_count: int
 
 
 def name_components(pairs: Sequence[tuple[str, str]]) -> list[str]:
@@ -126,11 +118,12 @@ def _divide(name: str, records: Sequence[PairRecord], test: set[str]) -> PairSpl
     return PairSplit(name, tuple(p for p in ids if p not in test), tuple(p for p in ids if p in test))
 
 
-def count_shared(records: Sequence[PairRecord], components: Mapping[str, str], split: PairSplit) -> Shared:
-    """Count the suspicious files, source files and components that are in both parts of a split."""
+def count_shared(records: Sequence[PairRecord], components: Mapping[str, str], split: PairSplit) -> dict[str, int]:
+    """Return the numbers of documents and components that are in both parts, which must be 0, by `OVERLAPS`."""
     test = set(split.test)
     facts = [(record.pair_id in test, *record.names, components[record.pair_id]) for record in records]
-    return Shared(*(len({f[i] for f in facts if f[0]} & {f[i] for f in facts if not f[0]}) for i in (1, 2, 3)))
+    shared = (len({f[i] for f in facts if f[0]} & {f[i] for f in facts if not f[0]}) for i in (1, 2, 3))
+    return dict(zip(OVERLAPS, shared, strict=True))
 
 
 def format_splits(records: Sequence[PairRecord], splits: Sequence[PairSplit]) -> dict[str, str]:
@@ -143,7 +136,7 @@ def format_splits(records: Sequence[PairRecord], splits: Sequence[PairSplit]) ->
         files[f"{split.name}.csv"] = format_csv(("pair_id", "component_id", "split"), rows)
         parts = {TRAIN: split.train, TEST: split.test}
         counts = {name: count_classes([by_id[p] for p in part]) for name, part in parts.items()}
-        entries.append({"file": f"{split.name}.csv", **counts, **count_shared(records, components, split)._asdict()})
+        entries.append({"file": f"{split.name}.csv", **counts, **count_shared(records, components, split)})
     index = {
         "manifest_sha256": digest_manifest(records),
         "components": len(set(components.values())),
@@ -153,51 +146,24 @@ def format_splits(records: Sequence[PairRecord], splits: Sequence[PairSplit]) ->
 
 
 def read_splits(folder: Path, records: Sequence[PairRecord]) -> tuple[PairSplit, ...]:
-    """Return the splits in ``folder``, by name: our files, or other CSV files.
+    """Return the splits in the CSV files of ``folder``, by name.
 
     Raises:
         UserError: no splits are found, or one belongs to another manifest, cannot be read, or divides a component.
     """
     ids, components = {record.pair_id for record in records}, find_components(records)
+    files = [path for path in list_directory(folder) if path.suffix == ".csv"]
+    if not files:
+        raise UserError("contains no split files", "give a folder with CSV files of the columns pair_id, split", folder)
     splits = []
-    for path in _find_files(folder, records):
+    for path in files:
         parts = read_parts(path, ids)
         split = _divide(path.stem, records, {pair_id for pair_id, part in parts.items() if part == TEST})
-        if any(found := count_shared(records, components, split)):
-            shared = ", ".join(f"{name}={count}" for name, count in found._asdict().items())
+        if any((found := count_shared(records, components, split)).values()):
+            shared = ", ".join(f"{name}={count}" for name, count in found.items())
             raise UserError(f"training and test have documents in common: {shared}", "give another split", path)
         splits.append(split)
     return tuple(splits)
-
-
-def _find_files(folder: Path, records: Sequence[PairRecord]) -> list[Path]:
-    """Return the files that our index names, or all CSV files if the folder has no index of ours."""
-    index = _read_index(folder)
-    if index is not None:
-        if index["manifest_sha256"] != digest_manifest(records):
-            raise UserError("these splits are of another manifest", "give the splits of this one", folder / INDEX)
-        return [folder / entry["file"] for entry in index["splits"]]
-    found = [path for path in list_directory(folder) if path.suffix == ".csv"]
-    if not found:
-        raise UserError("contains no split files", "give a folder with CSV files of the columns pair_id, split", folder)
-    return found
-
-
-def _read_index(folder: Path) -> dict[str, Any] | None:
-    path = folder / INDEX
-    if not is_file(path):
-        return None
-    try:
-        index = parse_json(read_utf8(path))
-    except (ValueError, RecursionError) as e:
-        raise UserError(f"not JSON: {e}", "make the splits again, or remove it", path) from e
-    if not isinstance(index, dict) or "manifest_sha256" not in index:
-        return None
-    entries = index.get("splits")
-    names = [e.get("file") if isinstance(e, dict) else None for e in entries] if isinstance(entries, list) else []
-    if not names or any(not isinstance(name, str) or Path(name).name != name for name in names):
-        raise UserError("does not say which files the splits are in", "make the splits again", path)
-    return index
 
 
 def read_parts(path: Path, pair_ids: Set[str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ resulting manifest). Where that tokenizer is not found, the profile's own counts
 from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 from pan_scdg.digests import hash_file, hash_text
 from pan_scdg.models.config import read_config
@@ -25,52 +26,50 @@ PAPER_PROFILE = "pan25-qwen3-8b"
 NOT_OF_THE_TOKENIZER = ("config.json", "model.safetensors.index.json")
 
 
-class TokenCounter:
-    """Counts the tokens of documents with the tokenizer of a model, without special tokens; weights are not needed.
+def count_tokens(
+    documents: Iterable[TextFile], settings: ModelSettings, model: Path | None = None, state: Path | None = None
+) -> tuple[dict[Path, int], dict[str, Any]]:
+    """Return the number of tokens of each document, by its file, and the tokenizer that counted.
+
+    Special tokens do not count. The tokenizer is the paper's, or the profile's own where that is not found; neither
+    needs weights. It is described without a path of this machine.
 
     Args:
+        documents: each file is read once.
         settings: the profile's ``[model]``.
-        model: folder of the checkpoint; None: the model cache.
+        model: folder of the profile's model; None: the model cache.
         state: folder that keeps counts, so that a stopped run continues; None: none are kept.
 
     Raises:
-        UserError: the model does not exist, or its tokenizer cannot be loaded.
+        UserError: no tokenizer is found, the one that is found cannot be loaded, or a document cannot be read.
     """
+    settings, folder = _find_tokenizer(settings, model)
+    tokenizer = load_tokenizer(folder, settings, read_config(folder, weights=False))
+    identity = {"model": settings.name, "tokenizer": settings.tokenizer, "sha256": _digest_tokenizer(folder)}
+    files = {file.path: file for file in documents}
+    opened = nullcontext() if state is None else Store(state)
+    with opened as store, Progress("counting tokens", len(files)) as progress:
+        tokens = {}
+        for path, file in files.items():
+            text = read_text(file)
+            key = make_key("token count", {**identity, "text": hash_text(text)})
+            stored = None if store is None else store.read(key, _parse_count)
+            tokens[path] = len(tokenizer.encode(text, add_special_tokens=False)) if stored is None else stored
+            if store is not None and stored is None:
+                store.put([(key, str(tokens[path]).encode())])
+            progress.update()
+        return tokens, identity
 
-    def __init__(self, settings: ModelSettings, model: Path | None = None, state: Path | None = None) -> None:
-        folder = find_model(settings.name, model).folder
-        self._tokenizer = load_tokenizer(folder, settings, read_config(folder, weights=False))
-        self._state = state
-        self.identity = {
-            "model": settings.name,
-            "tokenizer": settings.tokenizer,
-            "sha256": _digest_tokenizer(folder),
-        }
-        """The tokenizer that counted, without a path of this machine."""
 
-    def count(self, documents: Iterable[TextFile]) -> dict[Path, int]:
-        """Return the number of tokens of each document, by its file; each is read once.
-
-        Raises:
-            UserError: a document cannot be read.
-        """
-        files = {file.path: file for file in documents}
-        opened = nullcontext() if self._state is None else Store(self._state)
-        with opened as store, Progress("counting tokens", len(files)) as progress:
-            tokens = {}
-            for path, file in files.items():
-                tokens[path] = self._count_text(read_text(file), store)
-                progress.update()
-            return tokens
-
-    def _count_text(self, text: str, store: Store | None) -> int:
-        key = make_key("token count", {**self.identity, "text": hash_text(text)})
-        if store is not None and (stored := store.read(key, _parse_count)) is not None:
-            return stored
-        count = len(self._tokenizer.encode(text, add_special_tokens=False))
-        if store is not None:
-            store.put([(key, str(count).encode())])
-        return count
+def _find_tokenizer(settings: ModelSettings, model: Path | None) -> tuple[ModelSettings, Path]:
+    """Return the settings and the folder of the model whose tokenizer counts."""
+    paper = load_profile(PAPER_PROFILE).need_model()
+    if settings.name != paper.name:
+        try:
+            return paper, find_model(paper.name).folder
+        except ModelNotFoundError:
+            pass
+    return settings, find_model(settings.name, model).folder
 
 
 def _parse_count(data: bytes) -> int:
@@ -83,23 +82,6 @@ def _digest_tokenizer(folder: Path) -> str:
     """Return the SHA-256 over the names and digests of the files of a tokenizer."""
     names = [n for n in (*METADATA, *TOKENIZER) if n not in NOT_OF_THE_TOKENIZER and (folder / n).is_file()]
     return hash_text("".join(f"{hash_file(folder / name)}  {name}\n" for name in sorted(names)))
-
-
-def find_counter(settings: ModelSettings, model: Path | None = None, state: Path | None = None) -> TokenCounter:
-    """Return the counter with the paper's tokenizer, or with the profile's own where that is not found.
-
-    Arguments are those of `TokenCounter`, for the model of the profile.
-
-    Raises:
-        UserError: neither is found, or the tokenizer that is found cannot be loaded.
-    """
-    paper = load_profile(PAPER_PROFILE).need_model()
-    if settings.name == paper.name:
-        return TokenCounter(settings, model, state)
-    try:
-        return TokenCounter(paper, None, state)
-    except ModelNotFoundError:
-        return TokenCounter(settings, model, state)
 
 
 def list_counted(parts: Parts) -> list[str]:

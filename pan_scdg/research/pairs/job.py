@@ -6,7 +6,8 @@ continues from there, and the report appears once all of it is complete.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -17,24 +18,37 @@ from pan_scdg.jobs.lifecycle import Scored
 from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.plan.count import count_pairs
 from pan_scdg.jobs.plan.estimate import Plan, make_plan
-from pan_scdg.jobs.requests import Computing
 from pan_scdg.logs import say
 from pan_scdg.models.positions import PUBLISHED
 from pan_scdg.notices import Notices
 from pan_scdg.profile import ModelSettings, PairSettings, Profile
-from pan_scdg.research.data.prepared import list_texts
-from pan_scdg.research.pairs.data import Data, Planned, plan_scoring, read_data
+from pan_scdg.research.data.folders import check_given
+from pan_scdg.research.data.pair_sets import NEWS, PAN25, PairSet, find_pan25_pairs, write_news_pairs
+from pan_scdg.research.data.prepare import News, Pan25, Sources, prepare_news, prepare_pan25
+from pan_scdg.research.data.prepared import Parts, list_texts
+from pan_scdg.research.data.token_counter import count_tokens
 from pan_scdg.research.pairs.scores import SCDG, Baseline, find_baselines, make_gain_table, score_baseline, write_scores
-from pan_scdg.research.report.page import Report, Section, write_report
-from pan_scdg.research.study import ReadyStudy, StudyOptions, describe_lost, note_lost, require_gains, write_files
+from pan_scdg.research.report.page import Section, write_report
+from pan_scdg.research.study import (
+    OnError,
+    ReadyStudy,
+    StudyOptions,
+    describe_lost,
+    note_lost,
+    require_gains,
+    write_files,
+)
 from pan_scdg.scoring.batches import Shard
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_plan import OnError
-from pan_scdg.scoring.pairs import score_pairs
+from pan_scdg.scoring.pair_plan import PlannedPair
+from pan_scdg.scoring.pairs import check_pairs, score_pairs
 from pan_scdg.store import Store
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+Tables = Mapping[str, "Mapping[str, DataFrame]"]
+"""Scores by the name of the set of pairs and of the model, or the baseline's profile."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +63,7 @@ class PairStudy:
     options: StudyOptions
     with_news: bool
     """Score the pairs of news as well."""
-    write_sections: "Callable[[PairWork], tuple[str, list[Section], dict[str, Any]]]"
+    write_sections: "Callable[[PairWork, Tables], tuple[str, list[Section], dict[str, Any]]]"
     """Returns title, sections and seeds of the report."""
     positions: Sequence[str] = ()
     """Position rules that are compared; none: the profile's own."""
@@ -57,16 +71,25 @@ class PairStudy:
 
 @dataclass(frozen=True)
 class PairWork:
-    """The data and models of a study, checked, and once it is computed its scores."""
+    """The data and models of a study, checked, before anything is computed or written."""
 
     study: PairStudy
-    data: Data
-    planned: Planned
+    pan25: Pan25
+    news: News | None
+    sets: Mapping[str, PairSet]
+    """The pairs to score, by name."""
+    lost: Mapping[str, Mapping[str, str]]
+    """The reasons why pairs cannot be scored and are in no row, by the name of the set and their ids."""
+    planned: Mapping[tuple[str, str], Sequence[PlannedPair]]
+    """The plans of scoring, by the name of the scores and of the set."""
     models: Mapping[str, ScoringModel]
     """The language model under each position rule, by the name of its scores; the first is `scores.SCDG`."""
     baselines: Sequence[Baseline]
-    tables: "Mapping[str, Mapping[str, DataFrame]]" = field(default_factory=dict)
-    """Scores by the name of the set of pairs and of the model, or the baseline's profile."""
+
+    @property
+    def parts(self) -> Parts:
+        """Return the prepared artefacts."""
+        return {PAN25: self.pan25.artefacts, **({} if self.news is None else {NEWS: self.news.artefacts})}
 
     @property
     def settings(self) -> PairSettings:
@@ -76,15 +99,16 @@ class PairWork:
     def list_exceptions(self) -> list[str]:
         """Return sentences on pairs that could not be scored, or not in one pass as the paper scores all."""
         found = []
-        for name, plans in self.planned[SCDG].items():
+        for name in self.sets:
+            plans = self.planned[SCDG, name]
             if segmented := sum(plan.mode == "segments" for plan in plans):
                 found.append(
                     f"{segmented} of the {len(plans)} pairs of {name} have more than {self.settings.limit} tokens and "
                     "were scored in segments, each with the windows of the source nearest to it."
                 )
-        for name, lost in self.data.lost.items():
+        for name, lost in self.lost.items():
             if lost:
-                found.append(describe_lost(lost, f"{len(lost) + len(self.data.sets[name].ids)} pairs of {name}"))
+                found.append(describe_lost(lost, f"{len(lost) + len(self.sets[name].ids)} pairs of {name}"))
         return found
 
 
@@ -95,37 +119,82 @@ def prepare_study(study: PairStudy, stack: ExitStack, notices: Notices) -> Ready
         UserError: data, settings or models are not usable.
     """
     settings, options = require_gains(study.profile), study.options
-    computing = options.choose_computing(study.profile)
+    computing = options.computing
     scratch = Path(stack.enter_context(TemporaryDirectory(prefix="pan_scdg-study-")))
-    data = read_data(study.profile.need_model(), options, study.with_news, notices, scratch)
+    pan25, news, sets = _read_data(study, notices, scratch)
     baselines: list[Baseline] = []
     if options.reports:
-        sets = list(data.sets.values())
-        baselines = find_baselines(study.baselines, sets, options.device, study.vectors, options.state)
-    models = {
-        name: options.open_model(chosen, computing, stack, name_model(name))
-        for name, chosen in list_models(study).items()
-    }
-    on_error: OnError = "stop" if options.on_error == "stop" else "negative"
-    data, planned = plan_scoring(data, models, settings, notices, on_error)
-    work = PairWork(study, data, planned, models, baselines)
+        baselines = find_baselines(study.baselines, list(sets.values()), options.device, study.vectors, computing.state)
+    models = {name: options.open_model(chosen, stack, name_model(name)) for name, chosen in list_models(study).items()}
+    planned, lost = _plan_scoring(sets, models, settings, notices, options.on_error)
+    work = PairWork(study, pan25, news, sets, lost, planned, models, baselines)
+    work = _leave_out(work) if any(lost.values()) else work
     places = {"language_model": models[SCDG].found}
     for baseline in baselines:
         places |= {f"{baseline.profile.name} {k}": v for k, v in baseline.parts.places.items()}
-    count = sum(len(pairs.ids) for pairs in data.sets.values())
+    count = sum(len(pairs.ids) for pairs in work.sets.values())
     return ReadyStudy(
-        scoring=_identify(work, computing),
+        scoring=_identify(work),
         places=places,
         models=list(models.values()),
         inputs=f"{count} pairs",
         summary=[f"studied {count} pairs: {options.output}"],
         notices=notices,
-        notes=note_lost(sum(map(len, data.lost.values())), "pairs"),
+        notes=note_lost(sum(map(len, lost.values())), "pairs"),
         score=lambda store, shard: _score(work, store, shard),
         write=lambda scored, _, result: _write(work, scored.values, result),
-        plan=lambda: _plan(work, computing),
+        plan=lambda: _plan(work),
         rest={"baselines": [baseline.identify() for baseline in baselines]},
     )
+
+
+def _read_data(study: PairStudy, notices: Notices, scratch: Path) -> tuple[Pan25, News | None, dict[str, PairSet]]:
+    """Read or make the manifests and splits, and find their pairs; articles of news are written to ``scratch``."""
+    options, settings, computing = study.options, study.profile.need_model(), study.options.computing
+    check_given(options.given, (PAN25, NEWS) if study.with_news else (PAN25,))
+    counter = partial(count_tokens, settings=settings, model=computing.model, state=computing.state)
+    sources = Sources(options.folders, options.given, counter, notices)
+    pan25 = prepare_pan25(sources)
+    sets = {PAN25: find_pan25_pairs(pan25.records, sources.corpus)}
+    if not study.with_news:
+        return pan25, None, sets
+    news = prepare_news(sources)
+    sets[NEWS] = write_news_pairs(news.pairs, options.folders.multinews, scratch)
+    return pan25, news, sets
+
+
+def _plan_scoring(
+    sets: Mapping[str, PairSet],
+    models: Mapping[str, ScoringModel],
+    settings: PairSettings,
+    notices: Notices,
+    on_error: OnError,
+) -> tuple[dict[tuple[str, str], Sequence[PlannedPair]], dict[str, dict[str, str]]]:
+    """Return how every model scores the pairs, and why some of them cannot be scored; see `PairWork`."""
+    lost: dict[str, dict[str, str]] = {name: {} for name in sets}
+    planned: dict[tuple[str, str], Sequence[PlannedPair]] = {}
+    for key, model in models.items():
+        for name, of in sets.items():
+            ids = dict(zip(of.pairs, of.ids, strict=True))
+            planned[key, name], failed = check_pairs(
+                of.pairs, model, settings, notices, "stop" if on_error == "stop" else "negative"
+            )
+            lost[name] |= {ids[item.pair]: item.error.what for item in failed}
+    return planned, lost
+
+
+def _leave_out(work: PairWork) -> PairWork:
+    """Return the study without the pairs that cannot be scored; the prepared artefacts stay."""
+    pan25, news, lost = work.pan25, work.news, work.lost
+    pan25 = pan25._replace(splits=tuple(split.leave_out(lost[PAN25]) for split in pan25.splits))
+    if news is not None:
+        news = news._replace(parts={pair: part for pair, part in news.parts.items() if pair not in lost[NEWS]})
+    sets = {name: of.leave_out(lost[name]) for name, of in work.sets.items()}
+    kept = {name: frozenset(of.pairs) for name, of in sets.items()}
+    planned = {
+        (key, name): [plan for plan in plans if plan.pair in kept[name]] for (key, name), plans in work.planned.items()
+    }
+    return replace(work, pan25=pan25, news=news, sets=sets, planned=planned)
 
 
 def list_models(study: PairStudy) -> dict[str, ModelSettings]:
@@ -153,24 +222,23 @@ def name_model(scores: str) -> str:
     return "language_model" if scores == SCDG else f"language_model {scores}"
 
 
-def _identify(work: PairWork, computing: Computing) -> dict[str, Any]:
+def _identify(work: PairWork) -> dict[str, Any]:
     """Return everything that the scores depend on, without paths."""
     return {
         "task": f"studies {work.study.name}",
         "profile": work.study.profile.model_dump(mode="json", exclude={"needs_gpu"}),
         "models": {name_model(name): model.identify() for name, model in work.models.items()},
-        **work.study.options.describe(computing),
-        "documents": {pairs.name: pairs.digest() for pairs in work.data.sets.values()},
-        "prepared": {name: hash_text(text) for name, text in list_texts(work.data.parts).items()},
+        **work.study.options.describe(),
+        "documents": {pairs.name: pairs.digest() for pairs in work.sets.values()},
+        "prepared": {name: hash_text(text) for name, text in list_texts(work.parts).items()},
     }
 
 
-def _plan(work: PairWork, computing: Computing) -> list[Plan]:
-    """Return the cost of each language model on each set of pairs."""
-    study, plans = work.study, []
+def _plan(work: PairWork) -> list[Plan]:
+    study, computing, plans = work.study, work.study.options.computing, []
     for key, model in work.models.items():
-        for name, planned in work.planned[key].items():
-            notes = note_lost(len(work.data.lost.get(name, ())), "pairs")
+        for name, lost in work.lost.items():
+            planned, notes = work.planned[key, name], note_lost(len(lost), "pairs")
             counted = count_pairs(planned, model, work.settings)
             task = f"studies {study.name}, {key} on {name}"
             plans.append(make_plan(task, study.profile.name, computing, model, counted, len(planned), notes))
@@ -183,29 +251,28 @@ def _score(work: PairWork, store: Store, shard: Shard) -> Scored:
     found: dict[tuple[str, str], DataFrame] = {}
     # those of an endpoint first: what it lacks is named before anything is computed
     for baseline in sorted(work.baselines, key=lambda of: not of.asks_endpoint):
-        for name, pairs in work.data.sets.items():
+        for name, pairs in work.sets.items():
             say([f"{baseline.profile.name}: {len(pairs.ids)} pairs of {name}"])
-            found[name, baseline.profile.name] = score_baseline(pairs, baseline, store)
-    methods = [baseline.profile.name for baseline in work.baselines]
-    tables, scored = {name: {method: found[name, method] for method in methods} for name in work.data.sets}, {}
+            found[baseline.profile.name, name] = score_baseline(pairs, baseline, store)
+    scored = {}
     for key, model in work.models.items():
-        for name, pairs in work.data.sets.items():
+        for name, pairs in work.sets.items():
             say([f"{work.study.profile.name}, {key}: {len(pairs.ids)} pairs of {name}"])
-            scored[name, key] = score_pairs(work.planned[key][name], model, work.settings, store, False, shard)
+            scored[key, name] = score_pairs(work.planned[key, name], model, work.settings, store, False, shard)
         model.unload()  # the memory of one device need not hold two models
-    return Scored((tables, scored))
+    return Scored((found, scored))
 
 
 def _write(work: PairWork, values: Any, result: OutputDirectory) -> list[str]:
     """Stage everything; return the names of the files, the page last."""
-    tables, scored = values
-    for (name, key), of in scored.items():
-        tables[name][key] = make_gain_table(work.data.sets[name], of, work.settings)
-    work, folder = replace(work, tables=tables), result.staged
-    files = write_files(folder, {f"prepared/{name}": text for name, text in list_texts(work.data.parts).items()})
-    for name, of in work.tables.items():
-        for method, table in of.items():
+    (found, scored), folder = values, result.staged
+    files = write_files(folder, {f"prepared/{name}": text for name, text in list_texts(work.parts).items()})
+    tables: dict[str, dict[str, DataFrame]] = {}
+    for name, pairs in work.sets.items():
+        tables[name] = {baseline.profile.name: found[baseline.profile.name, name] for baseline in work.baselines}
+        tables[name] |= {key: make_gain_table(pairs, scored[key, name], work.settings) for key in work.models}
+        for method, table in tables[name].items():
             files.append(f"scores/{name}/{method}.jsonl.gz")
             write_scores(folder / files[-1], table)
-    title, sections, seeds = work.study.write_sections(work)
-    return write_report(folder, Report(title, sections, files, {**result.job, "seeds": seeds}))
+    title, sections, seeds = work.study.write_sections(work, tables)
+    return write_report(folder, title, sections, files, {**result.job, "seeds": seeds})

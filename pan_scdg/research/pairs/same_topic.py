@@ -22,9 +22,17 @@ from pan_scdg.profile.baseline import CharNgrams, LogisticWeights
 from pan_scdg.research.data.news import SEED, SPLIT_SEED
 from pan_scdg.research.data.pair_sets import NEWS, PAN25
 from pan_scdg.research.data.splits import TEST, TRAIN, PairSplit
-from pan_scdg.research.pairs.job import PairWork
-from pan_scdg.research.pairs.methods import name_baselines
-from pan_scdg.research.pairs.scores import AVERAGE, LABEL, MEDIAN, POSITIVE_RATE, SCDG, Baseline, select_features
+from pan_scdg.research.pairs.job import PairWork, Tables
+from pan_scdg.research.pairs.scores import (
+    AVERAGE,
+    LABEL,
+    MEDIAN,
+    POSITIVE_RATE,
+    SCDG,
+    Baseline,
+    name_baselines,
+    select_features,
+)
 from pan_scdg.research.report.page import Section, list_made, make_class_table, make_origin_table
 from pan_scdg.research.report.table import Cell, Percent, Table, make_table
 from pan_scdg.scdg.aggregation import Floats
@@ -184,14 +192,13 @@ def _score(fit: LogisticWeights | None, features: Floats) -> Floats:
     return features[:, 0] if fit is None else compute_probabilities(fit, features)
 
 
-def write_sections(work: PairWork) -> tuple[str, list[Section], dict[str, Any]]:
+def write_sections(work: PairWork, tables: Tables) -> tuple[str, list[Section], dict[str, Any]]:
     """Return title, sections and seeds of the report."""
-    data = work.data
-    if data.news is None:
+    if work.news is None:
         raise ValueError("the same-topic study needs news pairs")
-    split = data.pan25.splits[0]
-    methods = list_topic_methods(work.baselines, work.tables[PAN25], work.tables[NEWS])
-    results = [evaluate_topic(method, split, data.news.parts) for method in methods]
+    split = work.pan25.splits[0]
+    methods = list_topic_methods(work.baselines, tables[PAN25], tables[NEWS])
+    results = [evaluate_topic(method, split, work.news.parts) for method in methods]
     studied = (
         f"Training is the training part of {split.name} of PAN25 together with that of the news pairs, which count as "
         "negative. Logistic models are fitted on it, and every threshold is the one with the largest F1 on it; ties by "
@@ -202,19 +209,18 @@ def write_sections(work: PairWork) -> tuple[str, list[Section], dict[str, Any]]:
     )
     sections = [
         Section("Method", studied),
-        Section("Data", tables=[make_origin_table(data.parts), make_class_table(data.sets.values())]),
+        Section("Data", tables=[make_origin_table(work.parts), make_class_table(work.sets.values())]),
         Section(
             "Results",
             tables=[_make_proxy_table(results), _make_utility_table(results), _make_threshold_table(results)],
             linked=[_make_model_table(results)],
         ),
-        Section("Deviations from the paper", points=[*list_made(data.parts), *_list_differences(work, split.name)]),
+        Section("Deviations from the paper", points=[*list_made(work.parts), *_list_differences(work, split.name)]),
     ]
     return "Same-topic stress test", sections, {"news pairs": SEED, "news split": SPLIT_SEED, "PAN25 split": split.name}
 
 
 def _list_differences(work: PairWork, split: str) -> list[str]:
-    """Return sentences on the deviations from the paper."""
     found = [
         f"The paper calls its PAN25 split a fixed held-out one and does not say which; this is {split}, the first.",
         "Statistics of BM25 are over the sources of PAN25 for its pairs, and over those of the news pairs for these.",

@@ -56,6 +56,15 @@ class Baseline(NamedTuple):
         return {"profile": self.profile.model_dump(mode="json", exclude={"needs_gpu"}), **self.parts.identity}
 
 
+def name_baselines(baselines: Sequence[Baseline]) -> list[str]:
+    """Return the paper's names, with that of the profile where two baselines would have the same."""
+    names = [METHODS[type(baseline.settings)].name(baseline.settings) for baseline in baselines]
+    return [
+        f"{name} ({baseline.profile.name})" if names.count(name) > 1 else name
+        for name, baseline in zip(names, baselines, strict=True)
+    ]
+
+
 def find_baselines(
     profiles: Sequence[Profile], sets: Sequence[PairSet], device: str, vectors: Path | None, state: Path | None
 ) -> list[Baseline]:

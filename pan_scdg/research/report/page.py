@@ -50,37 +50,36 @@ class Section(NamedTuple):
     """Names of image files in the folder."""
 
 
-class Report(NamedTuple):
-    """The contents of a report."""
+def write_report(
+    folder: Path, title: str, sections: Sequence[Section], files: Sequence[str], made_from: Mapping[str, Any]
+) -> list[str]:
+    """Write the report into ``folder``; return the names of all its files, the page last.
 
-    title: str
-    sections: Sequence[Section]
-    files: Sequence[str] = ()
-    """Names of files that the study has written into the folder."""
-    made_from: Mapping[str, Any] = {}
-    """Entries of the manifest besides versions and files, as JSON values."""
-
-
-def write_report(folder: Path, report: Report) -> list[str]:
-    """Write the report into ``folder``; return the names of all its files, the page last."""
-    names = list(report.files)
+    Args:
+        folder: an existing folder.
+        title: the heading of the page.
+        sections: the parts of the page, with all tables.
+        files: names of the files that the study has written into the folder.
+        made_from: entries of the manifest besides versions and files, as JSON values.
+    """
+    names = list(files)
     (folder / "tables").mkdir(parents=True, exist_ok=True)
-    for table in (table for section in report.sections for table in (*section.tables, *section.linked)):
+    for table in (table for section in sections for table in (*section.tables, *section.linked)):
         markdown = f"{escape_markdown(table.caption)}\n\n{format_markdown(table)}"
         texts = {"md": markdown, "csv": format_table_csv(table), "tex": format_latex(table)}
         for end, text in texts.items():
             names.append(f"tables/{table.name}.{end}")
             write_atomically(folder / names[-1], text)
-    write_atomically(folder / PAGE, format_page(report))
-    files = {name: hash_file(folder / name) for name in (*names, PAGE)}
-    write_atomically(folder / MANIFEST, dump({**report.made_from, "versions": list_versions(), "files": files}))
+    write_atomically(folder / PAGE, format_page(title, sections, files))
+    digests = {name: hash_file(folder / name) for name in (*names, PAGE)}
+    write_atomically(folder / MANIFEST, dump({**made_from, "versions": list_versions(), "files": digests}))
     return [*names, MANIFEST, PAGE]
 
 
-def format_page(report: Report) -> str:
-    """Return the text of the page."""
-    blocks = [f"# {escape_markdown(report.title)}"]
-    for section in report.sections:
+def format_page(title: str, sections: Sequence[Section], files: Sequence[str]) -> str:
+    """Return the text of the page, which links the folders of the files."""
+    blocks = [f"# {escape_markdown(title)}"]
+    for section in sections:
         blocks.append(f"## {escape_markdown(section.heading)}")
         blocks += [escape_markdown(text) for text in section.paragraphs]
         if section.points:
@@ -90,7 +89,7 @@ def format_page(report: Report) -> str:
         blocks += [f"{escape_markdown(table.caption)}: {_link(table)}" for table in section.linked]
         blocks += [f"![{escape_markdown(name)}]({name})" for name in section.figures]
     blocks.append("## Files")
-    folders = Counter(name.rpartition("/")[0] or name for name in report.files)
+    folders = Counter(name.rpartition("/")[0] or name for name in files)
     lines = [f"- [{escape_markdown(n)}]({n}): {count} file{'s' if count > 1 else ''}" for n, count in folders.items()]
     blocks.append("\n".join([*lines, f"- [{MANIFEST}]({MANIFEST})"]))
     return "\n\n".join(blocks) + "\n"

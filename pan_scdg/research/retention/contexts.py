@@ -5,78 +5,205 @@ distractor for each chunk in its shuffled order (the paper leaves this order ope
 chunks are kept and each of the others is replaced in its own slot, so that contexts differ in nothing else.
 
 The paper's seed holds Python's ``hash`` of the pair id, which another process does not repeat; here it is SHA-256.
-``intervention_manifest.jsonl`` records all contexts by ids, offsets and digests, from which texts are made again.
+``intervention_manifest.jsonl`` records all contexts by ids, offsets and digests.
+
+Where the paper leaves it open: sentences are those of the first stage (`retrieval.units`), and of the sentence ends
+the k-th cut takes the one nearest to k eighths of the text that leaves every chunk a sentence, the earlier one of two.
+An article's white space becomes single spaces; a distractor runs on through the following articles, and after the last
+through the first; a cut is the space within two characters of the wanted length that is nearest to it (the shorter text
+of two), else the wanted length itself, so that nothing need be padded; if a text was drawn before, the start moves on
+by one sentence; and texts are compared within a pair and seed.
 """
 
+import json
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field
+from typing import NamedTuple
 
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
+from pan_scdg.pan.untrusted import is_file, list_directory, read_document
 from pan_scdg.progress import Progress
-from pan_scdg.research.data.records import Count, Digest, Id, read_distinct
-from pan_scdg.research.retention.distractors import CHUNKS, Distractor, DistractorPool, divide
+from pan_scdg.research.data.news import FILES, find_clusters, read_clusters
 from pan_scdg.research.retention.instances import Case
+from pan_scdg.retrieval.sentences import find_sentence_spans, split_sentences
 
 LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)
 SEEDS = (0, 1, 2, 3, 4)
 SEPARATOR = "\n\n"
-MOST_DIFFERENCE = 50
-"""Characters by which the contexts of a pair and seed may differ (paper, Length control)."""
+CHUNKS = 8
+SMALLEST_TARGET = 40
+"""Fewest characters of the target size, an eighth of the evidence rounded down."""
+ARTICLES = 500
+TOLERANCE = 2
+"""Characters by which a distractor may miss the wanted length."""
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """A retained piece of the evidence, in characters."""
+class Chunk(NamedTuple):
+    """A piece of the evidence, in characters."""
 
-    offset: Count
-    length: Annotated[int, Field(ge=1)]
+    offset: int
+    length: int
 
 
-@dataclass(frozen=True)
-class Context:
-    """One context without its text: the content of each slot, and digests.
+def divide(evidence: str) -> tuple[Chunk, ...]:
+    """Return eight sentence-aligned chunks of about one size, without white space around them.
 
     Raises:
-        ValueError: the retention is none of `LEVELS`, or the slots do not fit it.
+        ValueError: the text is too short, or has too few sentences.
     """
+    if len(evidence) // CHUNKS < SMALLEST_TARGET:
+        raise ValueError(f"source span shorter than {CHUNKS} chunks of {SMALLEST_TARGET} characters")
+    ends = [end for _, end in find_sentence_spans(evidence)]
+    if len(ends) < CHUNKS:
+        raise ValueError(f"source span of fewer than {CHUNKS} sentences")
+    cuts = [0]
+    last = -1
+    for k in range(1, CHUNKS):
+        left = range(last + 1, len(ends) - (CHUNKS - k))
+        last = min(left, key=lambda i: abs(CHUNKS * ends[i] - k * len(evidence)))
+        cuts.append(ends[last])
+    return tuple(_strip(evidence, start, end) for start, end in zip(cuts, [*cuts[1:], len(evidence)]))
 
-    pair_id: Id
-    seed: Count
+
+def _strip(text: str, start: int, end: int) -> Chunk:
+    chunk = text[start:end]
+    return Chunk(start + len(chunk) - len(chunk.lstrip()), len(chunk.strip()))
+
+
+class Sentence(NamedTuple):
+    """A sentence of the pool: its article, its number in the article from 0, and its text with single spaces."""
+
+    article: str
+    number: int
+    text: str
+
+
+class Distractor(NamedTuple):
+    """The first sentence of a distractor and the wanted length, from which its text follows."""
+
+    article: str
+    sentence: int
+    wanted: int
+
+
+@dataclass(frozen=True)
+class DistractorPool:
+    """The sentences of news articles, in order."""
+
+    sentences: tuple[Sentence, ...]
+
+    @cached_property
+    def digest(self) -> str:
+        """Return the SHA-256 over all sentences, by which a manifest of contexts names its pool."""
+        return hash_text("".join(f"{s.article}\t{s.number}\t{s.text}\n" for s in self.sentences))
+
+    @cached_property
+    def _characters(self) -> int:
+        return sum(len(s.text) + 1 for s in self.sentences)
+
+    def explain_lack(self, evidence: str) -> str | None:
+        """Return the reason why ``evidence`` cannot be divided or one of its chunks not be replaced, None if both can.
+
+        These are conditions 5 and 6 of an instance.
+        """
+        try:
+            chunks = divide(evidence)
+        except ValueError as e:
+            return str(e)
+        fits = all(self._has_enough(length) for length in {chunk.length for chunk in chunks})
+        return None if fits else "the distractor pool is too small"
+
+    def _has_enough(self, length: int) -> bool:
+        """Return True if the pool has a distinct text of this length for each chunk."""
+        found: set[str] = set()
+        if length + TOLERANCE < self._characters:
+            for place in range(len(self.sentences)):
+                found.add(self._make_text(place, length))
+                if len(found) == CHUNKS:
+                    return True
+        return False
+
+    def draw(self, wanted: int, generator: random.Random, used: set[str]) -> tuple[Distractor, str]:
+        """Return a distractor that begins at a random sentence, and its text, which was not drawn before.
+
+        Args:
+            wanted: length in characters.
+            generator: draws the sentence.
+            used: drawn texts; the new one is added.
+
+        Raises:
+            UserError: every text of this length is used already.
+        """
+        first = generator.randrange(len(self.sentences))
+        for step in range(len(self.sentences)):
+            place = (first + step) % len(self.sentences)
+            text = self._make_text(place, wanted)
+            if text not in used:
+                used.add(text)
+                return Distractor(self.sentences[place].article, self.sentences[place].number, wanted), text
+        raise UserError("the pool has no unused distractor left", "give more news articles", f"{wanted} characters")
+
+    def _make_text(self, place: int, wanted: int) -> str:
+        parts: list[str] = []
+        size = 0
+        while size <= wanted + TOLERANCE:
+            parts.append(self.sentences[(place + len(parts)) % len(self.sentences)].text)
+            size += len(parts[-1]) + 1
+        return cut_text(" ".join(parts), wanted)
+
+
+def cut_text(text: str, wanted: int) -> str:
+    """Return the first ``wanted`` characters of ``text``, up to two more or fewer if a word ends there."""
+    cuts = sorted(range(max(1, wanted - TOLERANCE), wanted + TOLERANCE + 1), key=lambda cut: abs(cut - wanted))
+    return text[: next((cut for cut in cuts if text[cut : cut + 1] in (" ", "")), wanted)]
+
+
+def read_pool(directory: Path, articles: int = ARTICLES) -> DistractorPool:
+    """Return the sentences of the first ``articles`` files ``*.txt`` of a folder, by name.
+
+    A folder without such files gives those of the first articles of its Multi-News clusters.
+
+    Raises:
+        UserError: the folder has neither, a file cannot be read, or there is no sentence.
+    """
+    found = [
+        Sentence(name, number, text)
+        for name, article in islice(_read_articles(directory), articles)
+        for number, text in enumerate(" ".join(sentence.split()) for sentence in split_sentences(article))
+    ]
+    if not found:
+        raise UserError("contains no sentence for distractors", "give news articles", directory)
+    return DistractorPool(tuple(found))
+
+
+def _read_articles(directory: Path) -> Iterator[tuple[str, str]]:
+    files = [p for p in list_directory(directory) if p.suffix == ".txt" and p.name not in FILES and is_file(p)]
+    if files:
+        yield from ((path.name, read_document(path)) for path in files)
+        return
+    for cluster in read_clusters(find_clusters(directory)):
+        yield from ((f"{cluster.cluster_id}-{place}", text) for place, text in enumerate(cluster.articles) if text)
+
+
+class Context(NamedTuple):
+    """One context: the content of each slot, and the text that this makes."""
+
+    pair_id: str
+    seed: int
     """The seed index, 0 to 4 in the paper."""
     retention: float
     slots: tuple[Chunk | Distractor, ...]
-    characters: Count
-    sha256: Digest
-    evidence_sha256: Digest
-    pool_sha256: Digest
-
-    def __post_init__(self) -> None:
-        if self.retention not in LEVELS or len(self.slots) != CHUNKS:
-            levels = ", ".join(f"{level:g}" for level in LEVELS)
-            raise ValueError(f"not {CHUNKS} slots at a retention of {levels}")
-        if len(self.chunks) != count_retained(self.retention):
-            raise ValueError(f"{len(self.chunks)} chunks at a retention of {self.retention:g}")
+    text: str
 
     @property
     def name(self) -> str:
         """Return a name for messages that no other context has."""
         return f"{self.pair_id}, seed {self.seed}, retention {self.retention:g}"
-
-    @property
-    def chunks(self) -> frozenset[Chunk]:
-        """Return the retained chunks."""
-        return frozenset(slot for slot in self.slots if isinstance(slot, Chunk))
-
-
-def count_retained(retention: float) -> int:
-    """Return the number of retained chunks (paper, Eq. supp-retention-counts)."""
-    return round(retention * CHUNKS)
 
 
 def derive_seed(pair_id: str, seed: int) -> int:
@@ -103,93 +230,36 @@ def _make_nested(case: Case, seed: int, pool: DistractorPool) -> Iterator[Contex
     """Yield the contexts of one pair and seed, from none of the evidence to all of it."""
     generator = random.Random(derive_seed(case.pair_id, seed))
     try:
-        chunks = [Chunk(start, end - start) for start, end in divide(case.evidence)]
+        spans = divide(case.evidence)
     except ValueError as e:
         raise UserError(str(e), "leave this pair out of the instances", case.pair_id) from e
+    chunks = [(chunk, case.evidence[chunk.offset : chunk.offset + chunk.length]) for chunk in spans]
     generator.shuffle(chunks)
     places = list(range(CHUNKS))
     generator.shuffle(places)
     used: set[str] = set()
-    distractors = [pool.draw(chunk.length, generator, used) for chunk in chunks]
+    distractors = [pool.draw(chunk.length, generator, used) for chunk, _ in chunks]
     for retention in LEVELS:
-        kept = count_retained(retention)
-        mixed: list[Chunk | Distractor] = [*chunks[:kept], *distractors[kept:]]
-        slots = tuple(mixed[place] for place in places)
-        text = _join(slots, case.evidence, pool)
-        yield Context(
-            pair_id=case.pair_id,
-            seed=seed,
-            retention=retention,
-            slots=slots,
-            characters=len(text),
-            sha256=hash_text(text),
-            evidence_sha256=hash_text(case.evidence),
-            pool_sha256=pool.digest,
-        )
+        kept = round(retention * CHUNKS)  # paper, Eq. supp-retention-counts
+        mixed: list[tuple[Chunk | Distractor, str]] = [*chunks[:kept], *distractors[kept:]]
+        slots, texts = zip(*(mixed[place] for place in places))
+        yield Context(case.pair_id, seed, retention, slots, SEPARATOR.join(texts))
 
 
-def _join(slots: Iterable[Chunk | Distractor], evidence: str, pool: DistractorPool) -> str:
-    return SEPARATOR.join(
-        evidence[slot.offset : slot.offset + slot.length] if isinstance(slot, Chunk) else pool.read_text(slot)
-        for slot in slots
+def format_contexts(contexts: Sequence[Context], cases: Sequence[Case], pool: DistractorPool) -> str:
+    """Return the text of ``intervention_manifest.jsonl``, which holds no text of a document."""
+    evidence = {case.pair_id: hash_text(case.evidence) for case in cases}
+    records = (
+        {
+            "pair_id": context.pair_id,
+            "seed": context.seed,
+            "retention": context.retention,
+            "slots": [slot._asdict() for slot in context.slots],
+            "characters": len(context.text),
+            "sha256": hash_text(context.text),
+            "evidence_sha256": evidence[context.pair_id],
+            "pool_sha256": pool.digest,
+        }
+        for context in contexts
     )
-
-
-def read_context(context: Context, evidence: str, pool: DistractorPool) -> str:
-    """Return the text of a context.
-
-    Raises:
-        UserError: evidence or pool are not those that it was made with, or the text is not the recorded one.
-    """
-    if context.pool_sha256 != pool.digest:
-        raise UserError(
-            "was made with other distractors", "give the same news, or prepare the contexts again", context.name
-        )
-    if context.evidence_sha256 != hash_text(evidence):
-        raise UserError(
-            "was made with other evidence", "give the same data, or prepare the contexts again", context.name
-        )
-    text = _join(context.slots, evidence, pool)
-    if hash_text(text) != context.sha256:
-        raise UserError("does not give the recorded text", "give the manifest as it was written", context.name)
-    return text
-
-
-def read_contexts(path: Path) -> tuple[Context, ...]:
-    """Return the contexts of a manifest, in its order.
-
-    Raises:
-        UserError: a record is invalid, a context occurs twice, or see `check_contexts`.
-    """
-    contexts = read_distinct(path, Context, "context", lambda context: (context.name,))
-    check_contexts(contexts, path)
-    return contexts
-
-
-def check_contexts(contexts: Sequence[Context], where: Path) -> None:
-    """Check that every pair has every seed, and every pair and seed nested contexts of each retention and one length.
-
-    Raises:
-        UserError: a context is missing, lacks a chunk that one of lower retention has, or differs too much in length.
-    """
-    rows: dict[tuple[str, int], dict[float, Context]] = {}
-    for context in contexts:
-        rows.setdefault((context.pair_id, context.seed), {})[context.retention] = context
-    pairs, seeds = {pair_id for pair_id, _ in rows}, {seed for _, seed in rows}
-    if len(rows) != len(pairs) * len(seeds):
-        raise UserError("a pair lacks a seed that others have", "prepare the contexts again", where)
-    for (pair_id, seed), row in rows.items():
-        if fault := _find_fault([row[level] for level in LEVELS if level in row]):
-            raise UserError(f"{pair_id}, seed {seed}: {fault}", "prepare the contexts again", where)
-
-
-def _find_fault(row: Sequence[Context]) -> str | None:
-    """Return the fault of the contexts of a pair and seed, in the order of their retention; None without one."""
-    if len(row) < len(LEVELS):
-        return f"{len(row)} of {len(LEVELS)} retentions"
-    if any(not low.chunks < high.chunks for low, high in zip(row, row[1:])):
-        return "a retention lacks a chunk that a lower one has"
-    sizes = [context.characters for context in row]
-    if max(sizes) - min(sizes) > MOST_DIFFERENCE:
-        return f"lengths differ by {max(sizes) - min(sizes)} characters, more than {MOST_DIFFERENCE}"
-    return None
+    return "".join(f"{json.dumps(record)}\n" for record in records)

@@ -18,7 +18,6 @@ from pan_scdg.pan.untrusted import parse_xml
 from pan_scdg.records import Passage
 from pan_scdg.research.data.corpora import Names, PairDocuments, TruePair, drop_folder
 from pan_scdg.research.data.records import Count, Digest, Id, read_distinct
-from pan_scdg.research.retention.distractors import Span
 
 SEED = 42
 INSTANCES = 300
@@ -26,6 +25,8 @@ TARGET_CHARACTERS = (1_000, 50_000)
 EVIDENCE_CHARACTERS = (2_000, 8_000)
 FEWEST_REUSED = 200
 PRIORITY = ("simple", "medium", "hard")
+Span = tuple[int, int]
+"""Half-open, in characters."""
 
 
 @dataclass(frozen=True)
@@ -199,12 +200,12 @@ def read_cases(instances: Sequence[Instance], corpus: Sequence[TruePair]) -> tup
     documents = PairDocuments(corpus)
     reused: dict[str, set[Span]] = {}
     for true in corpus:
-        spans = (Span(p.this_offset, p.this_offset + p.this_length) for p in true.passages)
+        spans = ((p.this_offset, p.this_offset + p.this_length) for p in true.passages)
         reused.setdefault(true.pair.suspicious.reference, set()).update(spans)
     cases = []
     for instance in instances:
         target, evidence = read_instance(instance, documents)
-        selected = Span(instance.this_offset, instance.this_offset + instance.this_length)
+        selected = (instance.this_offset, instance.this_offset + instance.this_length)
         marked = tuple(sorted(reused[drop_folder(instance.susp_file)] | {selected}))
         cases.append(Case(instance.pair_id, target, evidence, selected, marked))
     return tuple(cases)

@@ -15,20 +15,20 @@ from pan_scdg.jobs.lifecycle import Scored
 from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.plan.count import count_pairs
 from pan_scdg.jobs.plan.estimate import Plan, make_plan
-from pan_scdg.jobs.requests import Computing
 from pan_scdg.notices import Notices
-from pan_scdg.profile import PairSettings, Profile
-from pan_scdg.research.data.prepared import list_texts
-from pan_scdg.research.report.page import Report, Section, list_made, make_origin_table, write_report
-from pan_scdg.research.retention.contexts import LEVELS, SEEDS
-from pan_scdg.research.retention.data import FEWEST_PAIRS, Data, read_data
+from pan_scdg.profile import Profile
+from pan_scdg.research.data.folders import check_given
+from pan_scdg.research.data.prepare import Sources, prepare_instances
+from pan_scdg.research.data.prepared import Artefact, Parts, describe_origin, list_texts
+from pan_scdg.research.report.page import Section, list_made, make_origin_table, write_report
+from pan_scdg.research.retention.contexts import LEVELS, SEEDS, Context, format_contexts, make_contexts
+from pan_scdg.research.retention.instances import Case, read_cases
 from pan_scdg.research.retention.report import draw, list_fits, make_tables
 from pan_scdg.research.retention.scoring import (
     PlannedContexts,
     ScoredContexts,
     average_contexts,
     plan_contexts,
-    use_paper_gain,
 )
 from pan_scdg.research.retention.statistics import estimate_retention
 from pan_scdg.research.study import ReadyStudy, StudyOptions, describe_lost, note_lost, require_gains, write_files
@@ -36,6 +36,10 @@ from pan_scdg.scoring.batches import Shard
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pairs import ScoredPair, score_pairs
 from pan_scdg.store import Store
+
+PART = "retention"
+FEWEST_PAIRS = 2
+"""The intervals are over pairs."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +59,11 @@ class _Work(NamedTuple):
     """The data and models of the study, checked, before anything is computed or written."""
 
     study: RetentionStudy
-    data: Data
-    models: Mapping[str, tuple[ScoringModel, PairSettings]]
-    """The language models with the pair settings of their profiles, by name."""
+    parts: Parts
+    """The prepared artefacts."""
+    cases: Sequence[Case]
     planned: Mapping[str, PlannedContexts]
-    """By the name of the model."""
+    """By the name of the language model, in the order of the profiles."""
     lost: Mapping[str, str]
     """The reasons why pairs are in no row, by id."""
 
@@ -73,87 +77,103 @@ def prepare_retention(study: RetentionStudy, stack: ExitStack, notices: Notices)
     for profile in study.profiles:
         require_gains(profile)
     options = study.options
-    computing = options.choose_computing(study.profiles[0])
-    data = read_data(options, study.instances, study.seeds, notices)
-    models = _find_models(study, computing, stack)
+    parts, cases, contexts = _read_data(study, notices)
+    models = _find_models(study, stack)
     planned = {
-        name: plan_contexts(data.cases, data.contexts, data.pool, model, settings, notices, options.on_error)
-        for name, (model, settings) in models.items()
+        name: plan_contexts(cases, contexts, model, profile.need_pairs(), notices, options.on_error)
+        for profile, (name, model) in zip(study.profiles, models.items(), strict=True)
     }
     lost = {name: why for of in planned.values() for name, why in of.lost.items()}
-    if len(data.cases) - len(lost) < FEWEST_PAIRS:
-        what = f"{len(lost)} of {len(data.cases)} instances cannot be scored, which leaves too few for an interval"
-        raise UserError(what, "give more or shorter pairs", options.folders.retention)
-    work = _Work(study, data, models, {name: of.leave_out(lost) for name, of in planned.items()}, lost)
+    if len(cases) - len(lost) < FEWEST_PAIRS:
+        what = f"{len(lost)} of {len(cases)} instances cannot be scored, which leaves too few for an interval"
+        raise UserError(what, "give more or shorter pairs", options.folders.pan25)
+    work = _Work(study, parts, cases, {name: of.leave_out(lost) for name, of in planned.items()}, lost)
     count = len(next(iter(work.planned.values())).contexts)
     return ReadyStudy(
-        scoring=_identify(work, computing),
-        places={name: model.found for name, (model, _) in models.items()},
-        models=[model for model, _ in models.values()],
+        scoring=_identify(work),
+        places={name: model.found for name, model in models.items()},
+        models=list(models.values()),
         inputs=f"{count} contexts",
         summary=[f"studied {count} contexts: {options.output}"],
         notices=notices,
         notes=note_lost(len(lost), "pairs"),
         score=lambda store, shard: _score(work, store, shard),
         write=lambda scored, store, result: _write(work, scored.values, store, result),
-        plan=lambda: _plan(work, computing),
+        plan=lambda: _plan(work),
     )
 
 
-def _find_models(
-    study: RetentionStudy, computing: Computing, stack: ExitStack
-) -> dict[str, tuple[ScoringModel, PairSettings]]:
+def _read_data(study: RetentionStudy, notices: Notices) -> tuple[Parts, Sequence[Case], Sequence[Context]]:
+    """Read or select the instances, and make their contexts."""
+    options = study.options
+    check_given(options.given, (PART,))
+    sources = Sources(options.folders, options.given, notices=notices)
+    selected, artefacts = prepare_instances(sources)
+    instances = selected[: study.instances]
+    if len(instances) < FEWEST_PAIRS:
+        what = f"{len(instances)} instance is too few for an interval"
+        raise UserError(what, "give more pairs", options.folders.pan25)
+    cases = read_cases(instances, sources.corpus)
+    contexts = make_contexts(cases, sources.pool, SEEDS[: study.seeds])
+    manifest = Artefact(
+        "contexts",
+        {f"{PART}/intervention_manifest.jsonl": format_contexts(contexts, cases, sources.pool)},
+        {"contexts": len(contexts), **describe_origin(None)},
+    )
+    return {PART: [*artefacts, manifest]}, cases, contexts
+
+
+def _find_models(study: RetentionStudy, stack: ExitStack) -> dict[str, ScoringModel]:
     names = [profile.need_model().name for profile in study.profiles]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise UserError(f"two profiles have the model {doubled[0]}", "name each model once with --profile")
     return {
-        name: (study.options.open_model(profile.need_model(), computing, stack, name), profile.need_pairs())
+        name: study.options.open_model(profile.need_model(), stack, name)
         for name, profile in zip(names, study.profiles, strict=True)
     }
 
 
-def _identify(work: _Work, computing: Computing) -> dict[str, Any]:
+def _identify(work: _Work) -> dict[str, Any]:
     """Return everything that the bytes of the report, or of a shard, depend on, without paths."""
-    annotations = "".join(f"{case.pair_id} {list(map(list, case.reused))}\n" for case in work.data.cases)
+    annotations = "".join(f"{case.pair_id} {list(map(list, case.reused))}\n" for case in work.cases)
     return {
         "task": "studies retention",
         "profiles": [profile.model_dump(mode="json", exclude={"needs_gpu"}) for profile in work.study.profiles],
-        "models": {name: model.identify() for name, (model, _) in work.models.items()},
-        **work.study.options.describe(computing),
-        "prepared": {name: hash_text(text) for name, text in list_texts(work.data.parts).items()},
+        "models": {name: of.model.identify() for name, of in work.planned.items()},
+        **work.study.options.describe(),
+        "prepared": {name: hash_text(text) for name, text in list_texts(work.parts).items()},
         "annotations": hash_text(annotations),
     }
 
 
-def _plan(work: _Work, computing: Computing) -> list[Plan]:
-    """Return the cost of each model."""
-    plans = []
-    for profile, (name, (model, settings)) in zip(work.study.profiles, work.models.items(), strict=True):
-        planned, notes = work.planned[name].plans, note_lost(len(work.lost), "pairs")
-        counted = count_pairs(planned, model, use_paper_gain(settings))
-        plans.append(make_plan("studies retention", profile.name, computing, model, counted, len(planned), notes))
-        model.unload()
+def _plan(work: _Work) -> list[Plan]:
+    plans, computing = [], work.study.options.computing
+    for profile, of in zip(work.study.profiles, work.planned.values(), strict=True):
+        notes, count = note_lost(len(work.lost), "pairs"), len(of.plans)
+        counted = count_pairs(of.plans, of.model, of.settings)
+        plans.append(make_plan("studies retention", profile.name, computing, of.model, counted, count, notes))
+        of.model.unload()
     return plans
 
 
 def _score(work: _Work, store: Store, shard: Shard) -> Scored:
     """Score the contexts of a shard with every model."""
     scored = {}
-    for name, (model, settings) in work.models.items():
-        scored[name] = score_pairs(work.planned[name].plans, model, use_paper_gain(settings), store, True, shard)
-        model.unload()  # so that its memory is free for the next
+    for name, of in work.planned.items():
+        scored[name] = score_pairs(of.plans, of.model, of.settings, store, True, shard)
+        of.model.unload()  # so that its memory is free for the next
     return Scored(scored)
 
 
 def _write(work: _Work, pairs: Mapping[str, Sequence[ScoredPair]], store: Store, result: OutputDirectory) -> list[str]:
     """Stage everything; return the names of the files, the page last."""
-    study, data = work.study, work.data
+    study = work.study
     scored = {name: average_contexts(work.planned[name], of, store) for name, of in pairs.items()}
     results = {name: estimate_retention(found.means) for name, found in scored.items()}
     figure = draw({name: found.points for name, found in results.items()})
     images: dict[str, str | bytes] = {f"figures/retention.{kind}": image for kind, image in figure.items()}
     files = {
-        **{f"prepared/{name}": text for name, text in list_texts(data.parts).items()},
+        **{f"prepared/{name}": text for name, text in list_texts(work.parts).items()},
         **{
             f"scores/document_token_means-{name}.csv": found.means.to_csv(index=False, lineterminator="\n")
             for name, found in scored.items()
@@ -162,13 +182,13 @@ def _write(work: _Work, pairs: Mapping[str, Sequence[ScoredPair]], store: Store,
     }
     sections = [
         Section("Method", _describe_study(study)),
-        Section("Data", [_count_contexts(work)], _list_facts(scored), [make_origin_table(data.parts)]),
+        Section("Data", [_count_contexts(work)], _list_facts(scored), [make_origin_table(work.parts)]),
         Section("Results", points=list_fits(results), tables=make_tables(results), figures=list(images)[:1]),
-        Section("Deviations from the paper", points=[*list_made(data.parts), *_list_differences(work)]),
+        Section("Deviations from the paper", points=[*list_made(work.parts), *_list_differences(work)]),
     ]
     made_from = {**result.job, "seeds": list(SEEDS[: study.seeds])}
     title = "Controlled retention of source evidence"
-    return write_report(result.staged, Report(title, sections, write_files(result.staged, files), made_from))
+    return write_report(result.staged, title, sections, write_files(result.staged, files), made_from)
 
 
 def _describe_study(study: RetentionStudy) -> list[str]:
@@ -198,11 +218,10 @@ def _list_facts(scored: Mapping[str, ScoredContexts]) -> list[str]:
 
 
 def _list_differences(work: _Work) -> list[str]:
-    """Return sentences on the deviations from the paper."""
     study = work.study
     seed = "The seed of a pair is made from a SHA-256 of its id, for Python's hash differs from process to process."
     found = [
-        *([seed] if work.data.contexts_file is None else []),
+        seed,
         "Spans of every truth file of a suspicious document count as reused.",
         "The standard errors of the mixed model are from the first optimiser whose covariance is not singular.",
     ]
@@ -211,5 +230,5 @@ def _list_differences(work: _Work) -> list[str]:
     if study.instances is not None:
         found.append(f"At most the first {study.instances} instances.")
     if work.lost:
-        found.append(describe_lost(work.lost, f"{len(work.data.cases)} pairs"))
+        found.append(describe_lost(work.lost, f"{len(work.cases)} pairs"))
     return found

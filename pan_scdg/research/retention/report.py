@@ -45,7 +45,7 @@ def list_fits(models: Results) -> list[str]:
         f"{name}, mixed model: {line}"
         for name, results in models.items()
         for line in (
-            f"{results.mixed.observations} observations of {results.mixed.groups} pairs",
+            f"{len(results.points) * results.points[0].pairs} observations of {results.points[0].pairs} pairs",
             f"optimiser {results.mixed.optimiser}",
             *results.mixed.warnings,
         )

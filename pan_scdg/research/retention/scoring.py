@@ -17,9 +17,8 @@ from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.profile import PairSettings
 from pan_scdg.records import DocumentPair, TextFile
-from pan_scdg.research.retention.contexts import Context, read_context
-from pan_scdg.research.retention.distractors import DistractorPool, Span
-from pan_scdg.research.retention.instances import Case
+from pan_scdg.research.retention.contexts import Context
+from pan_scdg.research.retention.instances import Case, Span
 from pan_scdg.research.study import OnError
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.sequences import Offsets
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 REUSED, NEW, NEITHER = 1, 0, -1
 """Y of a token: in an annotated span, in none, or on a boundary (or no piece of the text at all)."""
 CONTENT = {REUSED: "plagiarism", NEW: "new"}
-"""Names of the labels in results, in the order of `statistics.MeanTable`."""
+"""Names of the labels in results, in the order of `statistics.average_seeds`."""
 Labels = npt.NDArray[np.int8]
 
 
@@ -55,18 +54,20 @@ class LabelledTarget(NamedTuple):
     labels: Labels
 
 
-def _make_pairs(cases: Mapping[str, Case], contexts: Sequence[Context], pool: DistractorPool) -> Iterator[DocumentPair]:
+def _make_pairs(cases: Sequence[Case], contexts: Sequence[Context]) -> Iterator[DocumentPair]:
     """Yield the target of each context with the context as its source."""
+    targets = {case.pair_id: TextFile(case.pair_id, case.pair_id, Path(case.pair_id), case.target) for case in cases}
     for number, context in enumerate(contexts, start=1):
-        case = cases[context.pair_id]
-        target = TextFile(context.pair_id, context.pair_id, Path(context.pair_id), case.target)
-        text = read_context(context, case.evidence, pool)
-        yield DocumentPair(target, TextFile(context.name, context.name, Path(context.name), text), number)
+        source = TextFile(context.name, context.name, Path(context.name), context.text)
+        yield DocumentPair(targets[context.pair_id], source, number)
 
 
 class PlannedContexts(NamedTuple):
     """The plan of scoring the targets after their contexts with one model."""
 
+    model: ScoringModel
+    settings: PairSettings
+    """Those of the profile without a control: the paper's gain is measured."""
     contexts: Sequence[Context]
     plans: Sequence[PlannedPair]
     """One for each context."""
@@ -80,15 +81,9 @@ class PlannedContexts(NamedTuple):
         return self._replace(contexts=[c for c, _ in kept], plans=[plan for _, plan in kept], lost=lost)
 
 
-def use_paper_gain(settings: PairSettings) -> PairSettings:
-    """Return the settings without a control."""
-    return settings.model_copy(update={"control": "none"})
-
-
 def plan_contexts(
     cases: Sequence[Case],
     contexts: Sequence[Context],
-    pool: DistractorPool,
     model: ScoringModel,
     settings: PairSettings,
     notices: Notices,
@@ -97,13 +92,11 @@ def plan_contexts(
     """Return the scoring of each context; all that can be refused without the weights is refused here.
 
     Raises:
-        UserError: contexts and cases are of other pairs or texts; or, with "stop", a target lacks one of the contents
-            or cannot be scored after a context.
+        UserError: with "stop", a target lacks one of the contents or cannot be scored after a context.
     """
-    settings, by_id = use_paper_gain(settings), {case.pair_id: case for case in cases}
-    _check_pairs(by_id, contexts)
+    settings = settings.model_copy(update={"control": "none"})
     model.check_length(settings.limit, "pairs.limit")
-    planned, failed = plan_pairs(list(_make_pairs(by_id, contexts, pool)), model, settings, notices)
+    planned, failed = plan_pairs(list(_make_pairs(cases, contexts)), model, settings, notices)
     errors: dict[str, UserError] = {}
     for fail in failed:
         errors.setdefault(fail.pair.suspicious.doc_id, fail.error)
@@ -116,7 +109,7 @@ def plan_contexts(
     kept = [context for context in contexts if context.pair_id not in errors]
     if model.may_compute:
         check_longest_pair(plans, model)
-    return PlannedContexts(kept, plans, targets, {name: error.what for name, error in errors.items()})
+    return PlannedContexts(model, settings, kept, plans, targets, {name: error.what for name, error in errors.items()})
 
 
 def average_contexts(planned: PlannedContexts, scored: Sequence[ScoredPair], store: Store) -> ScoredContexts:
@@ -169,14 +162,6 @@ def average_gains(context: Context, gains: Floats, labels: Labels) -> Iterator[d
             "tokens": len(chosen),
             "mean_gain": float(chosen.mean()),
         }
-
-
-def _check_pairs(cases: Mapping[str, Case], contexts: Sequence[Context]) -> None:
-    """Raise UserError unless the contexts are of exactly these cases."""
-    wanted = {context.pair_id for context in contexts}
-    if odd := sorted(wanted ^ cases.keys()):
-        what = "has contexts and is no instance" if odd[0] in wanted else "is an instance and has no contexts"
-        raise UserError(what, "prepare instances and contexts together", odd[0])
 
 
 def _use_segments(plan: PlannedPair, model: ScoringModel, settings: PairSettings) -> PlannedPair:

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pan_scdg.errors import UserError
 from pan_scdg.evaluation.report import Estimate
 from pan_scdg.evaluation.resampling import RESAMPLES, SEED, Floats, draw_resamples, find_interval
 from pan_scdg.research.retention.contexts import LEVELS
@@ -32,14 +31,6 @@ if TYPE_CHECKING:
 
 OPTIMISERS = ("lbfgs", "bfgs", "cg", "powell")
 LEAST_SQUARES = "least squares"
-
-
-class MeanTable(NamedTuple):
-    """Mean gains of each pair, averaged over its seeds (paper, Pair-Level Bootstrap Confidence Intervals)."""
-
-    pair_ids: tuple[str, ...]
-    gains: Floats
-    """Nats per token, ``[pairs, contents, levels]``, in the order of `scoring.CONTENT` and `contexts.LEVELS`."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +75,6 @@ class MixedFit:
     """b3, the primary hypothesis."""
     plagiarism: Coefficient
     """b2 + b3."""
-    observations: int
-    groups: int
     optimiser: str
     """One of `OPTIMISERS`, or `LEAST_SQUARES`."""
     warnings: tuple[str, ...]
@@ -101,32 +90,26 @@ class RetentionResults(NamedTuple):
 
 
 def estimate_retention(means: "DataFrame") -> RetentionResults:
-    """Return the results of the rows of every context, as `scoring.average_contexts` gives them.
-
-    Raises:
-        UserError: a combination of pair, content, retention and seed is missing.
-    """
-    table = average_seeds(means)
-    return RetentionResults(estimate_curves(table), fit_mixed(table), resample_slopes(table))
+    """Return the results of the rows of every context, as `scoring.average_contexts` gives them."""
+    gains = average_seeds(means)
+    return RetentionResults(estimate_curves(gains), fit_mixed(gains), resample_slopes(gains))
 
 
-def average_seeds(means: "DataFrame") -> MeanTable:
-    """Return the means with the seeds of each pair averaged; pairs in the order in which they occur first.
+def average_seeds(means: "DataFrame") -> Floats:
+    """Return the mean gains of each pair, averaged over its seeds (paper, Pair-Level Bootstrap Confidence Intervals).
 
-    Raises:
-        UserError: a pair lacks a row, or has one twice.
+    Returns:
+        Nats per token, ``[pairs, contents, levels]``: pairs in the order in which they occur first, the others in that
+        of `scoring.CONTENT` and `contexts.LEVELS`.
     """
     import pandas
 
     keys = ["pair_id", "content", "retention", "seed"]
-    values = means.set_index(keys)["mean_gain"]
     pair_ids, seeds = (list(dict.fromkeys(means[name])) for name in ("pair_id", "seed"))
     cells = pandas.MultiIndex.from_product([pair_ids, CONTENT.values(), LEVELS, seeds], names=keys)
-    if means.empty or not values.index.is_unique or set(values.index) != set(cells):
-        what = f"{len(means)} rows for {len(cells)} combinations of pair, content, retention and seed"
-        raise UserError(what, "score every context of the manifest once")
+    values = means.set_index(keys)["mean_gain"].loc[cells].to_numpy(np.float64)
     shape = (len(pair_ids), len(CONTENT), len(LEVELS), len(seeds))
-    return MeanTable(tuple(pair_ids), values.loc[cells].to_numpy().reshape(shape).mean(axis=-1))
+    return np.asarray(values.reshape(shape).mean(axis=-1), dtype=np.float64)
 
 
 def draw_weights(pairs: int) -> Floats:
@@ -134,21 +117,21 @@ def draw_weights(pairs: int) -> Floats:
     return np.concatenate(list(draw_resamples(pairs, RESAMPLES, SEED))) / pairs
 
 
-def estimate_curves(table: MeanTable) -> tuple[Point, ...]:
-    """Return a point for each content and retention, in the order of the table."""
-    means = np.einsum("bp,pcl->bcl", draw_weights(len(table.pair_ids)), table.gains)
+def estimate_curves(gains: Floats) -> tuple[Point, ...]:
+    """Return a point for each content and retention of `average_seeds`, in its order."""
+    means = np.einsum("bp,pcl->bcl", draw_weights(len(gains)), gains)
     return tuple(
-        Point(content, level, len(table.pair_ids), _summarise(means[:, c, number]))
+        Point(content, level, len(gains), _summarise(means[:, c, number]))
         for c, content in enumerate(CONTENT.values())
         for number, level in enumerate(LEVELS)
     )
 
 
-def resample_slopes(table: MeanTable) -> Slopes:
+def resample_slopes(gains: Floats) -> Slopes:
     """Return the slopes of the resampled pairs."""
     centred = np.array(LEVELS) - np.mean(LEVELS)
-    of_pairs = table.gains @ centred / (centred @ centred)
-    plagiarism, new = (draw_weights(len(table.pair_ids)) @ of_pairs).T
+    of_pairs = gains @ centred / (centred @ centred)
+    plagiarism, new = (draw_weights(len(gains)) @ of_pairs).T
     difference = _summarise(plagiarism - new)
     return Slopes(_summarise(plagiarism), _summarise(new), difference, float(np.mean(plagiarism > 0)))
 
@@ -157,23 +140,22 @@ def _summarise(values: Floats) -> Estimate:
     return Estimate(float(values.mean()), *find_interval(values))
 
 
-def fit_mixed(table: MeanTable) -> MixedFit:
+def fit_mixed(gains: Floats) -> MixedFit:
     """Fit the mixed model to the means of all pairs, of which there are at least two."""
-    pairs = len(table.pair_ids)
-    outcome, design = table.gains.ravel(), make_design(pairs)
+    outcome, design = gains.ravel(), make_design(len(gains))
     messages: list[str] = []
     kept: list[_Fit] = []
     for optimiser in OPTIMISERS:
         fit = _try_fit(outcome, design, optimiser, messages)
         if fit is not None and fit.sound:
-            return _describe(fit, pairs, messages)
+            return _describe(fit, messages)
         kept += [] if fit is None else [fit]
     best = max(kept, key=lambda fit: fit.likelihood, default=_fit_least_squares(outcome, design))
-    return _describe(best, pairs, messages)
+    return _describe(best, messages)
 
 
 def make_design(pairs: int) -> Floats:
-    """Return the columns 1, Y, r and Y r, ``[pairs * 2 * 5, 4]``, in the order of `MeanTable.gains`."""
+    """Return the columns 1, Y, r and Y r, ``[pairs * 2 * 5, 4]``, in the order of `average_seeds`."""
     y, r = np.meshgrid([1.0, 0.0], LEVELS, indexing="ij")
     rows = np.stack([np.ones(y.size), y.ravel(), r.ravel(), (y * r).ravel()], axis=1)
     return np.tile(rows, (pairs, 1))
@@ -221,7 +203,7 @@ def _fit_least_squares(outcome: Floats, design: Floats) -> _Fit:
     return _Fit(LEAST_SQUARES, np.asarray(result.params), np.asarray(result.cov_params()), -math.inf, False)
 
 
-def _describe(fit: _Fit, pairs: int, messages: list[str]) -> MixedFit:
+def _describe(fit: _Fit, messages: list[str]) -> MixedFit:
     def test_slope(weights: list[int], sides: int) -> Coefficient:
         value = float(np.dot(weights, fit.coefficients))
         error = math.sqrt(float(np.dot(weights, fit.covariance @ np.array(weights))))
@@ -231,8 +213,6 @@ def _describe(fit: _Fit, pairs: int, messages: list[str]) -> MixedFit:
         new=test_slope([0, 0, 1, 0], sides=2),
         difference=test_slope([0, 0, 0, 1], sides=2),
         plagiarism=test_slope([0, 0, 1, 1], sides=1),
-        observations=pairs * len(CONTENT) * len(LEVELS),
-        groups=pairs,
         optimiser=fit.optimiser,
         warnings=tuple(dict.fromkeys(messages)),
     )

@@ -1,5 +1,6 @@
 """``studies cascade``: the candidates that a small model leaves to the large one, and the saved cost."""
 
+from collections.abc import Container, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -11,33 +12,34 @@ from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.plan.count import count_candidates
 from pan_scdg.jobs.plan.estimate import Plan
 from pan_scdg.jobs.plan.gpus import count_operations
-from pan_scdg.jobs.requests import Computing
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Profile
 from pan_scdg.research.data.queries import make_folds
-from pan_scdg.research.report.page import write_report
-from pan_scdg.research.retrieval.cascade_report import Costs, Findings, make_report
-from pan_scdg.research.retrieval.comparison import make_runs, split_qrels
-from pan_scdg.research.retrieval.data import Data, RetrievalStudy, Stages, list_documents, read_data
-from pan_scdg.research.retrieval.heads import Simulation, choose_head, compute_mean, measure_ndcg
+from pan_scdg.research.report.page import Section, write_report
+from pan_scdg.research.report.table import Table, make_table
+from pan_scdg.research.retrieval.comparison import make_runs
+from pan_scdg.research.retrieval.data import Data, RetrievalStudy, Stages, list_documents, read_data, split_qrels
+from pan_scdg.research.retrieval.heads import ENOUGH, Agreement, Simulation, choose_head, compute_mean, measure_ndcg
 from pan_scdg.research.retrieval.job import (
     Reranker,
     describe_scoring,
     find_places,
     find_stages,
-    name_stages,
+    name_stage_files,
     open_reranker,
     plan_scoring,
     score_rows,
 )
 from pan_scdg.research.retrieval.report import write_gains, write_runs
 from pan_scdg.research.retrieval.rows import Ranking, make_profile_row
-from pan_scdg.research.study import ReadyStudy, StudyOptions, note_lost
+from pan_scdg.research.study import ReadyStudy, StudyOptions, describe_lost, note_lost
 from pan_scdg.scoring.batches import Shard
 from pan_scdg.scoring.reranking import rank_queries
 from pan_scdg.store import Store
 
 TASK = "studies cascade"
+Cost = tuple[float, float | None]
+"""Tokens, and floating-point operations if they are known."""
 
 
 def make_studies(
@@ -58,7 +60,9 @@ def make_studies(
         raise UserError(f"{min(options.given)!r} is not used by this study", "leave it out", "--given")
     given = candidates and Ranking(profile.name, run=candidates, reranked=True)
     study = RetrievalStudy(large, [given or make_profile_row(large, large)], profile.name, options, index)
-    others = replace(study, profile=small.rerank_by_gains_alone(), options=replace(options, model=None))
+    # --model is the folder of the large model
+    options = replace(options, computing=replace(options.computing, model=None))
+    others = replace(study, profile=small.rerank_by_gains_alone(), options=options)
     return study, others
 
 
@@ -71,7 +75,6 @@ class _Work(NamedTuple):
     """With the model of the profile."""
     small: Reranker
     """With the model of its cascade."""
-    computing: Computing
 
 
 def prepare_cascade(studies: tuple[RetrievalStudy, RetrievalStudy], stack: ExitStack, notices: Notices) -> ReadyStudy:
@@ -82,18 +85,16 @@ def prepare_cascade(studies: tuple[RetrievalStudy, RetrievalStudy], stack: ExitS
     """
     study, others = studies
     options = study.options
-    computing = options.choose_computing(study.profile)
     data = read_data(study, False, notices)
     data = data._replace(folds=make_folds(sorted(data.qrels), count=2))
     split_qrels(data.qrels, data.folds)
-    large, lost = open_reranker(study, computing, data.queries, stack, notices)
-    alone = replace(computing, model=None)  # --model is the folder of the large model
-    small, more = open_reranker(others, alone, data.queries, stack, notices, "small_model")
+    large, lost = open_reranker(study, data.queries, stack, notices)
+    small, more = open_reranker(others, data.queries, stack, notices, "small_model")
     if lost := {**lost, **more}:
         data = data.leave_out(lost)
     large, small = (of._replace(targets=[t for t in of.targets if t.query_id not in lost]) for of in (large, small))
-    work, places = _Work(data, large, small, computing), find_places(study, large)
-    scoring = {**describe_scoring(study, data, large, computing, places), "task": TASK}
+    work, places = _Work(data, large, small), find_places(study, large)
+    scoring = {**describe_scoring(study, data, large, places), "task": TASK}
     scoring["models"] |= {"small_model": small.model.identify()}
     scoring["small_profile"] = others.profile.model_dump(mode="json", exclude={"needs_gpu"})
     return ReadyStudy(
@@ -111,10 +112,9 @@ def prepare_cascade(studies: tuple[RetrievalStudy, RetrievalStudy], stack: ExitS
 
 
 def _plan(work: _Work) -> list[Plan]:
-    """Return the costs of the small and of the large model."""
     plans = []
     for name, reranker in (("small", work.small), ("large", work.large)):
-        plans.append(plan_scoring(work.data, reranker, work.computing, f"{TASK}, {name} model"))
+        plans.append(plan_scoring(work.data, reranker, f"{TASK}, {name} model"))
         reranker.model.unload()
     return plans
 
@@ -123,28 +123,17 @@ def _score(work: _Work, store: Store, shard: Shard) -> Scored:
     """Search, and score the candidates of a shard with both models."""
     study, data = work.large.study, work.data
     (row,) = study.rows
-    searched = find_stages(study, data, work.computing, store)
-    stages = {**searched, **{name: run.stages for name, run in data.runs.items()}}[row.name]
+    stages = find_stages(study, data, store)[row.name]
     small, large = (score_rows(data, of, {row.name: stages}, store, shard) for of in (work.small, work.large))
-    return Scored((stages, small, large), name_stages(study, searched))
+    return Scored((stages, small, large), dict.fromkeys(name_stage_files(study).values(), stages))
 
 
 def _write(work: _Work, values: Any, store: Store, result: OutputDirectory) -> list[str]:
-    """Simulate heads and evaluate; return the names of the staged files, the page last."""
+    """Choose the head on one half of the judged queries, and measure it on the other; return the staged files."""
     (stages, small, large), folder = values, result.staged
     order = rank_queries(stages, small, work.small.study.profile.need_retrieval(), store).rankings
     simulation = Simulation(stages, order, large, work.large.study.profile.need_retrieval(), store)
-    findings = _find(work, stages, simulation)
-    runs = [(name, make_runs(of)) for name, of in findings.orders.items()]
-    files = [*write_runs(folder, runs), *write_gains(folder, small, "scores/small.jsonl.gz")]
-    files += write_gains(folder, large, "scores/large.jsonl.gz")
-    return write_report(folder, make_report(findings, files, {"study": "cascade", **result.job}))
-
-
-def _find(work: _Work, stages: Stages, simulation: Simulation) -> Findings:
-    """Choose the head on one half of the judged queries, and measure it on the other."""
-    data = work.data
-    chosen_on, reported = split_qrels(data.qrels, data.folds)
+    chosen_on, reported = split_qrels(work.data.qrels, work.data.folds)
     sizes = {head: compute_mean(measure_ndcg(chosen_on, simulation.rank(head))) for head in simulation.list_sizes()}
     full = compute_mean(measure_ndcg(chosen_on, simulation.full))
     head = choose_head(sizes, full)
@@ -155,32 +144,87 @@ def _find(work: _Work, stages: Stages, simulation: Simulation) -> Findings:
         **cascade,
         "Full run": simulation.full,
     }
-    return Findings(
-        work.large.study.profile,
-        work.small.study.profile,
-        len(data.corpus),
-        {**{str(size): ndcg for size, ndcg in sizes.items()}, "all": full},
-        head,
-        len(chosen_on),
-        len(reported),
-        orders,
-        {name: simulation.compare(reported, of) for name, of in orders.items()},
-        _measure_costs(work, stages, simulation, head, reported.keys()),
-        data.lost,
+    files = write_runs(folder, [(name, make_runs(of)) for name, of in orders.items()])
+    files += write_gains(folder, small, "scores/small.jsonl.gz")
+    files += write_gains(folder, large, "scores/large.jsonl.gz")
+    rows = {name: simulation.compare(reported, of) for name, of in orders.items()}
+    heads = None if head is None else _measure_cost(work, work.large, simulation.cut(head).heads, reported)
+    costs = _measure_cost(work, work.large, stages, reported), heads, _measure_cost(work, work.small, stages, reported)
+    others = f"on the other {len(reported)} queries"
+    sections = [
+        Section("Method", list(_describe_study(work, len(chosen_on), len(reported)))),
+        Section("Choice of the head", [_describe_choice(head)], tables=[_make_size_table(sizes, full, len(chosen_on))]),
+        Section(
+            "Agreement with the full run",
+            tables=[_make_row_table(rows, f"Means {others}, with 95 % bootstrap intervals over queries")],
+        ),
+        Section("Cost", tables=[_make_cost_table(*costs, f"Scoring {others}")]),
+        Section("Limits", points=list(_list_limits(work.data.lost, len(chosen_on) + len(reported)))),
+    ]
+    made_from = {"study": "cascade", **result.job}
+    return write_report(folder, "A small model before the large one", sections, files, made_from)
+
+
+def _measure_cost(work: _Work, reranker: Reranker, candidates: Stages, queries: Container[str]) -> Cost:
+    settings = reranker.study.profile.need_retrieval()
+    targets = [target for target in reranker.targets if target.query_id in queries]
+    counted = count_candidates(work.data.corpus, targets, candidates, 0, settings, reranker.model, sampled=None)
+    tokens = counted.tokens.full if reranker.study.options.computing.engine == "reference" else counted.tokens.packed
+    return tokens, count_operations(reranker.model.config, counted.tokens)
+
+
+def _describe_study(work: _Work, chosen_on: int, reported: int) -> Iterator[str]:
+    profile = work.large.study.profile
+    small, large = work.small.study.profile.need_model().name, profile.need_model().name
+    yield (
+        f"{small} and {large} score the same candidates, with the settings of the profile {profile.name}. In a "
+        f"cascade {large} scores the head of the ranking by {small} only, and the other candidates keep the order of "
+        f"{small}. Cascades are computed from the gains of the full runs: a run of the cascade computes other batches, "
+        "so that last digits differ."
+    )
+    yield (
+        f"{len(work.data.corpus)} documents. The judged queries are halved at random with a fixed seed: the head is "
+        f"chosen on {chosen_on} of them and measured on the other {reported}. nDCG has gains "
+        "2^grade - 1; a judged query without candidates counts 0."
     )
 
 
-def _measure_costs(work: _Work, stages: Stages, simulation: Simulation, head: int | None, queries: Any) -> Costs:
-    """Return the tokens and operations of scoring some queries in full, and with a cascade."""
+def _describe_choice(head: int | None) -> str:
+    if head is None:
+        return f"No head keeps {ENOUGH:.0%} of the full run's nDCG@10: this small model is of no use here."
+    return f"Chosen: head = {head}, the smallest that keeps {ENOUGH:.0%} of the full run's nDCG@10."
 
-    def count(reranker: Reranker, candidates: Stages) -> tuple[float, float | None]:
-        settings = reranker.study.profile.need_retrieval()
-        targets = [target for target in reranker.targets if target.query_id in queries]
-        counted = count_candidates(work.data.corpus, targets, candidates, 0, settings, reranker.model, sampled=None)
-        tokens = counted.tokens.full if work.computing.engine == "reference" else counted.tokens.packed
-        return tokens, count_operations(reranker.model.config, counted.tokens)
 
-    heads = None if head is None else simulation.cut(head).heads
-    return Costs(
-        count(work.large, stages), None if heads is None else count(work.large, heads), count(work.small, stages)
-    )
+def _make_size_table(sizes: Mapping[int, float], full: float, chosen_on: int) -> Table:
+    lines = [
+        {"Head": head, "nDCG@10": ndcg, "Share of the full run's": ndcg / full if full else None}
+        for head, ndcg in ({str(size): ndcg for size, ndcg in sizes.items()} | {"all": full}).items()
+    ]
+    return make_table("heads", f"Heads on the {chosen_on} queries of the choice", lines)
+
+
+def _make_row_table(rows: Mapping[str, Agreement], caption: str) -> Table:
+    columns = ("nDCG@10", "Difference from the full run", "Overlap of the top 10", "Kendall's tau")
+    lines = [{"Row": name, **dict(zip(columns, agreement, strict=True))} for name, agreement in rows.items()]
+    return make_table("agreement", caption, lines)
+
+
+def _make_cost_table(full: Cost, heads: Cost | None, small: Cost, caption: str) -> Table:
+    """Return the costs of the full run and of the cascade, whose large model scores the ``heads``."""
+    tokens = fewer = operations = None
+    if heads is not None:
+        tokens, fewer = round(heads[0]), full[0] / heads[0] if heads[0] else None
+        if full[1] is not None and heads[1] is not None and small[1] is not None:
+            operations = (heads[1] + small[1]) / (full[1] or 1.0)
+    columns = ("Row", "Tokens of the large model", "Times fewer", "Operations")
+    cells = [("Full run", round(full[0]), 1.0, 1.0), ("Cascade", tokens, fewer, operations)]
+    more = "operations are those of both models, as a share of the full run's, and not known of every architecture"
+    return make_table("cost", f"{caption}; {more}", [dict(zip(columns, row, strict=True)) for row in cells])
+
+
+def _list_limits(lost: Mapping[str, str], judged: int) -> Iterator[str]:
+    if lost:
+        yield describe_lost(lost, f"{judged + len(lost)} queries")
+    yield "The candidates are one first stage's; another one, or more candidates of each query, may need another head."
+    yield "Gains alone rerank, as in the other studies: a table [retrieval.match] of the profile is not used."
+    yield "Tokens and operations are counted, and no time is measured."

@@ -1,4 +1,4 @@
-"""Compare rankings of the same queries, and choose a reranking configuration (paper, PAN26 retrieval).
+"""Choose a reranking configuration, rerank by it, and compare the rankings (paper, PAN26 retrieval).
 
 The grid is searched on the development folds of one coarse ranking; its best configuration is evaluated on the hold-out
 and applied unchanged to other rankings.
@@ -10,15 +10,30 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pan_scdg.errors import UserError
 from pan_scdg.evaluation.report import Estimate
 from pan_scdg.evaluation.resampling import SWAPS, run_randomisation_test
 from pan_scdg.evaluation.retrieval import RETRIEVAL_METRICS, TIRA, Qrels, Run, bootstrap_queries, compute_per_query
+from pan_scdg.profile import RetrievalSettings
 from pan_scdg.research.data.queries import QueryFold
-from pan_scdg.research.retrieval.grid import Candidates, Configuration, GridRow, rerank_by, search_grid
+from pan_scdg.research.retrieval.data import Data, Orders, RetrievalStudy, Stages, list_ranked, require_two, split_qrels
+from pan_scdg.research.retrieval.grid import (
+    UPPER_TAILS,
+    Candidates,
+    Configuration,
+    GridRow,
+    make_candidates,
+    rerank_by,
+    search_grid,
+)
+from pan_scdg.scdg.aggregation import Aggregate, choose_aggregate
+from pan_scdg.scoring.candidates import Found
+from pan_scdg.scoring.reranking import rank_queries
+from pan_scdg.store import Store
 
 METRICS = tuple(name for name in RETRIEVAL_METRICS if name != TIRA)
 """Columns of the paper's table; RR is its MRR, AP its MAP."""
+PAPER = Configuration("top-2%", 1000, 0.75)
+"""The paper's choice on its development folds."""
 PerQuery = Mapping[str, Mapping[str, float]]
 """Values by measure and query."""
 
@@ -69,7 +84,7 @@ def compare_rows(qrels: Qrels, runs: Sequence[tuple[str, Run]], resamples: int =
     Raises:
         UserError: there are fewer than two judged queries, or a grade is above 20.
     """
-    _require_two(qrels)
+    require_two(qrels)
     rows, former = [], None
     for name, run in runs:
         values = {metric: of for metric, of in compute_per_query(qrels, run).items() if metric in METRICS}
@@ -104,20 +119,6 @@ def choose_configuration(qrels: Qrels, candidates: Mapping[str, Candidates], fol
     return Frozen(grid, compare_rows(development, both), compare_rows(holdout, both))
 
 
-def split_qrels(qrels: Qrels, folds: Sequence[QueryFold]) -> tuple[Qrels, Qrels]:
-    """Return the judgements of the development queries, and those of the hold-out.
-
-    Raises:
-        UserError: a role has fewer than two judged queries.
-    """
-    parts: list[Qrels] = []
-    for role in ("development", "holdout"):
-        queries = {fold.query_id for fold in folds if fold.role == role}
-        parts.append({query: grades for query, grades in qrels.items() if query in queries})
-        _require_two(parts[-1])
-    return parts[0], parts[1]
-
-
 def apply(chosen: Configuration, candidates: Mapping[str, Candidates]) -> dict[str, list[tuple[str, float]]]:
     """Return the run of the reranked candidates of every query."""
     return make_runs({query: rerank_by(found, chosen) for query, found in candidates.items()})
@@ -133,6 +134,61 @@ def make_runs(orders: Mapping[str, Sequence[str]]) -> dict[str, list[tuple[str, 
     return {query_id: make_run(order) for query_id, order in orders.items()}
 
 
-def _require_two(qrels: Qrels) -> None:
-    if len(qrels) < 2:
-        raise UserError(f"{len(qrels)} judged queries are too few to compare rankings", "give qrels of more queries")
+def make_rankings(
+    study: RetrievalStudy,
+    data: Data,
+    orders: Mapping[str, Orders],
+    stages: Mapping[str, Stages],
+    scored: Found,
+    store: Store,
+) -> tuple[list[tuple[str, Run]], Frozen | None]:
+    """Return the run of each row and, below it, the reranked ones; and the choice that these depend on, or None.
+
+    Candidates are reranked by the configuration that is best on the development folds of the row that the grid is
+    searched on; by the paper's, if that is another; and by the profile's own, if that is neither, exactly as ``run``
+    does it.
+
+    Args:
+        study: its rows, in the order of the table.
+        data: judgements and folds of the queries.
+        orders: all documents of each row, by name and query.
+        stages: the candidates of each row that is reranked.
+        scored: gains of all these candidates, or of the first ``scored`` of the settings of each ranking.
+        store: holds the gains themselves if the profile's own configuration needs them.
+
+    Raises:
+        UserError: see `choose_configuration`.
+    """
+    settings = study.profile.need_retrieval()
+    candidates = {
+        name: {query: make_candidates(query, of.candidates, scored, settings.scored) for query, of in found.items()}
+        for name, found in stages.items()
+    }
+    frozen = None
+    if study.search_on is not None:
+        frozen = choose_configuration(data.qrels, candidates[study.search_on], data.folds)
+    runs: list[tuple[str, Run]] = []
+    for row in study.rows:
+        runs.append((row.name, make_runs(orders[row.name])))
+        if frozen is None or not row.reranked:
+            continue
+        runs.append((f"{row.name} + SCDG", apply(frozen.chosen, candidates[row.name])))
+        if frozen.chosen != PAPER:
+            runs.append((f"{row.name} + SCDG, paper's configuration", apply(PAPER, candidates[row.name])))
+        if has_own_configuration(settings, frozen.chosen):
+            own = rank_queries(stages[row.name], scored, settings, store).rankings
+            runs.append((f"{row.name} + SCDG as the profile has it", make_runs(list_ranked(own))))
+    return runs, frozen
+
+
+def has_own_configuration(settings: RetrievalSettings, chosen: Configuration) -> bool:
+    """Return True if the profile reranks otherwise than by the chosen and the paper's configuration."""
+    named = [name for name, q in UPPER_TAILS.items() if choose_aggregate(settings) == Aggregate("top", q)]
+    depth = min(settings.depth, settings.scored or settings.depth)
+    own = Configuration(named[0], depth, settings.weight) if named else None  # None: it is not in the grid
+    return settings.rerank and own not in (chosen, PAPER)
+
+
+def describe(configuration: Configuration) -> str:
+    """Return a configuration in words."""
+    return f"{configuration.feature}, N = {configuration.depth}, weight {configuration.weight:g}"

@@ -9,23 +9,22 @@ from typing import NamedTuple
 import numpy as np
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.retrieval import compute_per_query
+from pan_scdg.evaluation.retrieval import Qrels, compute_per_query
 from pan_scdg.notices import Notices
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.runs import find_run, read_run
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.profile import Profile
 from pan_scdg.records import Query
-from pan_scdg.research.data.folders import find_ready
+from pan_scdg.research.data.folders import check_given
 from pan_scdg.research.data.queries import QueryFold, make_folds, read_folds
-from pan_scdg.research.retrieval.comparison import split_qrels
 from pan_scdg.research.retrieval.rows import Ranking
 from pan_scdg.research.study import StudyOptions
 from pan_scdg.retrieval.candidate_files import read_candidates
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.scoring.reranking import Ranking as Ranked
 
-QRELS, FOLDS_KIND = "qrels.txt", "pan26-folds"
+QRELS = "qrels.txt"
 Stages = Mapping[str, FirstStage]
 """The first stage of each query."""
 Orders = Mapping[str, Sequence[str]]
@@ -99,11 +98,10 @@ def read_data(study: RetrievalStudy, reranks: bool, notices: Notices) -> Data:
         UserError: data, folds or a run are missing, malformed or of other data, or there are too few judged queries.
     """
     options, folder = study.options, study.folder
-    if needless := sorted(options.given.keys() - {FOLDS_KIND}):
-        raise UserError(f"{needless[0]!r} is not used by this study", f"give {FOLDS_KIND}", "--given")
+    check_given(options.given, ("pan26",))
     queries, qrels = read_queries(folder, notices), read_qrels(folder / QRELS)
     asked, judged = {query.query_id for query in queries}, {doc_id for of in qrels.values() for doc_id in of}
-    folds_file = find_ready(FOLDS_KIND, options.folders, options.given) if reranks else None
+    folds_file = options.given.get("pan26-folds") if reranks else None
     folds: Sequence[QueryFold] = ()
     if reranks:
         folds = make_folds([q.query_id for q in queries]) if folds_file is None else read_folds(folds_file, asked)
@@ -118,6 +116,26 @@ def read_data(study: RetrievalStudy, reranks: bool, notices: Notices) -> Data:
             runs[row.name] = _read_run(row.run, study, queries, notices)
             check_documents(runs[row.name].order, corpus, row.run)
     return Data(queries, qrels, folds, folds_file, corpus, runs)
+
+
+def split_qrels(qrels: Qrels, folds: Sequence[QueryFold]) -> tuple[Qrels, Qrels]:
+    """Return the judgements of the development queries, and those of the hold-out.
+
+    Raises:
+        UserError: a role has fewer than two judged queries.
+    """
+    parts: list[Qrels] = []
+    for role in ("development", "holdout"):
+        queries = {fold.query_id for fold in folds if fold.role == role}
+        parts.append({query: grades for query, grades in qrels.items() if query in queries})
+        require_two(parts[-1])
+    return parts[0], parts[1]
+
+
+def require_two(qrels: Qrels) -> None:
+    """Raise UserError if there are fewer than two judged queries."""
+    if len(qrels) < 2:
+        raise UserError(f"{len(qrels)} judged queries are too few to compare rankings", "give qrels of more queries")
 
 
 def _read_run(path: Path, study: RetrievalStudy, queries: Sequence[Query], notices: Notices) -> GivenRun:

@@ -11,9 +11,10 @@ from pan_scdg.jobs.lifecycle import Scored
 from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.plan.count import count_candidates
 from pan_scdg.jobs.plan.estimate import NOT_KNOWN, Plan, make_plan
-from pan_scdg.jobs.requests import Computing
+from pan_scdg.models.encoder import Encoder
 from pan_scdg.models.find import FoundModel, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
+from pan_scdg.models.fit import choose_search_memory
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.profile import RetrievalSettings
@@ -21,7 +22,7 @@ from pan_scdg.records import Query
 from pan_scdg.research.data.prepared import describe_origin
 from pan_scdg.research.data.queries import format_folds
 from pan_scdg.research.report.page import write_report
-from pan_scdg.research.retrieval.comparison import compare_rows
+from pan_scdg.research.retrieval.comparison import compare_rows, make_rankings
 from pan_scdg.research.retrieval.data import (
     QRELS,
     Data,
@@ -31,10 +32,10 @@ from pan_scdg.research.retrieval.data import (
     list_documents,
     read_data,
 )
-from pan_scdg.research.retrieval.rankings import make_rankings, search_all
-from pan_scdg.research.retrieval.report import FOLDS, make_report, write_gains, write_runs
+from pan_scdg.research.retrieval.report import FOLDS, TITLE, make_sections, write_gains, write_runs
 from pan_scdg.research.study import ReadyStudy, note_lost, write_files
-from pan_scdg.retrieval.candidates import FirstStage
+from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retrieval_encoder
+from pan_scdg.retrieval.catalogue import ReadyIndex, check_index
 from pan_scdg.scoring.batches import Shard
 from pan_scdg.scoring.candidates import Found, Target, plan_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
@@ -61,31 +62,29 @@ def prepare_retrieval(study: RetrievalStudy, stack: ExitStack, notices: Notices)
         UserError: data or model are not usable, or a shard or a plan is asked for where nothing is reranked.
     """
     options = study.options
-    computing = options.choose_computing(study.profile)
     data, reranker = read_data(study, study.search_on is not None, notices), None
     if study.search_on is not None:
-        reranker, lost = open_reranker(study, computing, data.queries, stack, notices)
+        reranker, lost = open_reranker(study, data.queries, stack, notices)
         data = data.leave_out(lost) if lost else data
     elif not options.reports:
         raise UserError("no row is reranked, so that the model scores nothing", "name a row with --rerank")
     places = find_places(study, reranker)
     return ReadyStudy(
-        scoring=describe_scoring(study, data, reranker, computing, places),
+        scoring=describe_scoring(study, data, reranker, places),
         places=places,
         models=[] if reranker is None else [reranker.model],
         inputs=f"{len(study.rows)} rankings",
         summary=[f"studied {len(study.rows)} rankings: {options.output}"],
         notices=notices,
         notes=note_lost(len(data.lost), "queries"),
-        score=lambda store, shard: _score(study, data, reranker, computing, store, shard),
+        score=lambda store, shard: _score(study, data, reranker, store, shard),
         write=lambda scored, store, result: _write(study, data, scored.values, store, result),
-        plan=lambda: [] if reranker is None else [plan_scoring(data, reranker, computing)],
+        plan=lambda: [] if reranker is None else [plan_scoring(data, reranker)],
     )
 
 
 def open_reranker(
     study: RetrievalStudy,
-    computing: Computing,
     queries: Sequence[Query],
     stack: ExitStack,
     notices: Notices,
@@ -97,7 +96,7 @@ def open_reranker(
         UserError: the model is not usable, or a query cannot be scored and none may be left out.
     """
     options, settings = study.options, study.profile.need_retrieval()
-    model = options.open_model(study.profile.need_model(), computing, stack, name, "retrieval")
+    model = options.open_model(study.profile.need_model(), stack, name, "retrieval")
     model.check_length(settings.context, "retrieval.context")
     targets, errors = plan_targets(queries, model, settings, study.folder / "queries.jsonl", notices)
     if errors and options.on_error == "stop":
@@ -105,7 +104,7 @@ def open_reranker(
     return Reranker(study, model, targets), {query: error.what for query, error in errors.items()}
 
 
-def plan_scoring(data: Data, reranker: Reranker, computing: Computing, task: str = "studies retrieval") -> Plan:
+def plan_scoring(data: Data, reranker: Reranker, task: str = "studies retrieval") -> Plan:
     """Return the cost of the model.
 
     Candidates of a first stage are not known yet: each query is assumed to have its own sources.
@@ -121,7 +120,7 @@ def plan_scoring(data: Data, reranker: Reranker, computing: Computing, task: str
     notes = [*note_lost(len(data.lost), "queries"), *(NOT_KNOWN if searched else ())]
     known = None if searched else candidates
     counted = count_candidates(data.corpus, reranker.targets, known, pairs, whole, reranker.model)
-    plan = make_plan(task, study.profile.name, computing, reranker.model, counted, pairs, notes)
+    plan = make_plan(task, study.profile.name, study.options.computing, reranker.model, counted, pairs, notes)
     return replace(plan, queries=len(data.queries), documents=len(data.corpus))
 
 
@@ -140,11 +139,7 @@ def find_places(study: RetrievalStudy, reranker: Reranker | None) -> dict[str, F
 
 
 def describe_scoring(
-    study: RetrievalStudy,
-    data: Data,
-    reranker: Reranker | None,
-    computing: Computing,
-    places: Mapping[str, FoundModel],
+    study: RetrievalStudy, data: Data, reranker: Reranker | None, places: Mapping[str, FoundModel]
 ) -> dict[str, Any]:
     """Return everything that the bytes of the report, or of a shard, depend on, without paths."""
     folds = {"sha256": hash_text(format_folds(data.folds)), **describe_origin(data.folds_file)}
@@ -159,52 +154,81 @@ def describe_scoring(
         "rows": [row.identify() for row in study.rows],
         "search_on": study.search_on,
         "models": {"language_model": model, "encoders": encoders},
-        **study.options.describe(computing),
+        **study.options.describe(),
     }
 
 
-def _score(
-    study: RetrievalStudy, data: Data, reranker: Reranker | None, computing: Computing, store: Store, shard: Shard
-) -> Scored:
+def _score(study: RetrievalStudy, data: Data, reranker: Reranker | None, store: Store, shard: Shard) -> Scored:
     """Search, and score the candidates of a shard."""
-    searched = find_stages(study, data, computing, store)
-    found = {**searched, **{name: run.stages for name, run in data.runs.items()}}
+    found = find_stages(study, data, store)
     stages = {row.name: found[row.name] for row in study.rows if row.reranked}
     scored = {} if reranker is None else score_rows(data, reranker, stages, store, shard)
-    return Scored((searched, stages, scored), name_stages(study, searched))
+    return Scored((found, stages, scored), {file: found[name] for name, file in name_stage_files(study).items()})
 
 
 def _write(study: RetrievalStudy, data: Data, values: Any, store: Store, result: OutputDirectory) -> list[str]:
     """Rerank and evaluate; return the names of the staged files, the page last."""
-    (searched, stages, scored), folder = values, result.staged
-    orders = {name: list_documents(of) for name, of in searched.items()}
+    (found, stages, scored), folder = values, result.staged
+    orders = {name: list_documents(of) for name, of in found.items()}
     orders |= {name: run.order for name, run in data.runs.items()}
     runs, frozen = make_rankings(study, data, orders, stages, scored, store)
     rows = compare_rows(data.qrels, runs)
     files = [*write_runs(folder, runs), *(write_gains(folder, scored) if scored else [])]
     if data.folds:
         files += write_files(folder, {FOLDS: format_folds(data.folds)})
-    return write_report(folder, make_report(study, data, rows, frozen, files, {"study": "retrieval", **result.job}))
+    sections = make_sections(study, data, rows, frozen)
+    return write_report(folder, TITLE, sections, files, {"study": "retrieval", **result.job})
 
 
-def find_stages(study: RetrievalStudy, data: Data, computing: Computing, store: Store) -> dict[str, Stages]:
-    """Return the first stage of each row that has one: from the shards, or searched."""
-    shards = study.options.shards
+def find_stages(study: RetrievalStudy, data: Data, store: Store) -> dict[str, Stages]:
+    """Return the candidates of each row: those of a run, of the shards, or of a search."""
+    shards = study.options.computing.shards
+    found: dict[str, Stages] = {name: run.stages for name, run in data.runs.items()}
     if not shards.folders:
-        return search_all(study, data, computing, store)
-    queries, found = [query.query_id for query in data.queries], dict[str, Stages]()
-    for name, file in _name_stage_files(study).items():
+        return found | search_all(study, data, store)
+    queries = [query.query_id for query in data.queries]
+    for name, file in name_stage_files(study).items():
         found[name] = shards.read_candidates(queries, file)
         check_documents(list_documents(found[name]), data.corpus, shards.folders[0] / file)
     return found
 
 
-def name_stages(study: RetrievalStudy, found: Mapping[str, Stages]) -> dict[str, Stages]:
-    """Return the first stages by the files that every shard has them in."""
-    return {file: found[name] for name, file in _name_stage_files(study).items()}
+def search_all(study: RetrievalStudy, data: Data, store: Store) -> dict[str, Stages]:
+    """Return the first stage of every row that has settings, by name; one encoder is in memory at a time.
+
+    Raises:
+        UserError: an encoder is missing, or an index does not exist or cannot be made.
+    """
+    computing, memory = study.options.computing, choose_search_memory() << 20
+
+    def search(settings: RetrievalSettings, encoder: Encoder | None, index: ReadyIndex | None) -> dict[str, FirstStage]:
+        return find_candidates(data.corpus, data.queries, settings, encoder, store, index, memory, computing.cluster)
+
+    settings_by = [(row.name, row.settings) for row in study.rows if row.settings is not None]
+    found: dict[str, Stages] = {}
+    for key in dict.fromkeys(_name_encoder(settings) for _, settings in settings_by):
+        same = [(name, settings) for name, settings in settings_by if _name_encoder(settings) == key]
+        encoder = load_retrieval_encoder(same[0][1], computing.device)
+        for name, settings in same:
+            index = None if study.index is None else check_index(study.index, data.corpus, settings, encoder)
+            # route by route, so that one that another row has searched already is not searched again
+            for route in settings.routes:
+                alone = settings.model_copy(update={"routes": (route,), "fusion": "none"})
+                search(alone, None if route.startswith("bm25") else encoder, index)
+            found[name] = search(settings, encoder, index)
+        if encoder is not None:
+            encoder.release()
+    return found
 
 
-def _name_stage_files(study: RetrievalStudy) -> dict[str, str]:
+def _name_encoder(settings: RetrievalSettings) -> tuple[str, int, str | None] | None:
+    if all(route.startswith("bm25") for route in settings.routes):
+        return None
+    dense = settings.need_dense()
+    return dense.model, dense.batch, dense.dtype
+
+
+def name_stage_files(study: RetrievalStudy) -> dict[str, str]:
     """Return the file of each row's first stage in a shard."""
     searched = [row.name for row in study.rows if row.settings is not None]
     return {name: f"candidates-{number:02d}.jsonl.gz" for number, name in enumerate(searched, 1)}

@@ -2,21 +2,20 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from pan_scdg.evaluation.retrieval import Run
 from pan_scdg.pan.runs import format_run, open_gzip_text
-from pan_scdg.research.report.page import Report, Section
+from pan_scdg.research.report.page import Section
 from pan_scdg.research.report.table import Cell, Table, make_table
-from pan_scdg.research.retrieval.comparison import METRICS, Frozen, RetrievalRow
+from pan_scdg.research.retrieval.comparison import METRICS, PAPER, Frozen, RetrievalRow, describe, has_own_configuration
 from pan_scdg.research.retrieval.data import Data, RetrievalStudy
 from pan_scdg.research.retrieval.grid import FEATURES, UPPER_TAILS, GridRow, list_features
-from pan_scdg.research.retrieval.rankings import PAPER, describe, has_own_configuration
 from pan_scdg.research.study import describe_lost
 from pan_scdg.scoring.candidates import Found
 
+TITLE = "Retrieval of sources, before and after SCDG"
 FOLDS, GAINS = "prepared/folds.jsonl", "scores/gains.jsonl.gz"
 SHOWN = {"RR": "MRR", "AP": "MAP"}
 """The paper's names of means."""
@@ -49,20 +48,14 @@ def write_gains(folder: Path, scored: Found, name: str = GAINS) -> list[str]:
     return [name]
 
 
-def make_report(
-    study: RetrievalStudy,
-    data: Data,
-    rows: Sequence[RetrievalRow],
-    frozen: Frozen | None,
-    files: Sequence[str],
-    made_from: Mapping[str, Any],
-) -> Report:
-    """Return the whole report; ``files`` are in its folder already."""
+def make_sections(
+    study: RetrievalStudy, data: Data, rows: Sequence[RetrievalRow], frozen: Frozen | None
+) -> list[Section]:
+    """Return the sections of the page."""
     sections = [Section("Method", list(_describe_study(study, data, frozen))), _make_row_section(data, rows)]
     if frozen is not None:
         sections.append(_make_choice_section(study, data, frozen))
-    sections.append(Section("Deviations from the paper", points=list(_list_differences(study, data, frozen))))
-    return Report("Retrieval of sources, before and after SCDG", sections, files, made_from)
+    return [*sections, Section("Deviations from the paper", points=list(_list_differences(study, data, frozen)))]
 
 
 def _describe_study(study: RetrievalStudy, data: Data, frozen: Frozen | None) -> Iterator[str]:
