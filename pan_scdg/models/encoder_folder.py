@@ -13,7 +13,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 from pan_scdg.errors import UserError
 from pan_scdg.models.config import CONFIG, read_config
 from pan_scdg.models.files import LONGEST_NAME, check_entries, describe_mismatch, read_json
-from pan_scdg.models.memory import count_weight_bytes
 from pan_scdg.models.weights import list_weight_files
 from pan_scdg.own_files import check_inner_name
 
@@ -146,11 +145,10 @@ def check_encoder(folder: Path) -> Path:
     return folder / modules[0].path
 
 
-def count_encoder_bytes(folder: Path, dtype: str) -> int:
-    """Return the bytes of the weights of a model that `check_encoder` permits; ``dtype`` as in `count_weight_bytes`."""
+def list_parts(folder: Path) -> set[Path]:
+    """Return the folders of a model that `check_encoder` permits: its own, and those of its modules."""
     modules = _read(folder / MODULES, TypeAdapter(list[_Module]))
-    parts = {folder, *(folder / module.path for module in modules)}
-    return sum(count_weight_bytes(part, dtype) for part in parts if any(part.glob("*.safetensors")))
+    return {folder, *(folder / module.path for module in modules)}
 
 
 def _check_module(folder: Path, kind: str) -> None:

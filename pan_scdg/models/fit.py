@@ -1,8 +1,14 @@
 """Choose the device of a profile, and refuse a model that certainly does not fit in the device's memory.
 
+The numbers are lower bounds: what exceeds a memory by them cannot run there, and what stays below may still not fit.
+Weights are counted from the headers of their files, a forward pass from the sizes in the config. On a CPU, weights in
+the dtype of their files are mapped and not copied, so a model larger than the memory would load. Each pass would then
+read it from the disk again, which counts as not fitting.
+
 Nothing here decides which inputs are computed together: that depends on input and profile alone (`lm.packing`).
 """
 
+from math import prod
 from pathlib import Path
 from typing import Literal
 
@@ -10,22 +16,25 @@ from pan_scdg import resources
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
 from pan_scdg.models.catalogue import CATALOGUE, describe_size
-from pan_scdg.models.config import read_config
-from pan_scdg.models.devices import look_for_gpus, resolve_device
-from pan_scdg.models.encoder_folder import count_encoder_bytes
-from pan_scdg.models.memory import (
-    count_pass_bytes,
-    count_weight_bytes,
-    describe_memory,
-    measure_memory,
-)
+from pan_scdg.models.config import ModelConfig, read_config
+from pan_scdg.models.devices import describe_device, look_for_gpus, resolve_device
+from pan_scdg.models.encoder_folder import list_parts
+from pan_scdg.models.memory import CPU_ROWS
 from pan_scdg.models.needs import find_needs
+from pan_scdg.models.weights import list_weight_files, read_tensors
 from pan_scdg.profile import ModelSettings, Profile, list_profiles, load_profile
 
 SEARCH_MIB, SEARCH_SHARE = 1024, 4
 """MiB of a dense search; on a small machine one part in ``SEARCH_SHARE`` of the memory."""
 LARGEST_SHARE = 0.8
 """A profile is suggested only if its weights take at most this share of a memory: forward passes need some too."""
+FLOATS = ("F64", "F32", "F16", "BF16")
+"""Types that are converted to the dtype in which a model is loaded."""
+BYTES = {"I64": 8.0, "U64": 8.0, "I32": 4.0, "U32": 4.0, "I16": 2.0, "U16": 2.0, "I8": 1.0, "U8": 1.0, "BOOL": 1.0}
+LEAST = 0.5
+"""Bytes of any other type: the smallest numbers of quantised models have 4 bits."""
+WIDTHS = {"float32": 4, "bfloat16": 2, "float16": 2}
+HEAD, EMBEDDING = "lm_head.weight", "embed_tokens.weight"
 Job = Literal["pairs", "retrieval", "first stage"]
 
 
@@ -82,9 +91,50 @@ def explain_lack_of_memory(folder: Path, settings: ModelSettings, device: str, t
     config = read_config(folder)
     weights = count_weight_bytes(folder, settings.dtype, config)
     least = count_pass_bytes(config, settings, device, tokens)
-    if weights + least <= measure_memory(device):
+    if weights + least <= _measure_memory(device):
         return None
-    return f"{describe_size(least)} beside {describe_size(weights)} of weights, and {describe_memory(device)}"
+    return f"{describe_size(least)} beside {describe_size(weights)} of weights, and {_describe_memory(device)}"
+
+
+def count_weight_bytes(folder: Path, dtype: str, config: ModelConfig | None = None) -> int:
+    """Return the bytes of a checkpoint's weights when its floats are in ``dtype``, e.g. "bfloat16".
+
+    An output head that is, or may be, the embedding matrix itself is not counted.
+    An embedding model, which has no head, has no ``config`` here.
+
+    Raises:
+        UserError: a file cannot be read.
+    """
+    tensors = {name: tensor for path in list_weight_files(folder) for name, tensor in read_tensors(path).items()}
+    names = set(tensors)
+    if config is None or config.may_be_tied:
+        shapes = {tensor.shape for name, tensor in tensors.items() if name.endswith(EMBEDDING)}
+        names -= {name for name in names if name.endswith(HEAD) and (config is None or tensors[name].shape in shapes)}
+    widths = {**BYTES, **dict.fromkeys(FLOATS, float(WIDTHS[dtype]))}
+    return int(sum(prod(tensors[name].shape) * widths.get(tensors[name].dtype, LEAST) for name in names))
+
+
+def count_encoder_bytes(folder: Path, dtype: str) -> int:
+    """Return the bytes of the weights of a model that `check_encoder` permits; ``dtype`` as in `count_weight_bytes`."""
+    return sum(count_weight_bytes(part, dtype) for part in list_parts(folder) if any(part.glob("*.safetensors")))
+
+
+def count_pass_bytes(config: ModelConfig, settings: ModelSettings, device: str, tokens: int, targets: int = 1) -> int:
+    """Return the bytes that a forward pass over one input needs beside the weights, at the wider of two points.
+
+    In a layer, before the last product of its MLP ``down(act(gate(x)) * up(x))``: the residual and ``x``, ``[tokens,
+    hidden]``, and three of ``[tokens, intermediate]``; of a mixture of experts only the first two. At the output head:
+    the logits of at most ``head_rows`` targets and their copy in float32. Not counted, because they are not always
+    there: attention, keys and values of a prefix that is kept for other inputs, and the overhead of allocator and
+    libraries.
+    Missing fields of the config count nothing. On a CPU fewer rows of logits exist at a time.
+    """
+    width, hidden, inner = WIDTHS[settings.dtype], _get_size(config, "hidden_size"), 0
+    if not any("expert" in name for name in config.text):
+        inner = _get_size(config, "intermediate_size")
+    layer = tokens * (2 * hidden + 3 * inner) * width
+    rows = min(targets, settings.head_rows, CPU_ROWS if device == "cpu" else settings.head_rows)
+    return max(layer, rows * _get_size(config, "vocab_size") * (width if width == 4 else width + 4))
 
 
 def list_fitting_profiles(job: Job, memory: int, device: str) -> list[str]:
@@ -100,12 +150,12 @@ def list_fitting_profiles(job: Job, memory: int, device: str) -> list[str]:
 
 def _refuse_larger(least: int, what: str, device: str, job: Job) -> None:
     """Raise UserError if ``least`` bytes exceed all memory of a device."""
-    if least <= (memory := measure_memory(device)):
+    if least <= (memory := _measure_memory(device)):
         return
     fitting, remedy = list_fitting_profiles(job, memory, device), "use a machine with more memory"
     if fitting:
         remedy = f"choose a profile that would fit ({', '.join(fitting)}), or another device"
-    raise UserError(f"{what} takes at least {describe_size(least)}, and {describe_memory(device)}", remedy)
+    raise UserError(f"{what} takes at least {describe_size(least)}, and {_describe_memory(device)}", remedy)
 
 
 def _can_do(profile: Profile, job: Job) -> bool:
@@ -121,3 +171,23 @@ def _estimate_size(profile: Profile, device: str) -> int:
     if device == "cpu":
         sizes |= {name: 2 * sizes[name] for name in needs.encoders if name in sizes}  # in float32
     return max(sizes.values(), default=0)
+
+
+def _get_size(config: ModelConfig, name: str) -> int:
+    value = config.text.get(name)
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _measure_memory(device: str) -> int:
+    """Return the bytes of all memory of a device, including what is in use; of a CPU what this process may use."""
+    if device == "cpu":
+        return resources.measure_memory()
+    import torch
+
+    return int(torch.cuda.get_device_properties(device).total_memory)
+
+
+def _describe_memory(device: str) -> str:
+    """Return the memory of a device in words."""
+    whose = "this process may use" if device == "cpu" else f"{describe_device(device)} has"
+    return f"{whose} {describe_size(_measure_memory(device))}"

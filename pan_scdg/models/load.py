@@ -163,14 +163,14 @@ def _load_weights(folder: Path, config: "ModelConfig", settings: "ModelSettings"
     import torch
     import transformers
 
-    from pan_scdg.models.positions import PUBLISHED, make_library_config
+    from pan_scdg.models.config import PUBLISHED, make_library_config  # loads pydantic
 
     mistral3 = MISTRAL3 in config.architectures
     family: Any = transformers.Mistral3ForConditionalGeneration if mistral3 else transformers.AutoModelForCausalLM
     published = settings.positions == PUBLISHED
     model, info = family.from_pretrained(
         str(folder),
-        **({} if published else {"config": make_library_config(folder, config, settings)}),
+        **({} if published else {"config": make_library_config(config, settings)}),
         dtype=getattr(torch, settings.dtype),
         attn_implementation="sdpa" if settings.attention == "varlen" else settings.attention,
         local_files_only=True,

@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg.errors import UserError, UserErrors, escape_controls
-from pan_scdg.models.config import ModelConfig, check_library, read_config
+from pan_scdg.models.config import PUBLISHED, ModelConfig, check_library, count_positions, read_config
 from pan_scdg.models.find import FoundModel, ModelNotFoundError, find_encoder, find_model
 from pan_scdg.models.fingerprint import check_recorded, fingerprint_folder, fingerprint_metadata, fingerprint_weights
 from pan_scdg.models.load import check_probes, load_tokenizer
 from pan_scdg.models.lock import find_entry, list_differences, list_unlocked
 from pan_scdg.models.needs import NOT_FOUND, find_needs
-from pan_scdg.models.positions import PUBLISHED, count_positions
 from pan_scdg.models.weights import check_weights
 from pan_scdg.profile import Calibration, ModelSettings, Profile
 from pan_scdg.scdg.sequences import Tokenizer

@@ -14,14 +14,13 @@ from pan_scdg.lm.attention import find_backend
 from pan_scdg.lm.engine import Engine, EngineName, make_engine
 from pan_scdg.lm.works import AT_ONCE, Computed, ScoringOrders, Values, Work, score_inputs
 from pan_scdg.logs import say
-from pan_scdg.models.config import read_config
+from pan_scdg.models.config import PUBLISHED, count_positions, read_config
 from pan_scdg.models.devices import check_device, choose_dtype
 from pan_scdg.models.find import find_model
 from pan_scdg.models.fingerprint import fingerprint_metadata, fingerprint_weights
 from pan_scdg.models.fit import Job, check_weights_fit
 from pan_scdg.models.load import LanguageModel, load_model, load_tokenizer
 from pan_scdg.models.lock import read_provenance
-from pan_scdg.models.positions import PUBLISHED, count_positions
 from pan_scdg.profile import ModelSettings
 from pan_scdg.progress import Crew
 from pan_scdg.store import make_key

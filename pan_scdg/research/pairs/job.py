@@ -19,7 +19,7 @@ from pan_scdg.jobs.plan.estimate import Plan, make_plan
 from pan_scdg.jobs.plan.inputs import count_pairs
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.logs import say
-from pan_scdg.models.positions import PUBLISHED
+from pan_scdg.models.config import PUBLISHED
 from pan_scdg.notices import Notices
 from pan_scdg.profile import ModelSettings, PairSettings, Profile
 from pan_scdg.research.data.prepared import list_texts

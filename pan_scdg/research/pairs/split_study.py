@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pan_scdg.evaluation.pairs import PAIR_METRICS
-from pan_scdg.models.positions import PUBLISHED
+from pan_scdg.models.config import PUBLISHED
 from pan_scdg.profile import PAPER_GRID
 from pan_scdg.profile.baseline import CharNgrams, Containment
 from pan_scdg.research.data.pair_sets import PAN25
