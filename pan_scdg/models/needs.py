@@ -8,7 +8,7 @@ from pan_scdg.errors import UserError, escape_controls
 from pan_scdg.models.catalogue import BUNDLED, CATALOGUE, TERRIER, describe_size, find_licence
 from pan_scdg.models.find import SHORT, FoundModel, ModelNotFoundError, find_encoder, find_model
 from pan_scdg.models.fingerprint import fingerprint_metadata, hash_listing
-from pan_scdg.models.lock import read_lock, read_provenance
+from pan_scdg.models.lock import list_lock_warnings, read_lock
 from pan_scdg.models.terrier_jars import find_jar_folder, find_terrier_jar
 from pan_scdg.profile import Profile, list_profiles, load_profile
 
@@ -132,7 +132,7 @@ def _describe_pin(name: str, place: FoundModel | None = None) -> str:
     entry = read_lock().get(name)
     if entry is None:
         return "unpinned"
-    if place is not None and read_provenance(place).warnings:
+    if place is not None and list_lock_warnings(place):
         return "NOT as pinned"
     return f"pinned to {entry.revision[:SHORT]}"
 

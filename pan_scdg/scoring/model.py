@@ -20,7 +20,7 @@ from pan_scdg.models.find import find_model
 from pan_scdg.models.fingerprint import fingerprint_metadata, fingerprint_weights
 from pan_scdg.models.fit import Job, check_weights_fit
 from pan_scdg.models.load import LanguageModel, load_model, load_tokenizer
-from pan_scdg.models.lock import read_provenance
+from pan_scdg.models.lock import list_lock_warnings
 from pan_scdg.profile import ModelSettings
 from pan_scdg.progress import Crew
 from pan_scdg.store import make_key
@@ -68,7 +68,7 @@ class ScoringModel:
         remembered = None if state is None else _make_folder(state) / "weights.json"
         self.config = read_config(self.folder, weights=not counts_only)
         self.positions = count_positions(self.config, settings)
-        say(read_provenance(self.found).warnings)
+        say(list_lock_warnings(self.found))
         self.settings = settings = self._settle(settings)
         if self.may_compute:
             check_weights_fit(self.folder, settings, device, job)
