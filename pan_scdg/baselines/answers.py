@@ -73,7 +73,7 @@ def answer_chats(chats: Iterable[Messages], answerer: Answerer, store: Store) ->
 class _Desk:
     """Answers to the chats of a window, and threads that request missing ones.
 
-    The threads of this kind of pool are daemons, unlike those of `concurrent.futures`, so that the process can end while
+    The threads of this pool are daemons, unlike those of `concurrent.futures`, so that the process can end while
     a server is silent.
     """
 
