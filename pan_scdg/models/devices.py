@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pan_scdg.errors import UserError
+from pan_scdg.errors import UserError, get_first_line
 
 if TYPE_CHECKING:
     from pan_scdg.profile import EncoderDtype, ModelSettings
@@ -108,7 +108,7 @@ def check_device_exists(device: str) -> None:
         supported = is_supported(device)
     except (RuntimeError, AssertionError) as e:
         # the GPU was counted by the driver's management library, which also works where CUDA does not start
-        raise _explain_unusable(_get_first_line(e)) from e
+        raise _explain_unusable(get_first_line(e)) from e
     if not supported:
         raise UserError(
             f"this build of torch has no code for {describe_device(device)}",
@@ -260,12 +260,8 @@ def _ask_torch() -> str:
     try:
         initialise()
     except (RuntimeError, AssertionError) as e:
-        return _get_first_line(e)
+        return get_first_line(e)
     return "no device is available"
-
-
-def _get_first_line(fault: Exception) -> str:
-    return str(fault).strip().partition("\n")[0]
 
 
 def _has_library() -> bool:

