@@ -59,7 +59,7 @@ def choose_device(profile: Profile, wanted: str) -> str:
             "run it on a machine with a GPU (in a container: docker run --gpus all), choose the profile offline, or "
             "use the device cpu",
         )
-    if seen.nodes and seen.hidden_by is None:
+    if seen.why_not:
         say([f"note: no GPU is visible{seen.why_not}; computing on the CPU"])
     return device
 
