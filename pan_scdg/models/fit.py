@@ -10,7 +10,6 @@ Nothing here decides which inputs are computed together: that depends on input a
 
 from math import prod
 from pathlib import Path
-from typing import Literal
 
 from pan_scdg import resources
 from pan_scdg.errors import UserError
@@ -35,7 +34,8 @@ LEAST = 0.5
 """Bytes of any other type: the smallest numbers of quantised models have 4 bits."""
 WIDTHS = {"float32": 4, "bfloat16": 2, "float16": 2}
 HEAD, EMBEDDING = "lm_head.weight", "embed_tokens.weight"
-Job = Literal["pairs", "retrieval", "first stage"]
+SUGGESTED = 5
+"""Number of profiles that an error suggests."""
 
 
 def choose_device(profile: Profile, wanted: str) -> str:
@@ -69,7 +69,7 @@ def choose_search_memory() -> int:
     return max(64, min(SEARCH_MIB, resources.measure_memory() // SEARCH_SHARE >> 20))
 
 
-def check_weights_fit(folder: Path, settings: ModelSettings, device: str, job: Job) -> None:
+def check_weights_fit(folder: Path, settings: ModelSettings, device: str) -> None:
     """Raise UserError if a device's memory cannot hold a language model and a forward pass over one token.
 
     Raises:
@@ -77,13 +77,13 @@ def check_weights_fit(folder: Path, settings: ModelSettings, device: str, job: J
     """
     config = read_config(folder)
     least = count_weight_bytes(folder, settings.dtype, config) + count_pass_bytes(config, settings, device, tokens=1)
-    _refuse_larger(least, f"{settings.name} in {settings.dtype}", device, job)
+    _refuse_larger(least, f"{settings.name} in {settings.dtype}", device)
 
 
-def check_encoder_fits(name: str, folder: Path, device: str, job: Job = "first stage") -> None:
+def check_encoder_fits(name: str, folder: Path, device: str) -> None:
     """Raise UserError if a device's memory cannot hold an embedding model; see `check_weights_fit`."""
     dtype = "float32" if device == "cpu" else "bfloat16"
-    _refuse_larger(count_encoder_bytes(folder, dtype), f"{name} in {dtype}", device, job)
+    _refuse_larger(count_encoder_bytes(folder, dtype), f"{name} in {dtype}", device)
 
 
 def explain_lack_of_memory(folder: Path, settings: ModelSettings, device: str, tokens: int) -> str | None:
@@ -137,31 +137,22 @@ def count_pass_bytes(config: ModelConfig, settings: ModelSettings, device: str, 
     return max(layer, rows * _get_size(config, "vocab_size") * (width if width == 4 else width + 4))
 
 
-def list_fitting_profiles(job: Job, memory: int, device: str) -> list[str]:
-    """Return the bundled profiles for a job whose models take at most ``LARGEST_SHARE`` of a memory, largest first.
+def list_fitting_profiles(memory: int, device: str) -> list[str]:
+    """Return the bundled profiles whose models take at most ``LARGEST_SHARE`` of a memory, largest first.
 
     Sizes are those of `models.catalogue`; bundled models are small.
     """
-    profiles = [load_profile(name) for name in list_profiles()]
-    sizes = {profile.name: _estimate_size(profile, device) for profile in profiles if _can_do(profile, job)}
+    sizes = {name: _estimate_size(load_profile(name), device) for name in list_profiles()}
     fitting = [name for name in sizes if sizes[name] <= LARGEST_SHARE * memory]
     return sorted(fitting, key=lambda name: (-sizes[name], name))
 
 
-def _refuse_larger(least: int, what: str, device: str, job: Job) -> None:
+def _refuse_larger(least: int, what: str, device: str) -> None:
     """Raise UserError if ``least`` bytes exceed all memory of a device."""
-    if least <= (memory := _measure_memory(device)):
-        return
-    fitting, remedy = list_fitting_profiles(job, memory, device), "use a machine with more memory"
-    if fitting:
-        remedy = f"choose a profile that would fit ({', '.join(fitting)}), or another device"
-    raise UserError(f"{what} takes at least {describe_size(least)}, and {_describe_memory(device)}", remedy)
-
-
-def _can_do(profile: Profile, job: Job) -> bool:
-    if job == "pairs":
-        return profile.pairs is not None
-    return profile.retrieval is not None and (job == "first stage" or profile.retrieval.rerank)
+    if least > (memory := _measure_memory(device)):
+        fitting = ", ".join(list_fitting_profiles(memory, device)[:SUGGESTED])
+        remedy = f"choose a profile that would fit ({fitting}), or another device"
+        raise UserError(f"{what} takes at least {describe_size(least)}, and {_describe_memory(device)}", remedy)
 
 
 def _estimate_size(profile: Profile, device: str) -> int:

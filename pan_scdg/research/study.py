@@ -13,7 +13,6 @@ from pan_scdg.jobs.plan.estimate import Plan, prepare_probe
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.jobs.shards import Shards
 from pan_scdg.lm.engine import EngineName
-from pan_scdg.models.fit import Job
 from pan_scdg.profile import ModelSettings, PairSettings, Profile
 from pan_scdg.research.data.folders import DataFolders
 from pan_scdg.scoring.batches import Shard
@@ -69,11 +68,10 @@ class StudyOptions:
         computing: Computing,
         stack: ExitStack,
         name: str = "language_model",
-        job: Job = "pairs",
     ) -> ScoringModel:
         """Return a language model, which ``stack`` closes."""
         computing = prepare_probe(computing) if self.plan else computing
-        return stack.enter_context(closing(computing.open_model(settings, job, name)))
+        return stack.enter_context(closing(computing.open_model(settings, name)))
 
     def describe(self, computing: Computing) -> dict[str, Any]:
         """Return the fields of the job that all studies have, besides task, profiles and models."""

@@ -17,7 +17,7 @@ from pan_scdg.models.encoder import load_encoder
 from pan_scdg.models.encoding import EncodingActors, EncodingOrders
 from pan_scdg.models.find import FoundModel, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
-from pan_scdg.models.fit import Job, check_encoder_fits
+from pan_scdg.models.fit import check_encoder_fits
 from pan_scdg.models.lock import list_lock_warnings
 from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.profile import MatchSettings, ModelSettings, Profile
@@ -101,7 +101,7 @@ def find_vectors(settings: VectorCosine, given: Given) -> BaselineParts:
     return BaselineParts({"vectors": scorer.identify()}, "cpu", {}, vectors=scorer)
 
 
-def find_encoder_parts(model: str | None, device: str, job: Job) -> BaselineParts:
+def find_encoder_parts(model: str | None, device: str) -> BaselineParts:
     """Find an embedding model, if there is one.
 
     Raises:
@@ -111,7 +111,7 @@ def find_encoder_parts(model: str | None, device: str, job: Job) -> BaselinePart
         return BaselineParts({}, "cpu", {})
     found = find_encoder(model)
     say(list_lock_warnings(found))
-    check_encoder_fits(model, found.folder, device, job)
+    check_encoder_fits(model, found.folder, device)
     fingerprint = fingerprint_folder(found.folder)
     identity = {"embedding_model": {"weights": fingerprint}}
     return BaselineParts(identity, device, {"embedding_model": found}, found.folder, fingerprint)

@@ -18,7 +18,7 @@ from pan_scdg.models.config import PUBLISHED, count_positions, read_config
 from pan_scdg.models.devices import check_device, choose_dtype
 from pan_scdg.models.find import find_model
 from pan_scdg.models.fingerprint import fingerprint_metadata, fingerprint_weights
-from pan_scdg.models.fit import Job, check_weights_fit
+from pan_scdg.models.fit import check_weights_fit
 from pan_scdg.models.load import LanguageModel, load_model, load_tokenizer
 from pan_scdg.models.lock import list_lock_warnings
 from pan_scdg.profile import ModelSettings
@@ -36,7 +36,6 @@ class ScoringModel:
         engine: computes log-probabilities; see `lm.engine`.
         cluster: several devices to compute with; None: one device in this process. No result depends on it.
         state: folder that caches hashes of weights; None: no cache.
-        job: errors suggest profiles for this job.
         counts_only: tokens are counted and nothing else, for which neither weights nor the device are needed.
         scored_in: folder of a shard if all scores are stored already: then nothing is computed, and neither the device
             nor memory for the weights is needed. None: scores are computed.
@@ -55,7 +54,6 @@ class ScoringModel:
         engine: EngineName = "packed",
         cluster: Cluster | None = None,
         state: Path | None = None,
-        job: Job = "pairs",
         scored_in: Path | None = None,
         counts_only: bool = False,
     ) -> None:
@@ -71,7 +69,7 @@ class ScoringModel:
         say(list_lock_warnings(self.found))
         self.settings = settings = self._settle(settings)
         if self.may_compute:
-            check_weights_fit(self.folder, settings, device, job)
+            check_weights_fit(self.folder, settings, device)
         self.fingerprint = "" if counts_only else fingerprint_weights(self.folder, remembered)
         self.tokenizer = load_tokenizer(self.folder, settings, self.config)
         self._loaded: LanguageModel | None = None
