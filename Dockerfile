@@ -4,8 +4,8 @@
 #                  libraries along. One that has nvcc gets flash-attn as well, which the profiles with flash_attention_2 need.
 #                  `make pin-base-image` asks the registry for the newest image of the default's tag and writes its digest below.
 # TORCH_INDEX_URL  an index with CPU wheels of torch, for an image of a third of the size without GPU support.
-# MODELS           what is baked in, with spaces or commas between: scdg-mini, and NAME@REVISION for each model that is fetched from
-#                  the Hugging Face hub.
+# MODELS           what is baked in, with spaces or commas between: scdg-mini, and NAME or NAME@REVISION for each model that is
+#                  fetched, as by `models fetch`.
 # HF_ENDPOINT      another hub, such as a mirror.
 #
 # There is no argument for a token, which would stay in the image, and no secret mount, which the classic builder does not know:
@@ -46,12 +46,12 @@ WORKDIR /app
 COPY pan_scdg/__init__.py pan_scdg/bounded_json.py pan_scdg/bundled.py pan_scdg/digests.py pan_scdg/errors.py \
     pan_scdg/own_files.py pan_scdg/
 COPY pan_scdg/models/__init__.py pan_scdg/models/catalogue.py pan_scdg/models/fetch.py pan_scdg/models/fetch_wheel.py \
-    pan_scdg/models/image.py pan_scdg/models/lock.py pan_scdg/models/
+    pan_scdg/models/lock.py pan_scdg/models/
 # The lock of model_cache/image is added to. Only NOTICE.md is always there, and COPY wants something that is.
 COPY NOTICE.md model_cache/imag[e]/models.lock.json model_cache/
 ARG HF_ENDPOINT
 ARG MODELS="scdg-mini"
-RUN python -m pan_scdg.models.image "$MODELS"
+RUN python -m pan_scdg.models.fetch "$MODELS"
 COPY model_cache/scdg-mini scdg-mini
 RUN for model in $(echo "$MODELS" | tr , " "); do if [ "$model" = scdg-mini ]; then mv scdg-mini model_cache/; fi; done
 

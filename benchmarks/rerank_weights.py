@@ -59,7 +59,7 @@ def read_lines(output: Path) -> Lines:
 def measure(folder: Path, queries: Sequence[Query], lines: Lines, store: Store) -> SentenceMatcher:
     """Return the matcher after it has compared all candidates."""
     settings = MatchSettings(model=MODEL, weight=1.0)
-    scorer = find_encoder_parts(MODEL, "cpu", "retrieval").make_alignment(settings, store)
+    scorer = find_encoder_parts(MODEL, "cpu").make_alignment(settings, store)
     matcher = SentenceMatcher(settings, scorer, store, queries)
     for document in stream_corpus(folder, Notices()):
         asked = [query for query, found in lines.items() if any(line["document"] == document.doc_id for line in found)]

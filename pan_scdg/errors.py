@@ -54,3 +54,8 @@ def need_packages(extra: str, *packages: str) -> None:
 def escape_controls(text: str) -> str:
     """Return ``text`` with control characters escaped, so that names of files cannot forge lines or colours."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def get_first_line(error: BaseException) -> str:
+    """Return the first line of an exception's text, or its type if it has none."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

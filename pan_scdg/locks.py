@@ -3,12 +3,12 @@
 import contextlib
 import fcntl
 import os
-import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from pan_scdg.errors import UserError
+from pan_scdg.own_files import open_regular
 
 PATIENCE = 1.0
 """Seconds to wait for a lock."""
@@ -31,7 +31,7 @@ def lock_folder(folder: Path, what: str = "the state", option: str = "--state") 
     with contextlib.ExitStack() as stack:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            lock = _open_lock(folder / LOCK)
+            lock = open_regular(folder / LOCK, os.O_RDWR | os.O_CREAT)  # it stays empty
             stack.callback(os.close, lock)
         except OSError as e:
             raise UserError(f"cannot write {what}: {e.strerror}", f"choose another {option} folder", folder) from e
@@ -64,14 +64,3 @@ def wait_for_lock(opened: int) -> None:
             if time.monotonic() > last:
                 raise
             time.sleep(PATIENCE / 20)
-
-
-def _open_lock(path: Path) -> int:
-    """Return the lock file, opened or created; it stays empty, and no symbolic link is followed."""
-    if path.is_symlink():
-        raise UserError("is a symbolic link", "remove it", path)
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
-    if not stat.S_ISREG(os.fstat(lock).st_mode):
-        os.close(lock)
-        raise UserError("not a regular file", "remove it", path)
-    return lock

@@ -62,36 +62,20 @@ InnerName = Annotated[str, AfterValidator(check_inner_name)]
 """A file's name in a record: see `check_inner_name`."""
 
 
-def open_own(path: Path) -> BinaryIO:
-    """Open a regular file for reading; a link, a folder, a pipe or a device is refused without blocking.
+def open_regular(path: Path, flags: int) -> int:
+    """Return the descriptor of a regular file, opened with these flags; a missing one is created if they say so.
+
+    A link, a folder, a pipe or a device is refused without blocking.
 
     Raises:
         FileNotFoundError: the file does not exist.
-        UserError: it is not a regular file, or cannot be read.
+        UserError: it is not a regular file.
+        OSError: it cannot be opened.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError) as e:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except NotADirectoryError as e:
         raise FileNotFoundError(*e.args) from e
-    except (OSError, ValueError) as e:
-        reason = "a symbolic link" if path.is_symlink() else getattr(e, "strerror", None) or str(e)
-        raise UserError(f"cannot be read: {reason}", "remove it", path) from e
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise UserError("not a regular file", "remove it", path)
-    return os.fdopen(descriptor, "rb")
-
-
-def open_to_append(path: Path) -> BinaryIO:
-    """Open a regular file for appending, without a buffer, and create it if it is missing; see `open_own`.
-
-    Raises:
-        UserError: it is a link or not a regular file.
-        OSError: it cannot be written.
-    """
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        descriptor = os.open(path, flags, 0o666)
     except OSError as e:
         if e.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
             raise UserError("not a regular file", "remove it", path) from e
@@ -99,7 +83,27 @@ def open_to_append(path: Path) -> BinaryIO:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise UserError("not a regular file", "remove it", path)
-    return cast(BinaryIO, os.fdopen(descriptor, "ab", buffering=0))
+    return descriptor
+
+
+def open_own(path: Path) -> BinaryIO:
+    """Open a regular file for reading; see `open_regular`.
+
+    Raises:
+        FileNotFoundError: the file does not exist.
+        UserError: it is not a regular file, or cannot be read.
+    """
+    try:
+        return os.fdopen(open_regular(path, os.O_RDONLY), "rb")
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as e:
+        raise UserError(f"cannot be read: {getattr(e, 'strerror', None) or e}", "remove it", path) from e
+
+
+def open_to_append(path: Path) -> BinaryIO:
+    """Open a regular file for appending, without a buffer, and create it if it is missing; see `open_regular`."""
+    return cast(BinaryIO, os.fdopen(open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab", buffering=0))
 
 
 def refuse_link(folder: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from pan_scdg.errors import UserError
 from pan_scdg.lm.engine import EngineName
-from pan_scdg.models.fit import Job, choose_device
+from pan_scdg.models.fit import choose_device
 from pan_scdg.notices import Notices
 from pan_scdg.pair_result import PairResult, Token, add_gains, make_tokens
 from pan_scdg.passages.align import Evidence
@@ -77,9 +77,8 @@ class Scorer:
         if self.profile.baseline is not None and self.profile.model is None:
             _check_baseline(self.profile, self.profile.baseline, engine)
         else:
-            job: Job = "pairs" if self.profile.pairs else "retrieval"
             settings = self.profile.need_model()
-            self._loads = ScoringModel(settings, self._device, folder=self._folder, engine=engine, job=job)
+            self._loads = ScoringModel(settings, self._device, folder=self._folder, engine=engine)
         self._gains = None if self.profile.pairs is None else GainMethod(self.profile, self._model, keep_gains=True)
 
     def __enter__(self) -> "Scorer":

@@ -233,7 +233,7 @@ def test_faults_are_user_errors(scorer: Scorer) -> None:
         Scorer("nothing-of-this-name")
     with pytest.raises(UserError, match="documents of a whole input"):
         Scorer("pan25-bm25")
-    with pytest.raises(UserError, match="no weights"):
+    with pytest.raises(UserError, match="no threshold"):
         Scorer("pan25-gram-logistic")
     with pytest.raises(UserError, match="the engine reference has no effect"):
         Scorer("pan25-containment", engine="reference")

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pan_scdg.models.config import read_config
-from pan_scdg.models.positions import count_positions
+from pan_scdg.models.config import count_positions, read_config
 from pan_scdg.profile import find_profile, list_profiles, load_profile
 from pan_scdg.profile.baseline import Bm25Pairs, Containment, Cosine, GramLogistic
 from pan_scdg.research.data.pair_manifest import MOST_TOKENS

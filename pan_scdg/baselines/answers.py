@@ -3,10 +3,10 @@
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
-from threading import Thread
+from multiprocessing.pool import ThreadPool
+from queue import SimpleQueue
+from threading import Event
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -73,16 +73,17 @@ def answer_chats(chats: Iterable[Messages], answerer: Answerer, store: Store) ->
 class _Desk:
     """Answers to the chats of a window, and threads that request missing ones.
 
-    The threads are daemons, unlike those of `concurrent.futures`, so that the process can end while a server is silent.
+    The threads of this pool are daemons, unlike those of `concurrent.futures`, so that the process can end while
+    a server is silent.
     """
 
     def __init__(self, answerer: Answerer, store: Store) -> None:
         self._answerer, self._store = answerer, store
         self.answers: dict[str, Reply] = {}
         self._complete: Complete | None = None
-        self._todo: SimpleQueue[tuple[str, Messages] | None] = SimpleQueue()
-        self._done: SimpleQueue[tuple[str, Reply | BaseException]] = SimpleQueue()
-        self._threads = self._pending = 0
+        self._pool: ThreadPool | None = None
+        self._pending, self._stopped = 0, Event()
+        self._done: SimpleQueue[tuple[str, Reply | BaseException | None]] = SimpleQueue()
 
     def ask(self, chat: Messages, window: Iterable[str]) -> str:
         """Return the key of a chat; request its answer unless it is stored or the ``window`` has the same chat."""
@@ -98,11 +99,10 @@ class _Desk:
         if self._answerer.side_by_side == 1:
             self._keep(key, self._complete(chat))
             return key
-        if self._threads < self._answerer.side_by_side:
-            self._threads += 1
-            Thread(target=self._request_answers, args=(self._complete,), daemon=True).start()
+        if self._pool is None:
+            self._pool = ThreadPool(self._answerer.side_by_side)
+        self._pool.apply_async(self._request, (key, chat, self._complete))
         self._pending += 1
-        self._todo.put((key, chat))
         return key
 
     def take_first(self, window: deque[str]) -> Reply:
@@ -111,7 +111,7 @@ class _Desk:
         while key not in self.answers:
             failure = self._receive()
             if failure is not None:
-                self._cancel()
+                self._stopped.set()
                 while self._pending:
                     self._receive()
                 raise failure
@@ -119,20 +119,18 @@ class _Desk:
 
     def close(self) -> None:
         """Store the answers that have arrived, and let the threads end."""
-        self._cancel()
+        self._stopped.set()
         while not self._done.empty():
             self._receive()
-        for _ in range(self._threads):
-            self._todo.put(None)
+        if self._pool is not None:
+            self._pool.terminate()
 
-    def _request_answers(self, complete: Complete) -> None:
-        """Request one answer after another, in a thread, until `close`."""
-        while (task := self._todo.get()) is not None:
-            key, chat = task
-            try:
-                self._done.put((key, complete(chat)))
-            except BaseException as e:
-                self._done.put((key, e))
+    def _request(self, key: str, chat: Messages, complete: Complete) -> None:
+        """Request an answer, in a thread; nothing after a failure."""
+        try:
+            self._done.put((key, None if self._stopped.is_set() else complete(chat)))
+        except BaseException as e:
+            self._done.put((key, e))
 
     def _receive(self) -> BaseException | None:
         """Wait for the next outcome; store an answer, return a failure."""
@@ -140,15 +138,9 @@ class _Desk:
         self._pending -= 1
         if isinstance(outcome, BaseException):
             return outcome
-        self._keep(key, outcome)
+        if outcome is not None:
+            self._keep(key, outcome)
         return None
-
-    def _cancel(self) -> None:
-        """Remove the chats that no thread has taken."""
-        with suppress(Empty):
-            while True:
-                self._todo.get_nowait()
-                self._pending -= 1
 
     def _keep(self, key: str, reply: Reply) -> None:
         self._store.put([(key, json.dumps(reply._asdict()).encode())])

@@ -6,13 +6,12 @@ match goes on while both sides agree. The paper does not say what its score is; 
 letters and digits that lie in a match. An extended match is nothing but n-grams that overlap, so the share needs the
 n-grams alone.
 
-Time and memory are linear whatever the texts hold: an n-gram is looked up in a hash table of those of the source, and
-only where it stands there first. Most are ruled out before that.
+An n-gram is found only where it stands first in the source. So time is that of a few sorts of all n-grams and memory is
+linear, whatever the texts hold.
 """
 
 from collections.abc import Iterator
 from functools import cache
-from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -21,27 +20,15 @@ import numpy.typing as npt
 from pan_scdg.records import Passage
 from pan_scdg.scdg.control import count_shared
 
-TABLE_CHARACTERS = 1 << 26
-"""Largest number of characters of n-grams in memory; a longer source is processed in several parts."""
-NGRAM_OVERHEAD = 150
-"""Approximate bytes of an n-gram in the table, without its characters."""
-
-WIDEST_PART = 16
-"""Characters of the parts by which most n-grams are ruled out."""
-FACTOR = 0x9E3779B97F4A7C15
-"""An odd number with well-distributed bits: 2^64 divided by the golden ratio."""
-
 Positions = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.uint32]
 
 
 class Letters(NamedTuple):
-    """The letters and digits of a text."""
+    """The letters and digits of a text, ``n`` characters."""
 
-    text: str
-    """In lower case and without the characters between them, ``n`` characters."""
     codes: Codes
-    """Their code points, ``[n]``."""
+    """Their code points in lower case, ``[n]``."""
     offsets: Positions
     """Position of each in the original text, ``[n]``."""
 
@@ -50,8 +37,7 @@ def extract_letters(text: str) -> Letters:
     """Return the letters and digits of ``text``, each lower-cased by itself, so that it stays one character."""
     codes = _build_lower_table()[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")]
     offsets = np.flatnonzero(codes)
-    kept = codes[offsets]
-    return Letters(kept.astype("<u4").tobytes().decode("utf-32-le", "surrogatepass"), kept, offsets)
+    return Letters(codes[offsets], offsets)
 
 
 @cache
@@ -89,48 +75,28 @@ def _locate_span(letters: Letters, start: int, length: int) -> tuple[int, int]:
 
 def _find_ngrams(target: Letters, source: Letters, n: int) -> Positions:
     """Return the first place of each n-gram of the target in the source, or -1; ``[len(target) - n + 1]``."""
-    found: Positions = np.full(max(0, len(target.text) - n + 1), -1, np.int64)
-    if min(len(target.text), len(source.text)) < n:
-        return found
-    wanted, offered = _filter_common(target.codes, source.codes, n)
-    step = max(1, TABLE_CHARACTERS // (n + NGRAM_OVERHEAD))
-    for start in range(0, len(offered), step):
-        # from the end, so that the first position of an n-gram is kept
-        places = offered[start : start + step][::-1]
-        first = dict(zip(_slice_ngrams(source.text, places, n), places.tolist(), strict=True))
-        now = np.fromiter(map(first.get, _slice_ngrams(target.text, wanted, n), repeat(-1)), np.int64, len(wanted))
-        found[wanted] = np.where(found[wanted] < 0, now, found[wanted])
-    return found
+    length = len(target.codes)
+    if min(length, len(source.codes)) < n:
+        return np.full(max(0, length - n + 1), -1, np.int64)
+    numbers = _number_ngrams(np.concatenate([target.codes, source.codes]), n)
+    offered, first = np.unique(numbers[length:], return_index=True)
+    places: Positions = np.full(numbers.max() + 1, -1, np.int64)
+    places[offered] = first
+    return places[numbers[: length - n + 1]]
 
 
-def _slice_ngrams(text: str, places: Positions, n: int) -> Iterator[str]:
-    """Return the n-grams that begin at these places."""
-    return map(text.__getitem__, map(slice, places.tolist(), (places + n).tolist()))
+def _number_ngrams(codes: Codes, n: int) -> Positions:
+    """Return a number for the n-gram that begins at each place, the same for equal ones; ``[len(codes) - n + 1]``.
 
-
-def _filter_common(one: Codes, other: Codes, n: int) -> tuple[Positions, Positions]:
-    """Return the starts of the n-grams of each text that the other may contain; no common one is missing.
-
-    An n-gram can only be in the other text if each of its shorter parts is. Whether a part is there is looked up by a
-    hash of it: two parts with one hash cost time and change no result.
+    An n-gram is a pair of shorter ones, which may overlap, so that their length doubles with each round.
     """
-    parts, width = [one.astype(np.uint64), other.astype(np.uint64)], 1
-    while 2 * width <= min(n, WIDEST_PART):
-        factor = np.uint64(pow(FACTOR, width, 1 << 64))
-        parts = [part[:-width] * factor + part[width:] for part in parts]
-        width *= 2
-    bits = (16 * max(len(one), len(other))).bit_length()
-    slots = [(part * np.uint64(FACTOR)) >> np.uint64(64 - bits) for part in parts]
-    each = n - width + 1
-    return _find_seen(slots[0], slots[1], bits, each), _find_seen(slots[1], slots[0], bits, each)
-
-
-def _find_seen(slots: npt.NDArray[np.uint64], others: npt.NDArray[np.uint64], bits: int, each: int) -> Positions:
-    """Return the starts of ``each`` consecutive slots that all occur among the others."""
-    there = np.zeros(1 << bits, np.bool_)
-    there[others] = True
-    seen = np.concatenate([[0], np.cumsum(there[slots])])
-    return np.flatnonzero(seen[each:] - seen[:-each] == each)
+    numbers, width = codes.astype(np.int64), 1
+    while width < n:
+        step = min(width, n - width)
+        pairs = numbers[:-step] * (numbers.max() + 1) + numbers[step:]
+        numbers = np.unique(pairs, return_inverse=True)[1]
+        width += step
+    return numbers
 
 
 def _mark_covered(match: npt.NDArray[np.bool_], n: int) -> npt.NDArray[np.bool_]:

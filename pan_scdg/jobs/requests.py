@@ -10,7 +10,7 @@ from pan_scdg.jobs.output.mark import Partial
 from pan_scdg.jobs.plan.gpus import choose_gpus
 from pan_scdg.jobs.shards import Shards
 from pan_scdg.lm.engine import EngineName
-from pan_scdg.models.fit import Job, choose_device
+from pan_scdg.models.fit import choose_device
 from pan_scdg.profile import ModelSettings, Profile
 from pan_scdg.scoring.batches import Shard
 from pan_scdg.scoring.model import ScoringModel
@@ -49,7 +49,7 @@ class Computing:
         gpus = choose_gpus(profile, gpu, device) if plan else ()
         return replace(self, device="cpu" if gpus else choose_device(profile, device), gpus=gpus)
 
-    def open_model(self, settings: ModelSettings, job: Job = "pairs", name: str = "language_model") -> ScoringModel:
+    def open_model(self, settings: ModelSettings, name: str = "language_model") -> ScoringModel:
         """Find and check the language model of a profile; its weights load when first needed.
 
         Raises:
@@ -64,7 +64,6 @@ class Computing:
             engine=self.engine,
             cluster=self.cluster,
             state=self.state,
-            job=job,
             scored_in=self.shards.scored_in,
             counts_only=bool(self.gpus),
         )

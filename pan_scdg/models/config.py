@@ -1,4 +1,8 @@
-"""Read and check ``config.json``; nothing else in the package reads this file of a checkpoint."""
+"""Read and check ``config.json``; nothing else in the package reads this file of a checkpoint.
+
+A model can have more positions than its checkpoint publishes, as the position rule of the profile says. No file of the
+checkpoint is edited for it, since models may be mounted read-only.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.models.files import describe_mismatch, read_object
 from pan_scdg.models.weights import list_weight_files
+from pan_scdg.profile import ModelSettings
 
 CONFIG, TOKENIZER_CONFIG, ADAPTER = "config.json", "tokenizer_config.json", "adapter_config.json"
 PROCESSORS = ("processor_config.json", "preprocessor_config.json")
@@ -18,6 +23,8 @@ MOST_LAYERS = 1000
 """Each layer is built, with all that belongs to it, before a weight is read."""
 CODE = "auto_map"
 """The field that asks for classes from the folder itself."""
+PUBLISHED = "as-published"
+"""The position rule that changes nothing."""
 NEWER = {"ministral3": "5.23.0"}
 """Text architectures that the pinned transformers lacks, with a release that the tests of ``lm/`` pass with."""
 
@@ -121,6 +128,75 @@ def check_library(config: ModelConfig) -> None:
             "use the checkpoint as it was published, or write rope_theta and rope_scaling instead",
             config.path,
         )
+
+
+def count_positions(config: ModelConfig, settings: ModelSettings) -> int | None:
+    """Return the longest input in tokens under the profile's position rule; None if the checkpoint names no limit.
+
+    Raises:
+        UserError: the rule does not apply to this checkpoint.
+    """
+    if settings.position_factor is None:
+        return config.positions
+    return int(_need_unscaled(config, settings) * settings.position_factor)
+
+
+def make_library_config(config: ModelConfig, settings: ModelSettings) -> Any:
+    """Return the configuration of transformers with the positions of the rule.
+
+    It is what transformers reads from a ``config.json`` whose ``max_position_embeddings`` is raised and, under
+    ``yarn``, whose rotary parameters name YaRN over the published positions.
+
+    Raises:
+        UserError: the rule does not apply to this checkpoint, or the model has no rotary positions.
+    """
+    import transformers
+
+    positions = count_positions(config, settings)
+    folder = str(config.path.parent)
+    loaded = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    text: Any = loaded.get_text_config()
+    newer = int(transformers.__version__.partition(".")[0]) >= 5
+    if not hasattr(text, "rope_parameters" if newer else "rope_theta"):
+        raise UserError(
+            f'positions = "{settings.positions}" needs rotary positions, which {type(text).__name__} has not',
+            f'use positions = "{PUBLISHED}" in [model]',
+            config.path,
+        )
+    if settings.positions == "yarn":
+        scaled = {
+            "rope_type": "yarn",
+            "factor": settings.position_factor,
+            "original_max_position_embeddings": config.positions,
+        }
+        if newer:
+            text.rope_parameters = {**text.rope_parameters, **scaled}
+        else:
+            text.rope_scaling = scaled
+    text.max_position_embeddings = positions
+    return loaded
+
+
+def _need_unscaled(config: ModelConfig, settings: ModelSettings) -> int:
+    """Return the published positions of a checkpoint to which a rule applies: it names them and scales no angles.
+
+    A checkpoint that scales its angles itself says with them how many positions it has.
+    """
+    remedy = f'use positions = "{PUBLISHED}" in [model]'
+    if config.positions is None:
+        raise UserError(
+            f'positions = "{settings.positions}" needs a checkpoint that names its positions', remedy, config.path
+        )
+    if (kind := _find_rope_type(config.text)) != "default":
+        what = f'positions = "{settings.positions}", but the checkpoint scales its positions itself ({kind})'
+        raise UserError(what, remedy, config.path)
+    return config.positions
+
+
+def _find_rope_type(text: dict[str, Any]) -> str:
+    """Return the kind of rotary embedding that a text config names, as transformers 4 or 5 writes it."""
+    rope = text.get("rope_scaling") or text.get("rope_parameters") or {}
+    return str(rope.get("rope_type", rope.get("type", "default")))
 
 
 def _check_fields(config: ModelConfig) -> None:

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pan_scdg.errors import UserError
+from pan_scdg.errors import UserError, get_first_line
 
 if TYPE_CHECKING:
     from pan_scdg.profile import EncoderDtype, ModelSettings
@@ -37,40 +37,26 @@ FLASH_CAPABILITY = (8, 0)
 class Seen(NamedTuple):
     """NVIDIA GPUs as the operating system shows them, independent of torch."""
 
-    nodes: bool
-    """There are device files. A privileged container without a GPU has those of its host, and every container has
-    ``/proc/driver/nvidia``."""
-    library: bool
-    """The driver's library is installed; the NVIDIA container toolkit adds it to containers that are given a GPU."""
-    hidden_by: str | None = None
-    """The variable that hides them."""
-    driver: str = "unknown"
-    """Version of the kernel's driver."""
-
-    @property
-    def visible(self) -> bool:
-        """Return True if a process may expect to compute on a GPU."""
-        return self.nodes and self.library and self.hidden_by is None
-
-    @property
-    def why_not(self) -> str:
-        """Return the reason, in brackets, why existing GPUs are not visible; empty if the machine has no GPU."""
-        if not self.nodes:
-            return ""
-        if self.hidden_by is not None:
-            return f" ({self.hidden_by} hides the existing ones)"
-        return f" (there are device files, but {DRIVER_LIBRARY} is missing: a container started without --gpus?)"
+    visible: bool
+    """A process may expect to compute on a GPU."""
+    why_not: str = ""
+    """The reason, in brackets, why existing GPUs are not visible; empty if the machine has no GPU."""
 
 
 def look_for_gpus(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> Seen:
     """Look for NVIDIA GPUs without torch."""
-    first = {name: environment[name].split(",")[0].strip() for name in HIDING if name in environment}
-    hiding = (name for name, value in first.items() if value in HIDING[name])
-    found = re.search(r"Kernel Module.*? ([0-9]+\.[0-9.]+)", _read_text(root / "proc/driver/nvidia/version"))
     nodes = any(re.fullmatch(r"nvidia\d+", path.name) for path in (root / "dev").glob("nvidia*"))
-    if not nodes and (root / WSL_NODE).exists():
-        nodes = _has_library()
-    return Seen(nodes, nodes and _has_library(), next(hiding, None), found[1] if found else "unknown")
+    if not nodes and not ((root / WSL_NODE).exists() and _has_library()):
+        return Seen(False)
+    for name, values in HIDING.items():
+        if name in environment and environment[name].split(",")[0].strip() in values:
+            return Seen(False, f" ({name} hides the existing ones)")
+    # a privileged container without a GPU has the device files of its host, but the NVIDIA container toolkit adds the
+    # library only to containers that are given a GPU
+    if not _has_library():
+        why_not = f" (there are device files, but {DRIVER_LIBRARY} is missing: a container started without --gpus?)"
+        return Seen(False, why_not)
+    return Seen(True)
 
 
 def resolve_device(wanted: str) -> str:
@@ -79,16 +65,12 @@ def resolve_device(wanted: str) -> str:
     Raises:
         UserError: the device is missing, or torch cannot use the visible GPU.
     """
-    if wanted != "auto":
-        check_device_exists(wanted)
-        return wanted
-    import torch
+    if wanted == "auto":
+        import torch
 
-    if torch.cuda.is_available():
-        check_device_exists("cuda")
-        return "cuda"
-    _check_no_gpu_is_unusable()
-    return "cpu"
+        wanted = "cuda" if torch.cuda.is_available() or look_for_gpus().visible else "cpu"
+    check_device_exists(wanted)
+    return wanted
 
 
 def check_device_exists(device: str) -> None:
@@ -99,21 +81,36 @@ def check_device_exists(device: str) -> None:
         return
     import torch
 
+    seen = look_for_gpus()
+    if seen.visible or torch.cuda.is_available():
+        _start_cuda()
     if int(device.partition(":")[2] or 0) >= torch.cuda.device_count():
-        if not torch.cuda.is_available():
-            _check_no_gpu_is_unusable()
         what = "no GPU was found" if device == "cuda" else f"the GPU {device} was not found"
-        raise UserError(f"{what}{look_for_gpus().why_not}", "use the device cpu or a machine with a GPU")
-    try:
-        supported = is_supported(device)
-    except (RuntimeError, AssertionError) as e:
-        # the GPU was counted by the driver's management library, which also works where CUDA does not start
-        raise _explain_unusable(_get_first_line(e)) from e
-    if not supported:
+        raise UserError(f"{what}{seen.why_not}", "use the device cpu or a machine with a GPU")
+    if not is_supported(device):
         raise UserError(
             f"this build of torch has no code for {describe_device(device)}",
             "use the device cpu or another GPU, or install a torch that was built for this one",
         )
+
+
+def _start_cuda() -> None:
+    """Raise UserError with torch's reason if it cannot use a visible GPU: an old driver, or a build without CUDA.
+
+    torch counts GPUs by the driver's management library, which also works where CUDA does not start.
+    """
+    import torch
+
+    start: Any = torch.cuda.init
+    try:
+        start()
+    except (RuntimeError, AssertionError) as e:
+        what = f"torch {torch.__version__} for CUDA {torch.version.cuda} cannot use the NVIDIA GPU"
+        remedy = "install a torch that fits the driver, update the driver, or use the device cpu"
+        if (chosen := os.environ.get(CHOOSING)) is not None:  # a number of the host may mean nothing in a container
+            what += f" ({CHOOSING} is {chosen!r})"
+            remedy = f"check that {CHOOSING} names an existing GPU, {remedy}"
+        raise UserError(f"{what}: {get_first_line(e)}", remedy) from e
 
 
 def is_supported(device: str) -> bool:
@@ -227,57 +224,9 @@ def _check_flash(settings: "ModelSettings", device: str) -> None:
         raise UserError("flash_attention_2 needs the package flash-attn", remedy)
 
 
-def _check_no_gpu_is_unusable() -> None:
-    """Raise UserError if a GPU is visible although torch can use none."""
-    import torch
-
-    if not look_for_gpus().visible:
-        return
-    if torch.version.cuda is None:
-        raise UserError(
-            "an NVIDIA GPU was found, but this build of torch has no CUDA",
-            "use the device cpu, or install torch with CUDA",
-        )
-    raise _explain_unusable(_ask_torch())
-
-
-def _explain_unusable(reason: str) -> UserError:
-    """Return the error for a GPU on which CUDA does not start."""
-    import torch
-
-    what = f"torch {torch.__version__} for CUDA {torch.version.cuda} cannot use the NVIDIA GPU"
-    remedy = "update the driver or install a torch for an older CUDA"
-    if (chosen := os.environ.get(CHOOSING)) is not None:  # a number of the host may mean nothing in a container
-        what, remedy = f"{what} ({CHOOSING} is {chosen!r})", f"check that {CHOOSING} names an existing GPU, {remedy}"
-    return UserError(f"{what} with driver {look_for_gpus().driver}: {reason}", f"{remedy}, or use the device cpu")
-
-
-def _ask_torch() -> str:
-    """Return torch's error message for the use of a GPU."""
-    import torch
-
-    initialise: Any = torch.cuda.init
-    try:
-        initialise()
-    except (RuntimeError, AssertionError) as e:
-        return _get_first_line(e)
-    return "no device is available"
-
-
-def _get_first_line(fault: Exception) -> str:
-    return str(fault).strip().partition("\n")[0]
-
-
 def _has_library() -> bool:
     try:
         ctypes.CDLL(DRIVER_LIBRARY)
     except OSError:
         return False
     return True
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return ""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.errors import UserError
+from pan_scdg.errors import UserError, get_first_line
 from pan_scdg.models.encoder_folder import check_encoder
 from pan_scdg.models.files import diagnose_tokenizer
 from pan_scdg.models.find import find_encoder_folder
@@ -175,8 +175,7 @@ def load_encoder(
             raise UserError(what, remedy, folder) from e
         if damage := diagnose_tokenizer(folder):
             raise damage from e
-        reason = (str(e).strip().splitlines() or [type(e).__name__])[0]
-        what = f"the embedding model cannot be loaded: {reason}"
+        what = f"the embedding model cannot be loaded: {get_first_line(e)}"
         raise UserError(what, "copy the model's folder again", folder) from e
     _check_complete(model[0].auto_model, transformer)
     if type(model[-1]).__name__ == "Normalize":

@@ -8,14 +8,13 @@ Qwen3-Embedding and MiniLM contain, and what versions 2 to 5 of the library writ
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from pan_scdg.errors import UserError
 from pan_scdg.models.config import CONFIG, read_config
 from pan_scdg.models.files import LONGEST_NAME, check_entries, describe_mismatch, read_json
-from pan_scdg.models.memory import count_weight_bytes
 from pan_scdg.models.weights import list_weight_files
-from pan_scdg.own_files import check_inner_name
+from pan_scdg.own_files import OwnRecord, check_inner_name
 
 MODULES = "modules.json"
 SETTINGS = "config_sentence_transformers.json"
@@ -60,11 +59,7 @@ def _check_activation(name: object) -> object:
     return name
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True)
-
-
-class _Module(_Settings):
+class _Module(OwnRecord):
     """An entry of ``modules.json``."""
 
     idx: int
@@ -74,7 +69,7 @@ class _Module(_Settings):
     """Its kind, whatever the class is called in this version of the library."""
 
 
-class _Output(_Settings):
+class _Output(OwnRecord):
     """The method of the language model that is called, and the part of its output that is used."""
 
     method: Literal["forward"]
@@ -82,17 +77,17 @@ class _Output(_Settings):
     format: Literal["structured", "flat", "auto"] = "auto"
 
 
-class _Transformer(_Settings):
+class _Transformer(OwnRecord):
     max_seq_length: int | None = None
     do_lower_case: bool = False
     transformer_task: Literal["feature-extraction"] = "feature-extraction"
-    modality_config: dict[Literal["text", "message"], _Output] = {}
+    modality_config: dict[Literal["text", "message"], _Output] = Field(default={})
     module_output_name: Literal["token_embeddings"] = "token_embeddings"
     processing_kwargs: dict[str, None] = Field(default={}, max_length=0)
     unpad_inputs: bool | None = None
 
 
-class _Pooling(_Settings):
+class _Pooling(OwnRecord):
     word_embedding_dimension: int | None = None
     embedding_dimension: int | None = None
     pooling_mode: Mode | list[Mode] = "mean"
@@ -105,7 +100,7 @@ class _Pooling(_Settings):
     include_prompt: bool = True
 
 
-class _Dense(_Settings):
+class _Dense(OwnRecord):
     in_features: int
     out_features: int
     bias: bool = True
@@ -114,12 +109,12 @@ class _Dense(_Settings):
     module_output_name: Literal["sentence_embedding"] | None = None
 
 
-class _Model(_Settings):
+class _Model(OwnRecord):
     """``config_sentence_transformers.json``."""
 
     versions: dict[str, str] = Field(default={}, alias="__version__")
     model_type: Literal["SentenceTransformer"] = "SentenceTransformer"
-    prompts: dict[str, str] = {}
+    prompts: dict[str, str] = Field(default={})
     default_prompt_name: str | None = None
     similarity_fn_name: Literal["cosine", "dot", "euclidean", "manhattan"] | None = None
     truncate_dim: int | None = None
@@ -146,11 +141,10 @@ def check_encoder(folder: Path) -> Path:
     return folder / modules[0].path
 
 
-def count_encoder_bytes(folder: Path, dtype: str) -> int:
-    """Return the bytes of the weights of a model that `check_encoder` permits; ``dtype`` as in `count_weight_bytes`."""
+def list_parts(folder: Path) -> set[Path]:
+    """Return the folders of a model that `check_encoder` permits: its own, and those of its modules."""
     modules = _read(folder / MODULES, TypeAdapter(list[_Module]))
-    parts = {folder, *(folder / module.path for module in modules)}
-    return sum(count_weight_bytes(part, dtype) for part in parts if any(part.glob("*.safetensors")))
+    return {folder, *(folder / module.path for module in modules)}
 
 
 def _check_module(folder: Path, kind: str) -> None:

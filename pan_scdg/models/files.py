@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pan_scdg.bounded_json import parse_json
-from pan_scdg.errors import UserError
+from pan_scdg.errors import UserError, get_first_line
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -118,6 +118,5 @@ def diagnose_tokenizer(folder: Path) -> UserError | None:
     except BaseException as e:  # the library panics on some inputs
         if isinstance(e, KeyboardInterrupt | SystemExit | MemoryError):
             raise
-        reason = (str(e).splitlines() or [type(e).__name__])[0][:200]
-        return UserError(f"not a tokenizer: {reason}", "replace the damaged file", path)
+        return UserError(f"not a tokenizer: {get_first_line(e)[:200]}", "replace the damaged file", path)
     return None

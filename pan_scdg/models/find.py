@@ -52,35 +52,6 @@ class FoundModel(NamedTuple):
         return UNKNOWN_LICENCE if self.where in ("--model", "folder") else find_licence(self.name)
 
 
-class _Wanted(NamedTuple):
-    """A model that is searched for."""
-
-    name: str
-    mark: str
-    """The file that a folder of such a model has."""
-
-    @property
-    def repositories(self) -> tuple[str, ...]:
-        """Return its names on the hub; if empty, any repository whose second part is its name is accepted."""
-        return list_repositories(self.name)
-
-    @property
-    def remedy(self) -> str:
-        """Return the ways to provide the model: three for a language model, two for an encoder."""
-        wanted = self.repositories[0] if self.repositories else f"ORG/{self.name}"
-        put = f"put the checkpoint into {find_model_cache() / self.name} ({MODEL_CACHE_VARIABLE} names another cache"
-        if (published := CATALOGUE.get(self.name)) is not None:
-            revision = "" if published.commit or published.wheel else ", with a revision,"
-            put += f"; `models fetch {self.name}`{revision} does it"
-        mount = f"mount {wanted} in the Hugging Face cache (on TIRA: --mount-hf-model {wanted})"
-        return f"{put}), {mount}, or give its folder as the model" if self.mark == CONFIG else f"{put}), or {mount}"
-
-    def refuse_folder(self, folder: Path) -> UserError:
-        """Return the error for a folder without the mark."""
-        lack = f"has no {self.mark}" if folder.is_dir() else "does not exist"
-        return UserError(f"model {self.name}: the folder {lack}", self.remedy, folder)
-
-
 def find_model(name: str, given: Path | None = None) -> FoundModel:
     """Return a language model: the folder ``given``, else ``NAME`` in the model cache, else a mounted snapshot.
 
@@ -92,13 +63,12 @@ def find_model(name: str, given: Path | None = None) -> FoundModel:
         UserError: no place has the model, its folder has no ``config.json`` or holds entries other than files and
             folders, or several snapshots could be meant.
     """
-    wanted = _Wanted(name, CONFIG)
-    with _explain_permissions(wanted):
-        if given is not None and not (given / CONFIG).is_file():
-            raise wanted.refuse_folder(given)
-        found = _search(wanted) if given is None else FoundModel(name_folder(given), given, "--model")
-        if found is None:
-            raise _explain_missing(wanted)
+    with _explain_permissions(name, CONFIG):
+        if given is None:
+            found = _search(name, CONFIG)
+        else:
+            _check_mark(name, given, CONFIG)
+            found = FoundModel(name_folder(given), given, "--model")
         check_entries(found.folder)
     return found
 
@@ -112,13 +82,14 @@ def find_encoder(name: str) -> FoundModel:
     """
     if name in PACKAGED:
         return FoundModel(name, find_encoder_folder(name), "package")
-    wanted = _Wanted(name, MODULES)
-    with _explain_permissions(wanted):
-        found = None if Path(name).is_absolute() else _search(wanted)
-        if found is None:
-            if not Path(name).is_absolute() and not Path(name).is_dir():
-                raise _explain_missing(wanted)
-            found = FoundModel(name, Path(name), "folder")
+    found = FoundModel(name, Path(name), "folder")
+    if not found.folder.is_absolute():
+        with _explain_permissions(name, MODULES):
+            try:
+                found = _search(name, MODULES)
+            except ModelNotFoundError:
+                if not found.folder.is_dir():
+                    raise
     check_encoder(find_encoder_folder(found.folder))
     return found
 
@@ -165,82 +136,91 @@ def name_folder(folder: Path) -> str:
 
 
 @contextmanager
-def _explain_permissions(wanted: _Wanted) -> Iterator[None]:
+def _explain_permissions(name: str, mark: str) -> Iterator[None]:
     """Turn an unreadable folder, such as root's for another user of a container, into a UserError."""
     try:
         yield
     except PermissionError as e:
-        what, remedy = (
-            f"model {wanted.name}: cannot be read: {e.strerror}",
-            f"grant read permission, or {wanted.remedy}",
-        )
-        raise UserError(what, remedy, e.filename) from e
+        remedy = f"grant read permission, or {_describe_ways(name, mark)}"
+        raise UserError(f"model {name}: cannot be read: {e.strerror}", remedy, e.filename) from e
 
 
-def _search(wanted: _Wanted) -> FoundModel | None:
-    """Return the model from the model cache, the installed package or the Hugging Face cache; None if none has it."""
-    name, mark = wanted
+def _search(name: str, mark: str) -> FoundModel:
+    """Return the model from the model cache, the installed package or the Hugging Face cache.
+
+    Args:
+        name: the model's name in a profile.
+        mark: the file that a folder of such a model has.
+    """
     own, bundled = find_model_cache() / name, find_bundled("model_cache") / name
     if not own.is_dir() and is_installed() and (bundled / mark).is_file():
         return FoundModel(name, bundled, "package")
     if own.is_dir():
-        if not (own / mark).is_file():  # a partly copied folder must not be replaced by another copy of the model
-            raise wanted.refuse_folder(own)
+        _check_mark(name, own, mark)  # a partly copied folder must not be replaced by another copy of the model
         return FoundModel(name, own, "model_cache")
-    repository = _find_mounted(wanted)
-    if repository is None:
-        return None
-    snapshot = _find_snapshot(name, repository)
+    snapshot = _find_snapshot(name, _find_mounted(name, mark))
     if not (snapshot / mark).is_file():
         raise UserError(f"model {name}: the snapshot has no {mark}", "mount or fetch it again", snapshot)
     return FoundModel(name, snapshot, "huggingface cache", snapshot.name)
 
 
-def _find_mounted(wanted: _Wanted) -> Path | None:
-    """Return the folder of the model's repository in the Hugging Face cache."""
-    hub = find_hub_cache()
-    if wanted.repositories:
-        folders = [hub / f"models--{repository.replace('/', '--')}" for repository in wanted.repositories]
-    elif _REVISION.fullmatch(wanted.name):
-        folders = sorted(hub.glob(f"models--*--{wanted.name}"))
-    else:
-        return None
+def _check_mark(name: str, folder: Path, mark: str) -> None:
+    if not (folder / mark).is_file():
+        lack = f"has no {mark}" if folder.is_dir() else "does not exist"
+        raise UserError(f"model {name}: the folder {lack}", _describe_ways(name, mark), folder)
+
+
+def _describe_ways(name: str, mark: str) -> str:
+    """Return the ways to provide a model: three for a language model, two for an encoder."""
+    wanted = [*list_repositories(name), f"ORG/{name}"][0]
+    put = f"put the checkpoint into {find_model_cache() / name} ({MODEL_CACHE_VARIABLE} names another cache"
+    if (published := CATALOGUE.get(name)) is not None:
+        revision = "" if published.commit or published.wheel else ", with a revision,"
+        put += f"; `models fetch {name}`{revision} does it"
+    mount = f"mount {wanted} in the Hugging Face cache (on TIRA: --mount-hf-model {wanted})"
+    return f"{put}), {mount}, or give its folder as the model" if mark == CONFIG else f"{put}), or {mount}"
+
+
+def _find_mounted(name: str, mark: str) -> Path:
+    """Return the folder of the model's repository in the Hugging Face cache.
+
+    For a model that the catalogue lacks, that is any repository whose second part is its name.
+    """
+    hub, repositories = find_hub_cache(), list_repositories(name)
+    folders = [hub / f"models--{repository.replace('/', '--')}" for repository in repositories]
+    if not repositories and _REVISION.fullmatch(name):
+        folders = sorted(hub.glob(f"models--*--{name}"))
     present = [folder for folder in folders if folder.is_dir()]
+    if not present:
+        what = f"the folder does not exist, and {hub} holds no {[*repositories, f'ORG/{name}'][0]} either"
+        raise ModelNotFoundError(f"model {name}: {what}", _describe_ways(name, mark), find_model_cache() / name)
     if len(present) > 1:
         raise UserError(
-            f"model {wanted.name}: the cache holds {' and '.join(folder.name for folder in present)}",
-            f"keep one of them, or put the right one into {find_model_cache() / wanted.name}",
+            f"model {name}: the cache holds {' and '.join(folder.name for folder in present)}",
+            f"keep one of them, or put the right one into {find_model_cache() / name}",
             hub,
         )
-    return present[0] if present else None
+    return present[0]
 
 
 def _find_snapshot(name: str, repository: Path) -> Path:
     """Return the snapshot that ``refs/main`` names, or the only one."""
     main, snapshots = repository / "refs" / "main", repository / "snapshots"
     if main.is_file():
-        try:
-            with main.open(encoding="ascii") as file:
-                revision = file.read(_LONGEST_REVISION).strip()
-        except (OSError, UnicodeDecodeError) as e:
-            raise UserError(f"model {name}: cannot be read: {e}", "mount or fetch it again", main) from e
+        with main.open(encoding="ascii", errors="replace") as file:
+            revision = file.read(_LONGEST_REVISION).strip()
         if not _REVISION.fullmatch(revision) or not (snapshots / revision).is_dir():
             what = f"model {name}: it names the snapshot {revision!r}, which does not exist"
             raise UserError(what, "mount or fetch it again", main)
         return snapshots / revision
     present = sorted(path for path in snapshots.glob("*") if path.is_dir())
-    if len(present) == 1:
-        return present[0]
     if not present:
         raise UserError(f"model {name}: no snapshot was found", "mount or fetch it again", repository)
-    raise UserError(
-        f"model {name}: refs/main is missing, and there are several snapshots: {', '.join(p.name for p in present)}",
-        f"keep one of them, or put the right one into {find_model_cache() / name}",
-        repository,
-    )
-
-
-def _explain_missing(wanted: _Wanted) -> ModelNotFoundError:
-    own, repository = find_model_cache() / wanted.name, [*wanted.repositories, f"ORG/{wanted.name}"][0]
-    what = f"model {wanted.name}: the folder does not exist, and {find_hub_cache()} holds no {repository} either"
-    return ModelNotFoundError(what, wanted.remedy, own)
+    if len(present) > 1:
+        names = ", ".join(path.name for path in present)
+        raise UserError(
+            f"model {name}: refs/main is missing, and there are several snapshots: {names}",
+            f"keep one of them, or put the right one into {find_model_cache() / name}",
+            repository,
+        )
+    return present[0]

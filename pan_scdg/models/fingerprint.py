@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from pan_scdg.digests import hash_file
+from pan_scdg.digests import hash_file, hash_text
 from pan_scdg.errors import UserError, UserErrors
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def fingerprint_weights(folder: Path, remembered: Path | None = None) -> str:
         digests |= {name: hash_file(folder / name) for name in _list_present(folder, METADATA + TOKENIZER)}
     except OSError as e:
         raise UserError(f"cannot be read: {e.strerror}", "check the checkpoint folder", e.filename) from e
-    return hash_listing(digests)
+    listing = "".join(f"{digests[name]}  {name}\n" for name in sorted(digests))  # as of ``sha256sum``
+    return hash_text(listing)
 
 
 def check_same(folder: Path, compute: Callable[[Path], str], fingerprint: str) -> None:
@@ -71,11 +72,6 @@ def fingerprint_folder(folder: Path) -> str:
             while block := file.read(1 << 20):
                 digest.update(block)
     return digest.hexdigest()
-
-
-def hash_listing(digests: dict[str, str]) -> str:
-    """Return the SHA-256 of a listing of file hashes, in the format of ``sha256sum`` and sorted by name."""
-    return hashlib.sha256("".join(f"{digests[name]}  {name}\n" for name in sorted(digests)).encode()).hexdigest()
 
 
 def check_recorded(folder: Path, settings: "ModelSettings", weights: bool = False) -> None:

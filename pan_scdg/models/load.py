@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pan_scdg.errors import UserError
+from pan_scdg.errors import UserError, get_first_line
 from pan_scdg.models.devices import check_device
 from pan_scdg.models.files import diagnose_tokenizer, read_object
 from pan_scdg.models.fingerprint import check_recorded, fingerprint_weights
@@ -163,14 +163,14 @@ def _load_weights(folder: Path, config: "ModelConfig", settings: "ModelSettings"
     import torch
     import transformers
 
-    from pan_scdg.models.positions import PUBLISHED, make_library_config
+    from pan_scdg.models.config import PUBLISHED, make_library_config  # loads pydantic
 
     mistral3 = MISTRAL3 in config.architectures
     family: Any = transformers.Mistral3ForConditionalGeneration if mistral3 else transformers.AutoModelForCausalLM
     published = settings.positions == PUBLISHED
     model, info = family.from_pretrained(
         str(folder),
-        **({} if published else {"config": make_library_config(folder, config, settings)}),
+        **({} if published else {"config": make_library_config(config, settings)}),
         dtype=getattr(torch, settings.dtype),
         attn_implementation="sdpa" if settings.attention == "varlen" else settings.attention,
         local_files_only=True,
@@ -199,8 +199,9 @@ def _explain_failure(folder: Path, part: str, device: str = "cpu") -> Iterator[N
             what = f"the {part} does not fit in the free memory of {device}"
             remedy = "check whether another process uses it, or choose a smaller model, another dtype or device"
             raise UserError(what, remedy, folder) from e
-        reason = (str(e).strip().splitlines() or [type(e).__name__])[0]
-        raise UserError(f"the {part} cannot be loaded: {reason}", "check the checkpoint folder", folder) from e
+        raise UserError(
+            f"the {part} cannot be loaded: {get_first_line(e)}", "check the checkpoint folder", folder
+        ) from e
 
 
 def _check_vocabulary(model: Any, tokenizer: Any, folder: Path) -> None:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -34,14 +34,6 @@ class _Lock(OwnRecord):
     """The content of the file."""
 
     models: dict[str, Locked]
-
-
-class Provenance(NamedTuple):
-    """The origin of a model, as far as its folder shows it."""
-
-    record: dict[str, str]
-    """For the metadata of a result: the commit and the kind of place, never a path; empty if nothing is known."""
-    warnings: list[str]
 
 
 def get_lock_file() -> Path:
@@ -97,29 +89,35 @@ def find_entry(found: "FoundModel") -> Locked | None:
     return read_lock().get(found.name) if found.where in ("model_cache", "huggingface cache") else None
 
 
-def read_provenance(found: "FoundModel") -> Provenance:
-    """Compare a model with the lock; reads settings and vocabularies for it, but no weights.
+def list_lock_warnings(found: "FoundModel") -> list[str]:
+    """Return a warning if a model is not the locked one; reads settings and vocabularies for it, but no weights.
 
     Raises:
         UserError: the lock is damaged.
     """
-    entry, revision, warnings = find_entry(found), found.revision, []
-    if entry is not None and revision not in (None, entry.revision):
-        warnings.append(
-            f"warning: {found.name} is NOT the pinned revision: {found.where} has {revision}, "
+    entry = find_entry(found)
+    if entry is None:
+        return []
+    if found.revision not in (None, entry.revision):
+        return [
+            f"warning: {found.name} is NOT the pinned revision: {found.where} has {found.revision}, "
             f"the lock file pins {entry.revision}"
-        )
-    elif entry is not None and (faults := list_differences(found.folder, entry, weights=False)):
-        warnings.append(
-            f"warning: {found.name} differs from the lock, first in {Path(faults[0].where or '').name}; "
-            "see `models verify`"
-        )
-    elif entry is not None:
-        revision = entry.revision
-    return Provenance({} if revision is None else {"revision": revision, "found": found.where}, warnings)
+        ]
+    if faults := list_differences(found.folder, entry, weights=False):
+        first = Path(faults[0].where or "").name
+        return [f"warning: {found.name} differs from the lock, first in {first}; see `models verify`"]
+    return []
 
 
 def list_origins(places: "Mapping[str, FoundModel]") -> dict[str, dict[str, str]]:
-    """Return the origin of each model of a job, for the metadata of its result; unknown origins are left out."""
-    records = {name: read_provenance(found).record for name, found in places.items()}
-    return {name: record for name, record in records.items() if record}
+    """Return the commit and the kind of place of each model of a job, for the metadata of its result; never a path.
+
+    A model whose commit is not known is left out.
+    """
+    origins = {}
+    for name, found in places.items():
+        entry = find_entry(found)
+        revision = found.revision if entry is None or list_lock_warnings(found) else entry.revision
+        if revision is not None:
+            origins[name] = {"revision": revision, "found": str(found.where)}
+    return origins

@@ -7,13 +7,12 @@ from typing import Any, NamedTuple
 from pan_scdg.errors import UserError, escape_controls
 from pan_scdg.models.catalogue import BUNDLED, CATALOGUE, TERRIER, describe_size, find_licence
 from pan_scdg.models.find import SHORT, FoundModel, ModelNotFoundError, find_encoder, find_model
-from pan_scdg.models.fingerprint import fingerprint_metadata, hash_listing
-from pan_scdg.models.lock import read_lock, read_provenance
+from pan_scdg.models.lock import list_lock_warnings, read_lock
 from pan_scdg.models.terrier_jars import find_jar_folder, find_terrier_jar
 from pan_scdg.profile import Profile, list_profiles, load_profile
 
 NOT_FOUND = "not found"
-COLUMNS = ("model", "found", "size", "licence", "pinned", "fingerprint")
+COLUMNS = ("model", "found", "size", "licence", "pinned")
 
 
 class Needs(NamedTuple):
@@ -45,8 +44,6 @@ class ModelState(NamedTuple):
     size: str
     licence: str
     pinned: str
-    fingerprint: str
-    """SHA-256 over names and hashes of the metadata files, shortened."""
     folder: str = "-"
     why: str = "-"
     """The fault of an existing folder."""
@@ -118,11 +115,10 @@ def _examine(name: str, encoder: bool) -> ModelState:
         place = find_encoder(name) if encoder else find_model(name)
     except UserError as e:
         size = f"about {describe_size(CATALOGUE[name].size)}" if name in CATALOGUE else "-"
-        absent = ModelState(name, NOT_FOUND, size, find_licence(name), _describe_pin(name), "-")
+        absent = ModelState(name, NOT_FOUND, size, find_licence(name), _describe_pin(name))
         return absent if isinstance(e, ModelNotFoundError) else absent._replace(found="not usable", why=str(e))
-    size, fingerprint = _measure_folder(place.folder), hash_listing(fingerprint_metadata(place.folder))[:SHORT]
-    pinned = _describe_pin(name, place)
-    return ModelState(name, place.where, size, find_licence(name), pinned, fingerprint, str(place.folder))
+    size, pinned = _measure_folder(place.folder), _describe_pin(name, place)
+    return ModelState(name, place.where, size, find_licence(name), pinned, str(place.folder))
 
 
 def _describe_pin(name: str, place: FoundModel | None = None) -> str:
@@ -132,7 +128,7 @@ def _describe_pin(name: str, place: FoundModel | None = None) -> str:
     entry = read_lock().get(name)
     if entry is None:
         return "unpinned"
-    if place is not None and read_provenance(place).warnings:
+    if place is not None and list_lock_warnings(place):
         return "NOT as pinned"
     return f"pinned to {entry.revision[:SHORT]}"
 
@@ -144,7 +140,7 @@ def _examine_terrier() -> ModelState:
     except UserError:
         found = NOT_FOUND
     size = "about 104 MB" if found == NOT_FOUND else _measure_folder(folder)
-    return ModelState(TERRIER, found, size, find_licence(TERRIER), "hashes known", "-", str(folder))
+    return ModelState(TERRIER, found, size, find_licence(TERRIER), "hashes known", str(folder))
 
 
 def _measure_folder(folder: Path) -> str:

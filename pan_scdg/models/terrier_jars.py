@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pan_scdg.bundled import find_model_cache
-from pan_scdg.errors import UserError, need_packages
+from pan_scdg.errors import UserError, get_first_line, need_packages
 
 HOME = "PYTERRIER_HOME"
 TERRIER, HELPER = "5.11", "0.0.8"
@@ -115,7 +115,7 @@ def start_terrier() -> Any:
             pt.java.init()
     except Exception as e:  # what fails depends on the machine: no JAVA_HOME, no libjvm, an old version
         raise UserError(
-            f"no Java runtime starts: {next(iter(str(e).strip().splitlines()), type(e).__name__)}",
+            f"no Java runtime starts: {get_first_line(e)}",
             "install a Java runtime 11 or later or set JAVA_HOME, or choose a profile with the engine impact",
         ) from e
     return pt

@@ -5,16 +5,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg.errors import UserError, UserErrors, escape_controls
-from pan_scdg.models.config import ModelConfig, check_library, read_config
+from pan_scdg.models.config import ModelConfig, check_library, count_positions, read_config
 from pan_scdg.models.find import FoundModel, ModelNotFoundError, find_encoder, find_model
 from pan_scdg.models.fingerprint import check_recorded, fingerprint_folder, fingerprint_metadata, fingerprint_weights
-from pan_scdg.models.load import check_probes, load_tokenizer
+from pan_scdg.models.load import load_tokenizer
 from pan_scdg.models.lock import find_entry, list_differences, list_unlocked
 from pan_scdg.models.needs import NOT_FOUND, find_needs
-from pan_scdg.models.positions import PUBLISHED, count_positions
 from pan_scdg.models.weights import check_weights
 from pan_scdg.profile import Calibration, ModelSettings, Profile
-from pan_scdg.scdg.sequences import Tokenizer
 
 MISMATCH = "does not fit"
 WIDTH = 15
@@ -83,15 +81,14 @@ def _check_encoder(check: ModelCheck, name: str, prefix: str) -> None:
 
 
 def _check_language_model(check: ModelCheck, profile: Profile, place: FoundModel) -> None:
-    folder, config = place.folder, read_config(place.folder)
-    check.facts.update({"model": place.name, **_describe_place(place), **_describe_architecture(config)})
+    folder, config, settings = place.folder, read_config(place.folder), profile.need_model()
+    check.facts.update({"model": place.name, **_describe_place(place)})
     check.note("library", lambda: _check_library(config))
-    check.note("position rule", lambda: _describe_rule(profile.need_model(), config))
     check.note("inputs", lambda: _check_inputs(profile, config))
     check.note("weight files", lambda: check_weights(folder))
     if check.facts["library"] != MISMATCH:
-        _check_tokenizer(check, profile, folder)
-    check.note("recorded", lambda: _check_recorded(profile, folder))
+        check.note("tokenizer", lambda: _check_tokenizer(folder, settings))
+    check.note("recorded", lambda: _check_recorded(folder, settings))
     check.note("lock", lambda: _compare_with_lock(place))
     check.note("metadata", lambda: fingerprint_metadata(folder))
     check.note("weights", lambda: fingerprint_weights(folder))
@@ -104,26 +101,11 @@ def _describe_place(place: FoundModel) -> dict[str, str]:
     return {"folder": str(place.folder), "found": f"{place.where}{at}", "licence": place.licence}
 
 
-def _describe_architecture(config: ModelConfig) -> dict[str, Any]:
-    rope = config.text.get("rope_parameters") or config.text.get("rope_scaling") or {}
-    return {
-        "architecture": ", ".join(config.architectures or ["not named"]),
-        "text model": config.text.get("model_type", "not named"),
-        "positions": config.text.get("max_position_embeddings", "not named"),
-        "rope": " ".join(f"{key}={value}" for key, value in sorted(rope.items())) or "not scaled",
-    }
-
-
 def _check_library(config: ModelConfig) -> str:
     import transformers
 
     check_library(config)
     return f"transformers {transformers.__version__}"
-
-
-def _describe_rule(settings: ModelSettings, config: ModelConfig) -> str:
-    positions = count_positions(config, settings)
-    return settings.positions if settings.positions == PUBLISHED else f"{settings.positions}, to {positions}"
 
 
 def _check_inputs(profile: Profile, config: ModelConfig) -> str:
@@ -140,29 +122,16 @@ def _check_inputs(profile: Profile, config: ModelConfig) -> str:
                 f'lower {field} in the profile, or give the model more: positions = "extended" or "yarn" in [model]',
                 config.path,
             )
-    return ", ".join(f"{field} {tokens}" for field, tokens in longest.items() if tokens)
+    permitted = [f"{field} {tokens}" for field, tokens in longest.items() if tokens]
+    return f"{', '.join(permitted)} of {positions or 'any number of'} positions"
 
 
-def _check_tokenizer(check: ModelCheck, profile: Profile, folder: Path) -> None:
-    """Note the kind of the tokenizer, and if that is right the probes; fingerprints are a fact of their own."""
-    settings, loaded = profile.need_model(), list[Tokenizer]()
-
-    def check_kind() -> str:
-        bare = settings.model_copy(update={"probes": {}, "fingerprint": {}})
-        loaded.append(load_tokenizer(folder, bare))
-        return f"{settings.tokenizer}, {type(loaded[0]).__name__}"
-
-    def count_probes() -> str:
-        check_probes(loaded[0], settings.probes, folder)
-        return f"{len(settings.probes)} as expected" if settings.probes else "the profile has none"
-
-    check.note("tokenizer", check_kind)
-    if loaded:
-        check.note("probes", count_probes)
+def _check_tokenizer(folder: Path, settings: ModelSettings) -> str:
+    tokenizer = load_tokenizer(folder, settings.model_copy(update={"fingerprint": {}}))  # see `_check_recorded`
+    return f"{settings.tokenizer}, {type(tokenizer).__name__}, {len(settings.probes)} probes as expected"
 
 
-def _check_recorded(profile: Profile, folder: Path) -> str:
-    settings = profile.need_model()
+def _check_recorded(folder: Path, settings: ModelSettings) -> str:
     if not settings.fingerprint:
         return "the profile records no fingerprints"
     check_recorded(folder, settings, weights=True)

@@ -31,7 +31,7 @@ class PassageFinder:
         self.models: Mapping[str, FoundModel] = {}
         if settings.encoder is not None:
             found = find_encoder(settings.encoder)
-            check_encoder_fits(settings.encoder, found.folder, device, "pairs")
+            check_encoder_fits(settings.encoder, found.folder, device)
             self.models = {"passage_encoder": found}
 
     def identify(self) -> dict[str, Any]:

@@ -73,11 +73,6 @@ class BaselineTable(Table):
         return getattr(self, "most_false_positives", 1.0)
 
     @property
-    def lacks_weights(self) -> bool:
-        """Return True if the weights of its logistic model were not fitted yet."""
-        return bool(self.fitted) and getattr(self, "weights", None) is None
-
-    @property
     def column(self) -> str:
         """Return the name of its score among the scores of other parameters."""
         return "_".join(f"{name}_{getattr(self, name)}" for name in self.parameters) or "score"

@@ -10,7 +10,6 @@ from pan_scdg.errors import UserError
 from pan_scdg.jobs.lifecycle import ReadyJob
 from pan_scdg.jobs.plan.estimate import Plan, prepare_probe
 from pan_scdg.jobs.requests import Computing
-from pan_scdg.models.fit import Job
 from pan_scdg.profile import ModelSettings, PairSettings, Profile
 from pan_scdg.research.data.folders import DataFolders
 from pan_scdg.scoring.batches import Shard
@@ -48,12 +47,10 @@ class StudyOptions:
         """Return True unless only the language model scores, or nothing does."""
         return self.shard is None and not self.plan
 
-    def open_model(
-        self, settings: ModelSettings, stack: ExitStack, name: str = "language_model", job: Job = "pairs"
-    ) -> ScoringModel:
+    def open_model(self, settings: ModelSettings, stack: ExitStack, name: str = "language_model") -> ScoringModel:
         """Return a language model, which ``stack`` closes."""
         computing = prepare_probe(self.computing) if self.plan else self.computing
-        return stack.enter_context(closing(computing.open_model(settings, job, name)))
+        return stack.enter_context(closing(computing.open_model(settings, name)))
 
     def describe(self) -> dict[str, Any]:
         """Return the fields of the job that all studies have, besides task, profiles and models."""

@@ -16,7 +16,7 @@ from pan_scdg.models.devices import can_compute, choose_encoder_dtype
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.models.find import find_encoder
 from pan_scdg.models.fit import check_encoder_fits
-from pan_scdg.models.lock import read_provenance
+from pan_scdg.models.lock import list_lock_warnings
 from pan_scdg.own_files import EXACT, parse_as
 from pan_scdg.pan.corpus import Corpus
 from pan_scdg.profile import RetrievalSettings, Route
@@ -55,7 +55,7 @@ def load_retrieval_encoder(settings: RetrievalSettings, device: str) -> Encoder 
         return None
     dense = settings.need_dense()
     found = find_encoder(dense.model)
-    say(read_provenance(found).warnings)
+    say(list_lock_warnings(found))
     check_encoder_fits(dense.model, found.folder, device)
     if dense.dtype is not None and not can_compute(dense.dtype, device):
         raise UserError(f"{device} cannot compute in {dense.dtype}", "remove retrieval.dense.dtype from the profile")

@@ -17,8 +17,8 @@ from pan_scdg.models.encoder import load_encoder
 from pan_scdg.models.encoding import EncodingActors, EncodingOrders
 from pan_scdg.models.find import FoundModel, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
-from pan_scdg.models.fit import Job, check_encoder_fits
-from pan_scdg.models.lock import read_provenance
+from pan_scdg.models.fit import check_encoder_fits
+from pan_scdg.models.lock import list_lock_warnings
 from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.profile import MatchSettings, ModelSettings, Profile
 from pan_scdg.profile.baseline import Alignment, BaselineSettings, Cosine, Prompted, VectorCosine
@@ -101,7 +101,7 @@ def find_vectors(settings: VectorCosine, given: Given) -> BaselineParts:
     return BaselineParts({"vectors": scorer.identify()}, "cpu", {}, vectors=scorer)
 
 
-def find_encoder_parts(model: str | None, device: str, job: Job) -> BaselineParts:
+def find_encoder_parts(model: str | None, device: str) -> BaselineParts:
     """Find an embedding model, if there is one.
 
     Raises:
@@ -110,8 +110,8 @@ def find_encoder_parts(model: str | None, device: str, job: Job) -> BaselinePart
     if model is None:
         return BaselineParts({}, "cpu", {})
     found = find_encoder(model)
-    say(read_provenance(found).warnings)
-    check_encoder_fits(model, found.folder, device, job)
+    say(list_lock_warnings(found))
+    check_encoder_fits(model, found.folder, device)
     fingerprint = fingerprint_folder(found.folder)
     identity = {"embedding_model": {"weights": fingerprint}}
     return BaselineParts(identity, device, {"embedding_model": found}, found.folder, fingerprint)

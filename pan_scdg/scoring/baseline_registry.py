@@ -62,7 +62,7 @@ class BaselineEntry(Generic[Settings]):
     make_scorer: Callable[[Settings, BaselineParts, Collection, Store], PairScorer]
     """Returns the scorer; nothing heavy is loaded before it scores."""
     find_parts: Callable[[Settings, Given], BaselineParts] = lambda settings, given: find_encoder_parts(
-        settings.encoder, given.device, "pairs"
+        settings.encoder, given.device
     )
     """Finds the model or the vectors that the scorer needs."""
     fit: Callable[[Settings, Rows, Labels], Settings] = lambda settings, rows, labels: settings

@@ -14,14 +14,13 @@ from pan_scdg.lm.attention import find_backend
 from pan_scdg.lm.engine import Engine, EngineName, make_engine
 from pan_scdg.lm.works import AT_ONCE, Computed, ScoringOrders, Values, Work, score_inputs
 from pan_scdg.logs import say
-from pan_scdg.models.config import read_config
+from pan_scdg.models.config import PUBLISHED, count_positions, read_config
 from pan_scdg.models.devices import check_device, choose_dtype
 from pan_scdg.models.find import find_model
 from pan_scdg.models.fingerprint import fingerprint_metadata, fingerprint_weights
-from pan_scdg.models.fit import Job, check_weights_fit
+from pan_scdg.models.fit import check_weights_fit
 from pan_scdg.models.load import LanguageModel, load_model, load_tokenizer
-from pan_scdg.models.lock import read_provenance
-from pan_scdg.models.positions import PUBLISHED, count_positions
+from pan_scdg.models.lock import list_lock_warnings
 from pan_scdg.profile import ModelSettings
 from pan_scdg.progress import Crew
 from pan_scdg.store import make_key
@@ -37,7 +36,6 @@ class ScoringModel:
         engine: computes log-probabilities; see `lm.engine`.
         cluster: several devices to compute with; None: one device in this process. No result depends on it.
         state: folder that caches hashes of weights; None: no cache.
-        job: errors suggest profiles for this job.
         counts_only: tokens are counted and nothing else, for which neither weights nor the device are needed.
         scored_in: folder of a shard if all scores are stored already: then nothing is computed, and neither the device
             nor memory for the weights is needed. None: scores are computed.
@@ -56,7 +54,6 @@ class ScoringModel:
         engine: EngineName = "packed",
         cluster: Cluster | None = None,
         state: Path | None = None,
-        job: Job = "pairs",
         scored_in: Path | None = None,
         counts_only: bool = False,
     ) -> None:
@@ -69,10 +66,10 @@ class ScoringModel:
         remembered = None if state is None else _make_folder(state) / "weights.json"
         self.config = read_config(self.folder, weights=not counts_only)
         self.positions = count_positions(self.config, settings)
-        say(read_provenance(self.found).warnings)
+        say(list_lock_warnings(self.found))
         self.settings = settings = self._settle(settings)
         if self.may_compute:
-            check_weights_fit(self.folder, settings, device, job)
+            check_weights_fit(self.folder, settings, device)
         self.fingerprint = "" if counts_only else fingerprint_weights(self.folder, remembered)
         self.tokenizer = load_tokenizer(self.folder, settings, self.config)
         self._loaded: LanguageModel | None = None

@@ -201,8 +201,7 @@ def check_calibrated(profile: Profile) -> Profile:
     has_parameter = not isinstance(chosen, PairSettings) or choose_pair_aggregate(chosen) is not None
     if has_parameter and chosen.threshold is not None:
         return profile
-    lacks = "weights" if profile.baseline is not None and profile.baseline.lacks_weights else "threshold"
     raise UserError(
-        f"profile {profile.name} has no {lacks} and cannot decide",
+        f"profile {profile.name} has no threshold and cannot decide",
         "calibrate it on pairs with truth: `calibrate --input DIR --profile NAME --write FILE`",
     )

@@ -62,7 +62,7 @@ class Ranker:
 
     def _make_matcher(self, settings: MatchSettings, query: Query) -> SentenceMatcher:
         if self._alignment is None:
-            parts = find_encoder_parts(settings.model, self._device, "retrieval")
+            parts = find_encoder_parts(settings.model, self._device)
             self._alignment = parts.make_alignment(settings, self._store)
         return SentenceMatcher(settings, self._alignment, self._store, [query])
 

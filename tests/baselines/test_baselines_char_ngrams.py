@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.baselines import char_ngrams
 from pan_scdg.baselines.char_ngrams import compute_covered_share, extract_letters, find_passages
 from pan_scdg.baselines.lexical import make_char_ngrams
 from pan_scdg.profile.baseline import CharNgrams
@@ -54,25 +53,11 @@ def test_passages_are_matches_that_cover_the_same_and_go_on_while_both_sides_agr
     assert [p.this_offset for p in passages] == sorted({p.this_offset for p in passages})
 
 
-@given(TEXTS, TEXTS, NS)
-@settings(max_examples=50, deadline=None)
-def test_a_source_that_is_looked_at_in_goes_gives_the_same(target: str, source: str, n: int) -> None:
-    expected = find_passages(target, source, n)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(char_ngrams, "TABLE_CHARACTERS", 3 * (n + char_ngrams.NGRAM_OVERHEAD))
-        assert find_passages(target, source, n) == expected
-
-
 @given(st.text(alphabet="ab", max_size=90), st.text(alphabet="ab", max_size=90), st.integers(1, 40))
 @settings(max_examples=100, deadline=None)
-def test_a_hash_that_tells_nothing_apart_changes_nothing(target: str, source: str, n: int) -> None:
+def test_long_ngrams_of_two_letters(target: str, source: str, n: int) -> None:
     expected = len(plain_covered(target, source, n)) / max(1, len(target))
     assert compute_covered_share(target, source, n) == pytest.approx(expected, abs=1e-15)
-    passages = find_passages(target, source, n)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(char_ngrams, "FACTOR", 0)
-        assert compute_covered_share(target, source, n) == pytest.approx(expected, abs=1e-15)
-        assert find_passages(target, source, n) == passages
 
 
 def test_offsets_are_those_of_the_text_with_everything_in_it() -> None:
@@ -92,13 +77,13 @@ def test_two_copies_in_another_order_are_two_passages() -> None:
 
 def test_every_script_counts_and_lower_case_is_one_character_for_one() -> None:
     letters = extract_letters("İstanbul: ΣΑΣ, 東京 1²_x")
-    assert letters.text == "istanbulσασ東京1²x"
+    assert "".join(map(chr, letters.codes)) == "istanbulσασ東京1²x"
     assert letters.offsets.tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 15, 16, 18, 19, 21]
     assert compute_covered_share("ΣΑΣ", "σασ", 3) == 1.0
 
 
 def test_lone_surrogates_are_no_letters() -> None:
-    assert extract_letters("a\ud800b").text == "ab"
+    assert extract_letters("a\ud800b").codes.tolist() == [ord("a"), ord("b")]
 
 
 @pytest.mark.parametrize(("target", "source"), [("", "abc"), ("abc", ""), ("", ""), ("ab", "ab"), ("...", "...")])

@@ -13,7 +13,7 @@ from pan_scdg.models.devices import Seen
 
 torch = pytest.importorskip("torch")
 
-NONE = Seen(nodes=False, library=False)
+NONE = Seen(visible=False)
 
 
 @pytest.fixture

@@ -52,11 +52,8 @@ def test_a_checkpoint_that_fits(recorded: Path, model: Path, capsys: pytest.Capt
     assert verify(recorded, model) == 0
     shown = capsys.readouterr()
     facts = dict(re.split(r" +", line, maxsplit=1) for line in shown.out.splitlines() if not line.startswith("sha256"))
-    assert facts["architecture"] == "Qwen3ForCausalLM"
-    assert facts["positions"] == "2048"
-    assert facts["inputs"] == "pairs.limit 512, retrieval.context 512"
-    assert facts["tokenizer"].startswith("fast, ")
-    assert facts["probes"] == "1 as expected"
+    assert facts["inputs"] == "pairs.limit 512, retrieval.context 512 of 2048 positions"
+    assert re.fullmatch("fast, .*, 1 probes as expected", facts["tokenizer"])
     assert facts["recorded"] == f"{len(list(model.iterdir()))} files as recorded"
     assert facts["weights"] == fingerprint_weights(model)
     hashes = [line.split()[1:] for line in shown.out.splitlines() if line.startswith("sha256")]
@@ -68,7 +65,7 @@ def test_a_checkpoint_that_fits(recorded: Path, model: Path, capsys: pytest.Capt
 def test_json_holds_the_same(recorded: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert verify(recorded, model, "--json") == 0
     facts = json.loads(capsys.readouterr().out)
-    assert (facts["model"], facts["positions"], facts["faults"]) == ("model", 2048, [])
+    assert (facts["model"], facts["faults"]) == ("model", [])
     assert facts["metadata"]["config.json"] == hashlib.sha256((model / "config.json").read_bytes()).hexdigest()
 
 
@@ -97,7 +94,7 @@ def test_another_tokenizer_is_a_fault(recorded: Path, model: Path, capsys: pytes
     assert verify(recorded, model) == 2
     shown = capsys.readouterr()
     assert f"{model}: the tokenizer encodes 'salt' as" in shown.err
-    assert re.search(r"^probes +does not fit$", shown.out, re.M)
+    assert re.search(r"^tokenizer +does not fit$", shown.out, re.M)
 
 
 def test_what_cannot_be_looked_at_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,7 +141,7 @@ def test_fields_that_are_null_or_missing_are_not_damaged(model: Path, capsys: py
     del config["max_position_embeddings"]
     (model / "config.json").write_text(json.dumps(config))
     assert verify(PROFILE, model) == 0
-    assert re.search(r"^architecture +not named$", capsys.readouterr().out, re.M)
+    assert re.search(r"^inputs .* of any number of positions$", capsys.readouterr().out, re.M)
 
 
 def test_a_run_refuses_a_damaged_config_too(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,14 +204,10 @@ def test_list_says_where_each_model_is_and_how_large(
     folder = tmp_path / "cache" / "Qwen3-8B-Base"
     assert (qwen["found"], qwen["pinned"], qwen["folder"]) == ("model_cache", "unpinned", str(folder))
     assert qwen["size"] == f"{sum(p.stat().st_size for p in folder.iterdir()) / 1e6:.3g} MB"
-    assert re.fullmatch("[0-9a-f]{12}", qwen["fingerprint"])
-    assert (linq["found"], linq["size"], linq["fingerprint"]) == ("not found", "about 14 GB", "-")
+    assert (linq["found"], linq["size"]) == ("not found", "about 14 GB")
     assert linq["licence"] == "CC-BY-NC-4.0 (non-commercial)"
     assert (mini["found"], mini["pinned"]) == ("package", "bundled")
     assert models["terrier"]["found"] == "not found"
-    before = qwen["fingerprint"]
-    (folder / "config.json").write_text("{}")
-    assert listed()["Qwen3-8B-Base"]["fingerprint"] != before
 
 
 def test_list_knows_the_lock(listed: Callable[..., dict[str, dict[str, str]]], tmp_path: Path) -> None:
@@ -236,7 +229,7 @@ def test_list_as_tables_and_with_a_folder_that_is_not_usable(
         needed = ", ".join(find_needs(load_profile(name)).names) or "nothing"
         assert re.search(rf"^{re.escape(name)} +{re.escape(needed)}$", out, re.M)
     assert re.search(
-        r"^Linq-Embed-Mistral +not found +about 14 GB +CC-BY-NC-4.0 \(non-commercial\) +unpinned +-$", out, re.M
+        r"^Linq-Embed-Mistral +not found +about 14 GB +CC-BY-NC-4.0 \(non-commercial\) +unpinned$", out, re.M
     )
     assert re.search(r"^bge-m3 +not usable +about 1.14 GB", out, re.M)
     assert out.splitlines()[-1].startswith(

@@ -224,7 +224,7 @@ def test_without_a_network(fetch: Fetch, cache: Path) -> None:
 def test_a_partial_folder_is_never_taken_for_a_model_without_network(fetch: Fetch, hub: LocalHub, cache: Path) -> None:
     hub.cut["model.safetensors"] = 10
     refused(fetch(), cache)
-    assert (cache / f".{NAME}.part").is_dir()
+    assert (cache / f".{NAME}.{COMMIT}.part").is_dir()
     refused(fetch(HF_ENDPOINT="http://127.0.0.1:9"), cache)
 
 

@@ -13,60 +13,31 @@ import pytest
 
 from pan_scdg.bundled import MODEL_CACHE_VARIABLE
 from pan_scdg.digests import hash_file
-from pan_scdg.errors import UserError
-from pan_scdg.models.image import parse_models
-from pan_scdg.models.lock import LOCK, Locked, read_lock, write_lock
+from pan_scdg.models.fetch import main
+from pan_scdg.models.lock import LOCK, Locked, read_lock
 from tests.local_hub import LocalHub, serving
 
 ROOT = Path(__file__).parents[2]
 NAME, REPOSITORY, COMMIT = "Qwen3-0.6B-Base", "Qwen/Qwen3-0.6B-Base", "0123456789abcdef" * 2 + "01234567"
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(MODEL_CACHE_VARIABLE, str(tmp_path))
-    return tmp_path
-
-
-@pytest.mark.parametrize(
-    ("words", "found"),
-    [
-        ("", {}),
-        ("scdg-mini", {}),
-        (f"scdg-mini,{NAME}@main", {NAME: "main"}),
-        (f" {NAME}@main\tscdg-mini, bge-m3@refs/pr/7 ", {NAME: "main", "bge-m3": "refs/pr/7"}),
-    ],
-)
-def test_the_words_of_the_build_argument(words: str, found: dict[str, str], cache: Path) -> None:
-    assert parse_models(words) == found
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (NAME, f"MODELS names {NAME} without a revision; give {NAME}@REVISION"),
-        (f"{NAME}@", "without a revision"),
-        (f"{NAME}@a scdg-mini {NAME}@b", f"MODELS names {NAME} twice"),
-        ("scdg-mini scdg-mini", "MODELS names scdg-mini twice"),
-        ("scdg-mini@main", "MODELS names 'scdg-mini@main'; give scdg-mini, or NAME@REVISION of: Qwen3-0.6B-Base, "),
-        (f"{NAME}@a Qwen9@b", "MODELS names 'Qwen9@b'"),
-        ("../../etc@a", "MODELS names '../../etc@a'"),
-        (
-            "Llama-3.1-8B@main",
-            "is gated, and a build has no token; fetch it with HF_TOKEN into model_cache/image",
-        ),
+        ("scdg-mini@main", "scdg-mini is bundled; leave it out"),
+        (f"{NAME}@a Qwen9@b", "no bundled profile uses a model 'Qwen9'; give one of: Qwen3-0.6B-Base, "),
+        ("../../etc@a", "no bundled profile uses a model '../../etc'"),
+        ("bge-m3", "bge-m3 needs a revision"),
+        ("Llama-3.1-8B@main", "is gated, and a build has no token; fetch it with HF_TOKEN into model_cache/image"),
     ],
 )
-def test_words_that_mean_nothing_are_refused_before_anything_is_fetched(words: str, says: str, cache: Path) -> None:
-    with pytest.raises(UserError, match=re.escape(says)):
-        parse_models(words)
-
-
-def test_what_the_folder_for_images_has_is_not_fetched_on_top_of_it(cache: Path) -> None:
-    write_lock(NAME, Locked(repository=REPOSITORY, revision=COMMIT, files={}))
-    with pytest.raises(UserError, match=f"MODELS names {NAME}, which is already in model_cache/image"):
-        parse_models(f"{NAME}@main")
-    assert parse_models("bge-m3@main") == {"bge-m3": "main"}
+def test_words_that_mean_nothing_are_refused_before_anything_is_fetched(
+    words: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(MODEL_CACHE_VARIABLE, str(tmp_path))
+    assert main(words) == 2
+    assert says in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture
@@ -96,10 +67,10 @@ def test_the_stage_of_the_dockerfile_has_what_fetching_needs(
     own = {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(stage / "hf"), "NO_PROXY": "*"}
 
     def build(words: str) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "pan_scdg.models.image", words]
+        command = [sys.executable, "-m", "pan_scdg.models.fetch", words]
         return subprocess.run(command, cwd=stage, env=kept | own, capture_output=True, text=True, timeout=120)
 
-    wrong = build(f"scdg-mini {NAME}@v9")
+    wrong = build(f"scdg-mini,{NAME}@v9")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr == f"error: {REPOSITORY} has no revision 'v9'; name a commit, branch or tag of the repository\n"
     right = build(f"scdg-mini {NAME}@main")

@@ -12,10 +12,9 @@ import pytest
 from pan_scdg.errors import UserError
 from pan_scdg.lm.logprobs import compute_target_log_probs
 from pan_scdg.models.config import ModelConfig, read_config
-from pan_scdg.models.encoder_folder import count_encoder_bytes
 from pan_scdg.models.find import find_encoder_folder
+from pan_scdg.models.fit import count_encoder_bytes, count_pass_bytes, count_weight_bytes
 from pan_scdg.models.load import load_model
-from pan_scdg.models.memory import count_pass_bytes, count_weight_bytes
 from pan_scdg.models.weights import INDEX, list_weight_files
 from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import ScoringInput

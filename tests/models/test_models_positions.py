@@ -13,9 +13,8 @@ from pydantic import ValidationError
 
 from pan_scdg.errors import UserError
 from pan_scdg.lm.engine import EngineName, make_engine
-from pan_scdg.models.config import read_config
+from pan_scdg.models.config import count_positions, read_config
 from pan_scdg.models.load import LanguageModel, load_model
-from pan_scdg.models.positions import count_positions
 from pan_scdg.profile import ModelSettings, load_profile
 from pan_scdg.scdg.sequences import Passes, build_pair_passes
 from pan_scdg.scoring.model import ScoringModel

@@ -81,6 +81,6 @@ def open_small_model(
     if cascade is None or small is None:
         return None
     settings = small.need_retrieval()
-    model = replace(computing, model=None).open_model(small.need_model(), "retrieval")
+    model = replace(computing, model=None).open_model(small.need_model())
     model.check_length(settings.context, FIELD)
     return SmallModel(model, prepare_targets(queries, model, settings, where, notices), settings, cascade.head)

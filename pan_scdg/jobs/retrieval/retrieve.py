@@ -181,7 +181,7 @@ def prepare(profile: Profile, request: Request, computing: Computing, stages: Fi
                 f"profile {profile.name} has a cascade, whose second model waits for all scores of the first",
                 "run it whole: without --shard",
             )
-        model = computing.open_model(profile.need_model(), "retrieval")
+        model = computing.open_model(profile.need_model())
         model.check_length(settings.context, "retrieval.context")
         where = request.input / "queries.jsonl"
         targets = prepare_targets(queries, model, settings, where, notices)
@@ -203,7 +203,7 @@ def prepare(profile: Profile, request: Request, computing: Computing, stages: Fi
             if stages.index is not None:
                 ready = check_index(stages.index, corpus, settings, encoder)
         if settings.rerank and settings.match is not None:
-            matching = find_encoder_parts(settings.match.model, computing.device, "retrieval")
+            matching = find_encoder_parts(settings.match.model, computing.device)
     return Retrieval(
         profile,
         request,

@@ -19,7 +19,7 @@ from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.plan.count import count_pairs
 from pan_scdg.jobs.plan.estimate import Plan, make_plan
 from pan_scdg.logs import say
-from pan_scdg.models.positions import PUBLISHED
+from pan_scdg.models.config import PUBLISHED
 from pan_scdg.notices import Notices
 from pan_scdg.profile import ModelSettings, PairSettings, Profile
 from pan_scdg.research.data.folders import check_given

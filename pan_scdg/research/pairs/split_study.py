@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pan_scdg.baselines.cosine import choose_officially
 from pan_scdg.evaluation.logistic import compute_probabilities, fit_logistic
 from pan_scdg.evaluation.pairs import PAIR_METRICS, compute_pair_metrics
-from pan_scdg.models.positions import PUBLISHED
+from pan_scdg.models.config import PUBLISHED
 from pan_scdg.profile import PAPER_GRID, ModelSettings, PairSettings
 from pan_scdg.profile.baseline import BaselineSettings, CharNgrams, Containment
 from pan_scdg.research.data.pair_sets import PAN25

@@ -96,7 +96,7 @@ def open_reranker(
         UserError: the model is not usable, or a query cannot be scored and none may be left out.
     """
     options, settings = study.options, study.profile.need_retrieval()
-    model = options.open_model(study.profile.need_model(), stack, name, "retrieval")
+    model = options.open_model(study.profile.need_model(), stack, name)
     model.check_length(settings.context, "retrieval.context")
     targets, errors = plan_targets(queries, model, settings, study.folder / "queries.jsonl", notices)
     if errors and options.on_error == "stop":
