@@ -22,7 +22,7 @@ from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.profile import MatchSettings, Profile, load_profile
 from pan_scdg.profile.baseline import Alignment, BaselineSettings
 from pan_scdg.records import DocumentPair, TextFile
-from pan_scdg.report.setting import Setting, describe_setting
+from pan_scdg.report.wording import describe_method
 from pan_scdg.retrieval.ranking import Ranked, Ranking
 from pan_scdg.scoring.baseline_method import BaselineMethod
 from pan_scdg.scoring.baseline_parts import Given, refuse_unused
@@ -202,7 +202,7 @@ class Scorer:
     @cached_property
     def _facts(self) -> Mapping[str, str]:
         """Return the lines of a report about program, profile and models."""
-        return describe_setting(Setting(self.profile.name, None, self._method.models, self._method.identify()))
+        return describe_method(self.profile.name, self._method.models, self._method.identify())
 
     def _score_batch(self, pairs: Sequence[DocumentPair]) -> list[PairResult]:
         """Return the results of pairs that are scored together; what was computed is forgotten."""

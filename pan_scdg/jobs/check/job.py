@@ -24,16 +24,15 @@ from pan_scdg.jobs.pairs.detect import open_method
 from pan_scdg.jobs.pairs.report import measure_gains
 from pan_scdg.jobs.requests import PAGE, Computing, describe_job
 from pan_scdg.logs import say
-from pan_scdg.models.find import describe_models
+from pan_scdg.models.find import FoundModel, describe_models
 from pan_scdg.models.lock import list_origins
 from pan_scdg.notices import Notices
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.profile import PassageSettings, Profile
 from pan_scdg.report.judge import NEAR
 from pan_scdg.report.records import ReportPair
-from pan_scdg.report.setting import Setting
 from pan_scdg.report.table import format_best
-from pan_scdg.report.wording import CAUTION, explain_verdicts, summarise
+from pan_scdg.report.wording import CAUTION, describe_method, explain_verdicts, summarise
 from pan_scdg.scoring.baseline_method import BaselineMethod
 from pan_scdg.scoring.pair_method import PairMethod, check_calibrated
 from pan_scdg.scoring.verification import Verifier
@@ -68,25 +67,28 @@ class _Check:
     method: PairMethod[Any, Any]
     finder: PassageFinder
 
-    def describe_setting(self) -> Setting:
-        """Return the profile, threshold and models that decide."""
-        models = {**self.method.models, **self.finder.models}
-        identity = {**self.method.identify(), **self.finder.identify()}
-        template = None if self.request.template is None else self.request.template.name
-        return Setting(self.profile.name, self.method.threshold, models, identity, template)
+    @property
+    def models(self) -> dict[str, FoundModel]:
+        """Return the models that the result depends on, by their names in the job."""
+        return {**self.method.models, **self.finder.models}
 
-    def describe_job(self, setting: Setting) -> dict[str, Any]:
+    @property
+    def template(self) -> str | None:
+        """Return the name of the text that all authors received."""
+        return None if self.request.template is None else self.request.template.name
+
+    def describe_job(self) -> dict[str, Any]:
         """Return all fields that the bytes of the result depend on."""
         job = describe_job(
             "check",
             self.profile,
             input_digest=self.material.hash(),
-            models=dict(setting.identity),
+            models={**self.method.identify(), **self.finder.identify()},
             device=self.method.device,
             engine=self.computing.engine,
         )
         # the page also shows fields that are not part of the scores
-        shown = {"suspicious": self.request.suspicious.name, "template": setting.template, "version": __version__}
+        shown = {"suspicious": self.request.suspicious.name, "template": self.template, "version": __version__}
         return {**job, **shown, "among": self.material.among, "gains": self.request.gains}
 
     def compare(self, places: list[Places] | None, store: Store) -> tuple[list[ReportPair], int]:
@@ -139,16 +141,17 @@ def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -
     with closing(open_method(check_calibrated(profile), computing, known, encodes=True)) as method:
         finder = PassageFinder(profile.passages or PassageSettings(), method.device)
         check = _Check(profile, request, computing, material, method, finder)
-        setting = check.describe_setting()
-        with produce_result(request.output, check.describe_job(setting), request.overwrite) as result:
+        models, job = check.models, check.describe_job()
+        with produce_result(request.output, job, request.overwrite) as result:
             if result.needed:
                 with result.compute(computing.state, False, method.model) as store:
-                    say([describe_models(setting.models.values())] if setting.models else [])
+                    say([describe_models(models.values())] if models else [])
                     pairs, scored = check.compare(places, store)
                     warnings = [line.removeprefix("warning: ") for line in notices.list_warnings()]
-                    report = make_report(material, pairs, setting, warnings, total - scored)
+                    facts = describe_method(profile.name, models, job["models"], check.template)
+                    report = make_report(material, pairs, method.threshold, facts, warnings, total - scored)
                     files = write_files(result.staged, material, report)
-                result.seal(files, [], None, list_origins(setting.models))
+                result.seal(files, [], None, list_origins(models))
     page = f"report: {request.output / PAGE}"
     table = format_best((request.output / TABLE).read_text(encoding="utf-8"))
     if report is None:

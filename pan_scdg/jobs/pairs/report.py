@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from pan_scdg.errors import UserError
 from pan_scdg.pan.text_alignment import read_text
@@ -13,8 +14,8 @@ from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, Passage, TextFile
 from pan_scdg.report.judge import SizedText, judge_pair, rank_pair
 from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
-from pan_scdg.report.setting import UNDECIDED, Setting, describe_setting
 from pan_scdg.report.view import MOST_DETAILS
+from pan_scdg.report.wording import UNDECIDED
 from pan_scdg.scoring.pair_method import LocatedGains, Verdict, cover_both
 from pan_scdg.scoring.token_offsets import TokenLocator, make_locator
 from pan_scdg.scoring.verification import Verifier
@@ -64,7 +65,8 @@ class RunTexts(Mapping[str, ReportText]):
 def make_run_report(
     verdicts: Sequence[Verdict],
     names: Mapping[str, str],
-    setting: Setting,
+    threshold: float | None,
+    facts: Mapping[str, Any],
     locator: Locator,
     gains: Mapping[DocumentPair, TokenGains],
     verifier: Verifier | None = None,
@@ -74,7 +76,8 @@ def make_run_report(
     Args:
         verdicts: with the passages that the run has found.
         names: the user's own names of documents by id; may be empty.
-        setting: what decided.
+        threshold: that decided; None: nothing was decided.
+        facts: how the result was made, by name.
         locator: finds passages for the page where the run has looked for none.
         gains: of the tokens of some pairs.
         verifier: measures the gains of passages; None: they are those that the run has measured.
@@ -97,9 +100,9 @@ def make_run_report(
         suspicious,
         sources,
         tuple(pairs),
-        setting.threshold,
-        describe_setting(setting, suspicious_texts=len(suspicious), sources=len(sources)),
-        () if setting.threshold is not None else (UNDECIDED,),
+        threshold,
+        {**facts, "suspicious_texts": len(suspicious), "sources": len(sources)},
+        () if threshold is not None else (UNDECIDED,),
     )
 
 

@@ -28,7 +28,7 @@ from pan_scdg.profile import EncoderDtype, Profile, RetrievalSettings
 from pan_scdg.progress import format_count
 from pan_scdg.records import Query
 from pan_scdg.report.query_page import write_query_page
-from pan_scdg.report.setting import Setting, describe_setting
+from pan_scdg.report.wording import describe_method
 from pan_scdg.retrieval.candidate_files import CANDIDATES, explain_scores, hash_candidates, read_candidates
 from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retrieval_encoder
 from pan_scdg.retrieval.catalogue import ReadyIndex, check_index
@@ -258,7 +258,7 @@ def _stage_results(
 
 def _write_page(prepared: Prepared, found: Mapping[str, FirstStage], result: OutputDirectory) -> str:
     """Write the page about the staged results; return the name of the file."""
-    facts = describe_setting(Setting(prepared.profile, None, prepared.places, result.job["models"]))
+    facts = describe_method(prepared.profile, prepared.places, result.job["models"])
     warnings = [] if prepared.partial is None else [prepared.partial.format_warning().removeprefix("warning: ")]
     shown = list(list_report_queries(result.staged, prepared.queries, found))
     documents, page = read_sources(prepared.corpus, shown), result.staged / PAGE
