@@ -145,7 +145,7 @@ def measure_coverage(of: Sequence[Span], by: Sequence[Span]) -> Cover:
         overlap = _meet(this, span.this_interval)
         sides = [(("suspicious", span.suspicious), this, span.this_interval)]
         if span.source is not None:
-            unnamed, same = np.equal(names, None), names == span.source
+            unnamed, same = names == None, names == span.source  # noqa: E711 - of each element
             overlap &= unnamed | (same & _meet(source, span.source_interval))
             sides.append((("source", span.source), source, span.source_interval))
         hits[i] = int(np.count_nonzero(overlap))
