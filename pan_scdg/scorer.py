@@ -16,8 +16,7 @@ from pan_scdg.models.fit import Job, choose_device
 from pan_scdg.notices import Notices
 from pan_scdg.pair_result import PairResult, Token, add_gains, make_tokens
 from pan_scdg.passages.align import Evidence
-from pan_scdg.passages.finder import PassageFinder
-from pan_scdg.passages.locate import Locator
+from pan_scdg.passages.finder import Locator, PassageFinder
 from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.profile import MatchSettings, Profile, load_profile
 from pan_scdg.profile.baseline import Alignment, BaselineSettings

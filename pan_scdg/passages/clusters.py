@@ -4,15 +4,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from pan_scdg.passages.similarity import Comparison
-
-
-class Seed(NamedTuple):
-    """A target unit and a similar source unit."""
-
-    target: int
-    source: int
-    cosine: float
+from pan_scdg.passages.similarity import Comparison, Seed
 
 
 class Cluster(NamedTuple):

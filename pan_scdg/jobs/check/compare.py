@@ -9,7 +9,7 @@ from pan_scdg.jobs.check.pairs import Places, make_pairs
 from pan_scdg.jobs.check.texts import CheckedText, Material
 from pan_scdg.notices import Notices
 from pan_scdg.passages.align import Evidence
-from pan_scdg.passages.locate import Locator
+from pan_scdg.passages.finder import Locator
 from pan_scdg.progress import Progress
 from pan_scdg.records import Passage
 from pan_scdg.report.judge import SizedText, judge_pair, rank_pair

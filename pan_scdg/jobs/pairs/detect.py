@@ -24,8 +24,7 @@ from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.prepare import read_names
 from pan_scdg.pan.runs import open_gzip_text
 from pan_scdg.pan.text_alignment import PairCorpus, name_detection, read_pairs
-from pan_scdg.passages.finder import PassageFinder
-from pan_scdg.passages.locate import Locator
+from pan_scdg.passages.finder import Locator, PassageFinder
 from pan_scdg.profile import PassageSettings, Profile
 from pan_scdg.progress import format_count
 from pan_scdg.records import DocumentPair

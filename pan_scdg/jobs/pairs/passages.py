@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pan_scdg.pan.detections import format_decision
 from pan_scdg.pan.text_alignment import read_text
-from pan_scdg.passages.locate import Locator
+from pan_scdg.passages.finder import Locator
 from pan_scdg.progress import Progress
 from pan_scdg.scoring.pair_method import Verdict, name_pair
 from pan_scdg.scoring.verification import Verifier
