@@ -48,7 +48,7 @@ def read_texts(place: Path, notices: Notices) -> list[NamedText]:
             try:
                 texts.append(_read(name, path, notices))
             except UserError as e:
-                faults += e.errors if isinstance(e, UserErrors) else [e]
+                faults.append(e)
             progress.update()
     if faults:
         raise UserErrors(faults)

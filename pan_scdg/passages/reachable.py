@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from pan_scdg.passages.kernels import compile_kernels
 from pan_scdg.passages.units import EncodedText, Integers, PreparedText
+from pan_scdg.passages.verbatim import list_grams
 from pan_scdg.passages.wholes import compare_stem_sets, find_topic, measure_focus
 from pan_scdg.profile import PassageSettings
 from pan_scdg.profile.baseline import Alignment
@@ -28,7 +29,6 @@ BLOCK = 1 << 23
 """Pairs of sentences that are compared at a time, which takes 32 MB."""
 SOME = 256
 """Targets that are in memory at a time."""
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 class WordCounts(NamedTuple):
@@ -47,11 +47,10 @@ class WordCounts(NamedTuple):
 
 
 class Vocabulary:
-    """Numbers the stems and the words of texts in the order in which they come."""
+    """Numbers the stems of texts in the order in which they come."""
 
     def __init__(self) -> None:
         self._stems: dict[str, int] = {}
-        self._forms: dict[str, int] = {}
 
     def number_stems(self, stems: Iterable[str]) -> Integers:
         """Return the number of each stem."""
@@ -67,16 +66,10 @@ class Vocabulary:
         sizes = np.bincount(places[1], minlength=len(text.units)).astype(np.int64)
         return WordCounts(stems, np.append(starts, len(counts)), places[1].copy(), counts.astype(np.int64), sizes)
 
-    def hash_runs(self, text: PreparedText, words: int) -> npt.NDArray[np.uint64]:
-        """Return the distinct hashes of all runs of ``words`` words; equal runs have equal hashes."""
-        number = self._forms
-        ids = np.array([number.setdefault(form, len(number)) for form in text.forms], np.uint64)
-        runs = max(0, len(ids) - words + 1)
-        hashes: npt.NDArray[np.uint64] = np.zeros(runs, np.uint64)
-        for i in range(words):
-            hashes = np.multiply(hashes + ids[i : i + runs], _FACTOR)
-            hashes = np.bitwise_xor(hashes, hashes >> np.uint64(29))
-        return np.unique(hashes)
+
+def hash_runs(text: PreparedText, words: int) -> Integers:
+    """Return the distinct hashes of all runs of ``words`` words; equal runs have equal hashes in one process."""
+    return np.array(list(set(map(hash, list_grams(text, words)))), np.int64)
 
 
 def mark_stems(texts: Sequence[WordCounts]) -> "csr_array":
@@ -93,16 +86,16 @@ class SharedRuns:
     """Finds the sources that have a run of words in common with a target.
 
     Args:
-        hashes: of the runs of each source; see `Vocabulary.hash_runs`.
+        hashes: of the runs of each source; see `hash_runs`.
     """
 
-    def __init__(self, hashes: Sequence[npt.NDArray[np.uint64]]) -> None:
+    def __init__(self, hashes: Sequence[Integers]) -> None:
         owners = np.repeat(np.arange(len(hashes)), [len(of) for of in hashes])
-        together = np.concatenate([*hashes, np.empty(0, np.uint64)])
+        together = np.concatenate([*hashes, np.empty(0, np.int64)])
         order = np.argsort(together, kind="stable")
         self._hashes, self._owners, self._count = together[order], owners[order], len(hashes)
 
-    def find(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    def find(self, hashes: Integers) -> npt.NDArray[np.bool_]:
         """Return True for each source that has one of these runs, ``[s]``."""
         found = np.zeros(self._count, np.bool_)
         first, end = (np.searchsorted(self._hashes, hashes, side) for side in ("left", "right"))
@@ -118,7 +111,7 @@ class _Counted(NamedTuple):
     stems: WordCounts
     counted_stems: Integers
     """Numbers of the stems of the units that count."""
-    runs: npt.NDArray[np.uint64]
+    runs: Integers
     """Hashes."""
 
 
@@ -139,11 +132,11 @@ class FirstStage:
         self._words = Vocabulary()
         self._counts: list[WordCounts] = []
         self._vectors: list[npt.NDArray[np.float16]] = []
-        runs: list[npt.NDArray[np.uint64]] = []
+        runs: list[Integers] = []
         for source in sources:
             self._counts.append(self._words.count_stems(source.prepared))
             self._vectors.append(source.vectors.astype(np.float16))
-            runs.append(self._words.hash_runs(source.prepared, passages.run_words))
+            runs.append(hash_runs(source.prepared, passages.run_words))
         self._shared = SharedRuns(runs)
         self._sizes = np.array(list(map(len, self._vectors)), np.int64)
         self._topics = _stack_topics(self._vectors)
@@ -163,7 +156,7 @@ class FirstStage:
 
     def _count(self, target: EncodedText) -> _Counted:
         """Return a target with its words counted, which no two threads may do at a time."""
-        runs = self._words.hash_runs(target.prepared, self._passages.run_words)
+        runs = hash_runs(target.prepared, self._passages.run_words)
         stems = self._words.count_stems(target.prepared)  # first, since its order does not depend on that of a set
         counted = self._words.number_stems(target.prepared.list_counted_stems())
         return _Counted(target.counted, stems, counted, runs)
