@@ -16,7 +16,6 @@ from pan_scdg.passages.clusters import (
     Cluster,
     drop_overlaps,
     find_clusters,
-    measure_cluster,
     trim_cluster,
 )
 from pan_scdg.passages.quotations import Kind, classify_passage
@@ -172,7 +171,7 @@ class Alignment:
                     passages.add(_enclose([whole, *inside]))
             elif (exact := self._find_exact_ends(whole)) is not None:
                 passages.add(exact)
-            elif measure_cluster(self.comparison, cluster) >= self._choose_least_cosine(whole):
+            elif self.comparison.compare_ranges(cluster.target, cluster.source) >= self._choose_least_cosine(whole):
                 passages.add(whole)
         long = (run for run in passages if _measure_shorter(run) >= self.settings.length)
         longest_first = sorted(long, key=lambda run: (run.start - run.end, run))

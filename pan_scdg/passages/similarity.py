@@ -70,7 +70,7 @@ class Comparison:
         dice: Floats = 2 * common / (np.diff(target.indptr) + np.diff(source.indptr))
         return dice
 
-    def compare_ranges(self, target: slice, source: slice) -> float:
+    def compare_ranges(self, target: range, source: range) -> float:
         """Return the cosine of two ranges of units, each one vector; 0 if either has no weight."""
         a, b = (
             _sum_rows(counts, place) * self._weights
@@ -78,7 +78,7 @@ class Comparison:
         )
         return _compute_cosine(a, b)
 
-    def compare_units(self, target: slice) -> Floats:
+    def compare_units(self, target: range) -> Floats:
         """Return the cosine of a range of units, as one vector, with each unit of the source, ``[u]``."""
         vector = _sum_rows(self._target, target) * self._weights
         norm = float(np.sqrt(vector @ vector))
@@ -101,7 +101,7 @@ class Comparison:
         return weighted.multiply(1 / norms[:, None]).tocsr()
 
 
-def _sum_rows(counts: "csr_array", rows: slice) -> Floats:
+def _sum_rows(counts: "csr_array", rows: range) -> Floats:
     """Return the sum of some rows, ``[stems]``, without the slow slicing of a matrix."""
     first, end = counts.indptr[[rows.start, rows.stop]].tolist()
     sums = np.bincount(counts.indices[first:end], counts.data[first:end], counts.shape[1])
