@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pan_scdg.jobs.check.pairs import Places, make_pairs
-from pan_scdg.jobs.check.texts import CheckedText, Material
+from pan_scdg.jobs.check.texts import Material
 from pan_scdg.notices import Notices
 from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.finder import Locator
 from pan_scdg.progress import Progress
 from pan_scdg.records import Passage
-from pan_scdg.report.judge import SizedText, judge_pair, rank_pair
+from pan_scdg.report.judge import judge_pair, rank_pair
 from pan_scdg.report.records import ReportPair
 from pan_scdg.scoring.pair_method import PairMethod
 from pan_scdg.store import Store
@@ -59,15 +59,10 @@ def judge_pairs(
         found = []
         for a, b in directions:
             record = records[left[a].compared.doc_id, right[b].compared.doc_id]
-            judged_pair = _judge(record, left[a], right[b])
-            found.append(JudgedPair((a, b), judged_pair, bool(record.get("left_out"))))
+            names, words = (left[a].shown.name, right[b].shown.name), (left[a].words, right[b].words)
+            found.append(JudgedPair((a, b), judge_pair(record, names, words), bool(record.get("left_out"))))
         judged.append(min(found, key=lambda pair: rank_pair(pair.verdict)))
     return judged
-
-
-def _judge(record: Mapping[str, Any], suspicious: CheckedText, source: CheckedText) -> ReportPair:
-    sides = (SizedText(text.shown.name, text.words) for text in (suspicious, source))
-    return judge_pair(record, *sides)
 
 
 def describe_pairs(material: Material, judged: Sequence[JudgedPair], locator: Locator) -> list[ReportPair]:

@@ -12,7 +12,7 @@ from pan_scdg.passages.units import count_words, prepare_text
 from pan_scdg.profile import PassageSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, Passage, TextFile
-from pan_scdg.report.judge import SizedText, judge_pair, rank_pair
+from pan_scdg.report.judge import judge_pair, rank_pair
 from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
 from pan_scdg.report.view import MOST_DETAILS
 from pan_scdg.report.wording import UNDECIDED
@@ -35,9 +35,10 @@ class RunTexts(Mapping[str, ReportText]):
     def __init__(self, files: Iterable[TextFile], names: Mapping[str, str]) -> None:
         distinct = {file.doc_id: file for file in files}
         own = {doc_id: names.get(doc_id, doc_id) for doc_id in distinct}
-        self._shown = own if len(set(own.values())) == len(own) else {doc_id: doc_id for doc_id in own}
-        self._files = {self._shown[doc_id]: file for doc_id, file in distinct.items()}
-        self._sizes: dict[str, SizedText] = {}
+        self.shown = own if len(set(own.values())) == len(own) else {doc_id: doc_id for doc_id in own}
+        """The name of each document by its id."""
+        self._files = {self.shown[doc_id]: file for doc_id, file in distinct.items()}
+        self._words: dict[str, int] = {}
 
     def __getitem__(self, name: str) -> ReportText:
         """Return a text; one that cannot be read is empty, with the reason as a warning."""
@@ -54,12 +55,11 @@ class RunTexts(Mapping[str, ReportText]):
         """Return the number of texts."""
         return len(self._files)
 
-    def measure(self, doc_id: str) -> SizedText:
-        """Return the name and the size of a text, which is read once for this."""
-        if doc_id not in self._sizes:
-            name = self._shown[doc_id]
-            self._sizes[doc_id] = SizedText(name, count_words(self[name].text))
-        return self._sizes[doc_id]
+    def count_words(self, name: str) -> int:
+        """Return the number of words of a text, which is read once for this."""
+        if name not in self._words:
+            self._words[name] = count_words(self[name].text)
+        return self._words[name]
 
 
 def make_run_report(
@@ -88,8 +88,9 @@ def make_run_report(
     with Progress("judging pairs", len(verdicts)) as progress:
         for verdict in verdicts:
             pair = verdict.pair
-            sizes = suspicious.measure(pair.suspicious.doc_id), sources.measure(pair.source.doc_id)
-            judged.append((judge_pair(verdict.record, *sizes), verdict))
+            left, right = suspicious.shown[pair.suspicious.doc_id], sources.shown[pair.source.doc_id]
+            words = suspicious.count_words(left), sources.count_words(right)
+            judged.append((judge_pair(verdict.record, (left, right), words), verdict))
             progress.update()
     judged.sort(key=lambda item: (*rank_pair(item[0]), item[0].suspicious, item[0].source))
     pairs = list(_add_evidence(judged, suspicious, sources, locator, gains))
