@@ -111,7 +111,7 @@ def list_text_files(folder: Path, notices: Notices) -> list[tuple[str, Path]]:
 
     Raises:
         UserError: it cannot be listed, has no texts, too many, or too many levels.
-        UserErrors: naming every link that leads outside, or to a folder.
+        UserErrors: naming every link that is not followed.
     """
     root = folder.resolve()
     found: list[tuple[str, Path]] = []
@@ -122,8 +122,10 @@ def list_text_files(folder: Path, notices: Notices) -> list[tuple[str, Path]]:
         if level > MOST_LEVELS:
             raise UserError(f"lies more than {MOST_LEVELS} folders deep", "move it up", inner)
         for path in list_directory(inner):
-            if path.is_symlink() and (fault := _refuse_link(path, root)) is not None:
-                faults.append(fault)
+            if path.is_symlink() and not _is_followed(path, root):
+                faults.append(
+                    UserError("this link is not followed: it leads outside, or to a folder", "copy its target", path)
+                )
             elif path.is_dir():
                 waiting.append((path, level + 1))
             elif path.suffix.lower() in FORMATS:
@@ -139,18 +141,13 @@ def list_text_files(folder: Path, notices: Notices) -> list[tuple[str, Path]]:
     return sorted(found, key=lambda item: os.fsencode(item[0]))
 
 
-def _refuse_link(path: Path, root: Path) -> UserError | None:
-    """Return the error about a symbolic link that is not followed; None for a link to a file of the same folder."""
+def _is_followed(link: Path, root: Path) -> bool:
+    """Return True for a symbolic link to a file of the same folder."""
     try:
-        target = path.resolve()
-        outside, is_folder = not target.is_relative_to(root), target.is_dir()
+        target = link.resolve()
+        return target.is_relative_to(root) and not target.is_dir()
     except (OSError, RuntimeError):  # a link to itself
-        outside, is_folder = True, False
-    if outside:
-        return UserError("leads outside the folder", "replace the link by the file", path)
-    return (
-        UserError("a link to a folder is not followed", "replace the link by the folder", path) if is_folder else None
-    )
+        return False
 
 
 def _convert(path: Path, kind: str) -> ReadDocument:
