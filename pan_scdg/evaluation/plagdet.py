@@ -9,8 +9,8 @@ With ``S`` the set of distinct truth passages and ``R`` the set of distinct dete
 - plagdet is F1 divided by ``log2(1 + granularity)``.
 
 Two cases differ on purpose, because the official program breaks on them: a negative offset or length (it counts
-wrongly or stops) and a length of 0 in all sides of a passage (it divides by zero) are errors here. A length of 0 on
-one of two sides is compared as the official program does.
+wrongly or stops) and a length of 0 in all sides of a passage (it divides by zero) are errors when `spans` reads them.
+A length of 0 on one of two sides is compared as the official program does.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,12 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pan_scdg.errors import UserError
 from pan_scdg.records import Span
-
-FURTHEST = 10**15
-"""Largest offset and length: no document is longer, and their sums fit in 64 bits."""
-
 
 Array = np.ndarray[Any, Any]
 
@@ -60,8 +55,7 @@ class Plagdet(NamedTuple):
 def compute_plagdet(truth: Iterable[Span], detections: Iterable[Span]) -> Plagdet:
     """Compare detections with the truth; equal passages count once.
 
-    Raises:
-        UserError: a passage has a negative offset or length, or no character at all.
+    Offsets and lengths are those that `read_spans` allows: not negative, at most `spans.FURTHEST`, and some characters.
     """
     cases, found = sort_spans(truth), sort_spans(detections)
     recalled, precise = measure_coverage(cases, found), measure_coverage(found, cases)
@@ -74,27 +68,7 @@ def compute_plagdet(truth: Iterable[Span], detections: Iterable[Span]) -> Plagde
 
 def sort_spans(spans: Iterable[Span]) -> list[Span]:
     """Return distinct passages in a fixed order, so that sums do not depend on the order of files."""
-    distinct = set(spans)
-    for span in distinct:
-        _check_span(span)
-    return sorted(distinct, key=lambda s: (s[:3], s.source is not None, s.source or "", s[4:]))
-
-
-def _check_span(span: Span) -> None:
-    source = (span.source_offset, span.source_length)
-    if span.source is None and source != (0, 0):
-        raise ValueError("a passage without a source has source offset and length 0")
-    if min(span.this_offset, span.this_length, *source) < 0:
-        raise UserError(f"passage with a negative offset or length: {_describe_span(span)}", "correct the passage")
-    if max(span[1:3] + span[4:]) > FURTHEST:
-        raise UserError(f"passage beyond the {FURTHEST}th character: {_describe_span(span)}", "correct the passage")
-    if span.this_length + span.source_length == 0:
-        raise UserError(f"passage without any character: {_describe_span(span)}", "leave it out or give its length")
-
-
-def _describe_span(span: Span) -> str:
-    this = f"{span.suspicious} {span.this_offset}+{span.this_length}"
-    return this if span.source is None else f"{this} from {span.source} {span.source_offset}+{span.source_length}"
+    return sorted(set(spans), key=lambda s: (s[:3], s.source is not None, s.source or "", s[4:]))
 
 
 def _compute_macro(of: Sequence[Span], by: Sequence[Span], covered: Cover) -> float:
