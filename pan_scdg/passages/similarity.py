@@ -131,4 +131,5 @@ def _keep_best(seeds: npt.NDArray[Any]) -> npt.NDArray[Any]:
         order = np.lexsort((other, -seeds["cosine"], own))
         begins = np.searchsorted(own[order], own[order])
         kept[order[np.arange(len(order)) - begins >= MOST_SEEDS]] = False
-    return np.sort(seeds[kept], order=("target", "source"))
+    chosen = seeds[kept]
+    return np.asarray(chosen[np.lexsort((chosen["source"], chosen["target"]))])
