@@ -1,4 +1,4 @@
-"""Passages as the official evaluator reads them from XML files, as intervals of two documents."""
+"""Passages as the official evaluator reads them from XML files."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -8,8 +8,6 @@ from pan_scdg.errors import UserError
 from pan_scdg.pan.untrusted import parse_xml
 from pan_scdg.records import Span
 
-Interval = tuple[int, int]
-"""First character, and the one after the last."""
 FURTHEST = 10**15
 """Largest offset and length: no document is longer, and their sums fit in 64 bits."""
 THIS = ("this_offset", "this_length")
